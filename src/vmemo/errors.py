@@ -1,0 +1,67 @@
+"""Every error that vmemo raises on purpose.
+
+```text
+VmemoError
+├── InvalidInput          the caller's value can't be used; nothing changed
+├── NotFound              an id or a bank that is not there; nothing changed
+├── EmbedderMismatch      the bank was written with another embedder
+├── EmbeddingFailed       the embedder gave no usable vector; messages stay queued
+├── StoreError            the database refused or failed; the transaction was rolled back
+│   ├── StoreBusy         another process held the lock for too long; try again
+│   ├── SchemaTooNew      the database was written by a newer vmemo
+│   └── ScrubDelayed      rows are gone, but the file could not be rewritten yet
+├── ModelCorrupt          a packaged model file is not the one that was released
+├── MissingExtra          an optional package is needed; the message holds the command
+└── Unsupported           the configured engine or store can't do this; the message says what can
+```
+"""
+
+from __future__ import annotations
+
+
+class VmemoError(Exception):
+    """Base of everything vmemo raises on purpose; catch it to catch them all."""
+
+
+class InvalidInput(VmemoError, ValueError):
+    """A value can't be used. Nothing was changed; correct the value the message names."""
+
+
+class NotFound(VmemoError, LookupError):
+    """An id, document, entity or bank does not exist here. Nothing was changed."""
+
+
+class EmbedderMismatch(VmemoError):
+    """The bank holds vectors of another embedder. Nothing was changed; run `vmemo reembed` or pass the old one."""
+
+
+class EmbeddingFailed(VmemoError):
+    """The embedder failed or broke its contract. Messages are stored and stay queued; `process()` resumes."""
+
+
+class StoreError(VmemoError):
+    """The database refused an operation. Its transaction was rolled back whole."""
+
+
+class StoreBusy(StoreError):
+    """Another process held the database too long. Nothing was written; the call can be repeated."""
+
+
+class SchemaTooNew(StoreError):
+    """The database was written by a newer vmemo. Nothing was touched; upgrade vmemo to open it."""
+
+
+class ScrubDelayed(StoreError):
+    """Forgotten rows are deleted, but other connections kept the file from being rewritten; forget again later."""
+
+
+class ModelCorrupt(VmemoError):
+    """A packaged model file does not match its recorded hash. Reinstall vmemo; nothing was loaded."""
+
+
+class MissingExtra(VmemoError, ImportError):
+    """An optional package is missing. The message holds the exact install command."""
+
+
+class Unsupported(VmemoError):
+    """What was asked for is not possible with this engine or store. The message says what would make it so."""

@@ -1,0 +1,360 @@
+"""The frozen data that travels between stages, stores and doors. Words are those of the glossary in README."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Literal, NewType
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import model_validator
+
+from vmemo.errors import InvalidInput
+
+BankId = NewType("BankId", str)
+MessageId = NewType("MessageId", str)
+EpisodeId = NewType("EpisodeId", str)
+FactId = NewType("FactId", str)
+EntityId = NewType("EntityId", str)
+
+Role = Literal["user", "assistant", "system", "tool"]
+Network = Literal["world", "experience", "opinion", "observation"]
+LinkKind = Literal["temporal", "semantic", "entity", "causes", "caused_by", "enables", "prevents"]
+EntityType = Literal["PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"]
+Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
+Budget = Literal["low", "mid", "high"] | int
+MessageState = Literal["pending", "derived", "raw"]
+
+MAX_CONTENT = 1_000_000
+"""Characters one message may hold; longer content is a document to be split by the caller."""
+MAX_NAME = 512
+"""Characters of a bank, document, speaker or tag."""
+
+
+def utc_now() -> datetime:
+    """The present, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+def new_id() -> str:
+    """A new id whose text order is its time order (UUID version 7)."""
+    moment = time.time_ns() // 1_000_000
+    tail = int.from_bytes(os.urandom(10), "big")
+    value = (moment << 80) | (0x7 << 76) | ((tail >> 64 & 0xFFF) << 64) | (0b10 << 62) | (tail & (1 << 62) - 1)
+    return str(uuid.UUID(int=value))
+
+
+def _to_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)
+
+
+def _storable(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("must not contain NUL characters")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError("must be valid Unicode without lone surrogates") from error
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty or blank")
+    return text
+
+
+Instant = Annotated[AwareDatetime, AfterValidator(_to_utc)]
+"""An aware datetime, kept in UTC; a naive one is refused."""
+Text = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(_storable)]
+Content = Annotated[Text, AfterValidator(_not_blank)]
+Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_storable), AfterValidator(_not_blank)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Record(BaseModel):
+    """Frozen data; a value that does not fit raises `InvalidInput` with the field's name and the reason."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **data: object) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise InvalidInput(_explain(type(self).__name__, error)) from error
+
+
+def _explain(name: str, error: ValidationError) -> str:
+    lines = [f"{'.'.join(map(str, e['loc'])) or name}: {_in_words(e['type'], e['msg'])}" for e in error.errors()]
+    return f"{name} is not valid: " + "; ".join(lines)
+
+
+def _in_words(kind: str, message: str) -> str:
+    if kind == "timezone_aware":
+        return "a datetime needs a time zone (use datetime(..., tzinfo=UTC)); naive datetimes are refused"
+    return message.removeprefix("Value error, ")
+
+
+class Interval(Record):
+    """A half-open stretch of time: start is inside, end is not; None is open."""
+
+    start: Instant | None = None
+    end: Instant | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Interval:
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise ValueError("an interval's end must be later than its start")
+        return self
+
+
+class Message(Record):
+    """An immutable line of the archive."""
+
+    id: MessageId = Field(default_factory=lambda: MessageId(new_id()))
+    role: Role = "user"
+    content: Content
+    speaker: Name | None = None
+    timestamp: Instant = Field(default_factory=utc_now)
+    document: Name | None = None
+    tags: tuple[Name, ...] = ()
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    recorded_at: Instant = Field(default_factory=utc_now)
+    state: MessageState = "pending"
+    error: str | None = None
+
+    @property
+    def voice(self) -> str:
+        """Who speaks: the speaker's name, or else the role."""
+        return self.speaker or self.role.capitalize()
+
+
+class Episode(Record):
+    """A topic-coherent run of messages."""
+
+    id: EpisodeId
+    title: str
+    narrative: str
+    started_at: Instant
+    ended_at: Instant
+    previous: EpisodeId | None = None
+    messages: tuple[MessageId, ...] = ()
+    recorded_at: Instant = Field(default_factory=utc_now)
+
+
+class Entity(Record):
+    """A canonical identity with the other names it goes by."""
+
+    id: EntityId
+    name: Name
+    type: EntityType = "OTHER"
+    aliases: tuple[str, ...] = ()
+    first_seen: Instant
+    last_seen: Instant
+    mentions: int = 0
+
+
+class Mention(Record):
+    """An entity's appearance in a fact."""
+
+    id: EntityId
+    name: str
+    type: EntityType = "OTHER"
+
+
+class Link(Record):
+    """A weighted edge between two facts. Entity links are computed from mentions and never stored."""
+
+    source: FactId
+    target: FactId
+    kind: LinkKind
+    weight: Share
+
+
+class Fact(Record):
+    """A self-contained memory unit in one of the four networks."""
+
+    id: FactId
+    bank: BankId
+    network: Network
+    text: str
+    tokens: int = Field(ge=0, description="cl100k count of the text")
+    context: str = Field(default="", description="what was said just before, searched but not shown")
+    occurred_start: Instant | None = None
+    occurred_end: Instant | None = None
+    mentioned_at: Instant
+    valid_at: Instant | None = None
+    invalid_at: Instant | None = None
+    recorded_at: Instant = Field(default_factory=utc_now)
+    expired_at: Instant | None = None
+    confidence: Share | None = None
+    importance: Share = 0.5
+    access_count: int = 0
+    entities: tuple[Mention, ...] = ()
+    messages: tuple[MessageId, ...] = ()
+    episodes: tuple[EpisodeId, ...] = ()
+    basis: tuple[FactId, ...] = Field(default=(), description="facts behind an opinion or observation")
+    supersedes: FactId | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    engine: str = "local"
+    embedding: tuple[float, ...] | None = Field(default=None, description="filled only when asked for")
+
+    @model_validator(mode="after")
+    def _confident_only_in_opinions(self) -> Fact:
+        if self.confidence is not None and self.network != "opinion":
+            raise ValueError("confidence belongs to opinions only")
+        return self
+
+
+class Disposition(Record):
+    """Three traits from 1 (low) to 5 (high)."""
+
+    skepticism: int = Field(default=3, ge=1, le=5)
+    literalism: int = Field(default=3, ge=1, le=5)
+    empathy: int = Field(default=3, ge=1, le=5)
+
+
+class Profile(Record):
+    """The bank's character."""
+
+    name: Name = "assistant"
+    disposition: Disposition = Field(default_factory=Disposition)
+    bias: Share = 0.5
+    background: str = Field(default="", max_length=600)
+
+
+class Bank(Record):
+    """An isolated container of memories."""
+
+    id: Name
+    profile: Profile = Field(default_factory=Profile)
+    embedder: Name
+    dimension: int = Field(ge=1)
+    created_at: Instant = Field(default_factory=utc_now)
+
+
+class Usage(Record):
+    """Model tokens and calls that an operation cost."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    embedded_texts: int = 0
+
+
+class Skipped(Record):
+    """Something that was handed in and not stored, and why."""
+
+    what: str
+    reason: str
+
+
+class Retained(Record):
+    """What one retain or process did."""
+
+    stored: tuple[MessageId, ...] = ()
+    derived: tuple[FactId, ...] = ()
+    revised: tuple[FactId, ...] = ()
+    episodes: tuple[EpisodeId, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    pending: int = 0
+    usage: Usage = Field(default_factory=Usage)
+
+
+class Placing(Record):
+    """Where a channel put a fact: rank from 1, and the channel's own score."""
+
+    rank: int
+    score: float
+
+
+class Hit(Record):
+    """One recalled fact with its score; `verbatim` marks a message's own words that no fact speaks for."""
+
+    fact: Fact
+    score: float
+    channels: Mapping[Channel, Placing] = Field(default_factory=dict[Channel, Placing])
+    verbatim: bool = False
+
+    @property
+    def id(self) -> FactId:
+        """The id to cite and to ask `why` about."""
+        return self.fact.id
+
+    @property
+    def text(self) -> str:
+        """The fact's text."""
+        return self.fact.text
+
+
+class Provenance(Record):
+    """Where a fact comes from, and what it became."""
+
+    fact: Fact
+    episodes: tuple[Episode, ...] = ()
+    messages: tuple[Message, ...] = ()
+    basis: tuple[Provenance, ...] = ()
+    superseded_by: tuple[Fact, ...] = ()
+
+
+class Forgotten(Record):
+    """Counts of what was deleted, and how many messages were queued to be read again."""
+
+    messages: int = 0
+    facts: int = 0
+    episodes: int = 0
+    entities: int = 0
+    requeued: int = 0
+
+
+class Trouble(Record):
+    """An error that keeps messages from being processed."""
+
+    error: str
+    messages: int
+    attempts: int
+    since: Instant
+
+
+class Status(Record):
+    """What a bank holds and what is left to do."""
+
+    bank: str
+    engine: str
+    embedder: str
+    dimension: int
+    messages: int = 0
+    pending: int = 0
+    episodes: int = 0
+    facts: int = 0
+    closed_facts: int = 0
+    entities: int = 0
+    links: int = 0
+    troubles: tuple[Trouble, ...] = ()
+    scrub_pending: bool = False
+    bytes: int = 0
+
+
+class Citation(Record):
+    """A recalled fact that an answer rests on."""
+
+    fact: FactId
+    text: str
+    mentioned_at: Instant
+
+
+class Answer(Record):
+    """What reflect says, what it rests on, and what it cost."""
+
+    query: str
+    text: str
+    citations: tuple[Citation, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    opinions: tuple[Fact, ...] = ()
+    extractive: bool = False
+    found: bool = True
+    usage: Usage = Field(default_factory=Usage)

@@ -1,0 +1,295 @@
+"""The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from vmemo.models import (
+    Bank,
+    BankId,
+    Entity,
+    EntityId,
+    EntityType,
+    Episode,
+    EpisodeId,
+    Fact,
+    FactId,
+    Forgotten,
+    Interval,
+    Link,
+    Message,
+    MessageId,
+    Network,
+    Profile,
+    Status,
+    Usage,
+)
+
+Vector: TypeAlias = NDArray[np.float32]
+"""One unit vector, shape (dimension,)."""
+Vectors: TypeAlias = NDArray[np.float32]
+"""Unit vectors as rows, shape (count, dimension)."""
+TextKind = Literal["query", "document"]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into unit vectors. `name` identifies the vector space: a change of it is a change of space."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors: ...
+
+
+class TokenCounter(Protocol):
+    """Counts a text's cl100k tokens."""
+
+    def __call__(self, text: str, /) -> int: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """Which facts of which bank a search may see. Empty filters let everything through.
+
+    Without `at_time` and `known_at` only current facts are seen, unless `include_expired` is set.
+    """
+
+    bank: BankId
+    networks: frozenset[Network] = frozenset()
+    tags: frozenset[str] = frozenset()
+    entities: frozenset[str] = frozenset()
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    occurred: Interval | None = None
+    at_time: datetime | None = None
+    known_at: datetime | None = None
+    include_expired: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorQuery:
+    """Facts by cosine with one vector, best first, none below the floor."""
+
+    scope: Scope
+    vector: Vector
+    limit: int
+    floor: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextQuery:
+    """Facts or messages by BM25 with a text's words, best first."""
+
+    scope: Scope
+    text: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A candidate: enough to rank and pack it without loading it."""
+
+    id: FactId
+    score: float
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewFact:
+    """A fact with the vector it is found by."""
+
+    fact: Fact
+    embedding: Vector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Everything derived from some pending messages; it lands whole, and only if all of them are still pending.
+
+    An episode whose id exists already is replaced. A message in `claims` becomes derived;
+    `verbatim` says that its words stay searchable because no fact repeats them.
+    """
+
+    bank: BankId
+    claims: Sequence[MessageId]
+    episodes: Sequence[Episode] = ()
+    facts: Sequence[NewFact] = ()
+    entities: Sequence[Entity] = ()
+    links: Sequence[Link] = ()
+    context_of: Mapping[FactId, MessageId] = field(default_factory=dict[FactId, MessageId])
+    keep_verbatim: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetTarget:
+    """What to forget: exactly one of these."""
+
+    messages: Sequence[MessageId] = ()
+    document: str | None = None
+    entity: EntityId | None = None
+    bank: bool = False
+
+
+class MessageLog(Protocol):
+    """The append-only archive and its queue of unread messages."""
+
+    async def append(self, bank: BankId, messages: Sequence[Message], keys: Sequence[str | None]) -> set[MessageId]:
+        """Store messages durably; one whose key exists in its document already is left out of the result."""
+        ...
+
+    async def pending(self, bank: BankId, limit: int) -> list[Message]:
+        """The oldest unread messages in order of time."""
+        ...
+
+    async def before(self, bank: BankId, message: Message) -> Message | None:
+        """The message that precedes this one in time within the same document."""
+        ...
+
+    async def messages(
+        self, bank: BankId, ids: Sequence[MessageId] | None = None, *, document: str | None = None,
+        after: MessageId | None = None, limit: int = 100,
+    ) -> list[Message]:
+        """Messages by id, or a page of the archive in the order it was stored."""
+        ...
+
+    async def record_failure(self, bank: BankId, ids: Sequence[MessageId], error: str) -> None:
+        """Note on unread messages why they could not be processed."""
+        ...
+
+
+class Search(Protocol):
+    """The ways of finding candidates."""
+
+    async def nearest(self, query: VectorQuery) -> list[Scored]: ...
+    async def matching(self, query: TextQuery) -> list[Scored]: ...
+    async def verbatim(self, query: TextQuery) -> list[Scored]:
+        """Messages whose words no fact repeats; ids are message ids."""
+        ...
+
+    async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """For each vector the nearest current facts."""
+        ...
+
+
+class Library(Protocol):
+    """Reading what was derived."""
+
+    async def facts(
+        self, bank: BankId, ids: Sequence[FactId] | None = None, *, after: FactId | None = None, limit: int = 100,
+        with_embeddings: bool = False,
+    ) -> list[Fact]:
+        """Facts by id in the order asked for (missing ones left out), or a page in the order they were stored."""
+        ...
+
+    async def successors(self, bank: BankId, fact: FactId) -> list[Fact]:
+        """Facts that supersede this one."""
+        ...
+
+    async def episodes(
+        self, bank: BankId, ids: Sequence[EpisodeId] | None = None, *, after: EpisodeId | None = None, limit: int = 100
+    ) -> list[Episode]: ...
+    async def last_episode(self, bank: BankId) -> Episode | None: ...
+    async def entities(
+        self, bank: BankId, ids: Sequence[EntityId] | None = None, *, after: EntityId | None = None, limit: int = 100
+    ) -> list[Entity]: ...
+    async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
+        """Stored links that leave these facts, or all of the bank."""
+        ...
+
+    async def recent(self, bank: BankId, around: datetime, *, limit: int) -> list[Fact]:
+        """Current facts mentioned nearest in time to a moment."""
+        ...
+
+    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
+        """For each entity those it shares a fact with."""
+        ...
+
+
+class Store(MessageLog, Search, Library, Protocol):
+    """Durable home of memories. A write lands whole or not at all."""
+
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+    async def banks(self) -> list[Bank]: ...
+    async def bank(self, bank: BankId) -> Bank | None: ...
+    async def create_bank(self, bank: Bank) -> Bank:
+        """Create the bank unless it exists; return the stored one."""
+        ...
+
+    async def save_profile(self, bank: BankId, profile: Profile) -> None: ...
+    async def write(self, batch: Batch) -> bool:
+        """Land a batch whole; False, and nothing changed, if any claimed message is no longer pending."""
+        ...
+
+    async def replace_embeddings(
+        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Vector], *, dimension: int
+    ) -> bool:
+        """Switch a bank's vectors in one step; False, and nothing changed, if facts are missing from `vectors`."""
+        ...
+
+    async def touch(self, bank: BankId, counts: Mapping[FactId, int]) -> None:
+        """Add to access counts."""
+        ...
+
+    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten: ...
+    async def status(self, bank: BankId) -> Status: ...
+    async def restore(self, bank: Bank, records: AsyncIterator[RestoreRecord]) -> None:
+        """Load an exported bank into this store, whole or not at all; refuses a bank that exists."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """An entity as the text names it, before it is resolved."""
+
+    name: str
+    type: EntityType = "OTHER"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A fact as an engine reads it, before it is embedded, resolved and linked."""
+
+    network: Network
+    text: str
+    mentioned_at: datetime
+    recorded_at: datetime
+    messages: tuple[MessageId, ...]
+    context: str = ""
+    context_from: MessageId | None = None
+    occurred_start: datetime | None = None
+    occurred_end: datetime | None = None
+    entities: tuple[Found, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What an engine made of one run of messages."""
+
+    drafts: tuple[Draft, ...]
+    usage: Usage = Usage()
+
+
+@runtime_checkable
+class Extractor(Protocol):
+    """Reads messages and writes drafts of facts. `keeps_words` tells whether drafts repeat the messages' own words."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def keeps_words(self) -> bool: ...
+    async def read(self, messages: Sequence[Message], before: Message | None) -> Reading: ...
+
+
+RestoreRecord: TypeAlias = Message | Episode | Entity | NewFact | Link
