@@ -9,8 +9,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal, NewType
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
-from pydantic import model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
 
 from vmemo.errors import InvalidInput
 
@@ -26,7 +34,8 @@ LinkKind = Literal["temporal", "semantic", "entity", "causes", "caused_by", "ena
 EntityType = Literal["PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"]
 Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
 Budget = Literal["low", "mid", "high"] | int
-MessageState = Literal["pending", "derived", "raw"]
+MessageState = Literal["pending", "derived", "extracted", "raw"]
+"""Unread; read into facts that repeat its words; read into facts that don't; kept for recall by its words alone."""
 
 MAX_CONTENT = 1_000_000
 """Characters one message may hold; longer content is a document to be split by the caller."""
@@ -124,6 +133,7 @@ class Message(Record):
     metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     recorded_at: Instant = Field(default_factory=utc_now)
     state: MessageState = "pending"
+    key: str | None = Field(default=None, description="what makes it the same line of its document")
     error: str | None = None
 
     @property
@@ -183,6 +193,7 @@ class Fact(Record):
     text: str
     tokens: int = Field(ge=0, description="cl100k count of the text")
     context: str = Field(default="", description="what was said just before, searched but not shown")
+    context_from: MessageId | None = None
     occurred_start: Instant | None = None
     occurred_end: Instant | None = None
     mentioned_at: Instant

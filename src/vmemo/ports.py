@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -112,10 +112,11 @@ class NewFact:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Everything derived from some pending messages; it lands whole, and only if all of them are still pending.
+    """Everything derived from some unread messages; it lands whole, and only if all of them are still unread.
 
-    An episode whose id exists already is replaced. A message in `claims` becomes derived;
-    `verbatim` says that its words stay searchable because no fact repeats them.
+    `revision` is the bank's when the batch was begun: if facts were written since, nothing lands either, so that
+    entities and links are never decided against an outdated bank. An episode whose id exists is replaced.
+    `words_kept` tells that the facts repeat the messages' words; otherwise the messages stay searchable themselves.
     """
 
     bank: BankId
@@ -124,8 +125,8 @@ class Batch:
     facts: Sequence[NewFact] = ()
     entities: Sequence[Entity] = ()
     links: Sequence[Link] = ()
-    context_of: Mapping[FactId, MessageId] = field(default_factory=dict[FactId, MessageId])
-    keep_verbatim: bool = False
+    revision: int
+    words_kept: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +142,8 @@ class ForgetTarget:
 class MessageLog(Protocol):
     """The append-only archive and its queue of unread messages."""
 
-    async def append(self, bank: BankId, messages: Sequence[Message], keys: Sequence[str | None]) -> set[MessageId]:
-        """Store messages durably; one whose key exists in its document already is left out of the result."""
+    async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
+        """Store messages durably; one whose id, or whose key in its document, exists is left out of the result."""
         ...
 
     async def pending(self, bank: BankId, limit: int) -> list[Message]:
@@ -154,8 +155,13 @@ class MessageLog(Protocol):
         ...
 
     async def messages(
-        self, bank: BankId, ids: Sequence[MessageId] | None = None, *, document: str | None = None,
-        after: MessageId | None = None, limit: int = 100,
+        self,
+        bank: BankId,
+        ids: Sequence[MessageId] | None = None,
+        *,
+        document: str | None = None,
+        after: MessageId | None = None,
+        limit: int = 100,
     ) -> list[Message]:
         """Messages by id, or a page of the archive in the order it was stored."""
         ...
@@ -183,7 +189,12 @@ class Library(Protocol):
     """Reading what was derived."""
 
     async def facts(
-        self, bank: BankId, ids: Sequence[FactId] | None = None, *, after: FactId | None = None, limit: int = 100,
+        self,
+        bank: BankId,
+        ids: Sequence[FactId] | None = None,
+        *,
+        after: FactId | None = None,
+        limit: int = 100,
         with_embeddings: bool = False,
     ) -> list[Fact]:
         """Facts by id in the order asked for (missing ones left out), or a page in the order they were stored."""
@@ -194,11 +205,21 @@ class Library(Protocol):
         ...
 
     async def episodes(
-        self, bank: BankId, ids: Sequence[EpisodeId] | None = None, *, after: EpisodeId | None = None, limit: int = 100
+        self,
+        bank: BankId,
+        ids: Sequence[EpisodeId] | None = None,
+        *,
+        after: EpisodeId | None = None,
+        limit: int = 100,
     ) -> list[Episode]: ...
     async def last_episode(self, bank: BankId) -> Episode | None: ...
     async def entities(
-        self, bank: BankId, ids: Sequence[EntityId] | None = None, *, after: EntityId | None = None, limit: int = 100
+        self,
+        bank: BankId,
+        ids: Sequence[EntityId] | None = None,
+        *,
+        after: EntityId | None = None,
+        limit: int = 100,
     ) -> list[Entity]: ...
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
         """Stored links that leave these facts, or all of the bank."""
@@ -224,9 +245,13 @@ class Store(MessageLog, Search, Library, Protocol):
         """Create the bank unless it exists; return the stored one."""
         ...
 
+    async def revision(self, bank: BankId) -> int:
+        """A counter that grows with every change of the bank's facts."""
+        ...
+
     async def save_profile(self, bank: BankId, profile: Profile) -> None: ...
     async def write(self, batch: Batch) -> bool:
-        """Land a batch whole; False, and nothing changed, if any claimed message is no longer pending."""
+        """Land a batch whole; False, and nothing changed, if its messages or revision are out of date."""
         ...
 
     async def replace_embeddings(
@@ -241,7 +266,7 @@ class Store(MessageLog, Search, Library, Protocol):
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten: ...
     async def status(self, bank: BankId) -> Status: ...
-    async def restore(self, bank: Bank, records: AsyncIterator[RestoreRecord]) -> None:
+    async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
         """Load an exported bank into this store, whole or not at all; refuses a bank that exists."""
         ...
 

@@ -1,0 +1,101 @@
+"""From a benchmark's name to its cases: finds the files, reads them and takes the part that was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+from vmemo.bench.datasets import locomo, longmemeval, ours
+from vmemo.bench.datasets.cases import Case, Dataset, Parsed, Question, Session, Turn, Unit
+from vmemo.bench.options import DEFAULT_DATA, BenchmarkName, BenchOptions
+from vmemo.errors import InvalidInput
+
+__all__ = ["Case", "Dataset", "Parsed", "Question", "Session", "Turn", "Unit", "load"]
+
+_PLACES: dict[BenchmarkName, str] = {
+    "locomo": "locomo/locomo_dev.json",
+    "longmemeval": "longmemeval/longmemeval_s_dev.json.xz",
+    "ours": "training/conversations",
+}
+TURN_DEPTH = 8_192
+"""Tokens to recall where turns are ranked: enough for evidence@8000."""
+SESSION_DEPTH = 32_768
+"""Tokens to recall where sessions are ranked: chat turns are long, and ten sessions need room to show."""
+
+
+def load(options: BenchOptions) -> Dataset:
+    """The benchmark's cases. A missing or unreadable file is an `InvalidInput` that says what to pass."""
+    if options.sample is not None and options.benchmark != "longmemeval":
+        raise InvalidInput("sample is for longmemeval, whose questions have types; elsewhere use limit")
+    try:
+        dataset = _parse(options, _contents(options))
+    except (ValueError, KeyError, lzma.LZMAError, OSError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"this can't be read as {options.benchmark} data: {error}") from error
+    return replace(dataset, cases=dataset.parsed.cases[: options.limit])
+
+
+def _parse(options: BenchOptions, contents: Sequence[bytes]) -> Dataset:
+    unit: Unit = "turn"
+    depth = TURN_DEPTH
+    match options.benchmark:
+        case "locomo":
+            parsed = locomo.parse(contents[0])
+        case "longmemeval":
+            parsed, unit, depth = longmemeval.parse(contents[0], options.sample), "session", SESSION_DEPTH
+        case "ours" | "sample":
+            parsed = ours.parse(contents)
+        case "speed":
+            raise InvalidInput("speed has no dataset: it makes its own texts")
+    return Dataset(
+        name=options.benchmark,
+        digest=_digest(contents),
+        unit=unit,
+        max_tokens=options.max_tokens or depth,
+        parsed=parsed,
+        cases=parsed.cases,
+    )
+
+
+def _digest(contents: Sequence[bytes]) -> str:
+    whole = hashlib.sha256()
+    for content in contents:
+        whole.update(hashlib.sha256(content).digest())
+    return whole.hexdigest()
+
+
+def _contents(options: BenchOptions) -> list[bytes]:
+    if options.benchmark == "sample":
+        folder = resources.files("vmemo.bench") / "sample"
+        files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda file: file.name)
+        return [file.read_bytes() for file in files]
+    place = _place(options)
+    if place.is_dir():
+        return [_read(path) for path in sorted(place.glob("*.json"))]
+    return [_read(place)]
+
+
+def _place(options: BenchOptions) -> Path:
+    if options.file is not None:
+        if not options.file.exists():
+            raise InvalidInput(f"no such file: {options.file}")
+        return options.file
+    folder = options.data or DEFAULT_DATA
+    place = folder / _PLACES.get(options.benchmark, "")
+    if not place.exists():
+        raise InvalidInput(
+            f"{place} is not there: pass --data FOLDER (or set VMEMO_DATA) with the folder that holds "
+            f"{_PLACES.get(options.benchmark, 'the data')}, or --file with the dataset's own file; "
+            "`vmemo benchmark sample` needs no data"
+        )
+    return place
+
+
+def _read(path: Path) -> bytes:
+    content = path.read_bytes()
+    return lzma.decompress(content) if path.suffix == ".xz" else content

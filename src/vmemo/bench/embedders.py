@@ -1,0 +1,94 @@
+"""Embedders that stand around or in place of the real one while something is measured or collected."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from vmemo.ports import Embedder, TextKind, Vector, Vectors
+
+
+class Recorder:
+    """Passes everything on, and keeps the document texts that were embedded."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.real = embedder
+        self.texts: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return self.real.name
+
+    @property
+    def dimension(self) -> int:
+        return self.real.dimension
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        if kind == "document":
+            self.texts.extend(texts)
+        return await self.real.embed(texts, kind)
+
+
+class Placeholder:
+    """Vectors that cost nothing and mean nothing, under the real embedder's name."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        rows = [_dice(text).standard_normal(self.dimension) for text in texts]
+        return _unit(np.array(rows).reshape(len(texts), self.dimension))
+
+
+class Synthetic:
+    """Documents get a mix of two really embedded vectors with noise, chosen by the text; queries are real.
+
+    So a bank of 100,000 facts has vectors that lie where real ones lie, without hours of embedding.
+    """
+
+    NOISE = 0.35
+
+    def __init__(self, embedder: Embedder, base: Vectors) -> None:
+        self._embedder = embedder
+        self._base = base
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        if kind == "query":
+            return await self._embedder.embed(texts, kind)
+        rows = [self._mix(text) for text in texts]
+        return _unit(np.array(rows).reshape(len(texts), self.dimension))
+
+    def _mix(self, text: str) -> Vector:
+        dice = _dice(text)
+        one, two = self._base[dice.integers(len(self._base), size=2)]
+        weight = dice.uniform(0.5, 0.9)
+        noise = dice.standard_normal(self.dimension) * (self.NOISE / np.sqrt(self.dimension))
+        return np.asarray(weight * one + (1 - weight) * two + noise, dtype=np.float32)
+
+
+def _dice(text: str) -> np.random.Generator:
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big"))
+
+
+def _unit(rows: Vectors) -> Vectors:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)

@@ -1,0 +1,55 @@
+"""What a run's numbers depend on: program, embedder, settings; and where a run keeps its files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import vmemo
+from vmemo.bench.report import Setting
+from vmemo.ports import Embedder
+from vmemo.settings import Settings
+
+
+def describe(embedder: Embedder, settings: Settings) -> dict[str, Setting]:
+    """Program, code and embedder, and a digest of the settings."""
+    return {
+        "vmemo": metadata.version("vmemo"),
+        "code": code_digest(),
+        "embedder": embedder.name,
+        "dimension": embedder.dimension,
+        "settings": _short(settings.model_dump_json()),
+    }
+
+
+@cache
+def code_digest() -> str:
+    """A digest of the package's own source: while that is worked on, its version alone says too little."""
+    whole = hashlib.sha256()
+    for path in sorted(Path(vmemo.__file__).parent.rglob("*.py")):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()[:12]
+
+
+def fingerprint(config: Mapping[str, Setting]) -> str:
+    """A short name for a configuration."""
+    return _short(json.dumps(dict(config), sort_keys=True))
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def sqlite_url(path: Path) -> str:
+    """The URL of a database file."""
+    return f"sqlite:///{path.absolute()}"

@@ -1,0 +1,71 @@
+"""What a benchmark run can be told, and how it reports on its way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from vmemo.models import Budget
+from vmemo.ports import Embedder
+
+BenchmarkName = Literal["locomo", "longmemeval", "ours", "sample", "speed"]
+
+DEFAULT_DATA = Path("../shared/data")
+DEFAULT_SIZES = (1_000, 10_000, 100_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedOptions:
+    """Sizes to grow a bank to, queries asked at each, and messages retained with the real embedder."""
+
+    sizes: tuple[int, ...] = DEFAULT_SIZES
+    queries: int = 100
+    messages: int = 300
+    base_sentences: int = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """One run. None is the default: packaged embedder, the user's cache folder, the dataset's own depth."""
+
+    benchmark: BenchmarkName
+    data: Path | None = None
+    file: Path | None = None
+    sample: int | None = None
+    limit: int | None = None
+    budget: Budget = "mid"
+    max_tokens: int | None = None
+    cache: Path | None = None
+    work: Path | None = None
+    embedder: Embedder | None = None
+    speed: SpeedOptions = SpeedOptions()
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where embeddings are kept from run to run."""
+        return self.cache or Path.home() / ".cache" / "vmemo"
+
+    @property
+    def work_folder(self) -> Path:
+        """Where banks are built and finished cases are noted."""
+        return self.work or self.cache_folder / "benchmarks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a named part of the run is."""
+
+    what: str
+    done: int
+    total: int
+
+
+class ProgressSink(Protocol):
+    """Told whenever a step is done; a command line draws its bar from it."""
+
+    def __call__(self, progress: Progress, /) -> None: ...
+
+
+def silent(progress: Progress, /) -> None:
+    """A sink that shows nothing."""

@@ -1,0 +1,110 @@
+"""E1 in retrieval mode: every case of a dataset, one after the other, and the means over its questions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from vmemo.bench.datasets import Case, Dataset, load
+from vmemo.bench.environment import describe, fingerprint, make_folder
+from vmemo.bench.ledger import Asked, Finished, Ledger
+from vmemo.bench.metrics import means, spread
+from vmemo.bench.options import BenchOptions, ProgressSink
+from vmemo.bench.report import Report, Setting
+from vmemo.bench.runner import Setup, run_case
+from vmemo.bench.steps import Steps
+from vmemo.ports import Embedder
+from vmemo.settings import Settings
+
+
+async def measure_retrieval(
+    options: BenchOptions, embedder: Embedder, settings: Settings, sink: ProgressSink
+) -> Report:
+    """Run what is left of the dataset and report on all of it."""
+    dataset = load(options)
+    setup = Setup(
+        embedder=embedder,
+        settings=settings,
+        unit=dataset.unit,
+        budget=options.budget,
+        max_tokens=dataset.max_tokens,
+    )
+    config = _config(dataset, setup)
+    ledger = Ledger(options.work_folder, f"{dataset.name}-{fingerprint(config)}")
+    finished = await _run(dataset, setup, ledger, options.work_folder, sink)
+    ledger.clear()
+    return summarise(options, dataset, finished, config)
+
+
+async def _run(
+    dataset: Dataset, setup: Setup, ledger: Ledger, work: Path, sink: ProgressSink
+) -> list[Finished]:
+    known = ledger.load()
+    steps = Steps(sink, dataset.name, sum(map(_length, dataset.cases)))
+    finished: list[Finished] = []
+    with tempfile.TemporaryDirectory(dir=make_folder(work)) as folder:
+        for number, case in enumerate(dataset.cases):
+            done = known.get(case.id)
+            if done is None:
+                database = Path(folder) / f"{number}.db"
+                done = await run_case(case, setup, database, steps.advance)
+                ledger.note(done)
+                _remove(database)
+            else:
+                steps.advance(_length(case))
+            finished.append(done)
+    return finished
+
+
+def _length(case: Case) -> int:
+    return len(case.sessions) + len(case.questions)
+
+
+def _remove(database: Path) -> None:
+    for path in database.parent.glob(f"{database.name}*"):
+        path.unlink()
+
+
+def _config(dataset: Dataset, setup: Setup) -> dict[str, Setting]:
+    # What selects cases (sample, limit) is left out: a wider run may build on a narrower one.
+    return {
+        **describe(setup.embedder, setup.settings),
+        "dataset": dataset.digest[:12],
+        "unit": setup.unit,
+        "budget": setup.budget,
+        "max_tokens": setup.max_tokens,
+    }
+
+
+def summarise(
+    options: BenchOptions, dataset: Dataset, finished: Sequence[Finished], config: dict[str, Setting]
+) -> Report:
+    """Means over all questions and per category, and times per stage."""
+    asked = [question for case in finished for question in case.questions]
+    categories: defaultdict[str, list[Asked]] = defaultdict(list)
+    stages: defaultdict[str, list[float]] = defaultdict(list)
+    for question in asked:
+        categories[question.category].append(question)
+        for stage, ms in question.timings.items():
+            stages[stage].append(ms)
+    counts: dict[str, Setting] = {
+        "sample": options.sample,
+        "limit": options.limit,
+        "cases": len(finished),
+        "questions": len(asked),
+        "messages": sum(case.messages for case in finished),
+        "facts": sum(case.facts for case in finished),
+        "skipped_evidence": dataset.parsed.skipped_evidence,
+        "skipped_questions": dataset.parsed.skipped_questions,
+    }
+    return Report(
+        benchmark=options.benchmark,
+        metrics=means([question.metrics for question in asked]),
+        categories={
+            name: means([q.metrics for q in members]) for name, members in sorted(categories.items())
+        },
+        timings={stage: spread(times) for stage, times in stages.items()},
+        config=config | counts,
+    )

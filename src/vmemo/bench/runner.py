@@ -1,0 +1,115 @@
+"""One case: its sessions are retained into a fresh bank, then its questions are asked one at a time."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from vmemo import Memory, Message
+from vmemo.bench.datasets import Case, Question, Session, Unit
+from vmemo.bench.environment import sqlite_url
+from vmemo.bench.ledger import Asked, Finished
+from vmemo.bench.metrics import Metrics, Ranked, rank_metrics, token_metrics
+from vmemo.errors import VmemoError
+from vmemo.models import Budget, Hit, MessageId
+from vmemo.ports import Embedder
+from vmemo.settings import Settings
+
+TURN_GAP = timedelta(seconds=20)
+"""Datasets date whole sessions; turns follow one another so that their order is kept."""
+
+Tick = Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """How banks are made and asked, the same for every case of a run."""
+
+    embedder: Embedder
+    settings: Settings
+    unit: Unit
+    budget: Budget
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message comes from."""
+
+    turn: str
+    session: str
+
+
+async def run_case(case: Case, setup: Setup, database: Path, tick: Tick) -> Finished:
+    """Scores and timings of every question of the case."""
+    url = sqlite_url(database)
+    async with Memory(url, bank=case.id, embedder=setup.embedder, settings=setup.settings) as memory:
+        places = await ingest(memory, case, tick)
+        status = await memory.status()
+        if status.pending:
+            reasons = "; ".join(trouble.error for trouble in status.troubles)
+            raise VmemoError(f"{status.pending} messages of {case.id} were not processed: {reasons}")
+        asked: list[Asked] = []
+        for question in case.questions:
+            asked.append(await _ask(memory, question, places, setup))
+            tick()
+    return Finished(case=case.id, messages=status.messages, facts=status.facts, questions=tuple(asked))
+
+
+async def ingest(memory: Memory, case: Case, tick: Tick) -> dict[MessageId, Place]:
+    """Retain the sessions in order of time; the result tells where each message comes from."""
+    places: dict[MessageId, Place] = {}
+    for session in sorted(case.sessions, key=lambda session: session.started_at):
+        messages = _messages(session, first=len(places))
+        for message, turn in zip(messages, session.turns, strict=True):
+            places[message.id] = Place(turn.id, session.id)
+        await memory.retain(messages)
+        tick()
+    return places
+
+
+def _messages(session: Session, first: int) -> list[Message]:
+    return [
+        Message(
+            # Ids that follow from the position: a run that is repeated breaks ties in the same way.
+            id=MessageId(str(uuid.UUID(int=first + place))),
+            role=turn.role,
+            speaker=turn.speaker,
+            content=turn.text,
+            timestamp=session.started_at + place * TURN_GAP,
+            document=session.document,
+            metadata={"turn": turn.id},
+        )
+        for place, turn in enumerate(session.turns)
+    ]
+
+
+async def _ask(memory: Memory, question: Question, places: Mapping[MessageId, Place], setup: Setup) -> Asked:
+    began = time.perf_counter()
+    found = await memory.recall(question.text, max_tokens=setup.max_tokens, budget=setup.budget, explain=True)
+    total = (time.perf_counter() - began) * 1000
+    return Asked(
+        id=question.id,
+        category=question.category,
+        metrics=score(question, found.hits, places, setup.unit),
+        timings={**found.timings, "total": total},
+    )
+
+
+def score(question: Question, hits: Sequence[Hit], places: Mapping[MessageId, Place], unit: Unit) -> Metrics:
+    """Rank metrics over the unit, and evidence inside N tokens over turns."""
+    turns = [_ranked({places[source].turn for source in hit.fact.messages}, hit) for hit in hits]
+    evidence = token_metrics(question.evidence, turns)
+    if unit == "turn":
+        return {**rank_metrics(question.evidence, turns), **evidence}
+    sessions = dict.fromkeys(places[source].session for hit in hits for source in hit.fact.messages)
+    ranking = [Ranked(frozenset({session}), 0) for session in sessions]
+    return {**rank_metrics(question.sessions, ranking), **evidence}
+
+
+def _ranked(sources: set[str], hit: Hit) -> Ranked:
+    return Ranked(frozenset(sources), hit.fact.tokens)

@@ -1,0 +1,176 @@
+"""Statements over banks and messages. Functions here and beside take an open connection and a bank's number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import Connection, and_, func, insert, or_, select, update
+
+from vmemo.errors import NotFound
+from vmemo.models import Bank, BankId, Message, MessageId, Profile, utc_now
+from vmemo.stores.sql.clock import micros
+from vmemo.stores.sql.rows import bank_of, message_of, message_values
+from vmemo.stores.sql.schema import banks, messages
+
+CHUNK = 500
+"""Values bound to one IN list, well under every database's limit."""
+Item = TypeVar("Item")
+
+
+def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Slices that fit one statement."""
+    return (items[i : i + CHUNK] for i in range(0, len(items), CHUNK))
+
+
+@dataclass(frozen=True)
+class BankState:
+    """A bank's number and its change counters: revision grows with every write, purges with every removal."""
+
+    seq: int
+    revision: int
+    purges: int
+    dimension: int
+
+
+def bank_state(connection: Connection, bank: BankId) -> BankState:
+    """The bank's state now; NotFound when there is no such bank."""
+    columns = (banks.c.seq, banks.c.revision, banks.c.purges, banks.c.dimension)
+    row = connection.execute(select(*columns).where(banks.c.id == bank)).one_or_none()
+    if row is None:
+        raise NotFound(f"There is no bank {bank!r} here.")
+    return BankState(*row)
+
+
+def all_banks(connection: Connection) -> list[Bank]:
+    """Every bank by name."""
+    return [bank_of(row) for row in connection.execute(select(banks).order_by(banks.c.id))]
+
+
+def find_bank(connection: Connection, bank: BankId) -> Bank | None:
+    """The bank, or None."""
+    row = connection.execute(select(banks).where(banks.c.id == bank)).one_or_none()
+    return None if row is None else bank_of(row)
+
+
+def create_bank(connection: Connection, bank: Bank) -> Bank:
+    """Insert the bank unless it exists; the stored one is returned."""
+    existing = find_bank(connection, BankId(bank.id))
+    if existing is not None:
+        return existing
+    values = {
+        "id": bank.id,
+        "profile": bank.profile.model_dump_json(),
+        "embedder": bank.embedder,
+        "dimension": bank.dimension,
+        "created_at": micros(bank.created_at),
+    }
+    connection.execute(insert(banks).values(values))
+    return bank
+
+
+def save_profile(connection: Connection, bank: int, profile: Profile) -> None:
+    """Replace the bank's profile."""
+    connection.execute(update(banks).where(banks.c.seq == bank).values(profile=profile.model_dump_json()))
+
+
+def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
+    """Count a change of the bank's facts; the new revision is returned."""
+    changes = {"revision": banks.c.revision + 1, "purges": banks.c.purges + int(purge)}
+    connection.execute(update(banks).where(banks.c.seq == bank).values(changes))
+    return connection.execute(select(banks.c.revision).where(banks.c.seq == bank)).scalar_one()
+
+
+def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tuple[int, Message]]:
+    """Insert messages that are not there yet; those inserted come back with their numbers."""
+    known = _known(connection, bank, new)
+    fresh: list[Message] = []
+    for message in new:
+        names: set[object] = {message.id}
+        if message.key is not None:
+            names.add((message.document, message.key))
+        if not names & known:
+            fresh.append(message)
+            known |= names
+    if not fresh:
+        return []
+    values = [message_values(bank, message) for message in fresh]
+    statement = insert(messages).returning(messages.c.seq, sort_by_parameter_order=True)
+    seqs = connection.execute(statement, values).scalars().all()
+    return list(zip(seqs, fresh, strict=True))
+
+
+def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
+    known: set[object] = set()
+    for part in chunks([message.id for message in new]):
+        found = select(messages.c.id).where(messages.c.bank == bank, messages.c.id.in_(part))
+        known.update(connection.execute(found).scalars())
+    for part in chunks([message.key for message in new if message.key is not None]):
+        keyed = select(messages.c.document, messages.c.key).where(
+            messages.c.bank == bank,
+            messages.c.document.in_({message.document for message in new if message.document}),
+            messages.c.key.in_(part),
+        )
+        known.update((row.document, row.key) for row in connection.execute(keyed))
+    return known
+
+
+def pending(connection: Connection, bank: int, limit: int) -> list[Message]:
+    """The oldest unread messages by time."""
+    statement = (
+        select(messages)
+        .where(messages.c.bank == bank, messages.c.state == "pending")
+        .order_by(messages.c.timestamp, messages.c.seq)
+        .limit(limit)
+    )
+    return [message_of(row) for row in connection.execute(statement)]
+
+
+def before(connection: Connection, bank: int, message: Message) -> Message | None:
+    """The message just before this one in the same document."""
+    seq = select(messages.c.seq).where(messages.c.bank == bank, messages.c.id == message.id).scalar_subquery()
+    moment = micros(message.timestamp)
+    statement = (
+        select(messages)
+        .where(
+            messages.c.bank == bank,
+            messages.c.document.is_not_distinct_from(message.document),
+            or_(messages.c.timestamp < moment, and_(messages.c.timestamp == moment, messages.c.seq < seq)),
+        )
+        .order_by(messages.c.timestamp.desc(), messages.c.seq.desc())
+        .limit(1)
+    )
+    row = connection.execute(statement).one_or_none()
+    return None if row is None else message_of(row)
+
+
+def by_id(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[Message]:
+    """Messages in the order asked for; missing ones are left out."""
+    found: dict[str, Message] = {}
+    for part in chunks(ids):
+        rows = connection.execute(select(messages).where(messages.c.bank == bank, messages.c.id.in_(part)))
+        found.update((row.id, message_of(row)) for row in rows)
+    return [found[id] for id in ids if id in found]
+
+
+def page(connection: Connection, bank: int, document: str | None, after: MessageId | None, limit: int) -> list[Message]:
+    """A page of the archive in the order it was stored."""
+    statement = select(messages).where(messages.c.bank == bank)
+    if document is not None:
+        statement = statement.where(messages.c.document == document)
+    if after is not None:
+        start = select(messages.c.seq).where(messages.c.bank == bank, messages.c.id == after).scalar_subquery()
+        statement = statement.where(messages.c.seq > func.coalesce(start, -1))
+    rows = connection.execute(statement.order_by(messages.c.seq).limit(limit))
+    return [message_of(row) for row in rows]
+
+
+def record_failure(connection: Connection, bank: int, ids: Sequence[MessageId], error: str) -> None:
+    """Note an error on messages that are still unread."""
+    for part in chunks(ids):
+        connection.execute(
+            update(messages)
+            .where(messages.c.bank == bank, messages.c.id.in_(part), messages.c.state == "pending")
+            .values(attempts=messages.c.attempts + 1, error=error, failed_at=micros(utc_now()))
+        )

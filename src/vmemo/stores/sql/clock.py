@@ -1,0 +1,28 @@
+"""Instants as the databases keep them: whole microseconds since 1970, the same in every dialect."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(moment: datetime) -> int:
+    """An aware datetime as microseconds."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def instant(value: int) -> datetime:
+    """Microseconds as an aware UTC datetime."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def micros_or_none(moment: datetime | None) -> int | None:
+    """As `micros`, keeping None."""
+    return None if moment is None else micros(moment)
+
+
+def instant_or_none(value: int | None) -> datetime | None:
+    """As `instant`, keeping None."""
+    return None if value is None else instant(value)

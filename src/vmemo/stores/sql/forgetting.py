@@ -1,0 +1,234 @@
+"""Forgetting: deletes messages with all that rests on them, and queues what they were read together with again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Column, Connection, Table, delete, select, update
+
+from vmemo.errors import NotFound
+from vmemo.models import Forgotten
+from vmemo.ports import ForgetTarget
+from vmemo.stores.sql.archive import chunks
+from vmemo.stores.sql.rows import dump, names_of
+from vmemo.stores.sql.schema import (
+    BASIS,
+    CONTEXT,
+    EPISODE,
+    MESSAGE,
+    banks,
+    entities,
+    episode_messages,
+    episodes,
+    facts,
+    links,
+    mentions,
+    messages,
+    notes,
+    sources,
+)
+
+SCRUB = "scrub"
+"""Name of the note that says the file still has to be rewritten."""
+Seqs = set[int]
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Numbers of what goes, and of the messages that will be read again."""
+
+    messages: frozenset[int]
+    facts: frozenset[int]
+    episodes: frozenset[int]
+    entities: frozenset[int]
+    again: frozenset[int]
+
+    def counts(self) -> Forgotten:
+        """The same as counts."""
+        return Forgotten(
+            messages=len(self.messages),
+            facts=len(self.facts),
+            episodes=len(self.episodes),
+            entities=len(self.entities),
+            requeued=len(self.again),
+        )
+
+
+def plan(connection: Connection, bank: int, target: ForgetTarget) -> Removal:
+    """What forgetting a target takes.
+
+    The episodes of forgotten messages dissolve: their other messages are read again, so nothing that quotes or
+    summarises the forgotten text is left. So are messages that had a forgotten one as context.
+    """
+    gone = _targeted(connection, bank, target)
+    beside = _sources_of(connection, bank, _resting(connection, bank, (CONTEXT,), gone)) - gone
+    broken = _related(connection, bank, episode_messages.c.message, gone | beside, episode_messages.c.episode)
+    members = _related(connection, bank, episode_messages.c.episode, broken, episode_messages.c.message)
+    again = (members | beside) - gone
+    fallen = _with_dependents(connection, bank, _resting(connection, bank, (MESSAGE,), gone | again))
+    touched = _related(connection, bank, mentions.c.fact, fallen, mentions.c.entity)
+    named = _entity(connection, bank, target)
+    orphans = touched - _still_mentioned(connection, bank, touched, fallen)
+    return Removal(*map(frozenset, (gone, fallen, broken, orphans | named, again)))
+
+
+def _targeted(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
+    everything = select(messages.c.seq).where(messages.c.bank == bank)
+    if target.bank:
+        return set(connection.execute(everything).scalars())
+    if target.entity is not None:
+        named = _entity(connection, bank, target)
+        return _sources_of(connection, bank, _related(connection, bank, mentions.c.entity, named, mentions.c.fact))
+    if target.document is not None:
+        found = set(connection.execute(everything.where(messages.c.document == target.document)).scalars())
+        if not found:
+            raise NotFound(f"There is no document {target.document!r} in this bank. Nothing was forgotten.")
+        return found
+    return _messages(connection, bank, target)
+
+
+def _messages(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
+    found: dict[str, int] = {}
+    for part in chunks(list(target.messages)):
+        statement = select(messages.c.id, messages.c.seq).where(messages.c.bank == bank, messages.c.id.in_(part))
+        found.update(connection.execute(statement).tuples())
+    missing = [id for id in target.messages if id not in found]
+    if missing:
+        raise NotFound(f"There is no message {missing[0]!r} in this bank. Nothing was forgotten.")
+    return set(found.values())
+
+
+def _entity(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
+    if target.entity is None:
+        return set()
+    statement = select(entities.c.seq).where(entities.c.bank == bank, entities.c.id == target.entity)
+    found = connection.execute(statement).scalar_one_or_none()
+    if found is None:
+        raise NotFound(f"There is no entity {target.entity!r} in this bank. Nothing was forgotten.")
+    return {found}
+
+
+def _related(connection: Connection, bank: int, by: Column[int], values: Iterable[int], wanted: Column[int]) -> Seqs:
+    """Values of one column of a table in the rows where another column has one of these."""
+    found: Seqs = set()
+    for part in chunks(sorted(values)):
+        found.update(connection.execute(select(wanted).where(by.table.c.bank == bank, by.in_(part))).scalars())
+    return found
+
+
+def _resting(connection: Connection, bank: int, kinds: tuple[int, ...], on: Iterable[int]) -> Seqs:
+    """Facts that come from these sources."""
+    found: Seqs = set()
+    for part in chunks(sorted(on)):
+        statement = select(sources.c.fact).where(
+            sources.c.bank == bank, sources.c.kind.in_(kinds), sources.c.source.in_(part)
+        )
+        found.update(connection.execute(statement).scalars())
+    return found
+
+
+def _sources_of(connection: Connection, bank: int, of: Iterable[int]) -> Seqs:
+    """Messages that these facts were read from."""
+    found: Seqs = set()
+    for part in chunks(sorted(of)):
+        statement = select(sources.c.source).where(
+            sources.c.bank == bank, sources.c.fact.in_(part), sources.c.kind == MESSAGE
+        )
+        found.update(connection.execute(statement).scalars())
+    return found
+
+
+def _with_dependents(connection: Connection, bank: int, fallen: Seqs) -> Seqs:
+    """Facts and everything that rests on them, directly or not."""
+    reached, edge = set(fallen), set(fallen)
+    while edge:
+        edge = _resting(connection, bank, (BASIS,), edge) - reached
+        reached |= edge
+    return reached
+
+
+def _still_mentioned(connection: Connection, bank: int, touched: Seqs, fallen: Seqs) -> Seqs:
+    found: Seqs = set()
+    for part in chunks(sorted(touched)):
+        statement = select(mentions.c.entity, mentions.c.fact).where(
+            mentions.c.bank == bank, mentions.c.entity.in_(part)
+        )
+        found.update(entity for entity, fact in connection.execute(statement).tuples() if fact not in fallen)
+    return found
+
+
+def remove(connection: Connection, bank: int, removal: Removal) -> None:
+    """Delete what a plan names and queue the rest of its messages again."""
+    kept = _related(connection, bank, mentions.c.fact, removal.facts, mentions.c.entity) - removal.entities
+    _reopen(connection, bank, removal.facts)
+    for column in (sources.c.fact, mentions.c.fact, links.c.source, links.c.target):
+        _delete(connection, bank, column, removal.facts)
+    _delete(connection, bank, facts.c.seq, removal.facts)
+    _delete(connection, bank, mentions.c.entity, removal.entities)
+    _delete(connection, bank, entities.c.seq, removal.entities)
+    _dissolve(connection, bank, removal.episodes)
+    _delete(connection, bank, messages.c.seq, removal.messages)
+    _forget_names(connection, bank, kept)
+    for part in chunks(sorted(removal.again)):
+        statement = update(messages).where(messages.c.seq.in_(part), messages.c.state != "raw")
+        connection.execute(statement.values(state="pending"))
+    connection.execute(delete(notes).where(notes.c.name == SCRUB))
+    connection.execute(notes.insert().values(name=SCRUB, value="pending"))
+
+
+def remove_bank(connection: Connection, bank: int) -> None:
+    """Delete the bank's own row, after all its rows."""
+    connection.execute(delete(banks).where(banks.c.seq == bank))
+
+
+def _delete(connection: Connection, bank: int, column: Column[int], values: Iterable[int]) -> None:
+    table = column.table
+    assert isinstance(table, Table)
+    for part in chunks(sorted(values)):
+        connection.execute(delete(table).where(table.c.bank == bank, column.in_(part)))
+
+
+def _reopen(connection: Connection, bank: int, fallen: Iterable[int]) -> None:
+    """What a fallen fact had superseded is current again; what superseded a fallen fact no longer points to it."""
+    for part in chunks(sorted(fallen)):
+        ids = select(facts.c.id).where(facts.c.seq.in_(part))
+        replaced = select(facts.c.supersedes).where(facts.c.seq.in_(part), facts.c.supersedes.is_not(None))
+        current = facts.c.bank == bank
+        opened = update(facts).where(current, facts.c.id.in_(replaced)).values(invalid_at=None, expired_at=None)
+        connection.execute(opened)
+        connection.execute(update(facts).where(current, facts.c.supersedes.in_(ids)).values(supersedes=None))
+
+
+def _dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
+    for seq in sorted(broken):
+        row = connection.execute(select(episodes.c.id, episodes.c.previous).where(episodes.c.seq == seq)).one()
+        following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
+        connection.execute(following.values(previous=row.previous))
+        gone = sources.c.bank == bank, sources.c.kind == EPISODE, sources.c.source == seq
+        connection.execute(delete(sources).where(*gone))
+    _delete(connection, bank, episode_messages.c.episode, broken)
+    _delete(connection, bank, episodes.c.seq, broken)
+
+
+def _forget_names(connection: Connection, bank: int, kept: Iterable[int]) -> None:
+    """Drop names of entities that no remaining fact uses: they may have stood in the forgotten text alone."""
+    for seq in sorted(kept):
+        row = connection.execute(select(entities).where(entities.c.seq == seq)).one()
+        texts = _texts(connection, bank, seq)
+        names = [name for name in (row.name, *names_of(row.aliases)) if name.casefold() in texts]
+        if names:
+            values = {"name": names[0], "aliases": dump(names[1:])}
+            connection.execute(update(entities).where(entities.c.seq == seq).values(values))
+        else:
+            _delete(connection, bank, mentions.c.entity, [seq])
+            _delete(connection, bank, entities.c.seq, [seq])
+
+
+def _texts(connection: Connection, bank: int, entity: int) -> str:
+    statement = (
+        select(facts.c.text)
+        .join(mentions, mentions.c.fact == facts.c.seq)
+        .where(mentions.c.bank == bank, mentions.c.entity == entity)
+    )
+    return "\n".join(connection.execute(statement).scalars()).casefold()

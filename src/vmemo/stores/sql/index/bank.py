@@ -1,0 +1,139 @@
+"""All that recall needs to rank one bank's facts without touching the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vmemo.models import FactId, Network
+from vmemo.ports import Scope, Scored
+from vmemo.stores.sql.clock import micros
+from vmemo.stores.sql.index.postings import Postings
+from vmemo.stores.sql.index.vectors import Mask, Rows, Vectors, best
+
+NETWORKS: tuple[Network, ...] = get_args(Network)
+EARLIEST = -(2**63)
+LATEST = 2**63 - 1
+Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "start", "end"]
+COLUMNS: tuple[Column, ...] = get_args(Column)
+
+
+class IndexRow(NamedTuple):
+    """One fact as the index reads it. Times are microseconds; absent ones are EARLIEST or LATEST."""
+
+    id: str
+    embedding: bytes
+    terms: bytes
+    seq: int
+    network: int
+    tokens: int
+    valid: int
+    invalid: int
+    recorded: int
+    expired: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class BankIndex:
+    """An immutable view of a bank at one revision; `refreshed` gives the next one."""
+
+    number: int
+    revision: int
+    purges: int
+    vectors: Vectors
+    postings: Postings
+    ids: list[FactId] = field(default_factory=list[FactId])
+    columns: NDArray[np.int64] = field(default_factory=lambda: np.zeros((len(COLUMNS), 0), np.int64))
+
+    @staticmethod
+    def empty(dimension: int, number: int, purges: int) -> BankIndex:
+        """A bank before its first fact is read."""
+        return BankIndex(number, -1, purges, Vectors.empty(dimension), Postings.empty())
+
+    @property
+    def count(self) -> int:
+        """Facts in this view."""
+        return self.vectors.count
+
+    def refreshed(self, revision: int, rows: Sequence[IndexRow]) -> BankIndex:
+        """The view after some facts were added or closed; rows come in order of seq."""
+        last = int(self.columns[0, self.count - 1]) if self.count else -1
+        new = [row for row in rows if row.seq > last]
+        columns = self.columns[:, : self.count].copy()
+        for row in rows[: len(rows) - len(new)]:
+            columns[:, np.searchsorted(columns[0], row.seq)] = row[3:]
+        added = np.array([row[3:] for row in new], np.int64).reshape(len(new), len(COLUMNS)).T
+        return BankIndex(
+            self.number,
+            revision,
+            self.purges,
+            self.vectors.extended(_unpacked(new, self.vectors.components.shape[1])),
+            self.postings.extended([np.frombuffer(row.terms, "<u4") for row in new]),
+            [*self.ids, *(FactId(row.id) for row in new)],
+            np.concatenate([columns, added], axis=1),
+        )
+
+    def nearest(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Scored]:
+        """Facts by cosine, best first."""
+        rows, cosines = self.vectors.nearest(query, allowed, limit)
+        kept = cosines >= floor
+        return self._scored(rows[kept], cosines[kept])
+
+    def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> list[Scored]:
+        """Facts by BM25, best first."""
+        scores = self.postings.scores(terms)
+        rows = np.flatnonzero((scores > 0) & allowed)
+        order = best(scores[rows], limit)
+        return self._scored(rows[order], scores[rows][order])
+
+    def _scored(self, rows: Rows, scores: NDArray[np.float32]) -> list[Scored]:
+        tokens = self._column("tokens")[rows].tolist()
+        chosen = zip(cast("list[int]", rows.tolist()), scores.tolist(), tokens, strict=True)
+        return [Scored(self.ids[row], score, count) for row, score, count in chosen]
+
+    def allowed(self, scope: Scope, now: int, only: Sequence[int] | None) -> Mask:
+        """Which facts a scope lets through; `only` holds the seqs that filters of the database allow."""
+        mask = self._visible(scope, now)
+        if scope.networks:
+            lets = np.array([network in scope.networks for network in NETWORKS])
+            mask &= lets[self._column("network")]
+        if scope.occurred is not None:
+            start = micros(scope.occurred.start) if scope.occurred.start else EARLIEST
+            end = micros(scope.occurred.end) if scope.occurred.end else LATEST
+            mask &= (self._column("start") < end) & (self._column("end") > start)
+        if only is not None:
+            mask &= np.isin(self._column("seq"), np.array(only, np.int64))
+        return mask
+
+    def current(self, now: int) -> Mask:
+        """Facts that are believed and true now."""
+        return (self._column("expired") == LATEST) & (self._column("invalid") > now)
+
+    def _visible(self, scope: Scope, now: int) -> Mask:
+        invalid, expired = self._column("invalid"), self._column("expired")
+        if scope.at_time is None and scope.known_at is None:
+            return np.ones(self.count, np.bool_) if scope.include_expired else self.current(now)
+        mask = np.ones(self.count, np.bool_)
+        if scope.known_at is not None:
+            known = micros(scope.known_at)
+            mask &= (self._column("recorded") <= known) & (expired > known)
+            # A fact closed later was, at that time, believed to be still true.
+            invalid = np.where(expired == LATEST, invalid, LATEST)
+        if scope.at_time is not None:
+            moment = micros(scope.at_time)
+            mask &= (self._column("valid") <= moment) & (invalid > moment)
+        return mask
+
+    def _column(self, name: Column) -> NDArray[np.int64]:
+        return self.columns[COLUMNS.index(name)]
+
+
+def _unpacked(rows: Sequence[IndexRow], dimension: int) -> NDArray[np.float32]:
+    joined = b"".join(row.embedding for row in rows)
+    return np.frombuffer(joined, "<f2").reshape(len(rows), dimension).astype(np.float32)

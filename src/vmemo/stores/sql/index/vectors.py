@@ -1,0 +1,102 @@
+"""Cosine search in process: sign bits choose candidates, eight-bit components score them.
+
+The sign bits of 100,000 vectors of 384 dimensions are 4.8 MB and one pass over them takes about a millisecond;
+only the rows they choose are scored. Up to `EXACT` rows every row is scored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+EXACT = 2048
+"""Rows up to which every row is scored, and the least number of candidates above that."""
+OVERSAMPLE = 16
+"""Candidates taken by sign bits for each row wanted; measured recall of the true top is above .99."""
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Unit vectors of the first `count` rows. Arrays may be longer than that; rows are only ever appended."""
+
+    count: int
+    components: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    bits: NDArray[np.uint64]
+
+    @staticmethod
+    def empty(dimension: int) -> Vectors:
+        """No rows yet."""
+        words = -(-dimension // 64)
+        return Vectors(0, np.zeros((0, dimension), np.int8), np.zeros(0, np.float32), np.zeros((words, 0), np.uint64))
+
+    def extended(self, rows: NDArray[np.float32]) -> Vectors:
+        """These vectors and some more. Readers of the old value are not disturbed."""
+        if not len(rows):
+            return self
+        total = self.count + len(rows)
+        grown = self if total <= len(self.scales) else self._with_room(total)
+        peak = np.maximum(np.abs(rows).max(axis=1), 1e-12).astype(np.float32)
+        grown.components[self.count : total] = np.rint(rows * (127.0 / peak)[:, None]).astype(np.int8)
+        grown.scales[self.count : total] = peak / 127.0
+        grown.bits[:, self.count : total] = _sign_bits(rows, len(grown.bits)).T
+        return Vectors(total, grown.components, grown.scales, grown.bits)
+
+    def _with_room(self, total: int) -> Vectors:
+        room = max(total, 1024, len(self.scales) + len(self.scales) // 2)
+        components = np.zeros((room, self.components.shape[1]), np.int8)
+        scales = np.zeros(room, np.float32)
+        bits = np.zeros((len(self.bits), room), np.uint64)
+        components[: self.count] = self.components[: self.count]
+        scales[: self.count] = self.scales[: self.count]
+        bits[:, : self.count] = self.bits[:, : self.count]
+        return Vectors(self.count, components, scales, bits)
+
+    def cosines(self, rows: Rows | slice, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Cosine of the query with each of these rows."""
+        components = self.components[rows].astype(np.float32)
+        return (components @ query) * self.scales[rows]
+
+    def nearest(self, query: NDArray[np.float32], allowed: Mask, limit: int) -> tuple[Rows, NDArray[np.float32]]:
+        """The allowed rows of highest cosine, best first."""
+        rows = self._candidates(query, allowed, max(EXACT, OVERSAMPLE * limit))
+        cosines = self.cosines(rows, query)
+        order = best(cosines, limit)
+        return rows[order], cosines[order]
+
+    def _candidates(self, query: NDArray[np.float32], allowed: Mask, wanted: int) -> Rows:
+        rows = np.flatnonzero(allowed)
+        if len(rows) <= wanted:
+            return rows
+        distances = self._distances(query)
+        if len(rows) < self.count:
+            distances = distances[rows]
+        return np.sort(rows[np.argpartition(distances, wanted)[:wanted]])
+
+    def _distances(self, query: NDArray[np.float32]) -> NDArray[np.uint16]:
+        signs = _sign_bits(query[None, :], len(self.bits))[0]
+        total = np.zeros(self.count, np.uint16)
+        for word, sign in zip(self.bits, signs, strict=True):
+            total += np.bitwise_count(word[: self.count] ^ sign)
+        return total
+
+
+def best(scores: NDArray[np.float32], limit: int) -> Rows:
+    """Positions of the highest scores, best first; equal scores keep their order."""
+    if limit < len(scores):
+        chosen = np.sort(np.argpartition(-scores, limit)[:limit])
+    else:
+        chosen = np.arange(len(scores))
+    return chosen[np.argsort(-scores[chosen], kind="stable")]
+
+
+def _sign_bits(rows: NDArray[np.float32], words: int) -> NDArray[np.uint64]:
+    packed = np.zeros((len(rows), words * 8), np.uint8)
+    signs = np.packbits(rows > 0, axis=1)
+    packed[:, : signs.shape[1]] = signs
+    return packed.view(np.uint64)

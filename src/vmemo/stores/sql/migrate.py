@@ -1,0 +1,45 @@
+"""Schema versions: upgrade an older database in the caller's transaction, refuse a newer one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, inspect, text
+
+from vmemo.errors import SchemaTooNew
+
+HEAD = "0001"
+"""The schema this release writes. Versions are numbered, so a greater one is newer."""
+
+
+def current(connection: Connection) -> str | None:
+    """The database's version; None when it holds no vmemo tables yet."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+
+
+def refuse_newer(version: str | None) -> None:
+    """Raise `SchemaTooNew` for a database from the future."""
+    if version is not None and version > HEAD:
+        raise SchemaTooNew(
+            f"The database has schema {version}, this vmemo knows up to {HEAD}. "
+            "Nothing was touched. Upgrade vmemo to open it."
+        )
+
+
+def upgrade(connection: Connection, target: str = HEAD) -> None:
+    """Bring the schema to a version inside the connection's open transaction."""
+    config = Config()
+    config.set_main_option("script_location", _path("migrations"))
+    config.set_main_option("version_locations", _path("migrations/versions"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, target)
+
+
+def _path(below: str) -> str:
+    # Alembic reads its options through configparser, where a percent sign starts an interpolation.
+    return str(Path(__file__).parent / below).replace("%", "%%")

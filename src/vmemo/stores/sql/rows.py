@@ -1,0 +1,210 @@
+"""Rows to models and back. Rows come from our own tables, so models are built from them without validation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+from sqlalchemy import Row
+
+from vmemo.models import (
+    Bank,
+    BankId,
+    Entity,
+    EntityId,
+    Episode,
+    Fact,
+    FactId,
+    Mention,
+    Message,
+    MessageId,
+    Profile,
+)
+from vmemo.stores.sql.clock import instant, instant_or_none, micros, micros_or_none
+
+Values = dict[str, str | int | float | None]
+AnyRow = Row[*tuple[Any, ...]]
+
+
+def dump(value: Sequence[str] | Mapping[str, JsonValue]) -> str:
+    """Tags, aliases or metadata as stable JSON."""
+    plain = dict(value) if isinstance(value, Mapping) else list(value)
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Tags or aliases from their JSON."""
+    return () if text == "[]" else tuple(json.loads(text))
+
+
+def _metadata(text: str) -> dict[str, JsonValue]:
+    return {} if text == "{}" else json.loads(text)
+
+
+def bank_of(row: AnyRow) -> Bank:
+    """A bank from its row."""
+    return Bank(
+        id=row.id,
+        profile=Profile.model_validate_json(row.profile),
+        embedder=row.embedder,
+        dimension=row.dimension,
+        created_at=instant(row.created_at),
+    )
+
+
+def message_values(bank: int, message: Message) -> Values:
+    """A message as a row."""
+    return {
+        "bank": bank,
+        "id": message.id,
+        "role": message.role,
+        "speaker": message.speaker,
+        "content": message.content,
+        "timestamp": micros(message.timestamp),
+        "document": message.document,
+        "key": message.key,
+        "tags": dump(message.tags),
+        "metadata": dump(message.metadata),
+        "recorded_at": micros(message.recorded_at),
+        "state": message.state,
+        "error": message.error,
+    }
+
+
+def message_of(row: AnyRow) -> Message:
+    """A message from its row."""
+    return Message.model_construct(
+        id=MessageId(row.id),
+        role=row.role,
+        content=row.content,
+        speaker=row.speaker,
+        timestamp=instant(row.timestamp),
+        document=row.document,
+        tags=names_of(row.tags),
+        metadata=_metadata(row.metadata),
+        recorded_at=instant(row.recorded_at),
+        state=row.state,
+        key=row.key,
+        error=row.error,
+    )
+
+
+def episode_values(bank: int, episode: Episode) -> Values:
+    """An episode as a row."""
+    return {
+        "bank": bank,
+        "id": episode.id,
+        "title": episode.title,
+        "narrative": episode.narrative,
+        "started_at": micros(episode.started_at),
+        "ended_at": micros(episode.ended_at),
+        "previous": episode.previous,
+        "recorded_at": micros(episode.recorded_at),
+    }
+
+
+def episode_of(row: AnyRow, messages: Sequence[MessageId]) -> Episode:
+    """An episode from its row and its messages."""
+    return Episode.model_construct(
+        id=row.id,
+        title=row.title,
+        narrative=row.narrative,
+        started_at=instant(row.started_at),
+        ended_at=instant(row.ended_at),
+        previous=row.previous,
+        messages=tuple(messages),
+        recorded_at=instant(row.recorded_at),
+    )
+
+
+def entity_values(bank: int, entity: Entity) -> Values:
+    """An entity as a row."""
+    return {
+        "bank": bank,
+        "id": entity.id,
+        "name": entity.name,
+        "type": entity.type,
+        "aliases": dump(entity.aliases),
+        "first_seen": micros(entity.first_seen),
+        "last_seen": micros(entity.last_seen),
+    }
+
+
+def entity_of(row: AnyRow, mentions: int) -> Entity:
+    """An entity from its row and how many facts mention it."""
+    return Entity.model_construct(
+        id=EntityId(row.id),
+        name=row.name,
+        type=row.type,
+        aliases=names_of(row.aliases),
+        first_seen=instant(row.first_seen),
+        last_seen=instant(row.last_seen),
+        mentions=mentions,
+    )
+
+
+def fact_values(bank: int, fact: Fact, revision: int) -> Values:
+    """A fact as a row."""
+    return {
+        "bank": bank,
+        "id": fact.id,
+        "network": fact.network,
+        "text": fact.text,
+        "tokens": fact.tokens,
+        "context": fact.context,
+        "occurred_start": micros_or_none(fact.occurred_start),
+        "occurred_end": micros_or_none(fact.occurred_end),
+        "mentioned_at": micros(fact.mentioned_at),
+        "valid_at": micros_or_none(fact.valid_at),
+        "invalid_at": micros_or_none(fact.invalid_at),
+        "recorded_at": micros(fact.recorded_at),
+        "expired_at": micros_or_none(fact.expired_at),
+        "confidence": fact.confidence,
+        "importance": fact.importance,
+        "access_count": fact.access_count,
+        "supersedes": fact.supersedes,
+        "tags": dump(fact.tags),
+        "metadata": dump(fact.metadata),
+        "engine": fact.engine,
+        "revision": revision,
+    }
+
+
+def fact_of(
+    row: AnyRow,
+    bank: BankId,
+    entities: Sequence[Mention],
+    sources: Sequence[Sequence[str]],
+    embedding: tuple[float, ...] | None,
+) -> Fact:
+    """A fact from its row, its mentions and its sources by kind (message, context, episode, basis)."""
+    return Fact.model_construct(
+        id=FactId(row.id),
+        bank=bank,
+        network=row.network,
+        text=row.text,
+        tokens=row.tokens,
+        context=row.context,
+        context_from=next(iter(sources[1]), None),
+        occurred_start=instant_or_none(row.occurred_start),
+        occurred_end=instant_or_none(row.occurred_end),
+        mentioned_at=instant(row.mentioned_at),
+        valid_at=instant_or_none(row.valid_at),
+        invalid_at=instant_or_none(row.invalid_at),
+        recorded_at=instant(row.recorded_at),
+        expired_at=instant_or_none(row.expired_at),
+        confidence=row.confidence,
+        importance=row.importance,
+        access_count=row.access_count,
+        entities=tuple(entities),
+        messages=tuple(sources[0]),
+        episodes=tuple(sources[2]),
+        basis=tuple(sources[3]),
+        supersedes=row.supersedes,
+        tags=names_of(row.tags),
+        metadata=_metadata(row.metadata),
+        engine=row.engine,
+        embedding=embedding,
+    )

@@ -1,0 +1,210 @@
+"""The one schema of all SQL stores. The bank leads every key, and rows refer to each other by number.
+
+`fact_index` and `message_words` are SQLite's own (vectors, terms and FTS5); the migration makes them there.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData()
+_Number = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _seq() -> Column[int]:
+    return Column("seq", _Number, primary_key=True, autoincrement=True)
+
+
+def _bank(*, primary_key: bool = False) -> Column[int]:
+    return Column("bank", _Number, ForeignKey("banks.seq"), primary_key=primary_key, nullable=False)
+
+
+def _key(name: str) -> Column[int]:
+    return Column(name, _Number, primary_key=True, autoincrement=False)
+
+
+def _required(name: str) -> Column[str]:
+    return Column(name, Text, nullable=False)
+
+
+def _moment(name: str, *, nullable: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=nullable)
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, Integer, nullable=False, server_default=text("0"))
+
+
+banks = Table(
+    "banks",
+    metadata,
+    _seq(),
+    Column("id", Text, nullable=False, unique=True),
+    _required("profile"),
+    _required("embedder"),
+    Column("dimension", Integer, nullable=False),
+    _moment("created_at"),
+    _count("revision"),
+    _count("purges"),
+    sqlite_autoincrement=True,
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    _seq(),
+    _bank(),
+    _required("id"),
+    Column("role", String(16), nullable=False),
+    Column("speaker", Text),
+    _required("content"),
+    _moment("timestamp"),
+    Column("document", Text),
+    Column("key", Text),
+    _required("tags"),
+    _required("metadata"),
+    _moment("recorded_at"),
+    Column("state", String(16), nullable=False),
+    _count("attempts"),
+    Column("error", Text),
+    _moment("failed_at", nullable=True),
+    UniqueConstraint("bank", "id"),
+    Index("messages_key", "bank", "document", "key", unique=True),
+    Index("messages_queue", "bank", "state", "timestamp", "seq"),
+    Index("messages_document", "bank", "document", "timestamp", "seq"),
+    sqlite_autoincrement=True,
+)
+
+episodes = Table(
+    "episodes",
+    metadata,
+    _seq(),
+    _bank(),
+    _required("id"),
+    _required("title"),
+    _required("narrative"),
+    _moment("started_at"),
+    _moment("ended_at"),
+    Column("previous", Text),
+    _moment("recorded_at"),
+    UniqueConstraint("bank", "id"),
+    Index("episodes_time", "bank", "ended_at"),
+    sqlite_autoincrement=True,
+)
+
+episode_messages = Table(
+    "episode_messages",
+    metadata,
+    _bank(primary_key=True),
+    _key("episode"),
+    _key("message"),
+    Index("episode_messages_message", "bank", "message"),
+    sqlite_with_rowid=False,
+)
+
+facts = Table(
+    "facts",
+    metadata,
+    _seq(),
+    _bank(),
+    _required("id"),
+    Column("network", String(16), nullable=False),
+    _required("text"),
+    Column("tokens", Integer, nullable=False),
+    _required("context"),
+    _moment("occurred_start", nullable=True),
+    _moment("occurred_end", nullable=True),
+    _moment("mentioned_at"),
+    _moment("valid_at", nullable=True),
+    _moment("invalid_at", nullable=True),
+    _moment("recorded_at"),
+    _moment("expired_at", nullable=True),
+    Column("confidence", Float),
+    Column("importance", Float, nullable=False),
+    _count("access_count"),
+    Column("supersedes", Text),
+    _required("tags"),
+    _required("metadata"),
+    _required("engine"),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("bank", "id"),
+    Index("facts_revision", "bank", "revision", "seq"),
+    Index("facts_time", "bank", "mentioned_at"),
+    Index("facts_supersedes", "bank", "supersedes"),
+    sqlite_autoincrement=True,
+)
+
+sources = Table(
+    "sources",
+    metadata,
+    _bank(primary_key=True),
+    _key("fact"),
+    Column("kind", Integer, primary_key=True, autoincrement=False),
+    _key("source"),
+    Index("sources_source", "bank", "kind", "source"),
+    sqlite_with_rowid=False,
+)
+
+MESSAGE, CONTEXT, EPISODE, BASIS = range(4)
+"""Kinds of source: a message it was read from, one that only gave context, an episode, a fact behind it."""
+
+entities = Table(
+    "entities",
+    metadata,
+    _seq(),
+    _bank(),
+    _required("id"),
+    _required("name"),
+    Column("type", String(16), nullable=False),
+    _required("aliases"),
+    _moment("first_seen"),
+    _moment("last_seen"),
+    UniqueConstraint("bank", "id"),
+    sqlite_autoincrement=True,
+)
+
+mentions = Table(
+    "mentions",
+    metadata,
+    _bank(primary_key=True),
+    _key("fact"),
+    _key("entity"),
+    Index("mentions_entity", "bank", "entity"),
+    sqlite_with_rowid=False,
+)
+
+links = Table(
+    "links",
+    metadata,
+    _bank(primary_key=True),
+    _key("source"),
+    _key("target"),
+    Column("kind", Integer, primary_key=True, autoincrement=False),
+    Column("weight", Float, nullable=False),
+    Index("links_target", "bank", "target"),
+    sqlite_with_rowid=False,
+)
+
+notes = Table("notes", metadata, Column("name", Text, primary_key=True), _required("value"))
+
+fact_index = Table(
+    "fact_index",
+    MetaData(),
+    Column("seq", Integer, primary_key=True),
+    Column("embedding", LargeBinary, nullable=False),
+    Column("terms", LargeBinary, nullable=False),
+)

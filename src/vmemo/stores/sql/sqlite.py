@@ -1,0 +1,190 @@
+"""The embedded store: one SQLite file for rows, vectors and text, shared by any number of processes.
+
+Each call runs whole in a worker thread on a plain connection, so that nothing blocks the event loop and the store
+works from any number of loops. Vectors and terms are read into memory once per bank and refreshed by the bank's
+change counter, which every process's writes move.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+from sqlalchemy import Connection
+
+from vmemo.models import BankId, FactId, Forgotten, MessageId, Status, utc_now
+from vmemo.ports import ForgetTarget, Scored, TextQuery, Vector, VectorQuery, Vectors
+from vmemo.stores.sql import forgetting, migrate, sqlite_rows
+from vmemo.stores.sql.archive import bank_state
+from vmemo.stores.sql.clock import micros
+from vmemo.stores.sql.index.bank import BankIndex
+from vmemo.stores.sql.restoring import Indexed
+from vmemo.stores.sql.sqlite_file import SqliteFile
+from vmemo.stores.sql.store import SqlStore
+from vmemo.words import terms
+
+P = ParamSpec("P")
+R = TypeVar("R")
+MOST_TERMS = 64
+"""Different words of a query that are searched; a longer query's longest words are taken."""
+
+
+class SqliteStore(SqlStore):
+    """Fulfils the Store port on one SQLite file."""
+
+    def __init__(self, path: Path | None, *, threads: int = 4, busy_seconds: float = 60.0) -> None:
+        self._file = SqliteFile(path, busy_seconds=busy_seconds)
+        # A database in memory lives in its one connection, so its calls take turns.
+        self._threads = 1 if path is None else threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._indexes: dict[BankId, BankIndex] = {}
+        self._refreshing = Lock()
+
+    async def open(self) -> None:
+        """Open the file; create or upgrade its schema; finish a scrub that was cut short."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="vmemo-sqlite")
+            version = await self._read(migrate.current)
+            migrate.refuse_newer(version)
+            if version != migrate.HEAD:
+                await self._write(migrate.upgrade)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._pool is not None:
+            await self._run(self._file.close)
+            self._pool.shutdown()
+            self._pool = None
+            self._indexes.clear()
+
+    async def _run(self, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        assert self._pool is not None, "the store is not open"
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: run(*args, **kwargs))
+
+    async def _read(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._run(lambda: self._file.read(lambda connection: run(connection, *args, **kwargs)))
+
+    async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._run(lambda: self._file.write(lambda connection: run(connection, *args, **kwargs)))
+
+    async def nearest(self, query: VectorQuery) -> list[Scored]:
+        """Facts by cosine."""
+        return await self._read(self._nearest, query)
+
+    def _nearest(self, connection: Connection, query: VectorQuery) -> list[Scored]:
+        index = self._index(connection, query.scope.bank)
+        allowed = index.allowed(query.scope, micros(utc_now()), sqlite_rows.filtered(connection, query.scope))
+        return index.nearest(query.vector, allowed, query.limit, query.floor)
+
+    async def matching(self, query: TextQuery) -> list[Scored]:
+        """Facts by BM25."""
+        return await self._read(self._matching, query)
+
+    def _matching(self, connection: Connection, query: TextQuery) -> list[Scored]:
+        index = self._index(connection, query.scope.bank)
+        allowed = index.allowed(query.scope, micros(utc_now()), sqlite_rows.filtered(connection, query.scope))
+        return index.matching(_query_terms(query.text), allowed, query.limit)
+
+    async def verbatim(self, query: TextQuery) -> list[Scored]:
+        """Messages whose words no fact repeats."""
+        return await self._read(sqlite_rows.worded, query, _query_terms(query.text))
+
+    async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """For each vector the nearest current facts."""
+        return await self._read(self._neighbours, bank, vectors, limit, floor)
+
+    def _neighbours(
+        self, connection: Connection, bank: BankId, vectors: Vectors, limit: int, floor: float
+    ) -> list[list[Scored]]:
+        index = self._index(connection, bank)
+        allowed = index.current(micros(utc_now()))
+        return [index.nearest(vector, allowed, limit, floor) for vector in vectors]
+
+    def _index(self, connection: Connection, bank: BankId) -> BankIndex:
+        """The bank's index as of this connection's view of the database."""
+        state = bank_state(connection, bank)
+        index = self._indexes.get(bank)
+        if index is not None and (index.number, index.revision, index.purges) == (
+            state.seq,
+            state.revision,
+            state.purges,
+        ):
+            return index
+        with self._refreshing:
+            return self._refreshed(connection, bank)
+
+    def _refreshed(self, connection: Connection, bank: BankId) -> BankIndex:
+        state = bank_state(connection, bank)
+        index = self._indexes.get(bank)
+        if index is None or (index.number, index.purges) != (state.seq, state.purges):
+            index = BankIndex.empty(state.dimension, state.seq, state.purges)
+        if index.revision < state.revision:
+            rows = sqlite_rows.index_rows(connection, state.seq, index.revision)
+            index = index.refreshed(state.revision, rows)
+            self._indexes[bank] = index
+        return index
+
+    async def replace_embeddings(
+        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Vector], *, dimension: int
+    ) -> bool:
+        """Switch all vectors in one step; False if there are facts without a new one."""
+        return await self._write(self._replace_embeddings, bank, embedder, vectors, dimension)
+
+    def _replace_embeddings(
+        self,
+        connection: Connection,
+        bank: BankId,
+        embedder: str,
+        vectors: Mapping[FactId, Vector],
+        dimension: int,
+    ) -> bool:
+        number = bank_state(connection, bank).seq
+        if not sqlite_rows.replace_vectors(connection, number, vectors):
+            connection.rollback()
+            return False
+        self._reopen_bank(connection, number, embedder, dimension)
+        return True
+
+    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
+        """Delete a target, then rewrite the file so that no trace of it is left in it."""
+        forgotten = await super().forget(bank, target)
+        await self.scrub()
+        return forgotten
+
+    async def scrub(self) -> None:
+        """Rewrite the file and empty its log; raises ScrubDelayed while another connection is in the way."""
+        self._indexes.clear()
+        await self._run(self._file.scrub)
+
+    async def status(self, bank: BankId) -> Status:
+        """What the bank holds; the file's size is that of all its banks."""
+        found = await super().status(bank)
+        return found.model_copy(update={"bytes": await self._run(self._file.size)})
+
+    def _index_facts(self, connection: Connection, batch: Sequence[Indexed]) -> None:
+        sqlite_rows.index_facts(connection, batch)
+
+    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+        sqlite_rows.add_words(connection, bank, batch)
+
+    def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
+        sqlite_rows.drop_words(connection, bank, sqlite_rows.contents(connection, bank, ids))
+
+    def _unindex(self, connection: Connection, bank: int, removal: forgetting.Removal) -> None:
+        sqlite_rows.unindex(connection, bank, removal)
+
+    def _embeddings(self, connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        return {
+            seq: tuple(np.frombuffer(vector, "<f2").astype(float).tolist())
+            for seq, vector in sqlite_rows.vectors(connection, seqs)
+        }
+
+
+def _query_terms(text: str) -> list[str]:
+    distinct = list(dict.fromkeys(terms(text)))
+    return sorted(distinct, key=len, reverse=True)[:MOST_TERMS] if len(distinct) > MOST_TERMS else distinct

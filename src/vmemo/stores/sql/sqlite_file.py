@@ -1,0 +1,145 @@
+"""Connections to one SQLite file: how transactions begin, how errors are named, how the file is scrubbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection as RawConnection
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from vmemo.errors import ScrubDelayed, StoreBusy, StoreError
+from vmemo.stores.sql.forgetting import SCRUB
+
+R = TypeVar("R")
+_WRITES = "vmemo_writes"
+_PRAGMAS = (
+    "journal_mode=WAL",
+    # Every acknowledged message survives a power cut, for one fsync per commit.
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "secure_delete=ON",
+    "temp_store=MEMORY",
+    "cache_size=-16000",
+)
+
+
+class SqliteFile:
+    """A file, or a database in memory when there is no path."""
+
+    def __init__(self, path: Path | None, *, busy_seconds: float) -> None:
+        self._path = path
+        self._busy_ms = int(busy_seconds * 1000)
+        self._engine: Engine | None = None
+
+    def read(self, run: Callable[[Connection], R]) -> R:
+        """Run in one read transaction: everything it sees is of one moment."""
+        with _named_errors(), self._connect() as connection:
+            return run(connection)
+
+    def write(self, run: Callable[[Connection], R]) -> R:
+        """Run in one write transaction that takes the write lock at once."""
+        with _named_errors(), self._connect().execution_options(**{_WRITES: True}) as connection:
+            result = run(connection)
+            connection.commit()
+            return result
+
+    def _connect(self) -> Connection:
+        if self._engine is None:
+            self._engine = self._create()
+        return self._engine.connect()
+
+    def _create(self) -> Engine:
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        name = "" if self._path is None else str(self._path)
+        pool = StaticPool if self._path is None else QueuePool
+        engine = create_engine(f"sqlite:///{name}", poolclass=pool, connect_args={"check_same_thread": False})
+        event.listen(engine, "connect", self._prepare)
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def _prepare(self, connection: DBAPIConnection, _: object) -> None:
+        assert isinstance(connection, RawConnection)
+        connection.isolation_level = None
+        connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+
+    def scrub(self) -> None:
+        """Rewrite the file without deleted rows and empty the write-ahead log."""
+        if self._path is None:
+            self.write(lambda connection: _note_scrubbed(connection))
+            return
+        try:
+            self.write(lambda c: c.exec_driver_sql("INSERT INTO message_words(message_words) VALUES('optimize')"))
+            self._raw("VACUUM")
+            self._truncate_log()
+            self.write(_note_scrubbed)
+        except StoreBusy as error:
+            raise ScrubDelayed(_DELAYED) from error
+
+    def _truncate_log(self) -> None:
+        busy = self._raw("PRAGMA wal_checkpoint(TRUNCATE)")
+        if busy:
+            raise ScrubDelayed(_DELAYED)
+
+    def _raw(self, statement: str) -> int:
+        """Run a statement outside any transaction; the first number of its answer, or 0."""
+        with _named_errors():
+            assert self._engine is not None
+            raw = self._engine.raw_connection()
+            try:
+                cursor = raw.cursor()
+                cursor.execute(statement)
+                row = cursor.fetchone()
+                return int(row[0]) if row else 0
+            finally:
+                raw.close()
+
+    def size(self) -> int:
+        """Bytes of the file and its log."""
+        if self._path is None:
+            return 0
+        files = (self._path, self._path.with_name(self._path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Close every connection; SQLite then folds the log into the file."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+
+_DELAYED = (
+    "The rows are deleted, but another connection kept the file from being rewritten, so traces may be left in it. "
+    "Close other readers and forget again, or run `vmemo doctor`."
+)
+
+
+def _begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _note_scrubbed(connection: Connection) -> None:
+    connection.exec_driver_sql("DELETE FROM notes WHERE name = ?", (SCRUB,))
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        if "locked" in str(error.orig) or "busy" in str(error.orig):
+            raise StoreBusy(
+                "Another process held the database for too long. Nothing was written; try again."
+            ) from error
+        raise StoreError(f"SQLite refused: {error.orig}. The transaction was rolled back.") from error
+    except DBAPIError as error:
+        raise StoreError(f"SQLite refused: {error.orig}. The transaction was rolled back.") from error

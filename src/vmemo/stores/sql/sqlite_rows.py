@@ -1,0 +1,240 @@
+"""SQLite's own statements: vectors and terms of facts, and the full-text index of messages.
+
+The full-text index holds our own words, already stemmed, so that facts, messages and queries are read alike in every
+script. It stores no text, only the index. Each row also holds its bank's own word, which every search demands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Text,
+    column,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy import table as sql_table
+
+from vmemo.models import FactId, MessageId
+from vmemo.ports import Scope, Scored, TextQuery, Vector
+from vmemo.stores.sql import forgetting
+from vmemo.stores.sql.archive import bank_state, chunks
+from vmemo.stores.sql.clock import micros
+from vmemo.stores.sql.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
+from vmemo.stores.sql.index.postings import encode
+from vmemo.stores.sql.restoring import Indexed
+from vmemo.stores.sql.rows import dump
+from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
+from vmemo.words import terms
+
+_words = sql_table("message_words", column("rowid"), column("words"))
+_ADD = "INSERT INTO message_words(rowid, words) VALUES (?, ?)"
+_DROP = "INSERT INTO message_words(message_words, rowid, words) VALUES ('delete', ?, ?)"
+
+
+def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
+    """Store the vectors and terms of new facts."""
+    rows = [
+        {
+            "seq": seq,
+            "embedding": item.embedding.astype("<f2").tobytes(),
+            "terms": encode(terms(f"{item.fact.text}\n{item.fact.context}")),
+        }
+        for seq, item in batch
+    ]
+    if rows:
+        connection.execute(insert(fact_index), rows)
+
+
+def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRow]:
+    """Facts written or closed after a revision, in order of seq, as the index reads them."""
+    f = facts.c
+    statement = (
+        select(
+            f.id,
+            fact_index.c.embedding,
+            fact_index.c.terms,
+            f.seq,
+            _network_number(),
+            f.tokens,
+            func.coalesce(f.valid_at, EARLIEST),
+            func.coalesce(f.invalid_at, LATEST),
+            f.recorded_at,
+            func.coalesce(f.expired_at, LATEST),
+            func.coalesce(f.occurred_start, f.mentioned_at),
+            func.coalesce(f.occurred_end, f.mentioned_at + 1),
+        )
+        .join(fact_index, fact_index.c.seq == f.seq)
+        .where(f.bank == bank, f.revision > revision)
+        .order_by(f.seq)
+    )
+    return [IndexRow(*row) for row in connection.execute(statement)]
+
+
+def _network_number() -> ColumnElement[int]:
+    cases = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(NETWORKS))
+    return literal_column(f"CASE facts.network {cases} END")
+
+
+def vectors(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, bytes]]:
+    """Stored vectors by number."""
+    return [
+        (seq, vector)
+        for part in chunks(seqs)
+        for seq, vector in connection.execute(
+            select(fact_index.c.seq, fact_index.c.embedding).where(fact_index.c.seq.in_(part))
+        ).tuples()
+    ]
+
+
+def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Vector]) -> bool:
+    """Write new vectors for every fact of the bank; False if one is missing."""
+    for id, seq in connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).tuples():
+        vector = new.get(FactId(id))
+        if vector is None:
+            return False
+        statement = update(fact_index).where(fact_index.c.seq == seq)
+        connection.execute(statement.values(embedding=vector.astype("<f2").tobytes()))
+    return True
+
+
+def filtered(connection: Connection, scope: Scope) -> list[int] | None:
+    """Numbers of the facts that pass the filters only the database can answer; None without such filters."""
+    conditions = _conditions(scope)
+    if not conditions:
+        return None
+    bank = bank_state(connection, scope.bank).seq
+    return list(connection.execute(select(facts.c.seq).where(facts.c.bank == bank, *conditions)).scalars())
+
+
+def _conditions(scope: Scope) -> list[ColumnElement[bool]]:
+    conditions = [_has_tag(facts.c.tags, tag) for tag in sorted(scope.tags)]
+    conditions += [_has_value(facts.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
+    if scope.entities:
+        conditions.append(facts.c.seq.in_(_mentioning(scope.entities)))
+    return conditions
+
+
+def _has_tag(tags: Column[str], tag: str) -> ColumnElement[bool]:
+    values = func.json_each(tags).table_valued("value")
+    return select(1).select_from(values).where(values.c.value == tag).exists()
+
+
+def _has_value(metadata: Column[str], key: str, value: JsonValue) -> ColumnElement[bool]:
+    """Compared with its JSON type, so that 1, true and "1" stay three values."""
+    entries = func.json_each(metadata).table_valued("key", "type", "value")
+    if isinstance(value, bool) or value is None:
+        same = entries.c.type == json.dumps(value)
+    elif isinstance(value, str):
+        same = (entries.c.type == "text") & (entries.c.value == value)
+    elif isinstance(value, int | float):
+        same = entries.c.type.in_(("integer", "real")) & (entries.c.value == value)
+    else:
+        same = entries.c.type.in_(("object", "array")) & (entries.c.value == func.json(dump(value)))
+    return select(1).select_from(entries).where(entries.c.key == key, same).exists()
+
+
+def _mentioning(names: frozenset[str]) -> Any:
+    """Facts that mention an entity by id, name or alias."""
+    wanted = [name.casefold() for name in names]
+    aliases = func.json_each(entities.c.aliases).table_valued("value")
+    alias = select(1).select_from(aliases).where(func.lower(aliases.c.value).in_(wanted)).exists()
+    named = entities.c.id.in_(names) | func.lower(entities.c.name).in_(wanted) | alias
+    return select(mentions.c.fact).join(entities, entities.c.seq == mentions.c.entity).where(named)
+
+
+def _text(bank: int, content: str) -> str:
+    return " ".join([_bank_word(bank), *terms(content)])
+
+
+def _bank_word(bank: int) -> str:
+    return f"vmemobank{bank}"
+
+
+def add_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+    """Index messages by their words."""
+    if batch:
+        connection.exec_driver_sql(_ADD, [(seq, _text(bank, content)) for seq, content in batch])
+
+
+def drop_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+    """Take messages out of the word index; it needs the very words that were added."""
+    if batch:
+        connection.exec_driver_sql(_DROP, [(seq, _text(bank, content)) for seq, content in batch])
+
+
+def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[tuple[int, str]]:
+    """Numbers and texts of messages."""
+    return [
+        (seq, content)
+        for part in chunks(ids)
+        for seq, content in connection.execute(
+            select(messages.c.seq, messages.c.content).where(messages.c.bank == bank, messages.c.id.in_(part))
+        ).tuples()
+    ]
+
+
+def unindex(connection: Connection, bank: int, removal: forgetting.Removal) -> None:
+    """Drop vectors and words of what is forgotten; index the words of what will be read again."""
+    for part in chunks(sorted(removal.facts)):
+        connection.execute(fact_index.delete().where(fact_index.c.seq.in_(part)))
+    drop_words(connection, bank, _by_state(connection, removal.messages, worded=True))
+    add_words(connection, bank, _by_state(connection, removal.again, worded=False))
+
+
+def _by_state(connection: Connection, seqs: frozenset[int], *, worded: bool) -> list[tuple[int, str]]:
+    state = messages.c.state != "derived" if worded else messages.c.state == "derived"
+    return [
+        (seq, content)
+        for part in chunks(sorted(seqs))
+        for seq, content in connection.execute(
+            select(messages.c.seq, messages.c.content).where(messages.c.seq.in_(part), state)
+        ).tuples()
+    ]
+
+
+def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> list[Scored]:
+    """Messages by BM25 over their words. Networks and entities are properties of facts, so such filters let none in."""
+    scope = query.scope
+    bank = bank_state(connection, scope.bank).seq
+    if not words or scope.entities or (scope.networks and "world" not in scope.networks):
+        return []
+    quoted = " OR ".join(f'"{word}"' for word in words)
+    match = f'"{_bank_word(bank)}" AND ({quoted})'
+    score = literal_column("-bm25(message_words)", Float)
+    statement = (
+        select(messages.c.id, score, func.length(messages.c.content))
+        .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))
+        .where(literal_column("message_words", Text).op("MATCH")(match), messages.c.bank == bank)
+        .where(*_message_conditions(scope))
+        .order_by(score.desc(), messages.c.seq)
+        .limit(query.limit)
+    )
+    # Tokens are estimated here; recall counts the few it keeps.
+    return [
+        Scored(FactId(id), float(points), length // 4 + 1)
+        for id, points, length in connection.execute(statement).tuples()
+    ]
+
+
+def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
+    conditions = [_has_tag(messages.c.tags, tag) for tag in sorted(scope.tags)]
+    conditions += [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
+    if scope.occurred is not None and scope.occurred.start is not None:
+        conditions.append(messages.c.timestamp >= micros(scope.occurred.start))
+    if scope.occurred is not None and scope.occurred.end is not None:
+        conditions.append(messages.c.timestamp < micros(scope.occurred.end))
+    if scope.at_time is not None:
+        conditions.append(messages.c.timestamp <= micros(scope.at_time))
+    if scope.known_at is not None:
+        conditions.append(messages.c.recorded_at <= micros(scope.known_at))
+    return conditions

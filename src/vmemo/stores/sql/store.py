@@ -1,0 +1,303 @@
+"""What all SQL stores share: the port's methods over the shared statements.
+
+A dialect says how a function runs on a connection, how facts and words are indexed, and how they are searched.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection, update
+
+from vmemo.models import (
+    Bank,
+    BankId,
+    Entity,
+    EntityId,
+    Episode,
+    EpisodeId,
+    Fact,
+    FactId,
+    Forgotten,
+    Link,
+    Message,
+    MessageId,
+    Profile,
+    Status,
+)
+from vmemo.ports import Batch, ForgetTarget, RestoreRecord
+from vmemo.stores.sql import archive, counting, forgetting, reading, restoring, writing
+from vmemo.stores.sql.archive import BankState, bank_state
+from vmemo.stores.sql.schema import entities, episodes, facts
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class SqlStore(ABC):
+    """The shared part of every SQL store."""
+
+    @abstractmethod
+    async def _read(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function on a connection that sees one state of the database."""
+
+    @abstractmethod
+    async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function in one transaction."""
+
+    @abstractmethod
+    def _index_facts(self, connection: Connection, batch: Sequence[restoring.Indexed]) -> None:
+        """Make new facts findable, in the transaction that inserts them."""
+
+    @abstractmethod
+    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+        """Make messages findable by their words."""
+
+    @abstractmethod
+    def _unindex(self, connection: Connection, bank: int, removal: forgetting.Removal) -> None:
+        """Take what is about to be forgotten out of the indexes."""
+
+    @abstractmethod
+    def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
+        """Take messages out of the word index because facts repeat their words."""
+
+    @abstractmethod
+    def _embeddings(self, connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        """Vectors of facts by number."""
+
+    async def banks(self) -> list[Bank]:
+        """Every bank by name."""
+        return await self._read(archive.all_banks)
+
+    async def bank(self, bank: BankId) -> Bank | None:
+        """The bank, or None."""
+        return await self._read(archive.find_bank, bank)
+
+    async def create_bank(self, bank: Bank) -> Bank:
+        """Create the bank unless it exists; the stored one is returned."""
+        return await self._write(archive.create_bank, bank)
+
+    async def revision(self, bank: BankId) -> int:
+        """The bank's change counter."""
+        return (await self._read(bank_state, bank)).revision
+
+    async def save_profile(self, bank: BankId, profile: Profile) -> None:
+        """Replace the profile."""
+        await self._write(self._with_bank(archive.save_profile), bank, profile)
+
+    async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
+        """Store messages durably."""
+        return await self._write(self._append, bank, messages)
+
+    def _append(self, connection: Connection, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
+        number = bank_state(connection, bank).seq
+        stored = archive.append(connection, number, messages)
+        worded = [(seq, message.content) for seq, message in stored if message.state != "derived"]
+        self._index_words(connection, number, worded)
+        return {message.id for _, message in stored}
+
+    async def pending(self, bank: BankId, limit: int) -> list[Message]:
+        """The oldest unread messages."""
+        return await self._read(self._with_bank(archive.pending), bank, limit)
+
+    async def before(self, bank: BankId, message: Message) -> Message | None:
+        """The message before this one in its document."""
+        return await self._read(self._with_bank(archive.before), bank, message)
+
+    async def messages(
+        self,
+        bank: BankId,
+        ids: Sequence[MessageId] | None = None,
+        *,
+        document: str | None = None,
+        after: MessageId | None = None,
+        limit: int = 100,
+    ) -> list[Message]:
+        """Messages by id, or a page of the archive."""
+        if ids is not None:
+            return await self._read(self._with_bank(archive.by_id), bank, ids)
+        return await self._read(self._with_bank(archive.page), bank, document, after, limit)
+
+    async def record_failure(self, bank: BankId, ids: Sequence[MessageId], error: str) -> None:
+        """Note why messages could not be processed."""
+        await self._write(self._with_bank(archive.record_failure), bank, ids, error)
+
+    async def write(self, batch: Batch) -> bool:
+        """Land a batch whole, or not at all."""
+        return await self._write(self._land, batch)
+
+    def _land(self, connection: Connection, batch: Batch) -> bool:
+        state = bank_state(connection, batch.bank)
+        claimed = "derived" if batch.words_kept else "extracted"
+        if state.revision != batch.revision or not writing.claim(connection, state.seq, batch.claims, claimed):
+            connection.rollback()
+            return False
+        self._save(connection, state, batch)
+        if batch.words_kept:
+            self._unindex_words(connection, state.seq, batch.claims)
+        return True
+
+    def _save(self, connection: Connection, state: BankState, batch: Batch) -> None:
+        bank, new = state.seq, [item.fact for item in batch.facts]
+        revision = archive.bump(connection, bank)
+        known = writing.save_entities(connection, bank, batch.entities)
+        writing.save_episodes(connection, bank, batch.episodes)
+        seqs = writing.save_facts(connection, bank, batch.facts, revision)
+        writing.save_sources(connection, bank, new, seqs)
+        writing.save_mentions(connection, bank, new, seqs, known)
+        writing.save_links(connection, bank, batch.links, seqs)
+        self._index_facts(connection, [(seqs[item.fact.id], item) for item in batch.facts])
+
+    async def facts(
+        self,
+        bank: BankId,
+        ids: Sequence[FactId] | None = None,
+        *,
+        after: FactId | None = None,
+        limit: int = 100,
+        with_embeddings: bool = False,
+    ) -> list[Fact]:
+        """Facts by id, or a page."""
+        return await self._read(self._facts, bank, ids, after, limit, with_embeddings)
+
+    def _facts(
+        self,
+        connection: Connection,
+        bank: BankId,
+        ids: Sequence[FactId] | None,
+        after: FactId | None,
+        limit: int,
+        with_embeddings: bool,
+    ) -> list[Fact]:
+        number = bank_state(connection, bank).seq
+        if ids is None:
+            rows = reading.rows_after(connection, facts, number, after, limit)
+        else:
+            rows = reading.rows_by_id(connection, facts, number, ids)
+        vectors = self._embeddings(connection, [row.seq for row in rows]) if with_embeddings else {}
+        return reading.facts_of(connection, number, bank, rows, vectors)
+
+    async def successors(self, bank: BankId, fact: FactId) -> list[Fact]:
+        """Facts that supersede this one."""
+        return await self._read(self._successors, bank, fact)
+
+    def _successors(self, connection: Connection, bank: BankId, fact: FactId) -> list[Fact]:
+        number = bank_state(connection, bank).seq
+        return reading.facts_of(connection, number, bank, reading.successors(connection, number, fact), {})
+
+    async def recent(self, bank: BankId, around: datetime, *, limit: int) -> list[Fact]:
+        """Current facts mentioned nearest to a moment."""
+        return await self._read(self._recent, bank, around, limit)
+
+    def _recent(self, connection: Connection, bank: BankId, around: datetime, limit: int) -> list[Fact]:
+        number = bank_state(connection, bank).seq
+        rows = reading.recent(connection, number, around, limit)
+        return reading.facts_of(connection, number, bank, rows, {})
+
+    async def episodes(
+        self,
+        bank: BankId,
+        ids: Sequence[EpisodeId] | None = None,
+        *,
+        after: EpisodeId | None = None,
+        limit: int = 100,
+    ) -> list[Episode]:
+        """Episodes by id, or a page."""
+        return await self._read(self._episodes, bank, ids, after, limit)
+
+    def _episodes(
+        self,
+        connection: Connection,
+        bank: BankId,
+        ids: Sequence[EpisodeId] | None,
+        after: EpisodeId | None,
+        limit: int,
+    ) -> list[Episode]:
+        number = bank_state(connection, bank).seq
+        if ids is None:
+            rows = reading.rows_after(connection, episodes, number, after, limit)
+        else:
+            rows = reading.rows_by_id(connection, episodes, number, ids)
+        return reading.episodes_of(connection, number, rows)
+
+    async def last_episode(self, bank: BankId) -> Episode | None:
+        """The episode that ended last."""
+        return await self._read(self._with_bank(reading.last_episode), bank)
+
+    async def entities(
+        self,
+        bank: BankId,
+        ids: Sequence[EntityId] | None = None,
+        *,
+        after: EntityId | None = None,
+        limit: int = 100,
+    ) -> list[Entity]:
+        """Entities by id, or a page."""
+        return await self._read(self._entities, bank, ids, after, limit)
+
+    def _entities(
+        self,
+        connection: Connection,
+        bank: BankId,
+        ids: Sequence[EntityId] | None,
+        after: EntityId | None,
+        limit: int,
+    ) -> list[Entity]:
+        number = bank_state(connection, bank).seq
+        if ids is None:
+            rows = reading.rows_after(connection, entities, number, after, limit)
+        else:
+            rows = reading.rows_by_id(connection, entities, number, ids)
+        return reading.entities_of(connection, number, rows)
+
+    async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
+        """Links that leave these facts, or all."""
+        return await self._read(self._with_bank(reading.links_of), bank, facts)
+
+    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
+        """For each entity those it shares a fact with."""
+        return await self._read(self._with_bank(reading.cooccurring), bank, entities)
+
+    async def touch(self, bank: BankId, counts: Mapping[FactId, int]) -> None:
+        """Add to access counts."""
+        await self._write(self._with_bank(counting.touch), bank, counts)
+
+    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
+        """Delete a target with all that rests on it."""
+        return await self._write(self._forget, bank, target)
+
+    def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
+        number = bank_state(connection, bank).seq
+        removal = forgetting.plan(connection, number, target)
+        self._unindex(connection, number, removal)
+        forgetting.remove(connection, number, removal)
+        archive.bump(connection, number, purge=True)
+        if target.bank:
+            forgetting.remove_bank(connection, number)
+        return removal.counts()
+
+    async def status(self, bank: BankId) -> Status:
+        """What the bank holds and what is left to do."""
+        return await self._read(counting.status, bank)
+
+    async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
+        """Load an exported bank, whole or not at all."""
+        await self._write(restoring.restore, bank, records, self._index_facts, self._index_words)
+
+    @staticmethod
+    def _with_bank(
+        run: Callable[Concatenate[Connection, int, P], R],
+    ) -> Callable[Concatenate[Connection, BankId, P], R]:
+        def resolved(connection: Connection, bank: BankId, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            return run(connection, bank_state(connection, bank).seq, *args, **kwargs)
+
+        return resolved
+
+    @staticmethod
+    def _reopen_bank(connection: Connection, bank: int, embedder: str, dimension: int) -> None:
+        values = {"embedder": embedder, "dimension": dimension}
+        connection.execute(update(archive.banks).where(archive.banks.c.seq == bank).values(values))
+        archive.bump(connection, bank, purge=True)

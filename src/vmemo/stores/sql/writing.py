@@ -1,0 +1,155 @@
+"""Landing a batch of derived memories. Everything here runs inside the caller's one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
+
+from sqlalchemy import Connection, Table, delete, insert, select, update
+
+from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId, MessageState
+from vmemo.ports import NewFact
+from vmemo.stores.sql.archive import chunks
+from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
+from vmemo.stores.sql.schema import (
+    BASIS,
+    CONTEXT,
+    EPISODE,
+    MESSAGE,
+    entities,
+    episode_messages,
+    episodes,
+    facts,
+    links,
+    mentions,
+    messages,
+    sources,
+)
+
+LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
+Seqs = dict[str, int]
+
+
+def claim(connection: Connection, bank: int, ids: Sequence[MessageId], state: MessageState) -> bool:
+    """Give unread messages their new state; False if any of them is no longer unread."""
+    claimed = 0
+    for part in chunks(ids):
+        statement = (
+            update(messages)
+            .where(messages.c.bank == bank, messages.c.id.in_(part), messages.c.state == "pending")
+            .values(state=state, error=None, failed_at=None)
+        )
+        claimed += connection.execute(statement).rowcount
+    return claimed == len(ids)
+
+
+def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
+    """Numbers of rows by their ids."""
+    found: Seqs = {}
+    for part in chunks(sorted(set(ids))):
+        rows = connection.execute(select(table.c.id, table.c.seq).where(table.c.bank == bank, table.c.id.in_(part)))
+        found.update(rows.tuples())
+    return found
+
+
+def _save(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:
+    """Update rows whose ids are known and insert the others; the numbers of all are returned."""
+    fresh = [row for row in values if row["id"] not in known]
+    for row in values:
+        if row["id"] in known:
+            connection.execute(update(table).where(table.c.seq == known[str(row["id"])]).values(row))
+    return {**known, **_insert(connection, table, fresh)}
+
+
+def _insert(connection: Connection, table: Table, values: Sequence[Values]) -> Seqs:
+    if not values:
+        return {}
+    statement = insert(table).returning(table.c.seq, sort_by_parameter_order=True)
+    seqs = connection.execute(statement, list(values)).scalars().all()
+    return {str(row["id"]): seq for row, seq in zip(values, seqs, strict=True)}
+
+
+def save_entities(connection: Connection, bank: int, new: Sequence[Entity]) -> Seqs:
+    """Insert or update entities."""
+    known = seqs_of(connection, entities, bank, (entity.id for entity in new))
+    return _save(connection, entities, [entity_values(bank, entity) for entity in new], known)
+
+
+def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> Seqs:
+    """Insert or replace episodes and the messages they hold."""
+    known = seqs_of(connection, episodes, bank, (episode.id for episode in new))
+    seqs = _save(connection, episodes, [episode_values(bank, episode) for episode in new], known)
+    members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
+    if known:
+        connection.execute(
+            delete(episode_messages).where(
+                episode_messages.c.bank == bank, episode_messages.c.episode.in_(known.values())
+            )
+        )
+    rows = [
+        {"bank": bank, "episode": seqs[episode.id], "message": members[id]}
+        for episode in new
+        for id in episode.messages
+    ]
+    _insert_all(connection, episode_messages, rows)
+    return seqs
+
+
+def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:
+    """Insert facts."""
+    return _insert(connection, facts, [fact_values(bank, item.fact, revision) for item in new])
+
+
+def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs) -> None:
+    """Insert what each fact comes from. Facts may rest on older facts of the bank."""
+    said = seqs_of(connection, messages, bank, (id for fact in new for id in (*fact.messages, *_context(fact))))
+    told = seqs_of(connection, episodes, bank, (id for fact in new for id in fact.episodes))
+    behind = seqs_of(connection, facts, bank, (id for fact in new for id in fact.basis))
+    rows: list[dict[str, int]] = []
+    for fact in new:
+        origins = (
+            (MESSAGE, said, fact.messages),
+            (CONTEXT, said, _context(fact)),
+            (EPISODE, told, fact.episodes),
+            (BASIS, behind, fact.basis),
+        )
+        rows += [
+            {"bank": bank, "fact": seqs[fact.id], "kind": kind, "source": table[id]}
+            for kind, table, ids in origins
+            for id in ids
+        ]
+    _insert_all(connection, sources, rows)
+
+
+def _context(fact: Fact) -> tuple[MessageId, ...]:
+    return () if fact.context_from is None else (fact.context_from,)
+
+
+def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs, known: Seqs) -> None:
+    """Insert which entities each fact mentions."""
+    missing = {mention.id for fact in new for mention in fact.entities} - known.keys()
+    numbers = {**known, **seqs_of(connection, entities, bank, missing)}
+    pairs = {(seqs[fact.id], numbers[mention.id]) for fact in new for mention in fact.entities}
+    rows = [{"bank": bank, "fact": fact, "entity": entity} for fact, entity in sorted(pairs)]
+    _insert_all(connection, mentions, rows)
+
+
+def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Seqs) -> None:
+    """Insert links; one whose other end is gone by now is left out."""
+    ends = {end for link in new for end in (link.source, link.target)} - known.keys()
+    numbers = {**known, **seqs_of(connection, facts, bank, ends)}
+    rows = {
+        (numbers[link.source], numbers[link.target], LINK_KINDS.index(link.kind)): link.weight
+        for link in new
+        if link.source in numbers and link.target in numbers
+    }
+    values = [
+        {"bank": bank, "source": source, "target": target, "kind": kind, "weight": weight}
+        for (source, target, kind), weight in sorted(rows.items())
+    ]
+    _insert_all(connection, links, values)
+
+
+def _insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, int | float]]) -> None:
+    if rows:
+        connection.execute(insert(table), list(rows))

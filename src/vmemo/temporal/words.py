@@ -1,0 +1,147 @@
+"""The vocabulary: every word the grammar knows, the family it belongs to, and its number where it has one."""
+
+from __future__ import annotations
+
+import unicodedata
+
+UNITS = ("day", "week", "fortnight", "month", "quarter", "year", "decade", "century", "weekend")
+_MONTHS = "january february march april may june july august september october november december".split()
+_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_ONES = "one two three four five six seven eight nine".split()
+_TEENS = (
+    "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth".split()
+_ORDINAL_TEENS = (
+    "tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth".split()
+)
+_DECADES = "twenties thirties forties fifties sixties seventies eighties nineties".split()
+
+_AMBIGUOUS_MONTHS = ("may", "march")
+_MONTHS_THAT_ARE_NAMES = ("april", "june", "august")
+
+
+def _numbered(words: list[str], first: int, step: int = 1) -> dict[str, int]:
+    return {word: first + step * index for index, word in enumerate(words)}
+
+
+_MONTH_NUMBER = _numbered(_MONTHS, 1)
+_SHORT_MONTHS = {word[:3]: number for word, number in _MONTH_NUMBER.items() if word != "may"} | {"sept": 9}
+_SHORT_DAYS = {word[:3]: number for word, number in _numbered(_WEEKDAYS, 0).items()}
+
+FAMILIES: dict[str, dict[str, int]] = {
+    "MFULL": {
+        word: number
+        for word, number in _MONTH_NUMBER.items()
+        if word not in _AMBIGUOUS_MONTHS and word not in _MONTHS_THAT_ARE_NAMES
+    },
+    "MNAME": {word: _MONTH_NUMBER[word] for word in _MONTHS_THAT_ARE_NAMES},
+    "MVERB": {word: _MONTH_NUMBER[word] for word in _AMBIGUOUS_MONTHS},
+    "MABBR": _SHORT_MONTHS,
+    "WFULL": _numbered(_WEEKDAYS, 0),
+    "WABBR": _SHORT_DAYS | {"tues": 1, "weds": 2, "thur": 3, "thurs": 3},
+    "WPLURAL": {word + "s": number for word, number in _numbered(_WEEKDAYS, 0).items()},
+    "SEASON": {"summer": 6, "autumn": 9, "winter": 12},
+    "SEASONX": {"spring": 3, "fall": 9},
+    "ONES": _numbered(_ONES, 1),
+    "TEEN": _numbered(_TEENS, 10),
+    "TENS": _numbered(_TENS, 20, 10),
+    "ORDONE": _numbered(_ORDINALS, 1),
+    "ORDTEEN": _numbered(_ORDINAL_TEENS, 10) | {"twentieth": 20, "thirtieth": 30},
+    "DECADEWORD": _numbered(_DECADES, 20, 10),
+    "RELDAY": {"yesterday": -1, "today": 0, "tonight": 0, "tomorrow": 1, "tmrw": 1, "tmr": 1, "tomorow": 1},
+    "A": {"a": 1, "an": 1},
+    "few": {"few": 3},
+    "several": {"several": 4},
+    "last": {"last": -1},
+    "previous": {"previous": -1, "prior": -1, "preceding": -1},
+    "past": {"past": -1},
+    "this": {"this": 0, "current": 0},
+    "next": {"next": 1, "following": 1},
+    "coming": {"coming": 1, "upcoming": 1},
+    "EARLY": {"early": 0, "beginning": 0, "start": 0},
+    "MID": {"mid": 1, "middle": 1},
+    "LATE": {"late": 2, "end": 2},
+    "daytime": dict.fromkeys(("morning", "afternoon", "evening"), 0),
+    "every": {"every": 0, "each": 0},
+    "starting": {"starting": 0, "beginning": 0, "commencing": 0, "effective": 0},
+    "workers": {"workers": 0, "worker": 0},
+    "mothers": {"mother": 0, "mothers": 0},
+    "fathers": {"father": 0, "fathers": 0},
+    "veterans": {"veteran": 0, "veterans": 0},
+    "presidents": {"president": 0, "presidents": 0},
+    "women": {"women": 0, "womens": 0},
+    "children": {"children": 0, "childrens": 0},
+    "teachers": {"teacher": 0, "teachers": 0},
+    "saint": {"saint": 0, "st": 0},
+    "valentine": {"valentine": 0, "valentines": 0},
+    "fools": {"fools": 0, "fool": 0},
+    "christmas": {"christmas": 0, "xmas": 0},
+    "labor": {"labor": 0, "labour": 0},
+    "halloween": {"halloween": 0},
+    "patrick": {"patrick": 0, "patricks": 0, "paddy": 0},
+} | {
+    unit: {unit: index, unit + "s": index} | extra
+    for index, (unit, extra) in enumerate(
+        zip(UNITS, ({}, {"wk": 1, "wks": 1}, {}, {}, {}, {"yr": 5, "yrs": 5}, {}, {"centuries": 7}, {}), strict=True)
+    )
+}
+del FAMILIES["starting"]["beginning"]
+
+PLAIN = """
+the of in on at by to for from and or but with is was are be been will would if as than then
+before after since until till til through thru between during within over around up
+ago back now hence time date earlier later onward onwards forward greater more less no not
+business working calendar s q h cy fy w c oh half couple hundred thousand night other
+new eve black cyber good easter thanksgiving martin luther king jr mlk columbus memorial independence
+boxing groundhog april_ earth juneteenth cinco de mayo flag inauguration international guy fawkes bonfire
+eid al fitr ul adha ramadan islamic chinese lunar canada bastille anzac australia ash palm pentecost
+hanukkah diwali singles sunday_ we i you he she they it that
+""".split()
+
+SYMBOLS = ("DASH", "HYPHEN", "SLASH", "DOT", "TILDE", "COMMA", "STOP", "APOSTROPHE", "LESS", "MORE", "EQUALS")
+DIGITS = ("D12", "D31", "D99", "Y4", "BIG", "DATE8", "ORDNUM", "DECADENUM")
+MERGED = ("NUMBER", "ORDINAL", "YEARWORD", "FEWER", "WORD")
+STRETCHES = ("DAYF", "DAYX", "WEEKDAY", "OFFSET", "WEEKF", "WEEKX", "SPANF", "SPANX", "YEAR")
+
+UNIONS: dict[str, tuple[str, ...]] = {
+    "MONTH": ("MFULL", "MNAME", "MVERB", "MABBR"),
+    "WDAY": ("WFULL", "WABBR"),
+    "ORD": ("ORDNUM", "ORDONE", "ORDTEEN", "ORDINAL"),
+    "DD": ("D12", "D31"),
+    "YY": ("D12", "D31", "D99"),
+    "DAYNUM": ("D12", "D31", "ONES", "TEEN", "TENS", "NUMBER"),
+    "COUNT": ("D12", "D31", "D99", "BIG", "Y4", "ONES", "TEEN", "TENS", "NUMBER"),
+    "NUMERAL": ("D12", "D31", "D99", "BIG", "Y4", "DATE8"),
+    "SOME": ("FEWER", "several"),
+    "FULLYEAR": ("Y4", "YEARWORD"),
+    "SEP": ("DASH", "SLASH", "DOT"),
+    "UNIT": ("day", "week", "fortnight", "month", "quarter", "year", "decade", "century"),
+    "MOD": ("last", "previous", "past", "this", "next", "coming"),
+    "BEFORENOW": ("last", "previous", "past"),
+    "AFTERNOW": ("next", "coming"),
+    "PART": ("EARLY", "MID", "LATE"),
+    "TO": ("to", "through", "thru", "until", "till", "til", "DASH", "HYPHEN", "TILDE"),
+    "DAY": ("DAYF", "DAYX", "WEEKDAY", "OFFSET"),
+    "WEEK": ("WEEKF", "WEEKX"),
+    "SPAN": ("SPANF", "SPANX", "YEAR", "WEEKF", "WEEKX"),
+    "FLOATING": ("DAYF", "SPANF", "WEEKF"),
+    "ANY": STRETCHES,
+    "PAUSE": ("COMMA", "STOP", "HYPHEN"),
+}
+
+
+def _tags() -> dict[str, str]:
+    names = [*FAMILIES, *PLAIN, *SYMBOLS, *DIGITS, *MERGED, *STRETCHES]
+    return {name: chr(0xE000 + index) for index, name in enumerate(dict.fromkeys(names))}
+
+
+TAGS = _tags()
+"""One private-use character per family: a text's shape is a string of them, which `re` can search."""
+LEXICON: dict[str, tuple[str, int]] = {
+    **{word: (TAGS[word], 0) for word in PLAIN},
+    **{word: (TAGS[name], value) for name, words in FAMILIES.items() for word, value in words.items()},
+}
+
+assert unicodedata.category(TAGS["WORD"]) == "Co"

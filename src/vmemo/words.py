@@ -1,0 +1,82 @@
+"""How text becomes the words that keyword search compares: the same for facts, messages and queries."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from threading import Lock
+from typing import Protocol, cast
+
+from snowballstemmer import stemmer  # pyright: ignore[reportUnknownVariableType]
+
+_WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0e7f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002ffff]+"
+)
+_LONGEST = 64
+"""Characters of a word that count; the rest of a longer one is cut, as no question repeats it whole."""
+
+STOP_WORDS = frozenset(
+    """a about after again all also am an and any are as at be because been before being both but by can could did
+    do does doing don down each few for from further had has have having he her here hers him his how i if in into
+    is it its itself just ll me more most my myself no nor not now of off on once only or other our ours out over
+    own re s same she should so some such t than that the their theirs them then there these they this those through
+    to too under until up ve very was we were what when where which while who whom why will with would you your
+    yours""".split()
+)
+
+
+def terms(text: str) -> list[str]:
+    """The stemmed content words of a text, in order and with repetition.
+
+    Scripts written without spaces give overlapping pairs of characters.
+    """
+    return [term for word in _WORD.findall(_folded(text)) for term in _of_word(word)]
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    stripped = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", stripped)
+
+
+def _of_word(word: str) -> Iterator[str]:
+    if word in STOP_WORDS:
+        return
+    if word.isascii():
+        yield _stem(word[:_LONGEST])
+        return
+    end = 0
+    for run in _UNSPACED.finditer(word):
+        if run.start() > end:
+            yield word[end : run.start()][:_LONGEST]
+        yield from _pairs(run.group())
+        end = run.end()
+    if end < len(word):
+        yield word[end:][:_LONGEST]
+
+
+def _pairs(run: str) -> Iterator[str]:
+    if len(run) == 1:
+        yield run
+    for i in range(len(run) - 1):
+        yield run[i : i + 2]
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str: ...
+
+
+_english = cast(_Stemmer, stemmer("english"))
+# A stemmer keeps its state between steps, so threads take turns.
+_turn = Lock()
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    with _turn:
+        return _english.stemWord(word)
