@@ -1,1 +1,65 @@
+"""Long-term memory for AI agents: retain, recall, reflect."""
 
+from vmemo.errors import (
+    EmbedderMismatch,
+    EmbeddingFailed,
+    InvalidInput,
+    MissingExtra,
+    ModelCorrupt,
+    NotFound,
+    SchemaTooNew,
+    ScrubDelayed,
+    StoreBusy,
+    StoreError,
+    Unsupported,
+    VmemoError,
+)
+from vmemo.memory import Memory
+from vmemo.models import (
+    Answer,
+    Disposition,
+    Entity,
+    Episode,
+    Fact,
+    Hit,
+    Interval,
+    Message,
+    Profile,
+    Provenance,
+    Retained,
+    Status,
+)
+from vmemo.recall.recalled import Recalled
+from vmemo.settings import Settings
+from vmemo.tasks import Task
+
+__all__ = [
+    "Answer",
+    "Disposition",
+    "EmbedderMismatch",
+    "EmbeddingFailed",
+    "Entity",
+    "Episode",
+    "Fact",
+    "Hit",
+    "Interval",
+    "InvalidInput",
+    "Memory",
+    "Message",
+    "MissingExtra",
+    "ModelCorrupt",
+    "NotFound",
+    "Profile",
+    "Provenance",
+    "Recalled",
+    "Retained",
+    "SchemaTooNew",
+    "ScrubDelayed",
+    "Settings",
+    "Status",
+    "StoreBusy",
+    "StoreError",
+    "Task",
+    "Unsupported",
+    "VmemoError",
+]

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Literal, NewType
+from typing import Annotated, Literal, NewType, Self
 
 from pydantic import (
     AfterValidator,
@@ -94,6 +94,11 @@ class Record(BaseModel):
             super().__init__(**data)
         except ValidationError as error:
             raise InvalidInput(_explain(type(self).__name__, error)) from error
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """The record of these values, checked like any other."""
+        return cls(**values)
 
 
 def _explain(name: str, error: ValidationError) -> str:

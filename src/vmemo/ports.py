@@ -76,9 +76,10 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorQuery:
-    """Facts by cosine with one vector, best first, none below the floor."""
+    """Facts by cosine with one vector of an embedder's space, best first, none below the floor."""
 
     scope: Scope
+    space: str
     vector: Vector
     limit: int
     floor: float = 0.0
@@ -102,6 +103,14 @@ class Scored:
     tokens: int
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """A channel's candidates, best first. `ground` is the score of what has nothing to do with the query."""
+
+    hits: Sequence[Scored] = ()
+    ground: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class NewFact:
     """A fact with the vector it is found by."""
@@ -115,7 +124,8 @@ class Batch:
     """Everything derived from some unread messages; it lands whole, and only if all of them are still unread.
 
     `revision` is the bank's when the batch was begun: if facts were written since, nothing lands either, so that
-    entities and links are never decided against an outdated bank. An episode whose id exists is replaced.
+    entities and links are never decided against an outdated bank. `space` is the embedder's name; a bank of another
+    embedder refuses the batch. An episode whose id exists is replaced.
     `words_kept` tells that the facts repeat the messages' words; otherwise the messages stay searchable themselves.
     """
 
@@ -126,6 +136,7 @@ class Batch:
     entities: Sequence[Entity] = ()
     links: Sequence[Link] = ()
     revision: int
+    space: str
     words_kept: bool = True
 
 
@@ -174,9 +185,9 @@ class MessageLog(Protocol):
 class Search(Protocol):
     """The ways of finding candidates."""
 
-    async def nearest(self, query: VectorQuery) -> list[Scored]: ...
-    async def matching(self, query: TextQuery) -> list[Scored]: ...
-    async def verbatim(self, query: TextQuery) -> list[Scored]:
+    async def nearest(self, query: VectorQuery) -> Ranking: ...
+    async def matching(self, query: TextQuery) -> Ranking: ...
+    async def verbatim(self, query: TextQuery) -> Ranking:
         """Messages whose words no fact repeats; ids are message ids."""
         ...
 
@@ -212,7 +223,19 @@ class Library(Protocol):
         after: EpisodeId | None = None,
         limit: int = 100,
     ) -> list[Episode]: ...
-    async def last_episode(self, bank: BankId) -> Episode | None: ...
+    async def titles(self, bank: BankId, ids: Sequence[EpisodeId]) -> dict[EpisodeId, str]: ...
+    async def last_episode(self, bank: BankId) -> Episode | None:
+        """The episode that ended last."""
+        ...
+
+    async def episode_of(self, bank: BankId, message: MessageId) -> Episode | None:
+        """The episode that holds a message."""
+        ...
+
+    async def facts_of(self, bank: BankId, episode: EpisodeId) -> list[Fact]:
+        """The facts of an episode with their embeddings."""
+        ...
+
     async def entities(
         self,
         bank: BankId,
@@ -290,12 +313,12 @@ class Draft:
     messages: tuple[MessageId, ...]
     context: str = ""
     context_from: MessageId | None = None
-    occurred_start: datetime | None = None
-    occurred_end: datetime | None = None
+    occurred: tuple[datetime, datetime] | None = None
     entities: tuple[Found, ...] = ()
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     key: str = ""
+    """Tells this draft from others of its bank; the fact's id follows from it, so reading again gives the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +326,7 @@ class Reading:
     """What an engine made of one run of messages."""
 
     drafts: tuple[Draft, ...]
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 @runtime_checkable

@@ -1,0 +1,47 @@
+"""Benchmarks: how well memory finds what answers a question (E1, retrieval mode), and how fast it is (E2).
+
+The surface that a command line needs:
+
+- `BenchOptions(benchmark=NAME, ...)`, where NAME is one of `BENCHMARKS`: `locomo`, `longmemeval` and `ours` read a
+  data folder (`data`, or one `file`), `sample` ships inside the package, `speed` makes its own texts.
+  `limit` takes the first cases, `sample` a stratified part of longmemeval's questions. `budget` and
+  `max_tokens` go to recall. `cache` keeps embeddings from run to run, `work` holds banks and finished cases.
+  `speed=SpeedOptions(sizes=..., queries=..., messages=...)` shapes the speed benchmark.
+- `await run_benchmark(options, progress)` returns a `Report`. An interrupted run goes on where it stopped when
+  it is started again; a finished one leaves nothing behind but the embeddings.
+- `progress` is called with `Progress(what, done, total)` after each step; `silent` shows nothing.
+- `write_report(report, json=PATH, html=PATH)` writes either form, or both.
+- `await export_texts(options, file)` and `await import_vectors(options, file)` let vectors be computed elsewhere.
+
+Whatever can't be used (a missing folder, a file of another form) is an `InvalidInput` that says what to pass.
+"""
+
+from __future__ import annotations
+
+from vmemo.bench.exchange import export_texts, import_vectors
+from vmemo.bench.options import (
+    BENCHMARKS,
+    BenchmarkName,
+    BenchOptions,
+    Progress,
+    ProgressSink,
+    SpeedOptions,
+    silent,
+)
+from vmemo.bench.report import Report
+from vmemo.bench.run import run_benchmark, write_report
+
+__all__ = [
+    "BENCHMARKS",
+    "BenchOptions",
+    "BenchmarkName",
+    "Progress",
+    "ProgressSink",
+    "Report",
+    "SpeedOptions",
+    "export_texts",
+    "import_vectors",
+    "run_benchmark",
+    "silent",
+    "write_report",
+]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vmemo.ports import Embedder, TextKind, Vector, Vectors
+from vmemo.providers.caching import CachedEmbedder, EmbeddingCache
 
 
 class Recorder:
@@ -31,6 +32,29 @@ class Recorder:
         return await self.real.embed(texts, kind)
 
 
+class StoredDocuments:
+    """Documents are embedded once and for all runs, on disk; queries every time, so that their time is real."""
+
+    def __init__(self, embedder: Embedder, disk: EmbeddingCache) -> None:
+        self._embedder = embedder
+        self._stored = CachedEmbedder(embedder, capacity=0, disk=disk)
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        if kind == "query":
+            return await self._embedder.embed(texts, kind)
+        # The disk keeps fewer digits: what is used is what was read back, in the first run as in the next.
+        await self._stored.embed(texts, kind)
+        return await self._stored.embed(texts, kind)
+
+
 class Placeholder:
     """Vectors that cost nothing and mean nothing, under the real embedder's name."""
 
@@ -46,8 +70,7 @@ class Placeholder:
         return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        rows = [_dice(text).standard_normal(self.dimension) for text in texts]
-        return _unit(np.array(rows).reshape(len(texts), self.dimension))
+        return _unit([_dice(text).standard_normal(self.dimension, dtype=np.float32) for text in texts], self.dimension)
 
 
 class Synthetic:
@@ -73,8 +96,7 @@ class Synthetic:
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         if kind == "query":
             return await self._embedder.embed(texts, kind)
-        rows = [self._mix(text) for text in texts]
-        return _unit(np.array(rows).reshape(len(texts), self.dimension))
+        return _unit([self._mix(text) for text in texts], self.dimension)
 
     def _mix(self, text: str) -> Vector:
         dice = _dice(text)
@@ -89,6 +111,6 @@ def _dice(text: str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def _unit(rows: Vectors) -> Vectors:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, 1e-12), dtype=np.float32)
+def _unit(rows: Sequence[Vector], dimension: int) -> Vectors:
+    vectors = np.array(rows, dtype=np.float32).reshape(len(rows), dimension)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

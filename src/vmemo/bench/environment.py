@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 import vmemo
+from vmemo.bench.options import BenchOptions
 from vmemo.bench.report import Setting
 from vmemo.ports import Embedder
+from vmemo.providers.caching import EmbeddingCache
 from vmemo.settings import Settings
 
 
@@ -22,7 +26,7 @@ def describe(embedder: Embedder, settings: Settings) -> dict[str, Setting]:
         "code": code_digest(),
         "embedder": embedder.name,
         "dimension": embedder.dimension,
-        "settings": _short(settings.model_dump_json()),
+        "settings": _short(repr(replace(settings, embedding_cache=None))),
     }
 
 
@@ -48,6 +52,16 @@ def make_folder(folder: Path) -> Path:
     """The folder, made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@contextmanager
+def embedding_cache(options: BenchOptions) -> Generator[EmbeddingCache]:
+    """The file of vectors that runs share."""
+    cache = EmbeddingCache(make_folder(options.cache_folder) / "embeddings.db")
+    try:
+        yield cache
+    finally:
+        cache.close()
 
 
 def sqlite_url(path: Path) -> str:

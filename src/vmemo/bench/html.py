@@ -10,6 +10,7 @@ from vmemo.bench.plots import Axes, Row, amount, bars, lines, share
 from vmemo.bench.report import Report, Setting
 
 _TILES = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
+_SPEED_TILES = ("recall_p50_over_embed", "retain_over_embed", "retain_facts_per_second", "bytes_per_fact")
 _PAIR = ("recall@10", "evidence@1000")
 
 _STYLE = """
@@ -22,12 +23,12 @@ body { margin: 0 auto; max-width: 1080px; padding: 32px 20px 64px; background: v
   color: var(--ink); font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 15px; margin: 0 0 12px; }
 p { color: var(--soft); margin: 0 0 24px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 12px; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 12px; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 16px;
   margin: 16px 0; }
 .tile, .card { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; padding: 16px; }
 .tile b { display: block; font-size: 24px; font-variant-numeric: tabular-nums; }
-.tile span, .key { color: var(--soft); font-size: 13px; }
+.tile span { overflow-wrap: anywhere; } .tile span, .key { color: var(--soft); font-size: 13px; }
 .key i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 6px 0 14px; }
 .wide { overflow-x: auto; margin: 16px 0; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
@@ -62,12 +63,17 @@ def _subtitle(config: Mapping[str, Setting]) -> str:
 
 
 def _tiles(report: Report) -> str:
-    names = [name for name in _TILES if name in report.metrics] or list(report.metrics)[:8]
-    show = amount if report.benchmark == "speed" else share
-    tiles = (
-        f'<div class="tile"><b>{show(report.metrics[n])}</b><span>{escape(n)}</span></div>' for n in names
-    )
+    speed = report.benchmark == "speed"
+    wanted = [key for name in _SPEED_TILES for key in _keys(report.metrics, name)] if speed else _TILES
+    values = [(report.metrics[name], name) for name in wanted if name in report.metrics]
+    show = amount if speed else share
+    tiles = (f'<div class="tile"><b>{show(value)}</b><span>{escape(name)}</span></div>' for value, name in values)
     return f'<div class="tiles">{"".join(tiles)}</div>'
+
+
+def _keys(metrics: Mapping[str, float], name: str) -> list[str]:
+    """The metric itself, or else the metric at every size."""
+    return [name] if name in metrics else [f"{name}@{size:.0f}" for size, _ in _by_size(metrics, name)]
 
 
 def _retrieval_cards(report: Report) -> list[str]:
@@ -84,13 +90,18 @@ def _retrieval_cards(report: Report) -> list[str]:
 
 def _speed_cards(report: Report) -> list[str]:
     ratios = {p: _by_size(report.metrics, f"recall_{p}_over_embed") for p in ("p50", "p95")}
-    memory = {"MB": _by_size(report.metrics, "rss_mb")}
     axes = Axes(x_label="facts in the bank", log_x=True, show=amount)
     return [
         _card("Recall time over the embedder's own time for the query", lines(ratios, axes), ("p50", "p95")),
-        _card("Peak memory of the process, MB", lines(memory, axes)),
-        _card("Milliseconds per stage", _stage_bars(report.timings), ("p50", "p95")),
+        _card("Peak memory of the process, MB", lines({"MB": _by_size(report.metrics, "rss_mb")}, axes)),
+        *(_stages_at(report, size) for size, _ in ratios["p50"]),
     ]
+
+
+def _stages_at(report: Report, size: float) -> str:
+    prefix = f"recall@{size:.0f}/"
+    stages = {name.removeprefix(prefix): t for name, t in report.timings.items() if name.startswith(prefix)}
+    return _card(f"Milliseconds per stage of recall, {size:,.0f} facts", _stage_bars(stages), ("p50", "p95"))
 
 
 def _by_size(metrics: Mapping[str, float], name: str) -> list[tuple[float, float]]:
@@ -111,9 +122,10 @@ def _card(title: str, plot: str, series: Sequence[str] = ()) -> str:
 
 def _tables(report: Report) -> str:
     groups = {"all": report.metrics, **report.categories}
-    metrics = [[name, *(_cell(found.get(name)) for found in groups.values())] for name in report.metrics]
-    times = [[stage, *(amount(t) for t in found.values())] for stage, found in report.timings.items()]
-    config = [[name, str(value)] for name, value in report.config.items()]
+    names = sorted(report.metrics, key=_natural)
+    metrics = [[name, *(_cell(found.get(name)) for found in groups.values())] for name in names]
+    times = [[stage, *map(amount, report.timings[stage].values())] for stage in sorted(report.timings, key=_natural)]
+    config = [[name, str(value)] for name, value in sorted(report.config.items())]
     return (
         _table("Metrics", ["metric", *groups], metrics)
         + _table("Timings", ["stage", "p50 ms", "p95 ms"], times)
@@ -121,8 +133,15 @@ def _tables(report: Report) -> str:
     )
 
 
+def _natural(name: str) -> tuple[str, int, str]:
+    """Sorts `recall@5` before `recall@10`."""
+    stem, _, rest = name.partition("@")
+    number, _, stage = rest.partition("/")
+    return stem, int(number) if number.isdecimal() else 0, stage
+
+
 def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:,.4g}"
+    return "" if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, kind: str = "numbers") -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from vmemo.models import Budget
 from vmemo.ports import Embedder
+from vmemo.settings import Settings
 
 BenchmarkName = Literal["locomo", "longmemeval", "ours", "sample", "speed"]
+BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
 
 DEFAULT_DATA = Path("../shared/data")
 DEFAULT_SIZES = (1_000, 10_000, 100_000)
@@ -39,6 +41,7 @@ class BenchOptions:
     cache: Path | None = None
     work: Path | None = None
     embedder: Embedder | None = None
+    settings: Settings | None = None
     speed: SpeedOptions = SpeedOptions()
 
     @property

@@ -15,7 +15,7 @@ _LABEL = 170
 _VALUE = 64
 _BAR = 13
 _GAP = 12
-_MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 24, 12, 44
+_MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 24, 24, 44
 _HEIGHT = 280
 
 
@@ -39,9 +39,8 @@ class Row:
 
 def bars(rows: Sequence[Row], *, top: float | None = None, show: Show = share) -> str:
     """Horizontal bars, grouped by label, one colour per series."""
-    highest = (
-        top or max((value for row in rows for value in row.values if value is not None), default=0.0) or 1.0
-    )
+    values = [value for row in rows for value in row.values if value is not None]
+    highest = top or max(values, default=0.0) or 1.0
     parts: list[str] = []
     y = 4
     for row in rows:
@@ -75,7 +74,7 @@ def lines(series: Mapping[str, Points], axes: Axes) -> str:
     across = sorted({x for points in series.values() for x, _ in points})
     if not across:
         return ""
-    highest = axes.tall or max((y for points in series.values() for _, y in points), default=0.0) * 1.1 or 1.0
+    highest = axes.tall or max(y for points in series.values() for _, y in points) * 1.1 or 1.0
     place_x = _scale(across, log=axes.log_x)
     drawn = _HEIGHT - _MARGIN_TOP - _MARGIN_BOTTOM
 
@@ -86,7 +85,9 @@ def lines(series: Mapping[str, Points], axes: Axes) -> str:
     parts += [_text(place_x(x), _HEIGHT - _MARGIN_BOTTOM + 18, amount(x), anchor="middle") for x in across]
     parts.append(_text(WIDTH / 2, _HEIGHT - 6, axes.x_label, anchor="middle"))
     for number, points in enumerate(series.values()):
-        parts.append(_line(number, [(place_x(x), place_y(y), axes.show(y)) for x, y in points]))
+        # Labels of the first of several lines stand below it, so that close lines stay readable.
+        lift = 18 if number == 0 and len(series) > 1 else -9
+        parts.append(_line(number, [(place_x(x), place_y(y), axes.show(y)) for x, y in points], lift))
     return _svg(_HEIGHT, parts)
 
 
@@ -101,11 +102,11 @@ def _scale(across: Sequence[float], *, log: bool) -> Callable[[float], float]:
     return lambda x: _MARGIN_LEFT + 20 + drawn * (grow(x) - low) / (high - low)
 
 
-def _line(number: int, points: Sequence[tuple[float, float, str]]) -> str:
+def _line(number: int, points: Sequence[tuple[float, float, str]], lift: float) -> str:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
     dots = "".join(
         f'<circle class="s{number}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>'
-        + _text(x, y - 9, label, anchor="middle", kind="value")
+        + _text(x, y + lift, label, anchor="middle", kind="value")
         for x, y, label in points
     )
     return f'<polyline class="l{number}" points="{path}"/>{dots}'

@@ -38,9 +38,7 @@ async def measure_retrieval(
     return summarise(options, dataset, finished, config)
 
 
-async def _run(
-    dataset: Dataset, setup: Setup, ledger: Ledger, work: Path, sink: ProgressSink
-) -> list[Finished]:
+async def _run(dataset: Dataset, setup: Setup, ledger: Ledger, work: Path, sink: ProgressSink) -> list[Finished]:
     known = ledger.load()
     steps = Steps(sink, dataset.name, sum(map(_length, dataset.cases)))
     finished: list[Finished] = []
@@ -102,9 +100,7 @@ def summarise(
     return Report(
         benchmark=options.benchmark,
         metrics=means([question.metrics for question in asked]),
-        categories={
-            name: means([q.metrics for q in members]) for name, members in sorted(categories.items())
-        },
+        categories={name: means([q.metrics for q in members]) for name, members in sorted(categories.items())},
         timings={stage: spread(times) for stage, times in stages.items()},
         config=config | counts,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from vmemo import Memory, Message
+from vmemo.bench.clock import timed
 from vmemo.bench.datasets import Case, Question, Session, Unit
 from vmemo.bench.environment import sqlite_url
 from vmemo.bench.ledger import Asked, Finished
@@ -67,7 +67,8 @@ async def ingest(memory: Memory, case: Case, tick: Tick) -> dict[MessageId, Plac
         messages = _messages(session, first=len(places))
         for message, turn in zip(messages, session.turns, strict=True):
             places[message.id] = Place(turn.id, session.id)
-        await memory.retain(messages)
+        if messages:
+            await memory.retain(messages)
         tick()
     return places
 
@@ -89,9 +90,7 @@ def _messages(session: Session, first: int) -> list[Message]:
 
 
 async def _ask(memory: Memory, question: Question, places: Mapping[MessageId, Place], setup: Setup) -> Asked:
-    began = time.perf_counter()
-    found = await memory.recall(question.text, max_tokens=setup.max_tokens, budget=setup.budget, explain=True)
-    total = (time.perf_counter() - began) * 1000
+    found, total = await timed(memory.recall(question.text, max_tokens=setup.max_tokens, budget=setup.budget))
     return Asked(
         id=question.id,
         category=question.category,

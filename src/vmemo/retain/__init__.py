@@ -1,1 +1,1 @@
-
+"""From messages to facts: prepare, read, segment, resolve, link."""

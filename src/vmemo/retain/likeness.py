@@ -1,20 +1,20 @@
-"""How alike two names are: folding, nicknames, initials, fuller forms and misspellings, as plain arithmetic."""
+"""How alike two names are: folding, nicknames, initials, fuller forms and misspellings; pure arithmetic."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from jellyfish import damerau_levenshtein_distance, jaro_winkler_similarity
 from nicknames import NickNamer
 
 _TITLES: Mapping[str, str] = {
-    "mr": "m", "mister": "m", "mrs": "f", "ms": "f", "miss": "f", "madam": "f", "mme": "f", "monsieur": "m", "sir": "m",
-    "dr": "", "doctor": "", "prof": "", "professor": "", "coach": "", "captain": "", "chef": "", "rev": "", "judge": "",
-    "aunt": "f", "auntie": "f", "uncle": "m",
-}  # fmt: skip
+    **dict.fromkeys(("mr", "mister", "sir", "monsieur", "uncle"), "m"),
+    **dict.fromkeys(("mrs", "ms", "miss", "madam", "madame", "aunt", "auntie"), "f"),
+    **dict.fromkeys(("dr", "doctor", "prof", "professor", "coach", "captain", "chef", "rev", "judge"), ""),
+}
 _GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _COMPANY_FORMS = frozenset({"inc", "llc", "ltd", "corp", "gmbh", "plc"})
 _SPACED = str.maketrans({**dict.fromkeys("'’‘`", ""), **dict.fromkeys('.,-–_/"“”()', " "), "&": " and "})
@@ -22,13 +22,14 @@ _SPACED = str.maketrans({**dict.fromkeys("'’‘`", ""), **dict.fromkeys('.,-�
 EXACT, RESPACED, TITLED, FULL_NICKNAME = 1.0, 0.96, 0.92, 0.95
 KNOWN_SHORT = 0.9
 INITIAL, FULLER, NICKNAME, ACRONYM, FULLER_NICKNAME, SURNAME = 0.88, 0.85, 0.85, 0.82, 0.81, 0.78
-DOUBTFUL_NICKNAME, MISSPELT = 0.7, 0.65
+CLIPPED, DOUBTFUL_NICKNAME, MISSPELT = 0.74, 0.66, 0.65
+CLIP = 3
+"""Letters to which a given name is often cut: Mel of Melanie, Tam of Tamsin."""
 # A shorter word one letter away from another is more often another name (Marina, Martina) than a slip.
-_LONG_ENOUGH, _CLOSE_ENOUGH = 7, 0.94
+LONG_ENOUGH, _CLOSE_ENOUGH = 7, 0.94
 
 
-@dataclass(frozen=True, slots=True)
-class NameForm:
+class NameForm(NamedTuple):
     """A name ready to compare: folded words, and what its title says of its bearer."""
 
     words: tuple[str, ...]
@@ -48,18 +49,18 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", "".join(c for c in spread if unicodedata.combining(c) < 200))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=65_536)
 def name_form(name: str) -> NameForm:
-    """Read a name once; the result is remembered because a bank's names recur."""
+    """Read a name; the reading is remembered because a bank's names recur."""
     words = fold(name).translate(_SPACED).split() or [name]
-    title = _TITLES.get(words[0]) if len(words) > 1 else None
-    if title is not None:
-        words = words[1:]
-    elif words[0] == "the" and len(words) > 1:
-        words = words[1:]
+    if len(words) == 1:
+        return NameForm((words[0],))
+    title = _TITLES.get(words[0])
+    if title is not None or words[0] == "the":
+        del words[0]
     if len(words) > 1 and words[-1] in _COMPANY_FORMS:
-        words = words[:-1]
-    if len(words) > 1 and all(len(word) == 1 for word in words):
+        del words[-1]
+    if len(words) > 1 and max(map(len, words)) == 1:
         words = ["".join(words)]
     return NameForm(tuple(words), title)
 
@@ -76,28 +77,31 @@ def nicknames(word: str) -> frozenset[str]:
     return frozenset(table.nicknames_of(word) | table.canonicals_of(word))
 
 
-def _is_plain_nickname(one: str, other: str) -> bool:
-    """Whether the shorter of the two is only ever a short form, as Bob is and Ann is not."""
-    table = _nicknamer()
-    return not table.nicknames_of(one if one in table.nicknames_of(other) else other)
+def _is_short_form(one: str, other: str) -> bool:
+    """Whether the shorter is hardly a name of its own, as Bob, Bill and Carrie are; Anna, Mary and Emma are."""
+    short, full = sorted((one, other), key=len)
+    missing = len(full) - len(short)
+    clipped = missing >= len(short) - 1 and (len(short) < 4 or (len(short) == 4 and short[-1] not in "aeiouy"))
+    diminutive = missing >= 2 and short.endswith(("y", "ie"))
+    own = _nicknamer().nicknames_of(short) - _nicknamer().canonicals_of(short)
+    return (clipped or diminutive) and len(own) < 4
 
 
 def likeness(one: NameForm, other: NameForm, *, person: bool) -> float:
-    """How likely two names are one, from 0 to 1, by their letters alone; persons have more ways to be alike."""
+    """How likely two names are one, by their letters alone; persons have more ways to be alike."""
     if one.title and other.title and one.title != other.title:
         return 0.0
     if one.words == other.words:
         return EXACT if one.title == other.title else TITLED
-    if one.key == other.key:
-        return RESPACED
-    if _GENERATIONS.intersection(one.words) != _GENERATIONS.intersection(other.words):
-        return 0.0
-    if not person:
-        return max(_misspelt(one.words, other.words), _acronym(one.words, other.words))
     if len(one.words) == len(other.words):
-        return max(_aligned(one.words, other.words), _misspelt(one.words, other.words))
+        alike = _misspelt(one.words, other.words)
+        return max(alike, _aligned(one.words, other.words)) if person else alike
     short, long = (one, other) if len(one.words) < len(other.words) else (other, one)
-    return _contained(short, long.words)
+    if short.words[0][0] == long.words[0][0] and short.key == long.key:
+        return RESPACED
+    if not person:
+        return _acronym(short.words, long.words)
+    return 0.0 if long.words[-1] in _GENERATIONS else _contained(short, long.words)
 
 
 def _first_name(one: str, other: str) -> float:
@@ -107,21 +111,22 @@ def _first_name(one: str, other: str) -> float:
     if len(one) == 1 or len(other) == 1:
         return INITIAL if one[0] == other[0] else 0.0
     if other in nicknames(one):
-        return NICKNAME if _is_plain_nickname(one, other) else DOUBTFUL_NICKNAME
-    return 0.0
+        return NICKNAME if _is_short_form(one, other) else DOUBTFUL_NICKNAME
+    clipped = CLIP in (len(one), len(other)) and one[:CLIP] == other[:CLIP] and abs(len(one) - len(other)) > 1
+    return CLIPPED if clipped else 0.0
 
 
 def _aligned(one: tuple[str, ...], other: tuple[str, ...]) -> float:
     first = _first_name(one[0], other[0])
-    if len(one) == 1:
+    if len(one) < 2:
         return 0.0 if first == INITIAL else first
-    middles = all(
-        a == b or (min(len(a), len(b)) == 1 and a[0] == b[0])
-        for a, b in zip(one[1:-1], other[1:-1], strict=True)
-    )
-    if not middles or one[-1] != other[-1]:
+    if not first or one[-1] != other[-1] or not all(map(_is_middle, one[1:-1], other[1:-1])):
         return 0.0
-    return min(FULL_NICKNAME, INITIAL if first == INITIAL else first + 0.1) if first else 0.0
+    return INITIAL if first == INITIAL else min(first + 0.1, FULL_NICKNAME)
+
+
+def _is_middle(one: str, other: str) -> bool:
+    return one == other or (min(len(one), len(other)) == 1 and one[0] == other[0])
 
 
 def _contained(short: NameForm, long: tuple[str, ...]) -> float:
@@ -132,28 +137,22 @@ def _contained(short: NameForm, long: tuple[str, ...]) -> float:
         if words[0] == long[-1]:
             return FULLER if short.title is not None else SURNAME
         first = _first_name(words[0], long[0])
-        return {NICKNAME: FULLER_NICKNAME, DOUBTFUL_NICKNAME: DOUBTFUL_NICKNAME}.get(first, 0.0)
+        return 0.0 if first == INITIAL else min(first, FULLER_NICKNAME)
     first = _first_name(words[0], long[0])
     return min(first, FULLER) if words[-1] == long[-1] else 0.0
 
 
 def _misspelt(one: tuple[str, ...], other: tuple[str, ...]) -> float:
-    differing = [(a, b) for a, b in zip(one, other, strict=False) if a != b]
-    if len(one) != len(other) or len(differing) != 1:
+    differing = [(a, b) for a, b in zip(one, other, strict=True) if a != b]
+    if len(differing) > 1:
         return 0.0
     a, b = differing[0]
-    if (
-        min(len(a), len(b)) < _LONG_ENOUGH
-        or not (a.isalpha() and b.isalpha())
-        or nicknames(a)
-        and nicknames(b)
-    ):
+    if min(len(a), len(b)) < LONG_ENOUGH or not (a.isalpha() and b.isalpha()) or (nicknames(a) and nicknames(b)):
         return 0.0
     close = damerau_levenshtein_distance(a, b) == 1 and jaro_winkler_similarity(a, b) >= _CLOSE_ENOUGH
     return MISSPELT if close else 0.0
 
 
-def _acronym(one: tuple[str, ...], other: tuple[str, ...]) -> float:
-    short, long = (one, other) if len(one) < len(other) else (other, one)
-    fits = len(short) == 1 and len(long) >= 3 and short[0] == "".join(word[0] for word in long)
+def _acronym(short: tuple[str, ...], long: tuple[str, ...]) -> float:
+    fits = len(short) == 1 and len(long) >= 3 and short[0] == "".join([word[0] for word in long])
     return ACRONYM if fits else 0.0

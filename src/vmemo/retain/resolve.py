@@ -1,4 +1,4 @@
-"""Decides which entity a found name is. A wrong merge is worse than a missed one: what is unclear stays apart."""
+"""Decides which entity a found name is. A wrong merge is worse than a missed one: the unclear stays apart."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vmemo.models import MAX_NAME, Entity, EntityId, EntityType, new_id
-from vmemo.retain.likeness import EXACT, KNOWN_SHORT, RESPACED, NameForm, likeness, name_form, nicknames
+from vmemo.retain.likeness import (
+    CLIP,
+    EXACT,
+    KNOWN_SHORT,
+    LONG_ENOUGH,
+    RESPACED,
+    NameForm,
+    likeness,
+    name_form,
+    nicknames,
+)
 
-_CROWDED = 64
+_CROWDED = 128
 """A short name that fits more entities than this says nothing about which one is meant."""
 _DAY = 86_400.0
 
@@ -69,11 +79,15 @@ class EntityIndex:
 
     def put(self, entity: Entity) -> None:
         """Add an entity, or replace what was known of it."""
+        before = self._entities.get(entity.id)
+        filed = () if before is None else (before.name, *before.aliases)
         self._entities[entity.id] = entity
         for name in (entity.name, *entity.aliases):
-            for key in _filed_under(name_form(name).words):
-                bucket = self._buckets.setdefault(key, [])
-                if not bucket or bucket[-1] != entity.id:
+            for key in () if name in filed else _filed_under(name_form(name).words):
+                bucket = self._buckets.get(key)
+                if bucket is None:
+                    self._buckets[key] = [entity.id]
+                elif bucket[-1] != entity.id:
                     bucket.append(entity.id)
 
     def __iter__(self) -> Iterator[Entity]:
@@ -87,9 +101,10 @@ class EntityIndex:
         """The entity, if it is here."""
         return self._entities.get(entity)
 
-    def fuller(self, form: NameForm) -> Sequence[EntityId]:
-        """Some of the entities whose longer name starts with this word."""
-        return self._buckets.get("^" + form.words[0], ())[:_CROWDED]
+    def fuller(self, word: str) -> Sequence[EntityId]:
+        """Some of the entities whose longer name begins or ends with this word."""
+        starting, ending = self._buckets.get("^" + word, []), self._buckets.get("$" + word, [])
+        return (*starting[:_CROWDED], *ending[:_CROWDED])
 
     def named(self, name: str) -> Sequence[EntityId]:
         """Entities that go by exactly this name, apart from case, accents and punctuation."""
@@ -97,43 +112,49 @@ class EntityIndex:
 
     def candidates(self, name: str) -> set[EntityId]:
         """Entities this name could mean; ask the store for their co-occurrences before resolving."""
-        form = name_form(name)
-        near = set(self._buckets.get("=" + form.key, ()))
-        for key in _sought_under(form.words):
+        near = set(self.named(name))
+        for key in _sought_under(name_form(name).words):
             bucket = self._buckets.get(key, ())
             if len(bucket) <= _CROWDED:
                 near.update(bucket)
         return near
 
 
-def _filed_under(words: tuple[str, ...]) -> Iterator[str]:
+def _filed_under(words: tuple[str, ...]) -> list[str]:
     joined = "".join(words)
-    yield "=" + joined
+    keys = ["=" + joined]
+    if len(words[0]) > CLIP + 1:
+        keys.append("<" + words[0][:CLIP])
     if len(words) > 1:
-        yield "^" + words[0]
-        yield "$" + words[-1]
-        yield f"${words[-1]} {words[0][0]}"
+        keys += ("^" + words[0], "$" + words[-1], f"${words[-1]} {words[0][0]}")
         if len(words) > 2:
-            yield "@" + "".join(word[0] for word in words)
-    if len(joined) > 6:
-        yield "~" + joined[:4]
+            keys.append("@" + "".join([word[0] for word in words]))
+    if len(joined) >= LONG_ENOUGH:
+        keys.append(_outline(joined))
+    return keys
 
 
 def _sought_under(words: tuple[str, ...]) -> Iterator[str]:
-    first, last = words[0], words[-1]
-    firsts = {first, *nicknames(first)}
-    joined = "".join(words)
-    yield from ("=" + name for name in firsts)
+    first, last, joined = words[0], words[-1], "".join(words)
+    names = (first, *nicknames(first))
     if len(words) == 1:
-        yield from ("^" + name for name in firsts)
-        yield from ("$" + first, "@" + first)
+        yield from ("=" + name for name in names)
+        yield from ("^" + name for name in names)
+        yield from ("$" + first, "@" + first, "=" + first[:CLIP])
+        if len(first) == CLIP:
+            yield "<" + first
     else:
-        yield "=" + last
-        yield from {f"${last} {name[0]}" for name in firsts}
-        yield "^" + first
-        yield "=" + "".join(word[0] for word in words)
-    if len(joined) > 6:
-        yield "~" + joined[:4]
+        yield from {f"${last} {name[0]}" for name in names}
+        yield from ("=" + first, "=" + last, "=" + "".join([word[0] for word in words]))
+    if len(words) > 2:
+        yield "=" + "".join(words[:2])
+    if len(joined) >= LONG_ENOUGH:
+        yield _outline(joined)
+
+
+def _outline(joined: str) -> str:
+    """What a slip inside a long name leaves as it was: its beginning and its end."""
+    return f"~{joined[:4]}{joined[-2:]}"
 
 
 def resolve(
@@ -142,12 +163,11 @@ def resolve(
     cooccurring: Mapping[EntityId, Set[EntityId]],
     weights: Weights = Weights(),  # noqa: B008  frozen, so sharing one is safe
 ) -> Resolution:
-    """Give each name of a batch one entity: a known one where the case is clear, a new one where it is not."""
+    """Give each name of a batch one entity: a known one where the case is clear, else a new one."""
     index = existing if isinstance(existing, EntityIndex) else EntityIndex(existing)
     subjects = _gather(found)
-    desk = _Desk(
-        index=index, batch=EntityIndex(), subjects=subjects, cooccurring=cooccurring, weights=weights
-    )
+    fuller = _by_word(subjects.values())
+    desk = _Desk(index=index, batch=EntityIndex(), fuller=fuller, cooccurring=cooccurring, weights=weights)
     ids: dict[str, EntityId] = {}
     # Fuller names go first, so that "John" can find the "John Smith" of its own batch.
     for folded, subject in sorted(subjects.items(), key=lambda item: -len(item[1].form.words)):
@@ -167,7 +187,7 @@ def _gather(found: Sequence[Sighting]) -> dict[str, _Subject]:
 
 def _subject(group: Sequence[Sighting]) -> _Subject:
     name = " ".join(group[0].name.split())[:MAX_NAME]
-    types = Counter(sighting.type for sighting in group if sighting.type != "OTHER")
+    types = Counter[EntityType](sighting.type for sighting in group if sighting.type != "OTHER")
     moments = [sighting.at for sighting in group]
     return _Subject(
         name=name,
@@ -192,7 +212,7 @@ class _Desk:
 
     index: EntityIndex
     batch: EntityIndex
-    subjects: Mapping[str, _Subject]
+    fuller: Mapping[str, Sequence[NameForm]]
     cooccurring: Mapping[EntityId, Set[EntityId]]
     weights: Weights
 
@@ -200,7 +220,7 @@ class _Desk:
         """The entity this name is, brought up to date, or a new one."""
         ids = self.index.candidates(subject.name) | self.batch.candidates(subject.name)
         companions = [frozenset(self._named(name)) for name in subject.beside]
-        scored = [c for c in (self._score(subject, self._get(id), companions) for id in ids) if c is not None]
+        scored = list(self._scored(subject, map(self._get, ids), companions))
         chosen = _decide(sorted(scored, key=lambda c: (-c.score, c.id)), self.weights)
         if chosen is None or self._is_contested(subject, self._get(chosen)):
             return _new(subject)
@@ -213,35 +233,44 @@ class _Desk:
         yield from self.index.named(name)
         yield from self.batch.named(name)
 
-    def _score(
-        self, subject: _Subject, entity: Entity, companions: Sequence[frozenset[EntityId]]
-    ) -> _Candidate | None:
-        alike = _likeness(subject, entity)
-        if alike == 0.0:
-            return None
-        met = self.cooccurring.get(entity.id, frozenset[EntityId]())
-        share = sum(not met.isdisjoint(ids) for ids in companions) / len(companions) if companions else 0.0
-        days = abs((subject.last - entity.last_seen).total_seconds()) / _DAY
+    def _scored(
+        self, subject: _Subject, entities: Iterable[Entity], companions: Sequence[frozenset[EntityId]]
+    ) -> Iterator[_Candidate]:
         weights = self.weights
-        score = weights.name * alike + weights.cooccurrence * share
-        score += weights.nearness * math.exp(-days / weights.days)
-        return _Candidate(id=entity.id, score=score, exact=alike >= RESPACED)
+        for entity in entities:
+            alike = _likeness(subject, entity)
+            if alike == 0.0:
+                continue
+            met = self.cooccurring.get(entity.id, frozenset[EntityId]())
+            share = sum(not met.isdisjoint(ids) for ids in companions) / (len(companions) or 1)
+            days = abs((subject.last - entity.last_seen).total_seconds()) / _DAY
+            score = weights.name * alike + weights.cooccurrence * share
+            score += weights.nearness * math.exp(-days / weights.days)
+            yield _Candidate(id=entity.id, score=score, exact=alike >= RESPACED)
 
     def _is_contested(self, subject: _Subject, entity: Entity) -> bool:
         """Whether a short name that would grow into this one could as well grow into someone else's."""
         short = name_form(entity.name)
         if len(subject.form.words) <= len(short.words):
             return False
-        rivals = [other.form for other in self.subjects.values() if other.type in ("PERSON", "OTHER")]
-        rivals += [
-            name_form(self._get(id).name) for id in (*self.index.fuller(short), *self.batch.fuller(short))
-        ]
+        word = short.words[0]
+        fuller = [name_form(self._get(id).name) for id in self.index.fuller(word)]
         return any(
             len(rival.words) > len(short.words)
-            and likeness(rival, short, person=True) > 0.0
             and likeness(rival, subject.form, person=True) == 0.0
-            for rival in rivals
+            and likeness(rival, short, person=True) > 0.0
+            for rival in (*self.fuller.get(word, ()), *fuller)
         )
+
+
+def _by_word(subjects: Iterable[_Subject]) -> Mapping[str, Sequence[NameForm]]:
+    """Names of several words by their first and their last."""
+    forms: dict[str, list[NameForm]] = {}
+    for subject in subjects:
+        if len(subject.form.words) > 1 and subject.type in ("PERSON", "OTHER"):
+            for word in {subject.form.words[0], subject.form.words[-1]}:
+                forms.setdefault(word, []).append(subject.form)
+    return forms
 
 
 def _likeness(subject: _Subject, entity: Entity) -> float:
@@ -259,7 +288,7 @@ def _likeness(subject: _Subject, entity: Entity) -> float:
 
 
 def _decide(scored: Sequence[_Candidate], weights: Weights) -> EntityId | None:
-    """The clear winner. Two namesakes that cannot be told apart get a third beside them, and never a fourth."""
+    """The clear winner. Namesakes that cannot be told apart get a third beside them, and never a fourth."""
     runner_up = scored[1].score if len(scored) > 1 else 0.0
     if scored and scored[0].score >= weights.threshold and scored[0].score - runner_up >= weights.margin:
         return scored[0].id
@@ -278,7 +307,7 @@ def _new(subject: _Subject) -> Entity:
 
 
 def _updated(entity: Entity, subject: _Subject) -> Entity:
-    grown = _completeness(subject.form) > _completeness(name_form(entity.name))
+    grown = _is_fuller(subject.form, name_form(entity.name))
     name = subject.name if grown else entity.name
     known = {form.casefold() for form in (name, *entity.aliases)}
     added = [form for form in (entity.name, subject.name) if form.casefold() not in known]
@@ -293,6 +322,7 @@ def _updated(entity: Entity, subject: _Subject) -> Entity:
     )
 
 
-def _completeness(form: NameForm) -> int:
-    """How many words are written out; an initial says less than a name."""
-    return sum(len(word) > 1 for word in form.words)
+def _is_fuller(form: NameForm, than: NameForm) -> bool:
+    """Whether a form has more words written out or, with as many, is clearly longer: Robert, not Bob."""
+    words, others = (sum(len(word) > 1 for word in each.words) for each in (form, than))
+    return words > others or (words == others and len(form.key) > len(than.key) + 1)

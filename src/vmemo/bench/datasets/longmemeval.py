@@ -92,9 +92,7 @@ def _case(raw: RawQuestion) -> Case:
     sessions: list[Session] = []
     evidence: set[str] = set()
     copies: defaultdict[str, count[int]] = defaultdict(lambda: count(1))
-    for name, date, lines in zip(
-        raw.haystack_session_ids, raw.haystack_dates, raw.haystack_sessions, strict=True
-    ):
+    for name, date, lines in zip(raw.haystack_session_ids, raw.haystack_dates, raw.haystack_sessions, strict=True):
         # A few haystacks hold the same session twice; the copies are separate documents of one session.
         document = f"{name}#{next(copies[name])}"
         turns = [(f"{name}:{n}", line) for n, line in enumerate(lines, start=1) if line.content.strip()]

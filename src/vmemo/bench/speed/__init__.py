@@ -24,9 +24,7 @@ from vmemo.settings import Settings
 __all__ = ["measure_speed"]
 
 
-async def measure_speed(
-    options: BenchOptions, embedder: Embedder, settings: Settings, sink: ProgressSink
-) -> Report:
+async def measure_speed(options: BenchOptions, embedder: Embedder, settings: Settings, sink: ProgressSink) -> Report:
     """Retain is measured in a bank of its own, recall in one that grows from size to size."""
     sizes = sorted(set(options.speed.sizes))
     if not sizes or sizes[0] < 1 or min(options.speed.queries, options.speed.messages) < 1:

@@ -77,14 +77,12 @@ async def fill(bench: Bench, embedder: Synthetic, first: int, last: int) -> Metr
     return {f"fill_facts_per_second@{last}": (last - first) / spent * 1000}
 
 
-async def measure_recall(
-    bench: Bench, embedder: Synthetic, size: int, queries: list[str]
-) -> tuple[Metrics, Timings]:
+async def measure_recall(bench: Bench, embedder: Synthetic, size: int, queries: list[str]) -> tuple[Metrics, Timings]:
     """Open the bank, ask once cold, then race the rest of the queries against the embedder."""
     stored = await asyncio.to_thread(bench.size, "speed.db")
     options = RecallOptions(budget=bench.options.budget, max_tokens=bench.options.max_tokens or DEPTH)
     memory = bench.memory(embedder, "speed.db")
-    _, opening = await timed(memory.__aenter__())
+    _, opening = await timed(memory.open())
     try:
         _, cold = await timed(memory.recall(queries[0], max_tokens=options.max_tokens, budget=options.budget))
         steps = Steps(bench.sink, f"recall at {size:,}", len(queries) - 1)

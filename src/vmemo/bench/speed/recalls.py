@@ -56,9 +56,7 @@ async def race(
     for number, query in enumerate(queries):
         if number % 2:
             embed.append((await timed(embedder.embed([query], "query")))[1])
-        found, took = await timed(
-            memory.recall(query, max_tokens=options.max_tokens, budget=options.budget, explain=True)
-        )
+        found, took = await timed(memory.recall(query, max_tokens=options.max_tokens, budget=options.budget))
         if not number % 2:
             embed.append((await timed(embedder.embed([query], "query")))[1])
         recall.append(took)

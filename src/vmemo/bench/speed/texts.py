@@ -40,8 +40,8 @@ class _Words(BaseModel):
     def coin(self, number: int) -> str:
         """A name that no dictionary has."""
         size = len(self.syllable)
-        parts = (self.syllable[number // size**place % size] for place in range(3))
-        return "".join(parts).capitalize()
+        places = (number, number // size, number // size // size)
+        return "".join(self.syllable[place % size] for place in places).capitalize()
 
 
 class _Bag:
@@ -70,7 +70,7 @@ class _Talk:
 
 @cache
 def _talk() -> _Talk:
-    words = _Words.model_validate_json((resources.files(__package__) / "words.json").read_bytes())
+    words = _Words.model_validate_json((resources.files("vmemo.bench.speed") / "words.json").read_bytes())
     names = words.first
     people = [f"{names[number % len(names)]} {words.coin(number * 131 + 29)}" for number in range(PEOPLE)]
     towns = [f"{words.coin(number * 11 + 3)}ville" for number in range(TOWNS)]

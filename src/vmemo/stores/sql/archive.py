@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, and_, func, insert, or_, select, update
 
-from vmemo.errors import NotFound
+from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, BankId, Message, MessageId, Profile, utc_now
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import bank_of, message_of, message_values
@@ -32,11 +32,20 @@ class BankState:
     revision: int
     purges: int
     dimension: int
+    embedder: str
+
+    def demand(self, embedder: str) -> None:
+        """Refuse vectors of another embedder than the bank's."""
+        if embedder != self.embedder:
+            raise EmbedderMismatch(
+                f"The bank's vectors are of embedder {self.embedder!r}, not {embedder!r}. Nothing was changed. "
+                "Run `vmemo reembed` to switch the bank, or pass the embedder it was written with."
+            )
 
 
 def bank_state(connection: Connection, bank: BankId) -> BankState:
     """The bank's state now; NotFound when there is no such bank."""
-    columns = (banks.c.seq, banks.c.revision, banks.c.purges, banks.c.dimension)
+    columns = (banks.c.seq, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder)
     row = connection.execute(select(*columns).where(banks.c.id == bank)).one_or_none()
     if row is None:
         raise NotFound(f"There is no bank {bank!r} here.")

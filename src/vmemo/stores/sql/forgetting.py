@@ -92,7 +92,7 @@ def _messages(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
     found: dict[str, int] = {}
     for part in chunks(list(target.messages)):
         statement = select(messages.c.id, messages.c.seq).where(messages.c.bank == bank, messages.c.id.in_(part))
-        found.update(connection.execute(statement).tuples())
+        found.update(connection.execute(statement).tuples().all())
     missing = [id for id in target.messages if id not in found]
     if missing:
         raise NotFound(f"There is no message {missing[0]!r} in this bank. Nothing was forgotten.")

@@ -31,7 +31,8 @@ def refuse_newer(version: str | None) -> None:
 
 
 def upgrade(connection: Connection, target: str = HEAD) -> None:
-    """Bring the schema to a version inside the connection's open transaction."""
+    """Bring the schema to a version inside the connection's open transaction; one that another process made stays."""
+    refuse_newer(current(connection))
     config = Config()
     config.set_main_option("script_location", _path("migrations"))
     config.set_main_option("version_locations", _path("migrations/versions"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, Select, Table, bindparam, func, select, union_all
 
-from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, Mention, MessageId
+from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, MessageId
 from vmemo.stores.sql.archive import chunks
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of
@@ -117,6 +117,40 @@ def episodes_of(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> li
     return [episode_of(row, members[row.seq]) for row in rows]
 
 
+def titles(connection: Connection, bank: int, ids: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
+    """Titles of episodes."""
+    found: dict[EpisodeId, str] = {}
+    for part in chunks(ids):
+        statement = select(episodes.c.id, episodes.c.title).where(episodes.c.bank == bank, episodes.c.id.in_(part))
+        found.update((EpisodeId(id), title) for id, title in connection.execute(statement).tuples())
+    return found
+
+
+def holding(connection: Connection, bank: int, message: MessageId) -> Episode | None:
+    """The episode that holds a message."""
+    statement = (
+        select(episodes)
+        .join(episode_messages, episode_messages.c.episode == episodes.c.seq)
+        .join(messages, messages.c.seq == episode_messages.c.message)
+        .where(episode_messages.c.bank == bank, messages.c.bank == bank, messages.c.id == message)
+        .limit(1)
+    )
+    found = episodes_of(connection, bank, list(connection.execute(statement)))
+    return found[0] if found else None
+
+
+def fact_rows_of(connection: Connection, bank: int, episode: EpisodeId) -> list[AnyRow]:
+    """Rows of an episode's facts."""
+    statement = (
+        select(facts)
+        .join(sources, (sources.c.fact == facts.c.seq) & (sources.c.kind == EPISODE))
+        .join(episodes, episodes.c.seq == sources.c.source)
+        .where(sources.c.bank == bank, episodes.c.bank == bank, episodes.c.id == episode)
+        .order_by(facts.c.seq)
+    )
+    return list(connection.execute(statement))
+
+
 def last_episode(connection: Connection, bank: int) -> Episode | None:
     """The episode that ended last."""
     statement = (
@@ -138,7 +172,7 @@ def entities_of(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> li
             .where(mentions.c.bank == bank, mentions.c.entity.in_(part))
             .group_by(mentions.c.entity)
         )
-        counts.update(connection.execute(statement).tuples())
+        counts.update(connection.execute(statement).tuples().all())
     return [entity_of(row, counts.get(row.seq, 0)) for row in rows]
 
 

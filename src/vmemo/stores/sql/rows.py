@@ -28,7 +28,7 @@ Values = dict[str, str | int | float | None]
 AnyRow = Row[*tuple[Any, ...]]
 
 
-def dump(value: Sequence[str] | Mapping[str, JsonValue]) -> str:
+def dump(value: Sequence[JsonValue] | Mapping[str, JsonValue]) -> str:
     """Tags, aliases or metadata as stable JSON."""
     plain = dict(value) if isinstance(value, Mapping) else list(value)
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -18,7 +18,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from vmemo.models import BankId, FactId, Forgotten, MessageId, Status, utc_now
-from vmemo.ports import ForgetTarget, Scored, TextQuery, Vector, VectorQuery, Vectors
+from vmemo.ports import ForgetTarget, Ranking, Scored, TextQuery, Vector, VectorQuery, Vectors
 from vmemo.stores.sql import forgetting, migrate, sqlite_rows
 from vmemo.stores.sql.archive import bank_state
 from vmemo.stores.sql.clock import micros
@@ -44,15 +44,24 @@ class SqliteStore(SqlStore):
         self._pool: ThreadPoolExecutor | None = None
         self._indexes: dict[BankId, BankIndex] = {}
         self._refreshing = Lock()
+        self._opening = Lock()
+        self._ready = False
 
     async def open(self) -> None:
-        """Open the file; create or upgrade its schema; finish a scrub that was cut short."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="vmemo-sqlite")
-            version = await self._read(migrate.current)
-            migrate.refuse_newer(version)
-            if version != migrate.HEAD:
-                await self._write(migrate.upgrade)
+        """Open the file and create or upgrade its schema. Opening twice, or from several loops, is harmless."""
+        with self._opening:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="vmemo-sqlite")
+        await self._run(self._prepare)
+
+    def _prepare(self) -> None:
+        with self._opening:
+            if not self._ready:
+                version = self._file.read(migrate.current)
+                migrate.refuse_newer(version)
+                if version != migrate.HEAD:
+                    self._file.write(migrate.upgrade)
+                self._ready = True
 
     async def close(self) -> None:
         """Close all connections."""
@@ -60,6 +69,7 @@ class SqliteStore(SqlStore):
             await self._run(self._file.close)
             self._pool.shutdown()
             self._pool = None
+            self._ready = False
             self._indexes.clear()
 
     async def _run(self, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,25 +82,26 @@ class SqliteStore(SqlStore):
     async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._run(lambda: self._file.write(lambda connection: run(connection, *args, **kwargs)))
 
-    async def nearest(self, query: VectorQuery) -> list[Scored]:
+    async def nearest(self, query: VectorQuery) -> Ranking:
         """Facts by cosine."""
         return await self._read(self._nearest, query)
 
-    def _nearest(self, connection: Connection, query: VectorQuery) -> list[Scored]:
+    def _nearest(self, connection: Connection, query: VectorQuery) -> Ranking:
+        bank_state(connection, query.scope.bank).demand(query.space)
         index = self._index(connection, query.scope.bank)
         allowed = index.allowed(query.scope, micros(utc_now()), sqlite_rows.filtered(connection, query.scope))
         return index.nearest(query.vector, allowed, query.limit, query.floor)
 
-    async def matching(self, query: TextQuery) -> list[Scored]:
+    async def matching(self, query: TextQuery) -> Ranking:
         """Facts by BM25."""
         return await self._read(self._matching, query)
 
-    def _matching(self, connection: Connection, query: TextQuery) -> list[Scored]:
+    def _matching(self, connection: Connection, query: TextQuery) -> Ranking:
         index = self._index(connection, query.scope.bank)
         allowed = index.allowed(query.scope, micros(utc_now()), sqlite_rows.filtered(connection, query.scope))
         return index.matching(_query_terms(query.text), allowed, query.limit)
 
-    async def verbatim(self, query: TextQuery) -> list[Scored]:
+    async def verbatim(self, query: TextQuery) -> Ranking:
         """Messages whose words no fact repeats."""
         return await self._read(sqlite_rows.worded, query, _query_terms(query.text))
 
@@ -103,7 +114,7 @@ class SqliteStore(SqlStore):
     ) -> list[list[Scored]]:
         index = self._index(connection, bank)
         allowed = index.current(micros(utc_now()))
-        return [index.nearest(vector, allowed, limit, floor) for vector in vectors]
+        return [index.neighbours(vector, allowed, limit, floor) for vector in vectors]
 
     def _index(self, connection: Connection, bank: BankId) -> BankIndex:
         """The bank's index as of this connection's view of the database."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection as RawConnection
@@ -132,7 +132,7 @@ def _note_scrubbed(connection: Connection) -> None:
 
 
 @contextmanager
-def _named_errors() -> Iterator[None]:
+def _named_errors() -> Generator[None]:
     try:
         yield
     except OperationalError as error:

@@ -6,6 +6,7 @@ script. It stores no text, only the index. Each row also holds its bank's own wo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Float,
     Text,
     column,
     func,
@@ -25,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy import table as sql_table
 
 from vmemo.models import FactId, MessageId
-from vmemo.ports import Scope, Scored, TextQuery, Vector
+from vmemo.ports import Ranking, Scope, Scored, TextQuery, Vector
 from vmemo.stores.sql import forgetting
 from vmemo.stores.sql.archive import bank_state, chunks
 from vmemo.stores.sql.clock import micros
@@ -202,12 +204,12 @@ def _by_state(connection: Connection, seqs: frozenset[int], *, worded: bool) -> 
     ]
 
 
-def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> list[Scored]:
+def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ranking:
     """Messages by BM25 over their words. Networks and entities are properties of facts, so such filters let none in."""
     scope = query.scope
     bank = bank_state(connection, scope.bank).seq
     if not words or scope.entities or (scope.networks and "world" not in scope.networks):
-        return []
+        return Ranking()
     quoted = " OR ".join(f'"{word}"' for word in words)
     match = f'"{_bank_word(bank)}" AND ({quoted})'
     score = literal_column("-bm25(message_words)", Float)
@@ -219,11 +221,9 @@ def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> li
         .order_by(score.desc(), messages.c.seq)
         .limit(query.limit)
     )
+    rows = connection.execute(statement).tuples()
     # Tokens are estimated here; recall counts the few it keeps.
-    return [
-        Scored(FactId(id), float(points), length // 4 + 1)
-        for id, points, length in connection.execute(statement).tuples()
-    ]
+    return Ranking([Scored(FactId(id), float(points), length // 4 + 1) for id, points, length in rows])
 
 
 def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:

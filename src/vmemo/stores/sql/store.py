@@ -131,6 +131,7 @@ class SqlStore(ABC):
 
     def _land(self, connection: Connection, batch: Batch) -> bool:
         state = bank_state(connection, batch.bank)
+        state.demand(batch.space)
         claimed = "derived" if batch.words_kept else "extracted"
         if state.revision != batch.revision or not writing.claim(connection, state.seq, batch.claims, claimed):
             connection.rollback()
@@ -222,6 +223,24 @@ class SqlStore(ABC):
         else:
             rows = reading.rows_by_id(connection, episodes, number, ids)
         return reading.episodes_of(connection, number, rows)
+
+    async def titles(self, bank: BankId, ids: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
+        """Titles of episodes."""
+        return await self._read(self._with_bank(reading.titles), bank, ids)
+
+    async def episode_of(self, bank: BankId, message: MessageId) -> Episode | None:
+        """The episode that holds a message."""
+        return await self._read(self._with_bank(reading.holding), bank, message)
+
+    async def facts_of(self, bank: BankId, episode: EpisodeId) -> list[Fact]:
+        """The facts of an episode with their embeddings."""
+        return await self._read(self._facts_of, bank, episode)
+
+    def _facts_of(self, connection: Connection, bank: BankId, episode: EpisodeId) -> list[Fact]:
+        number = bank_state(connection, bank).seq
+        rows = reading.fact_rows_of(connection, number, episode)
+        vectors = self._embeddings(connection, [row.seq for row in rows])
+        return reading.facts_of(connection, number, bank, rows, vectors)
 
     async def last_episode(self, bank: BankId) -> Episode | None:
         """The episode that ended last."""

@@ -48,7 +48,7 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
     found: Seqs = {}
     for part in chunks(sorted(set(ids))):
         rows = connection.execute(select(table.c.id, table.c.seq).where(table.c.bank == bank, table.c.id.in_(part)))
-        found.update(rows.tuples())
+        found.update(rows.tuples().all())
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import FactId, Network
-from vmemo.ports import Scope, Scored
+from vmemo.ports import Ranking, Scope, Scored
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.postings import Postings
 from vmemo.stores.sql.index.vectors import Mask, Rows, Vectors, best
@@ -79,18 +79,22 @@ class BankIndex:
             np.concatenate([columns, added], axis=1),
         )
 
-    def nearest(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Scored]:
+    def nearest(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> Ranking:
         """Facts by cosine, best first."""
+        return Ranking(self.neighbours(query, allowed, limit, floor), self.vectors.ground(query))
+
+    def neighbours(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Scored]:
+        """As `nearest`, without the ground."""
         rows, cosines = self.vectors.nearest(query, allowed, limit)
         kept = cosines >= floor
         return self._scored(rows[kept], cosines[kept])
 
-    def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> list[Scored]:
+    def matching(self, terms: Sequence[str], allowed: Mask, limit: int) -> Ranking:
         """Facts by BM25, best first."""
         scores = self.postings.scores(terms)
         rows = np.flatnonzero((scores > 0) & allowed)
         order = best(scores[rows], limit)
-        return self._scored(rows[order], scores[rows][order])
+        return Ranking(self._scored(rows[order], scores[rows][order]))
 
     def _scored(self, rows: Rows, scores: NDArray[np.float32]) -> list[Scored]:
         tokens = self._column("tokens")[rows].tolist()

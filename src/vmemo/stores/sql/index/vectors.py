@@ -16,6 +16,9 @@ EXACT = 2048
 OVERSAMPLE = 16
 """Candidates taken by sign bits for each row wanted; measured recall of the true top is above .99."""
 
+SAMPLE = 512
+"""Rows that tell how similar unrelated rows are."""
+
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -69,6 +72,14 @@ class Vectors:
         order = best(cosines, limit)
         return rows[order], cosines[order]
 
+    def ground(self, query: NDArray[np.float32]) -> float:
+        """The cosine of unrelated rows: two deviations under the mean of an even sample."""
+        if not self.count:
+            return 0.0
+        step = max(1, self.count // SAMPLE)
+        sample = self.cosines(slice(0, self.count, step), query)
+        return float(sample.mean() - 2 * sample.std())
+
     def _candidates(self, query: NDArray[np.float32], allowed: Mask, wanted: int) -> Rows:
         rows = np.flatnonzero(allowed)
         if len(rows) <= wanted:
@@ -88,10 +99,8 @@ class Vectors:
 
 def best(scores: NDArray[np.float32], limit: int) -> Rows:
     """Positions of the highest scores, best first; equal scores keep their order."""
-    if limit < len(scores):
-        chosen = np.sort(np.argpartition(-scores, limit)[:limit])
-    else:
-        chosen = np.arange(len(scores))
+    some = limit < len(scores)
+    chosen = np.sort(np.argpartition(-scores, limit)[:limit]) if some else np.arange(len(scores))
     return chosen[np.argsort(-scores[chosen], kind="stable")]
 
 

@@ -1,0 +1,69 @@
+"""Embed a dataset elsewhere: its texts go out to a file, the vectors come back from one.
+
+What is embedded is made by retain (a turn, its date, perhaps what was said before it), so the texts are
+collected by retaining every case into a bank that is thrown away, with vectors that cost nothing. Texts whose
+vectors lie in the cache already are left out. Should a later run want a text that was not foreseen, it is
+embedded then. Questions are not exported: they are embedded in every run, so that their time is real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vmemo import Memory
+from vmemo.bench.datasets import Dataset, load
+from vmemo.bench.embedders import Placeholder, Recorder
+from vmemo.bench.environment import embedding_cache, make_folder, sqlite_url
+from vmemo.bench.options import BenchOptions, ProgressSink, silent
+from vmemo.bench.runner import ingest
+from vmemo.bench.steps import Steps
+from vmemo.ports import Embedder
+from vmemo.providers import vector_files
+from vmemo.providers.packaged import PackagedEmbedder
+from vmemo.settings import Settings
+
+
+@dataclass(frozen=True)
+class _Space:
+    name: str
+    dimension: int
+    query_prefix: str
+
+
+async def export_texts(options: BenchOptions, file: Path, progress: ProgressSink = silent) -> int:
+    """Write the texts that a run would have to embed; how many they are. `docs/embeddings.md` has the format."""
+    dataset = load(options)
+    embedder = options.embedder or PackagedEmbedder()
+    recorder = Recorder(Placeholder(embedder))
+    settings = replace(options.settings or Settings(), embedding_cache=None)
+    with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:
+        await _collect(dataset, recorder, settings, Path(folder), progress)
+    with embedding_cache(options) as cache:
+        return await asyncio.to_thread(
+            vector_files.export_missing, cache, _space(embedder), recorder.texts, "document", file
+        )
+
+
+async def import_vectors(options: BenchOptions, file: Path) -> int:
+    """Put a file's vectors into the benchmarks' cache; how many they are."""
+    space = _space(options.embedder or PackagedEmbedder())
+    with embedding_cache(options) as cache:
+        return await asyncio.to_thread(vector_files.import_vectors, cache, file, space=space)
+
+
+async def _collect(
+    dataset: Dataset, recorder: Recorder, settings: Settings, folder: Path, progress: ProgressSink
+) -> None:
+    steps = Steps(progress, f"texts of {dataset.name}", sum(len(case.sessions) for case in dataset.cases))
+    for number, case in enumerate(dataset.cases):
+        url = sqlite_url(folder / f"{number}.db")
+        async with Memory(url, bank=case.id, embedder=recorder, settings=settings) as memory:
+            await ingest(memory, case, steps.advance)
+
+
+def _space(embedder: Embedder) -> _Space:
+    prefix = embedder.query_prefix if isinstance(embedder, PackagedEmbedder) else ""
+    return _Space(embedder.name, embedder.dimension, prefix)

@@ -1,0 +1,35 @@
+"""From options to a report, and from a report to files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from vmemo.bench.embedders import StoredDocuments
+from vmemo.bench.environment import embedding_cache, make_folder
+from vmemo.bench.html import render
+from vmemo.bench.options import BenchOptions, ProgressSink, silent
+from vmemo.bench.report import Report
+from vmemo.bench.retrieval import measure_retrieval
+from vmemo.bench.speed import measure_speed
+from vmemo.providers.packaged import PackagedEmbedder
+from vmemo.settings import Settings
+
+
+async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) -> Report:
+    """Run one benchmark to its end, or what an interrupted run of it left to do."""
+    embedder = options.embedder or PackagedEmbedder()
+    # Caching is the benchmarks' own affair: whatever else is set, no file stands before the embedder here.
+    settings = replace(options.settings or Settings(), embedding_cache=None)
+    if options.benchmark == "speed":
+        return await measure_speed(options, embedder, settings, progress)
+    with embedding_cache(options) as cache:
+        return await measure_retrieval(options, StoredDocuments(embedder, cache), settings, progress)
+
+
+def write_report(report: Report, *, json: Path | None = None, html: Path | None = None) -> None:
+    """Write the report in the forms that are asked for; folders are made if need be."""
+    for path, text in ((json, report.to_json()), (html, render(report))):
+        if path is not None:
+            make_folder(path.parent)
+            path.write_text(text, encoding="utf-8")

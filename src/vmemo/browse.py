@@ -1,0 +1,90 @@
+"""Small readings that several verbs share: provenance, names, pages."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from vmemo.errors import InvalidInput, NotFound
+from vmemo.models import BankId, EntityId, Fact, FactId, Message, MessageId, Profile, Provenance
+from vmemo.ports import Embedder, Store
+
+LARGEST_PAGE = 1000
+
+
+async def why(bank: BankId, id: FactId, store: Store) -> Provenance:
+    """The chain behind a fact, or behind a message that was recalled in its own words."""
+    found = await store.facts(bank, [id])
+    if found:
+        return await _behind(bank, found[0], store)
+    said = await store.messages(bank, [MessageId(id)])
+    if not said:
+        raise NotFound(f"There is no fact or message {id!r} in bank {bank!r}.")
+    return Provenance(fact=_own_words(bank, said[0]), messages=tuple(said))
+
+
+async def _behind(bank: BankId, fact: Fact, store: Store) -> Provenance:
+    basis = await store.facts(bank, fact.basis) if fact.basis else []
+    return Provenance(
+        fact=fact,
+        episodes=tuple(await store.episodes(bank, fact.episodes)),
+        messages=tuple(await store.messages(bank, fact.messages)),
+        basis=tuple([await _behind(bank, behind, store) for behind in basis]),
+        superseded_by=tuple(await store.successors(bank, fact.id)),
+    )
+
+
+def _own_words(bank: BankId, message: Message) -> Fact:
+    return Fact(
+        id=FactId(message.id),
+        bank=bank,
+        network="world",
+        text=f"{message.voice}: {message.content}",
+        tokens=0,
+        mentioned_at=message.timestamp,
+        recorded_at=message.recorded_at,
+        messages=(message.id,),
+        engine="verbatim",
+    )
+
+
+async def entity_id(bank: BankId, name: EntityId | str, store: Store) -> EntityId:
+    """An entity's id from its id, name or alias; a name of several entities is refused."""
+    if await store.entities(bank, [EntityId(name)]):
+        return EntityId(name)
+    wanted = name.casefold()
+    matches: list[EntityId] = []
+    after: EntityId | None = None
+    while found := await store.entities(bank, after=after, limit=LARGEST_PAGE):
+        matches += [e.id for e in found if wanted in (n.casefold() for n in (e.name, *e.aliases))]
+        after = found[-1].id
+    if not matches:
+        raise NotFound(f"There is no entity {name!r} in bank {bank!r}.")
+    if len(matches) > 1:
+        raise InvalidInput(f"{len(matches)} entities are called {name!r}; give the id of one: {', '.join(matches)}.")
+    return matches[0]
+
+
+async def profile(bank: BankId, store: Store) -> Profile:
+    """The bank's profile."""
+    stored = await store.bank(bank)
+    if stored is None:
+        raise NotFound(f"There is no bank {bank!r} here.")
+    return stored.profile
+
+
+def page(limit: int) -> int:
+    """A page size, or InvalidInput."""
+    if isinstance(limit, bool) or not 1 <= limit <= LARGEST_PAGE:
+        raise InvalidInput(f"A page holds 1 to {LARGEST_PAGE:,} records, not {limit!r}.")
+    return limit
+
+
+@runtime_checkable
+class _Caching(Protocol):
+    def clear(self) -> None: ...
+
+
+def clear_cache(embedder: Embedder) -> None:
+    """Let an embedder that caches texts forget them."""
+    if isinstance(embedder, _Caching):
+        embedder.clear()

@@ -1,0 +1,145 @@
+"""What a recall is asked for, checked before anything is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, TypedDict, cast, get_args
+
+from pydantic import JsonValue
+
+from vmemo.errors import InvalidInput
+from vmemo.models import BankId, Budget, Interval, Network
+from vmemo.ports import Scope
+
+MAX_QUERY = 100_000
+"""Characters a query may have. The embedder reads the first 512 tokens, keyword search the 64 longest words."""
+MAX_TOKENS = 1_000_000
+MAX_NODES = 10_000
+NODES: dict[Literal["low", "mid", "high"], int] = {"low": 100, "mid": 300, "high": 1000}
+"""Candidates taken from each channel by budget."""
+
+
+class RecallOptions(TypedDict, total=False):
+    """Filters, time travel and weighing, the same for recall, retrieve and reflect."""
+
+    networks: Sequence[Network]
+    tags: Sequence[str]
+    entities: Sequence[str]
+    metadata: Mapping[str, JsonValue]
+    occurred: Interval
+    at_time: datetime | None
+    known_at: datetime | None
+    include_expired: bool
+    recency_half_life: timedelta
+    importance_weight: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A checked query."""
+
+    text: str
+    scope: Scope
+    nodes: int
+    max_tokens: int | None = None
+    top_k: int | None = None
+    recency_half_life: timedelta | None = None
+    importance_weight: float = 0.0
+
+
+def make_query(
+    text: str,
+    bank: BankId,
+    options: RecallOptions,
+    *,
+    budget: Budget = "mid",
+    max_tokens: int | None = None,
+    top_k: int | None = None,
+) -> Query:
+    """A query from what the caller gave, or InvalidInput."""
+    half_life = options.get("recency_half_life")
+    if half_life is not None and half_life <= timedelta(0):
+        raise InvalidInput("recency_half_life must be longer than nothing.")
+    return Query(
+        text=clean(text),
+        scope=_scope(bank, options),
+        nodes=_nodes(budget),
+        max_tokens=_whole("max_tokens", max_tokens, MAX_TOKENS),
+        top_k=_whole("top_k", top_k, MAX_NODES),
+        recency_half_life=half_life,
+        importance_weight=_weight(options.get("importance_weight", 0.0)),
+    )
+
+
+def clean(text: object) -> str:
+    """The query without control characters; empty, huge and non-text queries are refused."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"A query must be text, not {type(text).__name__}.")
+    if len(text) > MAX_QUERY:
+        raise InvalidInput(f"A query may have {MAX_QUERY:,} characters; this one has {len(text):,}.")
+    valid = text.encode("utf-8", "replace").decode("utf-8")
+    kept = "".join(c if c.isprintable() else " " for c in valid).strip()
+    if not kept:
+        raise InvalidInput("A query must not be empty.")
+    return kept
+
+
+def _nodes(budget: Budget) -> int:
+    if isinstance(budget, str) and budget in NODES:
+        return NODES[budget]
+    if isinstance(budget, str):
+        raise InvalidInput(f"A budget is low, mid, high or a number of nodes, not {budget!r}.")
+    return _whole("budget", budget, MAX_NODES) or NODES["mid"]
+
+
+def _whole(name: str, value: object, most: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InvalidInput(f"{name} must be a whole number from 1 to {most:,}, not {value!r}.")
+    return value
+
+
+def _weight(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInput(f"importance_weight must be from 0 to 1, not {value!r}.")
+    return float(value)
+
+
+def _scope(bank: BankId, options: RecallOptions) -> Scope:
+    networks = _names("networks", options.get("networks", ()))
+    unknown = networks - set(get_args(Network))
+    if unknown:
+        raise InvalidInput(f"There is no network {min(unknown)!r}; there are {', '.join(get_args(Network))}.")
+    return Scope(
+        bank=bank,
+        networks=frozenset(network for network in get_args(Network) if network in networks),
+        tags=_names("tags", options.get("tags", ())),
+        entities=_names("entities", options.get("entities", ())),
+        metadata=dict(options.get("metadata", {})),
+        occurred=options.get("occurred"),
+        at_time=_aware("at_time", options.get("at_time")),
+        known_at=_aware("known_at", options.get("known_at")),
+        include_expired=options.get("include_expired", False),
+    )
+
+
+def _names(name: str, values: object) -> frozenset[str]:
+    if isinstance(values, str) or not isinstance(values, Sequence | frozenset | set):
+        raise InvalidInput(f"{name} must be a list of texts, not {values!r}.")
+    members = list(cast("Iterable[object]", values))
+    if not all(isinstance(value, str) for value in members):
+        raise InvalidInput(f"{name} must hold texts only.")
+    return frozenset(str(value) for value in members)
+
+
+def _aware(name: str, moment: object) -> datetime | None:
+    if moment is None:
+        return None
+    if not isinstance(moment, datetime):
+        raise InvalidInput(f"{name} must be a datetime, not {type(moment).__name__}.")
+    if moment.tzinfo is None or moment.utcoffset() is None:
+        raise InvalidInput(f"{name} needs a time zone (use datetime(..., tzinfo=UTC)); naive datetimes are refused.")
+    return moment

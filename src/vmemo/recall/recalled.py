@@ -1,0 +1,88 @@
+"""What a recall found, and how it reads in a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from pydantic import Field
+
+from vmemo.models import EpisodeId, Fact, FactId, Hit, Instant, Record
+
+
+class Recalled(Record):
+    """Hits by relevance inside the budget; `timings` are milliseconds by stage."""
+
+    query: str
+    hits: tuple[Hit, ...] = ()
+    tokens: int = 0
+    at_time: Instant | None = None
+    known_at: Instant | None = None
+    titles: Mapping[EpisodeId, str] = Field(default_factory=dict[EpisodeId, str])
+    timings: Mapping[str, float] = Field(default_factory=dict[str, float])
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts alone."""
+        return tuple(hit.fact for hit in self.hits)
+
+    def to_prompt(self) -> str:
+        """Facts by episode and date with ids to cite; versions of one fact stand together, the newest marked."""
+        if not self.hits:
+            return "Memory holds nothing about this."
+        blocks = [self._block(key, facts) for key, facts in _grouped(self.facts).items()]
+        return "\n\n".join(blocks)
+
+    def _block(self, key: tuple[EpisodeId | None, str], facts: Sequence[Fact]) -> str:
+        episode, day = key
+        title = self.titles.get(episode) if episode else None
+        heading = f"## {day}: {title}" if title else f"## {day}"
+        replaced = {fact.supersedes for fact in facts if fact.supersedes}
+        return "\n".join([heading, *(_line(fact, replaced) for fact in _versions_together(facts))])
+
+
+def _grouped(facts: Iterable[Fact]) -> dict[tuple[EpisodeId | None, str], list[Fact]]:
+    """Facts by episode and day, in the order in which the best of each group was found.
+
+    A fact and what it supersedes share the group of the better one, so that a reader sees the change.
+    """
+    groups: dict[tuple[EpisodeId | None, str], list[Fact]] = {}
+    group_of: dict[FactId, tuple[EpisodeId | None, str]] = {}
+    wanted_by: dict[FactId, tuple[EpisodeId | None, str]] = {}
+    for fact in facts:
+        own = (fact.episodes[0] if fact.episodes else None, _day(fact.mentioned_at))
+        key = wanted_by.get(fact.id) or (group_of.get(fact.supersedes) if fact.supersedes else None) or own
+        group_of[fact.id] = key
+        if fact.supersedes:
+            wanted_by.setdefault(fact.supersedes, key)
+        groups.setdefault(key, []).append(fact)
+    return groups
+
+
+def _versions_together(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """Each fact followed by the versions that it replaced."""
+    by_id = {fact.id: fact for fact in facts}
+    replaced = {fact.supersedes for fact in facts}
+    for fact in facts:
+        version = None if fact.id in replaced else fact
+        while version is not None:
+            yield version
+            version = by_id.get(version.supersedes) if version.supersedes else None
+
+
+def _line(fact: Fact, replaced: set[FactId]) -> str:
+    marks: list[str] = []
+    if fact.supersedes and fact.id not in replaced and fact.expired_at is None:
+        marks.append("current")
+    if fact.invalid_at is not None:
+        marks.append(f"until {_day(fact.invalid_at)}")
+    elif fact.expired_at is not None:
+        marks.append("no longer believed")
+    if fact.network in ("opinion", "observation"):
+        marks.append(fact.network)
+    note = f" ({', '.join(marks)})" if marks else ""
+    return f"- [{fact.id}]{note} {fact.text}"
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.day} {moment:%B %Y}"

@@ -1,0 +1,34 @@
+"""Answering without a model: the best facts in their own words, dated and cited, and said to be just that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vmemo.models import Answer, Citation, Fact, Hit
+
+MOST = 5
+"""Facts that an extractive answer quotes."""
+
+
+def answer(query: str, hits: Sequence[Hit]) -> Answer:
+    """The best facts as an answer; beliefs are marked as such, and an empty memory says that it is empty."""
+    if not hits:
+        text = "Memory holds nothing about this. (Extractive answer: no language model is configured.)"
+        return Answer(query=query, text=text, extractive=True, found=False)
+    chosen = [hit.fact for hit in hits[:MOST]]
+    lines = [f"- {_quoted(fact)}" for fact in chosen]
+    opening = "What memory holds closest to this (extractive: no language model is configured, so nothing is inferred):"
+    return Answer(
+        query=query,
+        text="\n".join([opening, *lines]),
+        citations=tuple(Citation(fact=fact.id, text=fact.text, mentioned_at=fact.mentioned_at) for fact in chosen),
+        facts=tuple(fact for fact in chosen if fact.network not in ("opinion", "observation")),
+        opinions=tuple(fact for fact in chosen if fact.network == "opinion"),
+        extractive=True,
+    )
+
+
+def _quoted(fact: Fact) -> str:
+    kind = f"[{fact.network}] " if fact.network in ("opinion", "observation") else ""
+    day = f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}"
+    return f"{day}: {kind}{fact.text} [{fact.id}]"

@@ -1,0 +1,80 @@
+"""The local engine: keeps each turn's own words, says whose they are, and finds times and names. No model is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from vmemo.models import Message
+from vmemo.ports import Draft, Found, Reading
+from vmemo.retain.names import find_entities
+from vmemo.retain.split import split
+from vmemo.temporal import annotate, find
+
+CONTEXT = 400
+"""Characters of the turn before that are searched along with a turn."""
+GAP = timedelta(minutes=30)
+"""A longer silence ends a conversation: nothing before it is context of what follows."""
+
+
+class LocalExtractor:
+    """Fulfils the Extractor port without any model."""
+
+    name = "local"
+    keeps_words = True
+
+    async def read(self, messages: Sequence[Message], before: Message | None) -> Reading:
+        """One draft per turn, or one per piece of a long turn."""
+        speakers = {message.speaker for message in messages if message.speaker}
+        previous = [before, *messages]
+        drafts = [
+            draft
+            for message, earlier in zip(messages, previous, strict=False)
+            for draft in _drafts(message, earlier, speakers)
+        ]
+        return Reading(drafts=tuple(drafts))
+
+
+def _drafts(message: Message, before: Message | None, speakers: set[str]) -> list[Draft]:
+    context = _context(message, before)
+    pieces = split(annotate(message.content, message.timestamp))
+    return [
+        Draft(
+            key=f"{message.id}/{number}",
+            network="experience" if message.role in ("assistant", "tool") else "world",
+            text=f"{message.voice}: {piece}",
+            mentioned_at=message.timestamp,
+            recorded_at=message.recorded_at,
+            messages=(message.id,),
+            context=context if number == 0 else "",
+            context_from=before.id if before is not None and context and number == 0 else None,
+            occurred=_occurred(piece, message.timestamp),
+            entities=_entities(message, piece, speakers),
+            tags=message.tags,
+            metadata=message.metadata,
+        )
+        for number, piece in enumerate(pieces)
+    ]
+
+
+def _context(message: Message, before: Message | None) -> str:
+    if before is None or message.document != before.document or message.timestamp - before.timestamp > GAP:
+        return ""
+    return f"{before.voice}: {before.content[-CONTEXT:]}"
+
+
+def _occurred(text: str, said_at: datetime) -> tuple[datetime, datetime] | None:
+    """The first bounded time that the text speaks of."""
+    for expression in find(text, said_at):
+        if expression.interval.start is not None and expression.interval.end is not None:
+            return expression.interval.start, expression.interval.end
+    return None
+
+
+def _entities(message: Message, text: str, speakers: set[str]) -> tuple[Found, ...]:
+    found = find_entities(text, speakers=speakers)
+    if message.speaker is None:
+        return found
+    named = {entity.name.casefold() for entity in found}
+    own = () if message.speaker.casefold() in named else (Found(name=message.speaker, type="PERSON"),)
+    return (*own, *found)

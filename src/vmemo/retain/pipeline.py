@@ -1,0 +1,65 @@
+"""Storing messages and working through what is unread. Messages are durable before anything is derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vmemo.models import BankId, EpisodeId, FactId, Message, Retained, Skipped, Usage
+from vmemo.ports import Batch, Store
+from vmemo.retain.derive import Tools, derive
+
+BATCH = 256
+"""Messages that are derived and written together: memory stays flat however many are waiting."""
+
+
+async def store_messages(bank: BankId, messages: Sequence[Message], store: Store) -> Retained:
+    """Append messages; those that are there already are reported as skipped."""
+    stored = await store.append(bank, messages)
+    skipped = [Skipped(what=message.id, reason=_reason(message)) for message in messages if message.id not in stored]
+    return Retained(stored=tuple(m.id for m in messages if m.id in stored), skipped=tuple(skipped))
+
+
+def _reason(message: Message) -> str:
+    if message.document is not None:
+        return f"document {message.document!r} holds this line already"
+    return "a message with this id is stored already"
+
+
+async def process(bank: BankId, tools: Tools) -> Retained:
+    """Derive facts from all unread messages, batch by batch. What other processes finish meanwhile is left to them."""
+    done = Retained()
+    while True:
+        revision = await tools.store.revision(bank)
+        messages = await tools.store.pending(bank, BATCH)
+        if not messages:
+            return done
+        batch, usage = await _derived(bank, revision, messages, tools)
+        if await tools.store.write(batch):
+            tools.roster.landed(bank, revision, batch.entities)
+            done = _with(done, batch, usage)
+
+
+async def _derived(bank: BankId, revision: int, messages: Sequence[Message], tools: Tools) -> tuple[Batch, Usage]:
+    try:
+        return await derive(bank, revision, messages, tools)
+    except Exception as error:
+        # Whatever went wrong, the messages stay queued and say why.
+        note = f"{type(error).__name__}: {error}"[:2000]
+        await tools.store.record_failure(bank, [message.id for message in messages], note)
+        raise
+
+
+def _with(done: Retained, batch: Batch, usage: Usage) -> Retained:
+    episodes = dict.fromkeys((*done.episodes, *(EpisodeId(episode.id) for episode in batch.episodes)))
+    return done.model_copy(
+        update={
+            "derived": (*done.derived, *(FactId(item.fact.id) for item in batch.facts)),
+            "episodes": tuple(episodes),
+            "usage": Usage(
+                calls=done.usage.calls + usage.calls,
+                input_tokens=done.usage.input_tokens + usage.input_tokens,
+                output_tokens=done.usage.output_tokens + usage.output_tokens,
+                embedded_texts=done.usage.embedded_texts + usage.embedded_texts,
+            ),
+        }
+    )

@@ -1,0 +1,104 @@
+"""Days at a distance from another date: two weeks before May 13, the Sunday after Easter, three days from today."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+from vmemo.temporal.grammar import rule
+from vmemo.temporal.patterns import tags_of
+from vmemo.temporal.reading import Reading
+from vmemo.temporal.relative import offset_day
+from vmemo.temporal.stretch import DAY, ONE_DAY, WEEKEND, Stretch, fixed_day, period, shift
+
+_MORE = tags_of("more")
+
+
+def _weekday_from_offset(reading: Reading) -> Stretch | None:
+    offset, named = reading.stretch("x").start, reading.stretch("w").start
+    if offset is None or named is None:
+        return None
+    return fixed_day(offset + timedelta(days=(named.weekday() - offset.weekday()) % 7))
+
+
+def _neighbour_of(reading: Reading) -> Stretch | None:
+    """the week before X, the day after X, the weekend before X."""
+    x, unit, after = reading.stretch("x"), reading.value("u"), reading.has("n")
+    if x.start is None or x.end is None:
+        return None
+    if unit == WEEKEND:
+        return _weekend_beside(x, after=after)
+    if unit == DAY or x.kind in ("day", "weekday", "offset"):
+        other = shift(x.end, 1, unit) if after else shift(x.start, -1, unit)
+        pair = other and ((x.end, other) if after else (other, x.start))
+    else:
+        pair = period(x.end if after else x.start - ONE_DAY, unit)
+    return pair and Stretch(*pair, kind="day" if unit == DAY else "span", relative=x.relative)
+
+
+def _weekend_beside(x: Stretch, *, after: bool) -> Stretch | None:
+    if x.start is None or x.end is None:
+        return None
+    if after:
+        saturday = x.end + timedelta(days=(5 - x.end.weekday()) % 7)
+    else:
+        saturday = x.start - timedelta(days=(x.start.weekday() - 5 - 1) % 7 + 1)
+    return Stretch(saturday, saturday + timedelta(days=2), relative=x.relative)
+
+
+def _weekday_beside(reading: Reading) -> Stretch | None:
+    """the Sunday before 25 May 2023."""
+    x, named = reading.stretch("x"), reading.stretch("w").start
+    if x.start is None or x.end is None or named is None:
+        return None
+    weekday = named.weekday()
+    if reading.has("n"):
+        day = x.end + timedelta(days=(weekday - x.end.weekday()) % 7)
+    else:
+        day = x.start - timedelta(days=(x.start.weekday() - weekday - 1) % 7 + 1)
+    return fixed_day(day, relative=x.relative)
+
+
+def _distance(reading: Reading) -> Stretch | None:
+    """N units before or after X; "more than" opens the far side and "less than" closes it at X."""
+    x = reading.stretch("x")
+    origin = x.start
+    count = reading.value("n") * (1 if reading.has("f") else -1)
+    return origin and _measured(reading, origin, count, relative=x.relative)
+
+
+def _distance_from_now(reading: Reading) -> Stretch | None:
+    return _measured(reading, reading.scene.today, reading.value("n") * (1 if reading.has("f") else -1), relative=True)
+
+
+def _measured(reading: Reading, origin: date, count: int, *, relative: bool) -> Stretch | None:
+    away = offset_day(origin, count, reading.value("u"))
+    if away is None or away.start is None or not reading.has("m"):
+        return away and replace(away, relative=relative)
+    if reading.tag("m") in _MORE:
+        return Stretch(None, away.start) if count < 0 else Stretch(away.start, None)
+    start, end = sorted((origin, away.start))
+    return Stretch(start, end) if start < end else None
+
+
+def _lasting(reading: Reading) -> Stretch | None:
+    """for 3 days from today."""
+    x = reading.stretch("x")
+    end = x.start and shift(x.start, reading.value("n"), reading.value("u"))
+    return end and Stretch(x.start, end, relative=x.relative)
+
+
+_COMPARED = "(m=(more|less) than)?"
+_COUNTED = "n=(COUNT|A)"
+
+NOW = (rule("m=(more|less) than n=(COUNT|A) u=UNIT (ago|f=(from now|hence))", _distance_from_now),)
+RULES = (
+    rule("the u=(UNIT|weekend) (before|previous to|n=after) x=ANY", _neighbour_of),
+    rule("the w=WEEKDAY (before|previous to|n=after) x=ANY", _weekday_beside),
+    rule(f"{_COMPARED} {_COUNTED} u=UNIT (before|previous to|f=(after|from)) x=(DAY|SPAN)", _distance),
+    rule("for n=(COUNT|A) u=UNIT COMMA? (from|starting) (on|from)? x=DAY", _lasting),
+)
+WEEKDAYS = (
+    rule("x=OFFSET (on|COMMA) w=WEEKDAY", _weekday_from_offset),
+    rule("w=WEEKDAY COMMA? x=OFFSET", _weekday_from_offset),
+)

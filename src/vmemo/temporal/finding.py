@@ -1,0 +1,107 @@
+"""find(): the time expressions of a text, resolved against a reference."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, time, tzinfo
+
+from vmemo.errors import InvalidInput
+from vmemo.models import Interval
+from vmemo.temporal import dates, distance, joined, numerals, occasions, periods, pieces, ranges, relative, weekdays
+from vmemo.temporal.grammar import Stage, line_of
+from vmemo.temporal.patterns import tags_of
+from vmemo.temporal.reading import Scene
+from vmemo.temporal.stretch import Prefer, Stretch
+from vmemo.temporal.tokens import Token, tokens
+from vmemo.temporal.words import FAMILIES, UNITS
+
+_FIRST = (
+    Stage(*numerals.RULES),
+    Stage(*dates.RULES, *periods.RULES, *occasions.RULES, *relative.RULES, *weekdays.RULES, *distance.NOW),
+)
+_LATER = (
+    Stage(*joined.JOINS),
+    Stage(*joined.WEEKDAYS, *joined.PARTS, *pieces.RULES),
+    Stage(*pieces.WEEKDAYS, *distance.RULES, *joined.PARTS),
+    Stage(*distance.WEEKDAYS),
+    Stage(*ranges.RANGES),
+    Stage(*ranges.BOUNDS),
+)
+_TELLING = (
+    "MFULL MNAME MVERB MABBR WFULL WABBR WPLURAL SEASON SEASONX DECADEWORD RELDAY TEEN thanksgiving "
+    "christmas halloween valentine patrick daytime"
+).split()
+_TELLING_WORDS = frozenset(
+    [word for name in _TELLING for word in FAMILIES.get(name, {name: 0})]
+    + [word for unit in UNITS for word in FAMILIES[unit]]
+    + "night date easter juneteenth pentecost eid mayo thousand".split()
+)
+_RESOLVED = tags_of("ANY")
+_WORDS = re.compile(r"[^\W\d_]+")
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeExpression:
+    """A piece of text that names a time: where it stands, and the half-open interval it means."""
+
+    start: int
+    end: int
+    text: str
+    interval: Interval
+    relative: bool
+
+
+def find(text: str, reference: datetime, *, prefer: Prefer = "past", day_first: bool = False) -> list[TimeExpression]:
+    """The time expressions in order, without overlap; day borders are those of the reference's time zone."""
+    zone = _zone(reference)
+    return [
+        TimeExpression(token.start, token.end, text[token.start : token.end], interval, stretch.relative)
+        for token, stretch in stretches(text, reference, prefer=prefer, day_first=day_first)
+        if (interval := _interval(stretch, zone))
+    ]
+
+
+def stretches(
+    text: str, reference: datetime, *, prefer: Prefer = "past", day_first: bool = False
+) -> list[tuple[Token, Stretch]]:
+    """Like `find`, as days of the reference's own calendar."""
+    _zone(reference)
+    lowered = _lower(text)
+    if _DIGIT.search(lowered) is None and _TELLING_WORDS.isdisjoint(_WORDS.findall(lowered)):
+        return []
+    scene = Scene(text, reference.date(), prefer, day_first)
+    line = line_of(tokens(lowered))
+    for stage in _FIRST:
+        line = stage.reduce(line, scene)
+    if line.present.isdisjoint(_RESOLVED):
+        return []
+    for stage in _LATER:
+        line = stage.reduce(line, scene)
+    return [(token, token.stretch) for token in line.tokens if token.stretch is not None]
+
+
+def _lower(text: str) -> str:
+    """Lower case of the same length, so that offsets hold."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+
+
+def _zone(reference: datetime) -> tzinfo:
+    if reference.tzinfo is None:
+        raise InvalidInput("reference needs a time zone (use datetime(..., tzinfo=UTC)); naive datetimes are refused")
+    return reference.tzinfo
+
+
+def _interval(stretch: Stretch, zone: tzinfo) -> Interval | None:
+    start, end = _midnight(stretch.start, zone), _midnight(stretch.end, zone)
+    if start is not None and end is not None and end <= start:
+        return None
+    return Interval(start=start, end=end)
+
+
+def _midnight(day: date | None, zone: tzinfo) -> datetime | None:
+    return day and datetime.combine(day, time.min, zone)

@@ -1,0 +1,110 @@
+"""A small grammar engine: rules search a text's shape in stages, and each stage reduces what it finds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vmemo.temporal.patterns import compiled
+from vmemo.temporal.reading import Build, Number, Reading, Scene
+from vmemo.temporal.stretch import Stretch
+from vmemo.temporal.tokens import Token
+from vmemo.temporal.words import STRETCHES, TAGS
+
+_KIND_TAG = {"weekday": "WEEKDAY", "offset": "OFFSET", "year": "YEAR"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern over families and what it means; a shape must hold a tag of each of `needs` for it to match."""
+
+    pattern: re.Pattern[str]
+    needs: tuple[frozenset[str], ...]
+    build: Build
+
+
+def rule(pattern: str, build: Build) -> Rule:
+    """A rule from a readable pattern: families and words by name, `label=` before what the builder asks for."""
+    return Rule(*compiled(pattern), build)
+
+
+Found = tuple[int, int, int, re.Match[str], Rule]
+
+
+class Line(NamedTuple):
+    """A text as its tokens, their tags as one string, and the set of these tags."""
+
+    tokens: list[Token]
+    shape: str
+    present: set[str]
+
+
+def line_of(found: list[Token]) -> Line:
+    """The line that the tokens make."""
+    shape = "".join([token[0] for token in found])
+    return Line(found, shape, set(shape))
+
+
+class Stage:
+    """Rules tried together, found by the tags they need."""
+
+    def __init__(self, *rules: Rule) -> None:
+        self._by_tag: dict[str, list[tuple[int, Rule]]] = {}
+        for order, each in enumerate(rules):
+            for tag in each.needs[0]:
+                self._by_tag.setdefault(tag, []).append((order, each))
+
+    def reduce(self, line: Line, scene: Scene) -> Line:
+        """Replace every match by one token: leftmost first, then longest, then the earlier rule."""
+        tags = self._by_tag.keys() & line.present
+        matches = self._matches(line, tags) if tags else None
+        if not matches:
+            return line
+        ordered = [(match, each.build) for *_, match, each in sorted(matches, key=_position)]
+        return line_of(_replace(line.tokens, ordered, scene))
+
+    def _matches(self, line: Line, tags: set[str]) -> list[Found]:
+        shape, present = line.shape, line.present
+        rules = {order: each for tag in tags for order, each in self._by_tag[tag]}
+        return [
+            (match.start(), -match.end(), order, match, each)
+            for order, each in rules.items()
+            if not any(map(present.isdisjoint, each.needs))
+            for match in each.pattern.finditer(shape)
+        ]
+
+
+def _position(found: Found) -> tuple[int, int, int]:
+    return found[:3]
+
+
+def _replace(found: list[Token], matches: list[tuple[re.Match[str], Build]], scene: Scene) -> list[Token]:
+    reduced: list[Token] = []
+    position = 0
+    for match, build in matches:
+        first, last = match.span()
+        if first < position:
+            continue
+        made = build(Reading(scene, match, found))
+        if made is None:
+            continue
+        reduced += found[position:first]
+        reduced.append(_token(made, found[first].start, found[last - 1].end))
+        position = last
+    return reduced + found[position:]
+
+
+def _token(made: Stretch | Number, start: int, end: int) -> Token:
+    if isinstance(made, Number):
+        return Token(TAGS[made.family], made.value, start, end)
+    return Token(stretch_tag(made), 0, start, end, made)
+
+
+def stretch_tag(stretch: Stretch) -> str:
+    """The tag a resolved stretch takes in the shape."""
+    name = _KIND_TAG.get(stretch.kind)
+    if name is None:
+        name = stretch.kind.upper() + ("F" if stretch.yearly else "X")
+    assert name in STRETCHES
+    return TAGS[name]

@@ -1,0 +1,59 @@
+"""Occasions that return every year: holidays and seasons."""
+
+from __future__ import annotations
+
+from vmemo.temporal.grammar import rule
+from vmemo.temporal.holidays import HOLIDAYS, WEEKDAY_OF, Holiday
+from vmemo.temporal.reading import Build, Reading, float_days
+from vmemo.temporal.stretch import MONTH, Days, Stretch, make_day, one_day, shift
+
+
+def _season_days(year: int, month: int) -> Days | None:
+    start = make_day(year, month, 1)
+    end = start and shift(start, 3, MONTH)
+    return (start, end) if start and end else None
+
+
+def _season(reading: Reading) -> Stretch | None:
+    month = reading.value("s")
+    return float_days(lambda year: _season_days(year, month), reading.scene, "span")
+
+
+def _season_of_year(reading: Reading) -> Stretch | None:
+    """the winter of 2014-2015 began in 2014."""
+    days = _season_days(reading.value("y"), reading.value("s"))
+    return days and Stretch(*days, relative=False)
+
+
+def _season_beside(reading: Reading) -> Stretch | None:
+    today, month, step = reading.scene.today, reading.value("s"), reading.value("z")
+    seasons = [days for year in range(today.year - 2, today.year + 3) if (days := _season_days(year, month))]
+    if step < 0:
+        chosen = [days for days in seasons if days[1] <= today][-1:]
+    elif step > 0:
+        chosen = [days for days in seasons if days[0] > today][:1]
+    else:
+        chosen = [days for days in seasons if days[0] <= today < days[1] or days[0].year == today.year][:1]
+    return Stretch(*chosen[0]) if chosen else None
+
+
+def _holiday(pattern: str, holiday: Holiday) -> Build:
+    expected = WEEKDAY_OF.get(pattern.split()[0])
+
+    def build(reading: Reading) -> Stretch | None:
+        last = reading.tokens[reading.match.end() - 1]
+        if expected is not None and last.value != expected:
+            return None
+        return float_days(lambda year: one_day(holiday(year)), reading.scene)
+
+    return build
+
+
+RULES = (
+    *(rule(pattern, _holiday(pattern, holiday)) for pattern, holiday in HOLIDAYS.items()),
+    rule("(in|during|over|since|until|by) (the)? s=(SEASON|SEASONX) (?!of)(?!WORD)", _season),
+    rule("the? s=(SEASON|SEASONX) (?=(of|COMMA)? FULLYEAR)", _season),
+    rule("s=(SEASON|SEASONX) (?=of? MOD year)", _season),
+    rule("the? s=(SEASON|SEASONX) of? y=Y4 (DASH|SLASH) (YY|Y4)", _season_of_year),
+    rule("the? z=MOD s=(SEASON|SEASONX)", _season_beside),
+)

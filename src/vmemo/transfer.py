@@ -1,0 +1,162 @@
+"""Export and import: a bank as JSON Lines. The format is described in docs/export.md."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from vmemo.errors import InvalidInput, NotFound
+from vmemo.models import Bank, BankId, Entity, Episode, Fact, Link, Message, Record
+from vmemo.ports import NewFact, RestoreRecord, Store
+
+FORMAT = "vmemo-export"
+VERSION = 1
+PAGE = 500
+Id = TypeVar("Id", covariant=True)
+
+
+async def export(store: Store, bank: BankId, path: Path) -> int:
+    """Write a bank to a file, which appears whole or not at all; the number of records is returned."""
+    partial = path.with_name(path.name + ".partial")
+    count = 0
+    with partial.open("w", encoding="utf-8", newline="\n") as file:
+        async for line in lines(store, bank):
+            file.write(line + "\n")
+            count += 1
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    return count
+
+
+async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
+    """A bank's records as lines of JSON: the bank, then messages, entities, episodes, facts and links."""
+    stored = await store.bank(bank)
+    if stored is None:
+        raise NotFound(f"There is no bank {bank!r} here.")
+    yield _line("bank", stored, {"format": FORMAT, "version": VERSION})
+    async for message in paged(lambda after: store.messages(bank, after=after, limit=PAGE)):
+        yield _line("message", message)
+    async for entity in paged(lambda after: store.entities(bank, after=after, limit=PAGE)):
+        yield _line("entity", entity)
+    async for episode in paged(lambda after: store.episodes(bank, after=after, limit=PAGE)):
+        yield _line("episode", episode)
+    async for fact in paged(lambda after: store.facts(bank, after=after, limit=PAGE, with_embeddings=True)):
+        yield _fact_line(fact)
+    for link in await store.links(bank):
+        yield _line("link", link)
+
+
+class Identified(Protocol[Id]):
+    """A record with an id to page by."""
+
+    @property
+    def id(self) -> Id: ...
+
+
+Item = TypeVar("Item", bound=Identified[Any])
+
+
+async def paged(page: Callable[[Any], Awaitable[Sequence[Item]]]) -> AsyncIterator[Item]:
+    """All records of a listing, page by page."""
+    last: Item | None = None
+    while items := await page(last.id if last is not None else None):
+        for item in items:
+            yield item
+        last = items[-1]
+
+
+def _line(kind: str, record: Record, more: Mapping[str, JsonValue] | None = None) -> str:
+    values = record.model_dump(mode="json")
+    return json.dumps({"record": kind, **(more or {}), **values}, ensure_ascii=False, sort_keys=True)
+
+
+def _fact_line(fact: Fact) -> str:
+    values = fact.model_dump(mode="json", exclude={"embedding", "bank"})
+    packed = np.array(fact.embedding or (), "<f2").tobytes()
+    values["embedding"] = base64.b64encode(packed).decode("ascii")
+    return json.dumps({"record": "fact", **values}, ensure_ascii=False, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Import:
+    """An export that is ready to be read."""
+
+    bank: Bank
+    records: Iterator[RestoreRecord]
+
+
+def read(path: Path, name: BankId | None = None) -> Import:
+    """Open an export; its bank may be given another name. Records are checked as they are read."""
+    numbered = _objects(path)
+    number, first = next(numbered, (1, dict[str, JsonValue]()))
+    if first.get("format") != FORMAT or first.get("version") != VERSION:
+        raise InvalidInput(f"{path}: line {number} is not the head of a {FORMAT} version {VERSION} file.")
+    bank = _checked(Bank, first, path, number)
+    renamed = bank if name is None else bank.model_copy(update={"id": name})
+    return Import(renamed, _records(numbered, renamed, path))
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, JsonValue]]]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                value: JsonValue = json.loads(line)
+            except ValueError as error:
+                raise InvalidInput(f"{path}: line {number} is not JSON. Nothing was imported.") from error
+            if not isinstance(value, dict):
+                raise InvalidInput(f"{path}: line {number} is not an object. Nothing was imported.")
+            yield number, value
+
+
+def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, path: Path) -> Iterator[RestoreRecord]:
+    kinds: dict[JsonValue, type[Message] | type[Episode] | type[Entity] | type[Link]] = {
+        "message": Message,
+        "entity": Entity,
+        "episode": Episode,
+        "link": Link,
+    }
+    for number, values in numbered:
+        kind = values.get("record")
+        if kind == "fact":
+            yield _fact(values, bank, path, number)
+        elif kind in kinds:
+            yield _checked(kinds[kind], values, path, number)
+        else:
+            raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
+
+
+def _fact(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> NewFact:
+    vector = _vector(values.pop("embedding", ""), bank.dimension)
+    if vector is None:
+        raise InvalidInput(f"{path}: line {number} has no embedding of dimension {bank.dimension}.")
+    return NewFact(fact=_checked(Fact, {**values, "bank": bank.id}, path, number), embedding=vector)
+
+
+def _vector(packed: JsonValue, dimension: int) -> NDArray[np.float32] | None:
+    try:
+        raw = base64.b64decode(packed, validate=True) if isinstance(packed, str) else b""
+    except ValueError:
+        return None
+    vector = np.frombuffer(raw, "<f2").astype(np.float32) if len(raw) == 2 * dimension else None
+    return vector if vector is not None and np.isfinite(vector).all() else None
+
+
+Checked = TypeVar("Checked", bound=Record)
+
+
+def _checked(kind: type[Checked], values: Mapping[str, JsonValue], path: Path, number: int) -> Checked:
+    plain = {key: value for key, value in values.items() if key not in ("record", "format", "version")}
+    try:
+        return kind.of(plain)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: line {number}: {error} Nothing was imported.") from error

@@ -1,0 +1,174 @@
+"""Datasets parsed from tiny files written here."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from vmemo.bench.datasets import load, locomo, longmemeval, ours
+from vmemo.bench.options import BenchmarkName, BenchOptions
+from vmemo.errors import InvalidInput
+
+LOCOMO: list[dict[str, object]] = [
+    {
+        "sample_id": "conv-x",
+        "conversation": {
+            "speaker_a": "Ada",
+            "speaker_b": "Bo",
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Ada", "dia_id": "D1:1", "text": "I bought a red kite."},
+                {"speaker": "Bo", "dia_id": "D1:2", "text": "Look!", "blip_caption": "a kite on a beach"},
+            ],
+            "session_2_date_time": "12:05 am on 1 June, 2023",
+        },
+        "qa": [
+            {"question": "What did Ada buy?", "answer": "kite", "evidence": ["D1:1", "D9:9"], "category": 4},
+            {"question": "Both?", "answer": "x", "evidence": ["D1:1; D1:2"], "category": 1},
+            {"question": "Unanswerable?", "evidence": ["D1:2"], "category": 5, "adversarial_answer": "no"},
+        ],
+    }
+]
+
+OURS: dict[str, object] = {
+    "id": "conv_x",
+    "speakers": ["Ada", "Assistant"],
+    "sessions": [
+        {
+            "n": 3,
+            "date": "2024-02-11T20:40",
+            "turns": [
+                {"id": "D3:1", "speaker": "Ada", "text": "My kite tore."},
+                {"id": "D3:2", "speaker": "Assistant", "text": "Sorry to hear it."},
+            ],
+        }
+    ],
+    "questions": [
+        {"question": "What tore?", "answer": "kite", "evidence": ["D3:1"], "kind": "single"},
+        {"question": "What sank?", "answer": "nothing", "evidence": [], "kind": "adversarial"},
+    ],
+}
+
+
+def haystack(name: str, kind: str = "single-session-user") -> dict[str, object]:
+    """A question over three sessions, the last of them a copy of the first."""
+    kite: list[dict[str, object]] = [
+        {"role": "user", "content": "My kite is red.", "has_answer": True},
+        {"role": "assistant", "content": "  ", "has_answer": False},
+        {"role": "assistant", "content": "Nice."},
+    ]
+    return {
+        "question_id": name,
+        "question_type": kind,
+        "question": "Which colour is my kite?",
+        "question_date": "2023/05/30 (Tue) 22:53",
+        "answer": "red",
+        "answer_session_ids": ["kite"],
+        "haystack_dates": ["2023/05/20 (Sat) 10:44", "2023/05/19 (Fri) 09:00", "2023/05/21 (Sun) 10:44"],
+        "haystack_session_ids": ["kite", "soup", "kite"],
+        "haystack_sessions": [kite, [{"role": "user", "content": "Soup?"}], kite],
+    }
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def test_locomo_dates_are_read_in_its_own_form() -> None:
+    assert locomo.parse_time("1:56 pm on 8 May, 2023") == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    assert locomo.parse_time("12:05 am on 1 June, 2023") == datetime(2023, 6, 1, 0, 5, tzinfo=UTC)
+
+
+def test_locomo_turns_carry_their_photo_and_sessions_without_turns_are_no_sessions() -> None:
+    (case,) = locomo.parse(encoded(LOCOMO)).cases
+    (session,) = case.sessions
+    assert session.document == "session-1"
+    assert [turn.text for turn in session.turns] == ["I bought a red kite.", "Look! [photo: a kite on a beach]"]
+    assert [turn.speaker for turn in session.turns] == ["Ada", "Bo"]
+
+
+def test_locomo_counts_evidence_that_names_no_turn_and_leaves_out_category_five() -> None:
+    parsed = locomo.parse(encoded(LOCOMO))
+    (question,) = parsed.cases[0].questions
+    assert (question.category, question.evidence) == ("single-hop", {"D1:1"})
+    assert (parsed.skipped_evidence, parsed.skipped_questions) == (2, 2)
+
+
+def test_our_conversations_keep_kinds_and_give_the_assistant_its_role() -> None:
+    parsed = ours.parse([encoded(OURS)])
+    (case,) = parsed.cases
+    (session,) = case.sessions
+    assert session.started_at == datetime(2024, 2, 11, 20, 40, tzinfo=UTC)
+    assert [turn.role for turn in session.turns] == ["user", "assistant"]
+    assert [(question.category, question.evidence) for question in case.questions] == [("single", {"D3:1"})]
+    assert parsed.skipped_questions == 1
+
+
+def test_longmemeval_dates_carry_a_weekday_or_none() -> None:
+    expected = datetime(2023, 5, 20, 10, 44, tzinfo=UTC)
+    assert longmemeval.parse_time("2023/05/20 (Sat) 10:44") == expected
+    assert longmemeval.parse_time("2023/05/20 10:44") == expected
+
+
+def test_longmemeval_names_sessions_and_turns_as_evidence() -> None:
+    (case,) = longmemeval.parse(encoded([haystack("q1")])).cases
+    (question,) = case.questions
+    assert (question.sessions, question.evidence) == ({"kite"}, {"kite:1"})
+    assert [session.document for session in case.sessions] == ["kite#1", "soup#1", "kite#2"]
+    assert [turn.id for turn in case.sessions[0].turns] == ["kite:1", "kite:3"]
+
+
+def test_longmemeval_leaves_out_questions_without_an_answer() -> None:
+    parsed = longmemeval.parse(encoded([haystack("q1"), haystack("q2_abs")]))
+    assert [case.id for case in parsed.cases] == ["q1"]
+    assert parsed.skipped_questions == 1
+
+
+def test_a_sample_keeps_the_shares_of_the_types_and_is_the_same_every_time() -> None:
+    kinds = ["common"] * 20 + ["usual"] * 10 + ["rare"] * 2
+    content = encoded([haystack(f"q{number}", kind) for number, kind in enumerate(kinds)])
+    drawn = longmemeval.parse(content, sample=16).cases
+    counts = [sum(case.questions[0].category == kind for case in drawn) for kind in ("common", "usual", "rare")]
+    assert counts == [10, 5, 1]
+    assert drawn == longmemeval.parse(content, sample=16).cases
+    assert len(longmemeval.parse(content, sample=1000).cases) == len(kinds)
+
+
+@pytest.mark.parametrize(("name", "value"), [("locomo", LOCOMO), ("longmemeval", [haystack("q1")]), ("ours", OURS)])
+def test_a_file_may_be_named_plain_or_compressed(tmp_path: Path, name: BenchmarkName, value: object) -> None:
+    plain, packed = tmp_path / "data.json", tmp_path / "data.json.xz"
+    plain.write_bytes(encoded(value))
+    packed.write_bytes(lzma.compress(encoded(value)))
+    one = load(BenchOptions(benchmark=name, file=plain))
+    assert one == load(BenchOptions(benchmark=name, file=packed))
+    assert len(one.cases) == 1
+
+
+def test_the_sample_ships_with_the_package() -> None:
+    dataset = load(BenchOptions(benchmark="sample"))
+    assert [case.id for case in dataset.cases] == ["conv_a1", "conv_b1"]
+    assert load(BenchOptions(benchmark="sample", limit=1)).cases == dataset.cases[:1]
+
+
+def test_a_missing_data_folder_says_what_to_pass(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--data FOLDER") as raised:
+        load(BenchOptions(benchmark="locomo", data=tmp_path / "nowhere"))
+    assert "benchmark sample" in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'[{"sample_id": 1}]', b"\xff\xfe"])
+def test_a_file_of_another_form_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd.json"
+    path.write_bytes(content)
+    for name in ("locomo", "longmemeval", "ours"):
+        with pytest.raises(InvalidInput, match="can't be read"):
+            load(BenchOptions(benchmark=name, file=path))
+
+
+def test_a_stratified_sample_is_refused_where_there_are_no_types() -> None:
+    with pytest.raises(InvalidInput, match="limit"):
+        load(BenchOptions(benchmark="sample", sample=3))

@@ -1,0 +1,155 @@
+"""The embedder that ships with vmemo."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vmemo.errors import InvalidInput, ModelCorrupt
+from vmemo.ports import Embedder, TextKind, Vectors
+from vmemo.providers.packaged import PackagedEmbedder
+from vmemo_models import ARCTIC_EMBED_S_INT8, ModelFileError
+
+SHARED = PackagedEmbedder()
+TEXTS = [
+    "Caroline adopted a grey cat named Oscar.",
+    "The train to Lisbon leaves at nine.",
+    "",
+    "Melanie paints sunsets to relax after work. " * 40,
+    "Oscar",
+    "The train to Lisbon leaves at nine.",
+]
+
+
+def embed(texts: list[str], kind: TextKind = "document", embedder: Embedder = SHARED) -> Vectors:
+    return asyncio.run(embedder.embed(texts, kind))
+
+
+def copied_model(folder: Path) -> Path:
+    target = folder / "model"
+    shutil.copytree(ARCTIC_EMBED_S_INT8.folder, target, copy_function=shutil.copyfile)
+    return target
+
+
+def test_it_is_an_embedder_of_384_dimensions() -> None:
+    embedder: Embedder = SHARED
+    assert (embedder.name, embedder.dimension) == ("arctic-embed-s-int8", 384)
+
+
+def test_no_texts_give_no_vectors() -> None:
+    assert embed([]).shape == (0, 384)
+
+
+def test_vectors_are_float32_of_unit_length() -> None:
+    vectors = embed(TEXTS)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (len(TEXTS), 384)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_a_question_is_nearest_to_its_answer() -> None:
+    answers = embed(["Caroline adopted a cat.", "The train leaves at nine.", "Bread needs yeast and patience."])
+    for row, question in enumerate(["Which pet does Caroline have?", "When is the train?", "How to bake?"]):
+        assert int((answers @ embed([question], "query")[0]).argmax()) == row
+
+
+def test_a_query_is_embedded_with_the_prefix_and_a_document_without() -> None:
+    prefixed = embed([SHARED.query_prefix + "Where is Oscar?"])
+    np.testing.assert_array_equal(embed(["Where is Oscar?"], "query"), prefixed)
+    assert not np.allclose(embed(["Where is Oscar?"]), prefixed)
+
+
+def test_many_texts_keep_their_order_whatever_their_lengths() -> None:
+    texts = [f"Number {n} " + "and so on " * (n * 7 % 60) for n in range(70)]
+    together = embed(texts)
+    for index in (0, 13, 42, 69):
+        cosines = together @ embed([texts[index]])[0]
+        assert int(cosines.argmax()) == index
+        assert cosines[index] > 0.98
+
+
+def test_a_batch_of_one_makes_vectors_independent_of_their_company() -> None:
+    embedder = PackagedEmbedder(batch=1)
+    alone = np.vstack([embed([text], embedder=embedder) for text in TEXTS])
+    np.testing.assert_allclose(embed(TEXTS, embedder=embedder), alone, atol=1e-6)
+
+
+def test_a_batch_without_room_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="batch is 0"):
+        PackagedEmbedder(batch=0)
+
+
+def test_words_beyond_the_limit_are_not_seen() -> None:
+    long = "memory " * 600
+    np.testing.assert_array_equal(embed([long]), embed([long + "and something else entirely"]))
+
+
+def test_markers_in_a_text_do_no_harm() -> None:
+    cosine = float(embed(["[PAD] [CLS] Oscar"])[0] @ embed(["PAD CLS Oscar"])[0])
+    assert 0.5 < cosine < 1.0
+
+
+def test_threads_with_event_loops_of_their_own_share_one_embedder() -> None:
+    embedder = PackagedEmbedder()
+    start = threading.Barrier(4)
+
+    def work(number: int) -> Vectors:
+        start.wait()
+        return embed([TEXTS[number]], "query", embedder)
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(work, range(4)))
+    for number, answer in enumerate(answers):
+        np.testing.assert_allclose(answer, embed([TEXTS[number]], "query"), atol=1e-6)
+
+
+def test_one_event_loop_embeds_several_things_at_once() -> None:
+    async def work() -> list[Vectors]:
+        return await asyncio.gather(*(SHARED.embed([text], "query") for text in TEXTS))
+
+    for text, answer in zip(TEXTS, asyncio.run(work()), strict=True):
+        np.testing.assert_allclose(answer, embed([text], "query"), atol=1e-6)
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "vocab.txt"])
+def test_a_changed_model_file_is_refused_with_what_to_do(file: str, tmp_path: Path) -> None:
+    folder = copied_model(tmp_path)
+    with (folder / file).open("r+b") as changed:
+        changed.write(b"x")
+    embedder = PackagedEmbedder(replace(ARCTIC_EMBED_S_INT8, folder=folder))
+    with pytest.raises(ModelCorrupt, match=rf"{file} has SHA-256 .* pip install --force-reinstall") as caught:
+        embed(["text"], embedder=embedder)
+    assert isinstance(caught.value.__cause__, ModelFileError)
+
+
+def test_a_missing_model_file_is_refused_and_its_return_is_noticed(tmp_path: Path) -> None:
+    folder = copied_model(tmp_path)
+    (folder / "vocab.txt").rename(tmp_path / "aside")
+    embedder = PackagedEmbedder(replace(ARCTIC_EMBED_S_INT8, folder=folder))
+    with pytest.raises(ModelCorrupt, match=r"vocab\.txt can't be read"):
+        embed(["text"], embedder=embedder)
+    (tmp_path / "aside").rename(folder / "vocab.txt")
+    np.testing.assert_array_equal(embed(["text"], embedder=embedder), embed(["text"]))
+
+
+def test_making_an_embedder_reads_nothing(tmp_path: Path) -> None:
+    assert PackagedEmbedder(replace(ARCTIC_EMBED_S_INT8, folder=tmp_path / "nowhere")).dimension == 384
+
+
+def test_embedding_prints_nothing() -> None:
+    script = (
+        "import asyncio\n"
+        "from vmemo.providers.packaged import PackagedEmbedder\n"
+        "asyncio.run(PackagedEmbedder().embed(['quiet'], 'query'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -1,0 +1,181 @@
+"""Entities found by rule: what counts as a name, of which kind, and what never does."""
+
+import pytest
+
+from vmemo.models import EntityType
+from vmemo.retain.names import MAX_FOUND, find_entities
+
+
+def names(text: str, *speakers: str) -> list[str]:
+    return [found.name for found in find_entities(text, speakers=speakers)]
+
+
+def kind(text: str, name: str, *speakers: str) -> EntityType:
+    kinds: dict[str, EntityType] = {f.name: f.type for f in find_entities(text, speakers=speakers)}
+    return kinds[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We met Anna Karlsson at the lake.", ["Anna Karlsson"]),
+        ("She studies at the University of Utrecht now.", ["University of Utrecht"]),
+        ("I read Ludwig van Beethoven's letters.", ["Ludwig van Beethoven"]),
+        ("He works with Mary O'Brien and Jean-Luc Picard.", ["Mary O'Brien", "Jean-Luc Picard"]),
+        ("My favourite is J. K. Rowling by far.", ["J. K. Rowling"]),
+        ("They bought it at Marks & Spencer yesterday.", ["Marks & Spencer"]),
+        ("My iPhone 15 broke on the way.", ["iPhone 15"]),
+        ("The report from NASA was on YouTube.", ["NASA", "YouTube"]),
+        ('We watched "The Glass Menagerie" twice.', ["The Glass Menagerie"]),
+        ("We watched 'The Glass Menagerie' twice.", ["The Glass Menagerie"]),
+        ("Zofia called. Then Kraków was on the news.", ["Zofia", "Kraków"]),
+        ("Golden Gate Bridge was foggy.", ["Golden Gate Bridge"]),
+        ("Visiting Lisbon was a dream.", ["Lisbon"]),
+        ("New York is loud.", ["New York"]),
+        ("She was treated at St. Mary's Hospital.", ["St. Mary's Hospital"]),
+        ("Take Anna's Tesla if you like.", ["Anna", "Tesla"]),
+        ("I ran in Under Armour shoes.", ["Under Armour"]),
+        ("Zoe\u0308 is late, and so is Zoë.", ["Zoë"]),
+    ],
+)
+def test_names_are_found_as_they_are_written(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "Wow, that's great! Haha, thanks. OK.",
+        "I'm sure it's fine. Y'all know I'll be there.",
+        "See you on Monday or in March. Mon: soup. Tue: rice.",
+        "Running late again. Unfortunately nobody called. However, dinner is ready.",
+        "Awww! Yesss! Sooo good!",
+        "WHAT. You did it? I CAN'T BELIEVE IT",
+        "- Great food\n- Cheap drinks\n* Friendly people",
+        "Ask my Mom or Dad. Grandma knows.",
+        "Hey! Good morning! Happy birthday! Congrats!",
+        "Look at https://Example.com/Path and write to Someone@Example.com",
+        "It was 5 PM. Step 3 is next. Well-known facts.",
+    ],
+)
+def test_ordinary_capitals_are_not_names(text: str) -> None:
+    assert names(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("I saw Dr. Varga today.", "Dr. Varga", "PERSON"),
+        ("My sister Ximena is here.", "Ximena", "PERSON"),
+        ("We had dinner with Robert.", "Robert", "PERSON"),
+        ("Hey Oluwaseun!", "Oluwaseun", "PERSON"),
+        ("Then Oluwaseun said no.", "Oluwaseun", "PERSON"),
+        ("It is Oluwaseun's sister.", "Oluwaseun", "PERSON"),
+        ("He joined Vandelay Industries.", "Vandelay Industries", "ORGANIZATION"),
+        ("She teaches at Tilburg University.", "Tilburg University", "ORGANIZATION"),
+        ("The flat is on Elm Street.", "Elm Street", "LOCATION"),
+        ("We hiked around Lake Bled.", "Lake Bled", "LOCATION"),
+        ("They live in Ljubljana.", "Ljubljana", "LOCATION"),
+        ("We moved to Ljubljana.", "Ljubljana", "LOCATION"),
+        ("I talked to Tanvi.", "Tanvi", "OTHER"),
+        ("I believe in Tanvi.", "Tanvi", "OTHER"),
+        ("He grew up in Austin.", "Austin", "LOCATION"),
+        ("My old Nokia 3310 works.", "Nokia 3310", "PRODUCT"),
+        ("We ran the Berlin Marathon.", "Berlin Marathon", "EVENT"),
+        ("It was Christmas.", "Christmas", "EVENT"),
+        ("She speaks it in French.", "French", "OTHER"),
+    ],
+)
+def test_the_kind_is_told_by_the_name_or_its_surroundings(text: str, name: str, expected: EntityType) -> None:
+    assert kind(text, name) == expected
+
+
+def test_speakers_are_persons_in_any_case_and_keep_their_own_spelling() -> None:
+    found = find_entities("i told caroline that MELANIE is away", speakers=["Caroline", "Melanie"])
+    assert [(f.name, f.type) for f in found] == [("Caroline", "PERSON"), ("Melanie", "PERSON")]
+
+
+def test_a_speaker_is_found_by_first_name_and_by_full_name() -> None:
+    assert names("caroline is here", "Caroline Hughes") == ["Caroline"]
+    assert names("caroline hughes is here", "Caroline Hughes") == ["Caroline Hughes"]
+
+
+def test_a_longer_name_is_not_cut_down_to_the_speaker_in_it() -> None:
+    assert names("We heard Caroline Hughes sing.", "Caroline") == ["Caroline Hughes"]
+
+
+def test_a_speaker_inside_another_word_is_not_found() -> None:
+    assert names("the annals of history", "Ann") == []
+
+
+def test_a_speaker_whose_name_is_a_word_is_found_only_where_it_is_a_name() -> None:
+    assert names("will you come? I will.", "Will") == []
+    assert names("Will you come?", "Will") == []
+    assert names("I asked Will about it.", "Will") == ["Will"]
+    assert names("Will, are you there?", "Will") == ["Will"]
+
+
+@pytest.mark.parametrize("role", ["user", "Assistant", "system", "Tool"])
+def test_roles_are_not_names(role: str) -> None:
+    assert names("the user asked the assistant, the system and the tool", role) == []
+
+
+def test_a_number_that_counts_is_not_part_of_a_name() -> None:
+    assert names("We saw Priya 3 times.") == ["Priya"]
+
+
+def test_each_name_comes_once_with_its_most_telling_kind() -> None:
+    found = find_entities("I like Ljubljana. LJUBLJANA! Yes, we live in Ljubljana.")
+    assert [(f.name, f.type) for f in found] == [("Ljubljana", "LOCATION")]
+
+
+def test_a_text_yields_twenty_names_at_most() -> None:
+    text = " and ".join(f"Qv{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(100))
+    assert len(names(text)) == MAX_FOUND == 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A" * 100_000,
+        "A " * 50_000,
+        "A." * 50_000,
+        "A-" * 50_000,
+        "A'" * 50_000,
+        "Ab & " * 20_000,
+        "of the " * 20_000,
+        '"' * 100_000,
+        '"A ' * 30_000,
+        "'A " * 30_000,
+        "Dr. " * 30_000,
+        "iPhone 1" * 10_000,
+        "\x00\x01\x1b[31m\u202e\ufeff\ud800" * 1_000,
+        "👩‍👩‍👧‍👦🎉" * 1_000,
+        "İ" * 10_000,
+        "ß" * 10_000,
+    ],
+)
+def test_hostile_text_is_read_without_harm(text: str) -> None:
+    assert len(find_entities(text, speakers=["İpek", "a.*", "(", "🎉x"])) <= MAX_FOUND
+
+
+@pytest.mark.parametrize(
+    ("text", "speaker"),
+    [
+        ("昨日小明说他要去北京", "小明"),
+        ("قال أحمد إنه سيأتي غدا", "أحمد"),
+        ("אמר לי דוד שהוא בא", "דוד"),
+        ("вчера иван звонил", "Иван"),
+        ("नमस्ते राम कैसे हो", "राम"),
+        ("🎉 josé 🎉", "José"),
+    ],
+)
+def test_other_scripts_yield_their_speakers(text: str, speaker: str) -> None:
+    assert names(text, speaker) == [speaker]
+
+
+def test_finding_is_the_same_each_time() -> None:
+    text = "Hey Mel, Dr. Varga and Anna Karlsson moved to Ljubljana."
+    assert find_entities(text, speakers=["Mel", "Jo"]) == find_entities(text, speakers=["Jo", "Mel"])

@@ -1,0 +1,260 @@
+"""Entity resolution: clear cases are decided, unclear ones stay apart."""
+
+from collections.abc import Mapping, Set
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from vmemo.models import Entity, EntityId, EntityType
+from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, Weights, resolve
+
+NOW = datetime(2024, 5, 1, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=1000)
+NOTHING: Mapping[EntityId, Set[EntityId]] = {}
+
+
+def entity(
+    name: str, type: EntityType = "PERSON", *, id: str = "", aliases: tuple[str, ...] = (), seen: datetime = LONG_AGO
+) -> Entity:
+    return Entity(id=EntityId(id or name), name=name, type=type, aliases=aliases, first_seen=seen, last_seen=seen)
+
+
+def sighting(name: str, type: EntityType = "PERSON", *beside: str, at: datetime = NOW) -> Sighting:
+    return Sighting(name=name, type=type, at=at, beside=frozenset(beside))
+
+
+def meets(found: str, *existing: Entity, type: EntityType = "PERSON") -> str | None:
+    """The id of the known entity a name is resolved to, or None where it is new."""
+    resolution = resolve([sighting(found, type)], existing, NOTHING)
+    id = resolution.ids[found.casefold()]
+    return id if id in {e.id for e in existing} else None
+
+
+def saved(resolution: Resolution, id: str) -> Entity:
+    return next(e for e in resolution.entities if e.id == id)
+
+
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        ("Caroline", "Caroline"),
+        ("CAROLINE", "Caroline"),
+        ("Ines", "Inés"),
+        ("Mary OBrien", "Mary O'Brien"),
+        ("Jean Luc Picard", "Jean-Luc Picard"),
+        ("Caroline", "Caroline Hughes"),
+        ("Caroline Hughes", "Caroline"),
+        ("Bob", "Robert"),
+        ("Robert", "Bob"),
+        ("Bob Smith", "Robert Smith"),
+        ("Bill", "William"),
+        ("J. Smith", "John Smith"),
+        ("John Smith", "J. Smith"),
+        ("John Q. Smith", "John Smith"),
+        ("John Quincy Smith", "John Q. Smith"),
+        ("Mrs. Pelletier", "Anne Pelletier"),
+        ("Dr. Varga", "Varga"),
+        ("小明", "小明"),
+    ],
+)
+def test_a_clear_person_is_recognised(found: str, known: str) -> None:
+    assert meets(found, entity(known)) == known
+
+
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        ("John Smith", "John Doe"),
+        ("John Smith", "Joan Smith"),
+        ("John", "Joan"),
+        ("Jon", "Joan"),
+        ("J. Smith", "Karen Smith"),
+        ("J. Smith", "J. Jones"),
+        ("John Q. Smith", "John R. Smith"),
+        ("John Smith", "John Smith Jr."),
+        ("John Smith Sr.", "John Smith Jr."),
+        ("Mr. Smith", "Mrs. Smith"),
+        ("Christina", "Christine"),
+        ("Caroline Johnson", "Caroline Johnston"),
+        ("Marina", "Martina"),
+        ("Erin", "Aaron"),
+        ("J", "John"),
+        ("Emma", "Emily"),
+        ("Mary", "Rosemary"),
+        ("Joan", "Joanna"),
+        ("राम", "रमा"),
+    ],
+)
+def test_different_people_stay_different(found: str, known: str) -> None:
+    assert meets(found, entity(known)) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "known", "type", "same"),
+    [
+        ("The Hobbit", "Hobbit", "OTHER", True),
+        ("Vandelay Inc.", "Vandelay", "ORGANIZATION", True),
+        ("DoorDash", "Door Dash", "ORGANIZATION", True),
+        ("New York City", "NYC", "LOCATION", True),
+        ("U.S.", "US", "LOCATION", True),
+        ("New York", "New York University", "ORGANIZATION", False),
+        ("Lake Como", "Como", "LOCATION", False),
+        ("iPhone 14", "iPhone 15", "PRODUCT", False),
+        ("C++", "C#", "OTHER", False),
+        ("C++", "C", "OTHER", False),
+        ("Robert Street", "Bob Street", "LOCATION", False),
+    ],
+)
+def test_things_and_places_are_the_same_only_under_the_same_name(
+    found: str, known: str, type: EntityType, same: bool
+) -> None:
+    assert meets(found, entity(known, type), type=type) == (known if same else None)
+
+
+@pytest.mark.parametrize(
+    ("found", "known", "same"),
+    [
+        ("PERSON", "LOCATION", False),
+        ("PERSON", "ORGANIZATION", False),
+        ("OTHER", "LOCATION", True),
+        ("PERSON", "OTHER", True),
+    ],
+)
+def test_types_must_be_compatible(found: EntityType, known: EntityType, same: bool) -> None:
+    assert (meets("Paris", entity("Paris", known), type=found) == "Paris") is same
+
+
+def test_a_clipped_name_is_recognised_while_its_bearer_is_fresh_in_memory() -> None:
+    assert meets("Mel", entity("Melanie", seen=NOW)) == "Melanie"
+    assert meets("Melanie", entity("Mel", seen=NOW)) == "Mel"
+    assert meets("Mel", entity("Melanie")) is None
+
+
+def test_a_first_name_that_two_people_share_stays_unresolved() -> None:
+    assert meets("John", entity("John Smith"), entity("John Doe")) is None
+
+
+def test_the_company_a_name_keeps_decides_between_two() -> None:
+    smith, doe, maria = entity("John Smith"), entity("John Doe"), entity("Maria")
+    met = {smith.id: {maria.id}}
+    resolution = resolve([sighting("John", "PERSON", "Maria")], [smith, doe, maria], met)
+    assert resolution.ids["john"] == smith.id
+
+
+def test_time_alone_decides_between_two_when_the_weights_say_so() -> None:
+    smith, doe = entity("John Smith", seen=NOW), entity("John Doe")
+    weights = Weights(nearness=0.3)
+    assert resolve([sighting("John")], [smith, doe], NOTHING, weights).ids["john"] == smith.id
+
+
+def test_a_known_short_name_keeps_its_own_entity_beside_longer_ones() -> None:
+    assert meets("John", entity("John"), entity("John Smith", seen=NOW), entity("John Doe")) == "John"
+
+
+def test_a_misspelling_needs_the_company_of_known_names() -> None:
+    known, maria = entity("Oluwaseun", seen=NOW), entity("Maria")
+    alone = resolve([sighting("Oluwasegun")], [known, maria], NOTHING)
+    together = resolve([sighting("Oluwasegun", "PERSON", "Maria")], [known, maria], {known.id: {maria.id}})
+    assert alone.ids["oluwasegun"] != known.id
+    assert together.ids["oluwasegun"] == known.id
+
+
+def test_the_fullest_name_becomes_the_name_and_the_shorter_an_alias() -> None:
+    updated = saved(resolve([sighting("Caroline Hughes")], [entity("Caroline")], NOTHING), "Caroline")
+    assert (updated.name, updated.aliases) == ("Caroline Hughes", ("Caroline",))
+
+
+def test_a_given_name_in_full_is_fuller_than_its_nickname() -> None:
+    updated = saved(resolve([sighting("Robert")], [entity("Bob")], NOTHING), "Bob")
+    assert (updated.name, updated.aliases) == ("Robert", ("Bob",))
+
+
+def test_a_shorter_or_other_form_becomes_an_alias_once() -> None:
+    known = entity("Caroline Hughes", aliases=("Caro",))
+    resolution = resolve([sighting("Caroline"), sighting("caro"), sighting("caroline")], [known], NOTHING)
+    assert saved(resolution, known.id).aliases == ("Caro", "Caroline")
+
+
+def test_an_alias_is_recognised_but_does_not_stretch_to_another_surname() -> None:
+    known = entity("Caroline Hughes", aliases=("Caroline", "Caz"))
+    assert meets("Caz", known) == known.id
+    assert meets("Caroline Baker", known) is None
+
+
+def test_a_short_name_does_not_grow_where_two_fuller_names_claim_it() -> None:
+    known = entity("John")
+    together = resolve([sighting("John Smith"), sighting("John Doe")], [known], NOTHING)
+    assert known.id not in together.ids.values()
+    assert meets("John Doe", known, entity("John Smith")) is None
+
+
+def test_sightings_move_the_times_and_tell_the_type() -> None:
+    known = entity("Wren", "OTHER", seen=NOW)
+    later, earlier = NOW + timedelta(days=3), NOW - timedelta(days=3)
+    updated = saved(resolve([sighting("Wren", at=later), sighting("Wren", at=earlier)], [known], NOTHING), "Wren")
+    assert (updated.first_seen, updated.last_seen, updated.type) == (earlier, later, "PERSON")
+
+
+def test_a_new_entity_carries_what_was_seen() -> None:
+    resolution = resolve([sighting("Wren", "PERSON"), sighting("wren", "OTHER")], [], NOTHING)
+    (new,) = resolution.entities
+    assert (new.name, new.type, new.first_seen, new.last_seen) == ("Wren", "PERSON", NOW, NOW)
+    assert resolution.ids == {"wren": new.id}
+
+
+@pytest.mark.parametrize(
+    "order", [("Caroline", "Caroline Hughes", "Carrie"), ("Caroline Hughes", "Carrie", "Caroline")]
+)
+def test_names_of_one_batch_find_each_other_in_any_order(order: tuple[str, ...]) -> None:
+    resolution = resolve([sighting(name) for name in order], [], NOTHING)
+    assert [e.name for e in resolution.entities] == ["Caroline Hughes"]
+    assert len(set(resolution.ids.values())) == 1
+
+
+def test_namesakes_that_cannot_be_told_apart_get_one_more_entity_and_never_another() -> None:
+    twins = [entity("John Smith", id="a"), entity("John Smith", id="b")]
+    first = resolve([sighting("John Smith")], twins, NOTHING)
+    third = first.ids["john smith"]
+    assert third not in {"a", "b"}
+    again = resolve([sighting("John Smith")], [*twins, *first.entities], NOTHING)
+    assert again.ids["john smith"] == third
+
+
+def test_resolving_leaves_the_callers_index_as_it_was() -> None:
+    index = EntityIndex([entity("Caroline")])
+    resolution = resolve([sighting("Caroline Hughes"), sighting("Wren")], index, NOTHING)
+    assert [e.name for e in index] == ["Caroline"]
+    for changed in resolution.entities:
+        index.put(changed)
+    assert sorted(e.name for e in index) == ["Caroline Hughes", "Wren"]
+    assert resolve([sighting("Wren")], index, NOTHING).ids["wren"] == resolution.ids["wren"]
+
+
+def test_an_entity_put_again_and_again_is_one_entity() -> None:
+    one, other = entity("John"), entity("John", id="other")
+    index = EntityIndex([one, other] * 200)
+    assert list(index.named("John")) == [one.id, other.id]
+
+
+def test_an_index_names_the_entities_worth_asking_about() -> None:
+    index = EntityIndex([entity("Robert Smith"), entity("Caroline Hughes"), entity("John Smith")])
+    assert index.candidates("Bob") == {"Robert Smith"}
+    assert index.candidates("C. Hughes") == {"Caroline Hughes"}
+    assert index.candidates("Wren") == set()
+
+
+@pytest.mark.parametrize("name", ["", "   ", "\t\n"])
+def test_a_blank_name_is_left_out(name: str) -> None:
+    assert resolve([sighting(name)], [], NOTHING) == Resolution(entities=(), ids={})
+
+
+@pytest.mark.parametrize("name", ["A" * 100_000, "...", "🎉", "'", "\u202eمرحبا", "İstanbul", "the", "Dr.", "& & &"])
+def test_odd_names_resolve_to_themselves(name: str) -> None:
+    first = resolve([sighting(name)], [], NOTHING)
+    again = resolve([sighting(name)], first.entities, NOTHING)
+    assert again.ids == first.ids
+
+
+def test_a_name_shared_by_hundreds_is_left_alone() -> None:
+    crowd = [entity(f"John {chr(65 + i // 26)}{chr(97 + i % 26)}x", seen=NOW) for i in range(300)]
+    assert meets("John", *crowd) is None
