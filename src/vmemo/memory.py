@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
-from weakref import WeakKeyDictionary
 
 from vmemo import browse, transfer
-from vmemo.access import AccessCounts
 from vmemo.errors import EmbedderMismatch, InvalidInput
 from vmemo.models import (
     Answer,
@@ -38,40 +33,15 @@ from vmemo.recall.pipeline import recall
 from vmemo.recall.query import Query, RecallOptions, make_query
 from vmemo.recall.recalled import Recalled
 from vmemo.reflect import extractive
-from vmemo.retain.derive import Tools
 from vmemo.retain.pipeline import process, store_messages
 from vmemo.retain.prepare import MessageOptions, prepare
 from vmemo.retain.reembed import reembed
-from vmemo.retain.roster import Roster
-from vmemo.settings import Parts, Settings, build
+from vmemo.settings import Settings, build
+from vmemo.shared import Shared
 from vmemo.sync import twin
 from vmemo.tasks import Task
 
 Content = str | Message | Sequence[str | Message]
-
-
-@dataclass
-class _Shared:
-    """What all banks of one memory have in common."""
-
-    parts: Parts
-    tools: Tools
-    access: AccessCounts
-    checked: set[BankId] = field(default_factory=set[BankId])
-    turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]] = field(
-        default_factory=WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]]
-    )
-
-    @staticmethod
-    def of(parts: Parts) -> _Shared:
-        roster = Roster(parts.store)
-        tools = Tools(parts.store, parts.embedder, parts.extractor, parts.counter, roster)
-        return _Shared(parts, tools, AccessCounts(parts.store, parts.settings.access_delay))
-
-    def turn(self, bank: BankId) -> AbstractAsyncContextManager[None]:
-        """One processing at a time per bank and loop: a second would only derive the same again."""
-        locks = self.turns.setdefault(asyncio.get_running_loop(), {})
-        return locks.setdefault(bank, asyncio.Lock())
 
 
 class Memory:
@@ -88,7 +58,7 @@ class Memory:
     ) -> None:
         """Nothing is opened or loaded yet: that happens with the first verb, or in `async with`."""
         self._name = _bank_id(bank)
-        self._shared = _Shared.of(build(url, llm=llm, embedder=embedder, reranker=reranker, settings=settings))
+        self._shared = Shared.of(build(url, llm=llm, embedder=embedder, reranker=reranker, settings=settings))
 
     def bank(self, name: str) -> Memory:
         """The same memory on another bank; closing either closes both."""

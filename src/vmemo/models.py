@@ -100,6 +100,19 @@ class Record(BaseModel):
         """The record of these values, checked like any other."""
         return cls(**values)
 
+    @classmethod
+    def trusted(cls, values: Mapping[str, object]) -> Self:
+        """The record of values that were checked when they were stored; all fields must be there.
+
+        Recall builds hundreds of records at a time, and this takes a tenth of the time of checking them again.
+        """
+        record = cls.__new__(cls)
+        object.__setattr__(record, "__dict__", values)
+        object.__setattr__(record, "__pydantic_fields_set__", set(values))
+        object.__setattr__(record, "__pydantic_extra__", None)
+        object.__setattr__(record, "__pydantic_private__", None)
+        return record
+
 
 def _explain(name: str, error: ValidationError) -> str:
     lines = [f"{'.'.join(map(str, e['loc'])) or name}: {_in_words(e['type'], e['msg'])}" for e in error.errors()]
@@ -305,6 +318,11 @@ class Hit(Record):
     def text(self) -> str:
         """The fact's text."""
         return self.fact.text
+
+    @property
+    def tokens(self) -> int:
+        """The cl100k count of the text."""
+        return self.fact.tokens
 
 
 class Provenance(Record):

@@ -172,3 +172,8 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, content: bytes) -> No
 def test_a_stratified_sample_is_refused_where_there_are_no_types() -> None:
     with pytest.raises(InvalidInput, match="limit"):
         load(BenchOptions(benchmark="sample", sample=3))
+
+
+def test_a_part_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="at least one"):
+        load(BenchOptions(benchmark="sample", limit=0))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from typing import Literal
 
 from vmemo.models import Channel, FactId, Placing
@@ -15,14 +15,13 @@ WEIGHTS: dict[Channel, float] = {"semantic": 1.0, "keyword": 0.5, "verbatim": 0.
 RANK_K = 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fused:
-    """A candidate after fusion: its score and where each channel had put it."""
+    """A candidate after fusion."""
 
     id: FactId
     score: float
     tokens: int
-    channels: Mapping[Channel, Placing] = field(default_factory=dict[Channel, Placing])
 
 
 def fuse(
@@ -31,16 +30,24 @@ def fuse(
     """All candidates, best first: a candidate found by several channels rises above one found by one."""
     scores: dict[FactId, float] = {}
     tokens: dict[FactId, int] = {}
-    placings: dict[FactId, dict[Channel, Placing]] = {}
     for channel, ranking in rankings.items():
+        weight = weights.get(channel, 1.0)
         points = by_sum(ranking) if method == "sum" else by_rank(ranking)
-        for rank, (hit, point) in enumerate(zip(ranking.hits, points, strict=True), start=1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + weights.get(channel, 1.0) * point
+        for hit, point in zip(ranking.hits, points, strict=True):
+            scores[hit.id] = scores.get(hit.id, 0.0) + weight * point
             tokens[hit.id] = hit.tokens
-            placing = Placing.model_construct(rank=rank, score=hit.score)
-            placings.setdefault(hit.id, {})[channel] = placing
-    order = sorted(scores, key=lambda id: scores[id], reverse=True)
-    return [Fused(id, scores[id], tokens[id], placings[id]) for id in order]
+    order = sorted(scores, key=scores.__getitem__, reverse=True)
+    return [Fused(id, scores[id], tokens[id]) for id in order]
+
+
+def placings(rankings: Mapping[Channel, Ranking], ids: Set[FactId]) -> dict[FactId, dict[Channel, Placing]]:
+    """Where each channel had put each of these candidates."""
+    found: dict[FactId, dict[Channel, Placing]] = {id: {} for id in ids}
+    for channel, ranking in rankings.items():
+        for rank, hit in enumerate(ranking.hits, start=1):
+            if hit.id in ids:
+                found[hit.id][channel] = Placing.trusted({"rank": rank, "score": hit.score})
+    return found
 
 
 def by_sum(ranking: Ranking) -> list[float]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from vmemo.models import EpisodeId, Fact, FactId, Hit, Message, MessageId, utc_now
-from vmemo.ports import Embedder, Store, TokenCounter
-from vmemo.recall.fuse import Fused, Fusion, fuse
+from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, Message, MessageId, Placing, utc_now
+from vmemo.ports import Embedder, Ranking, Store, TokenCounter
+from vmemo.recall.fuse import Fused, Fusion, fuse, placings
 from vmemo.recall.pack import pack
 from vmemo.recall.query import Query
 from vmemo.recall.recalled import Recalled
 from vmemo.recall.search import search
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.weigh import weigh
+
+Rankings = Mapping[Channel, Ranking]
 
 
 async def recall(
@@ -24,42 +26,41 @@ async def recall(
     with watch.stage("fuse"):
         candidates = fuse(rankings, fusion)
     with watch.stage("load"):
-        hits = await _load(query, candidates, store, counter)
+        hits = await _load(query, candidates, rankings, store, counter)
     with watch.stage("titles"):
         episodes = list(dict.fromkeys(episode for hit in hits for episode in hit.fact.episodes))
         titles = await store.titles(query.scope.bank, episodes) if episodes else {}
     return _result(query, hits, titles, watch)
 
 
-async def _load(query: Query, candidates: Sequence[Fused], store: Store, counter: TokenCounter) -> list[Hit]:
+async def _load(
+    query: Query, candidates: Sequence[Fused], rankings: Rankings, store: Store, counter: TokenCounter
+) -> list[Hit]:
     """Hits that fit. Only they are read from the store, unless weighing needs to see all candidates."""
     weighed = query.recency_half_life is not None or query.importance_weight > 0
     chosen = candidates if weighed else pack(candidates, query.max_tokens, query.top_k)
-    hits = await _hits(query, chosen, store, counter)
+    facts = await _facts(query, chosen, rankings["verbatim"], store, counter)
+    placed = placings(rankings, facts.keys())
+    hits = [_hit(facts[item.id], item.score, placed[item.id]) for item in chosen if item.id in facts]
     if weighed:
         hits = weigh(hits, utc_now(), half_life=query.recency_half_life, importance_weight=query.importance_weight)
-    return [item.hit for item in pack([_Counted(hit) for hit in hits], query.max_tokens, query.top_k)]
+    return pack(hits, query.max_tokens, query.top_k)
 
 
-class _Counted:
-    def __init__(self, hit: Hit) -> None:
-        self.hit = hit
-        self.tokens = hit.fact.tokens
+async def _facts(
+    query: Query, chosen: Sequence[Fused], verbatim: Ranking, store: Store, counter: TokenCounter
+) -> dict[FactId, Fact]:
+    bank, said = query.scope.bank, {hit.id for hit in verbatim.hits}
+    facts = {fact.id: fact for fact in await store.facts(bank, [item.id for item in chosen if item.id not in said])}
+    messages = [MessageId(item.id) for item in chosen if item.id in said]
+    for message in await store.messages(bank, messages) if messages else ():
+        facts[FactId(message.id)] = _own_words(message, query, counter)
+    return facts
 
 
-async def _hits(query: Query, chosen: Sequence[Fused], store: Store, counter: TokenCounter) -> list[Hit]:
-    bank = query.scope.bank
-    verbatim = [item.id for item in chosen if "verbatim" in item.channels]
-    facts = {fact.id: fact for fact in await store.facts(bank, [f.id for f in chosen if f.id not in set(verbatim)])}
-    said = await store.messages(bank, [MessageId(id) for id in verbatim]) if verbatim else []
-    facts |= {FactId(message.id): _own_words(message, query, counter) for message in said}
-    return [
-        Hit.model_construct(
-            fact=facts[item.id], score=item.score, channels=item.channels, verbatim="verbatim" in item.channels
-        )
-        for item in chosen
-        if item.id in facts
-    ]
+def _hit(fact: Fact, score: float, channels: Mapping[Channel, Placing]) -> Hit:
+    values = {"fact": fact, "score": score, "channels": channels, "verbatim": "verbatim" in channels}
+    return Hit.trusted(values)
 
 
 def _own_words(message: Message, query: Query, counter: TokenCounter) -> Fact:

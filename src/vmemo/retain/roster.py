@@ -24,7 +24,7 @@ class Roster:
         index = await self._index(bank, revision)
         sightings = [_sighting(draft, i) for draft in drafts for i in range(len(draft.entities))]
         names = {sighting.name for sighting in sightings}
-        candidates: set[EntityId] = set[EntityId]().union(*(index.candidates(name) for name in names))
+        candidates = set[EntityId]().union(*(_doubtful(index, name) for name in names))
         beside = await self.store.cooccurring(bank, sorted(candidates)) if candidates else {}
         return resolve(sightings, index, beside)
 
@@ -48,6 +48,12 @@ class Roster:
         while page := await self.store.entities(bank, after=entities[-1].id if entities else None, limit=PAGE):
             entities += page
         return entities
+
+
+def _doubtful(index: EntityIndex, name: str) -> set[EntityId]:
+    """Who the name could mean, where its being one entity's own name does not settle it."""
+    candidates = index.candidates(name)
+    return candidates if len(candidates) > 1 or not index.named(name) else set()
 
 
 def _sighting(draft: Draft, at: int) -> Sighting:

@@ -12,6 +12,7 @@ from vmemo.temporal.words import TAGS
 
 _AMBIGUOUS = tags_of("MVERB")
 _YEARLIKE = tags_of("FULLYEAR")
+_PLAIN_NUMBERS = tags_of("DAYNUM")
 
 
 def _named_day(year: int, month: int, day: int) -> Stretch | None:
@@ -51,16 +52,16 @@ def _numeric_without_year(reading: Reading) -> Stretch | None:
 
 
 def _written_day(reading: Reading) -> Stretch | None:
-    return None if _is_verb(reading) else _month_day(reading.value("m"), reading.value("d"), reading.scene)
+    return None if _is_verb(reading, "d") else _month_day(reading.value("m"), reading.value("d"), reading.scene)
 
 
-def _is_verb(reading: Reading) -> bool:
+def _is_verb(reading: Reading, number: str) -> bool:
     """ "may" and "march" in lower case beside a plain number, in the middle of a clause."""
     if reading.tag("m") not in _AMBIGUOUS or reading.written("m")[0].isupper():
         return False
     after = reading.match.end()
-    number = reading.tag("d") in tags_of("DAYNUM")
-    return number and after < len(reading.tokens) and reading.tokens[after].tag == TAGS["WORD"]
+    plain = reading.tag(number) in _PLAIN_NUMBERS
+    return plain and after < len(reading.tokens) and reading.tokens[after].tag == TAGS["WORD"]
 
 
 def _glued(reading: Reading) -> Stretch | None:
@@ -81,7 +82,7 @@ def _days_of_month(reading: Reading) -> Stretch | None:
             end = shift(end, 1, MONTH)
         return (start, end) if start and end else None
 
-    return None if _is_verb(reading) else float_days(yearly, reading.scene, "span")
+    return None if _is_verb(reading, "b") else float_days(yearly, reading.scene, "span")
 
 
 def _compact(reading: Reading) -> Stretch | None:
@@ -147,7 +148,9 @@ RULES = (
     rule("a=(DD|FULLYEAR) SEP m=MONTH SEP b=(YY|FULLYEAR)", _glued),
     rule("m=MONTH SEP a=(DD|FULLYEAR) SEP b=(YY|FULLYEAR)", _glued),
     rule("a=(DD|FULLYEAR) SEP b=(DD|FULLYEAR) SEP m=MONTH", _glued),
-    rule(f"the? d={_NUMBERS} day? of? COMMA? m=MONTH", _written_day),
+    rule(f"the? d={_NUMBERS} (of|COMMA|SEP)? m=MONTH", _written_day),
+    rule("the? d=ORD day of m=MONTH", _written_day),
+    rule("y=Y4 COMMA? m=MONTH d=(DD|ORD)", _year_month_day),
     rule(f"m=MONTH SEP? COMMA? the? d={_NUMBERS} (?!UNIT) (?!COMMA? UNIT)", _written_day),
     rule(f"(from? the?) a={_NUMBERS} TO the? b={_NUMBERS} of? m=MONTH", _days_of_month),
     rule(f"between the? a={_NUMBERS} and the? b={_NUMBERS} of? m=MONTH", _days_of_month),
@@ -159,5 +162,5 @@ RULES = (
     rule("(?<=on) o=ORDNUM (?=$|COMMA|STOP|HYPHEN|at|and|for|with|to|from|we|i)", _nearest_day_number),
     rule("(?<=on) the o=ORDNUM (?=$|COMMA|STOP|HYPHEN|at|and|for|with|to|from|we|i)", _nearest_day_number),
     rule("w=WDAY COMMA? the? o=ORDNUM (?!of)(?!MONTH)", _weekday_and_number),
-    rule("the? week (of|starting|EARLY) the o=ORDNUM (?!of)(?!MONTH)", _week_of_number),
+    rule("the? week (of|starting|beginning) the o=ORDNUM (?!of)(?!MONTH)", _week_of_number),
 )

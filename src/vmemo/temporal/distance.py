@@ -8,10 +8,9 @@ from datetime import date, timedelta
 from vmemo.temporal.grammar import rule
 from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading
-from vmemo.temporal.relative import offset_day
-from vmemo.temporal.stretch import DAY, ONE_DAY, WEEKEND, Stretch, fixed_day, period, shift
+from vmemo.temporal.stretch import DAY, ONE_DAY, WEEKEND, Stretch, fixed_day, floating, offset_day, period, shift
 
-_MORE = tags_of("more")
+_MORE, _FROM = tags_of("more"), tags_of("from")
 
 
 def _weekday_from_offset(reading: Reading) -> Stretch | None:
@@ -59,10 +58,19 @@ def _weekday_beside(reading: Reading) -> Stretch | None:
     return fixed_day(day, relative=x.relative)
 
 
+def _ahead(x: Stretch, reading: Reading) -> date | None:
+    """A distance counted "from" a bare weekday or date looks forward."""
+    today = reading.scene.today
+    if x.kind == "weekday" and x.start:
+        return today + timedelta(days=(x.start.weekday() - today.weekday()) % 7)
+    placed = floating(x.yearly, today, "future") if x.yearly else x
+    return placed and placed.start
+
+
 def _distance(reading: Reading) -> Stretch | None:
     """N units before or after X; "more than" opens the far side and "less than" closes it at X."""
     x = reading.stretch("x")
-    origin = x.start
+    origin = _ahead(x, reading) if reading.has("f") and reading.tag("f") in _FROM else x.start
     count = reading.value("n") * (1 if reading.has("f") else -1)
     return origin and _measured(reading, origin, count, relative=x.relative)
 
@@ -94,6 +102,7 @@ _COUNTED = "n=(COUNT|A)"
 NOW = (rule("m=(more|less) than n=(COUNT|A) u=UNIT (ago|f=(from now|hence))", _distance_from_now),)
 RULES = (
     rule("the u=(UNIT|weekend) (before|previous to|n=after) x=ANY", _neighbour_of),
+    rule("u=day (before|previous to|n=after) x=ANY", _neighbour_of),
     rule("the w=WEEKDAY (before|previous to|n=after) x=ANY", _weekday_beside),
     rule(f"{_COMPARED} {_COUNTED} u=UNIT (before|previous to|f=(after|from)) x=(DAY|SPAN)", _distance),
     rule("for n=(COUNT|A) u=UNIT COMMA? (from|starting) (on|from)? x=DAY", _lasting),

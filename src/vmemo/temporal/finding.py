@@ -8,17 +8,31 @@ from datetime import date, datetime, time, tzinfo
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
-from vmemo.temporal import dates, distance, joined, numerals, occasions, periods, pieces, ranges, relative, weekdays
+from vmemo.temporal import (
+    counted,
+    dates,
+    distance,
+    joined,
+    numerals,
+    occasions,
+    periods,
+    pieces,
+    ranges,
+    relative,
+    weekdays,
+)
 from vmemo.temporal.grammar import Stage, line_of
 from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Scene
-from vmemo.temporal.stretch import Prefer, Stretch
+from vmemo.temporal.stretch import DAY, MONTH, WEEK, YEAR, Prefer, Stretch, following
 from vmemo.temporal.tokens import Token, tokens
 from vmemo.temporal.words import FAMILIES, UNITS
 
 _FIRST = (
     Stage(*numerals.RULES),
-    Stage(*dates.RULES, *periods.RULES, *occasions.RULES, *relative.RULES, *weekdays.RULES, *distance.NOW),
+    Stage(
+        *dates.RULES, *periods.RULES, *occasions.RULES, *relative.RULES, *counted.RULES, *weekdays.RULES, *distance.NOW
+    ),
 )
 _LATER = (
     Stage(*joined.JOINS),
@@ -37,6 +51,8 @@ _TELLING_WORDS = frozenset(
     + [word for unit in UNITS for word in FAMILIES[unit]]
     + "night date easter juneteenth pentecost eid mayo thousand".split()
 )
+_LONGEST = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
+"""Days that an earlier date may span for a unit to be counted from it."""
 _RESOLVED = tags_of("ANY")
 _WORDS = re.compile(r"[^\W\d_]+")
 _DIGIT = re.compile(r"\d")
@@ -51,15 +67,16 @@ class TimeExpression:
     text: str
     interval: Interval
     relative: bool
+    generous: Interval
+    """As people mean it: the last day named is inside, and "two years ago" is that whole year. For searching."""
 
 
 def find(text: str, reference: datetime, *, prefer: Prefer = "past", day_first: bool = False) -> list[TimeExpression]:
     """The time expressions in order, without overlap; day borders are those of the reference's time zone."""
     zone = _zone(reference)
     return [
-        TimeExpression(token.start, token.end, text[token.start : token.end], interval, stretch.relative)
+        _expression(text, token, stretch, zone)
         for token, stretch in stretches(text, reference, prefer=prefer, day_first=day_first)
-        if (interval := _interval(stretch, zone))
     ]
 
 
@@ -79,7 +96,28 @@ def stretches(
         return []
     for stage in _LATER:
         line = stage.reduce(line, scene)
-    return [(token, token.stretch) for token in line.tokens if token.stretch is not None]
+    return _followed([(token, token.stretch) for token in line.tokens if token.stretch is not None])
+
+
+def _followed(found: list[tuple[Token, Stretch]]) -> list[tuple[Token, Stretch]]:
+    """Place what leans on an earlier date of the same text: "on 5 May ... the next day"."""
+    if all(stretch.follows is None for _, stretch in found):
+        return found
+    placed: list[tuple[Token, Stretch]] = []
+    anchor: Stretch | None = None
+    for token, stretch in found:
+        seen = _seen_from(anchor, stretch)
+        placed.append((token, seen))
+        anchor = anchor if seen.quiet or seen.start is None else seen
+    return placed
+
+
+def _seen_from(anchor: Stretch | None, stretch: Stretch) -> Stretch:
+    if anchor is None or anchor.start is None or anchor.end is None or stretch.follows is None:
+        return stretch
+    unit = stretch.follows[0]
+    fits = (anchor.end - anchor.start).days <= _LONGEST.get(unit, 1)
+    return (following(anchor.start, stretch.follows) if fits else None) or stretch
 
 
 def _lower(text: str) -> str:
@@ -96,11 +134,14 @@ def _zone(reference: datetime) -> tzinfo:
     return reference.tzinfo
 
 
-def _interval(stretch: Stretch, zone: tzinfo) -> Interval | None:
-    start, end = _midnight(stretch.start, zone), _midnight(stretch.end, zone)
-    if start is not None and end is not None and end <= start:
-        return None
-    return Interval(start=start, end=end)
+def _expression(text: str, token: Token, stretch: Stretch, zone: tzinfo) -> TimeExpression:
+    interval = _interval(stretch.start, stretch.end, zone)
+    generous = _interval(*stretch.shown, zone) if stretch.shown else interval
+    return TimeExpression(token.start, token.end, text[token.start : token.end], interval, stretch.relative, generous)
+
+
+def _interval(start: date | None, end: date | None, zone: tzinfo) -> Interval:
+    return Interval(start=_midnight(start, zone), end=_midnight(end, zone))
 
 
 def _midnight(day: date | None, zone: tzinfo) -> datetime | None:

@@ -87,12 +87,17 @@ def _replace(found: list[Token], matches: list[tuple[re.Match[str], Build]], sce
         if first < position:
             continue
         made = build(Reading(scene, match, found))
-        if made is None:
+        if made is None or _is_empty(made):
             continue
         reduced += found[position:first]
         reduced.append(_token(made, found[first].start, found[last - 1].end))
         position = last
     return reduced + found[position:]
+
+
+def _is_empty(made: Stretch | Number) -> bool:
+    days = made.days if isinstance(made, Stretch) else None
+    return days is not None and days[0] >= days[1]
 
 
 def _token(made: Stretch | Number, start: int, end: int) -> Token:

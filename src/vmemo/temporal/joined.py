@@ -9,19 +9,15 @@ from vmemo.temporal.grammar import rule
 from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading
 from vmemo.temporal.stretch import (
-    DAY,
+    EDGES,
     ONE_DAY,
     Days,
-    Edge,
     Stretch,
     in_year,
-    of_period,
     part,
-    period,
     two_digit_year,
 )
 
-_EDGES: tuple[Edge, ...] = ("early", "mid", "late")
 _STRETCHED_YEAR = tags_of("YEAR")
 
 
@@ -97,14 +93,7 @@ def _weekend_in_year(reading: Reading) -> Stretch | None:
 
 
 def _part(reading: Reading) -> Stretch | None:
-    return part(reading.stretch("x"), _EDGES[reading.value("p")])
-
-
-def _part_of_running(reading: Reading) -> Stretch | None:
-    """the end of the month."""
-    unit = reading.value("u")
-    whole = of_period(period(reading.scene.today, unit), unit) if unit != DAY else None
-    return whole and part(whole, _EDGES[reading.value("p")])
+    return part(reading.stretch("x"), EDGES[reading.value("p")])
 
 
 JOINS = (
@@ -121,5 +110,5 @@ WEEKDAYS = (
 )
 PARTS = (
     rule("the? p=PART (DASH|in|of|SLASH)? the? x=SPAN", _part),
-    rule("the? very? p=PART of the? u=UNIT", _part_of_running),
+    rule("the? very? p=PARTOF of the? x=SPAN", _part),
 )

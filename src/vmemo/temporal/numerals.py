@@ -65,5 +65,5 @@ RULES = (
     rule("week (after|by) week", _word),
     rule("year (after|by|on) year", _word),
     rule("up DASH? to DASH? date", _word),
-    rule("LATE of the day (?!before|after)", _word),
+    rule("end of the day (?!before|after)", _word),
 )

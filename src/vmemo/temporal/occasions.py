@@ -27,9 +27,10 @@ def _season_of_year(reading: Reading) -> Stretch | None:
 
 def _season_beside(reading: Reading) -> Stretch | None:
     today, month, step = reading.scene.today, reading.value("s"), reading.value("z")
-    seasons = [days for year in range(today.year - 2, today.year + 3) if (days := _season_days(year, month))]
+    seasons = [days for year in range(today.year - 3, today.year + 3) if (days := _season_days(year, month))]
     if step < 0:
-        chosen = [days for days in seasons if days[1] <= today][-1:]
+        before_last = reading.match.start("z") > reading.match.start("s")
+        chosen = [days for days in seasons if days[1] <= today][-2:][0 if before_last else -1 :]
     elif step > 0:
         chosen = [days for days in seasons if days[0] > today][:1]
     else:
@@ -52,8 +53,9 @@ def _holiday(pattern: str, holiday: Holiday) -> Build:
 RULES = (
     *(rule(pattern, _holiday(pattern, holiday)) for pattern, holiday in HOLIDAYS.items()),
     rule("(in|during|over|since|until|by) (the)? s=(SEASON|SEASONX) (?!of)(?!WORD)", _season),
-    rule("the? s=(SEASON|SEASONX) (?=(of|COMMA)? FULLYEAR)", _season),
+    rule("the? s=(SEASON|SEASONX) (?=(of|COMMA)? (FULLYEAR|APOSTROPHE YY))", _season),
     rule("s=(SEASON|SEASONX) (?=of? MOD year)", _season),
     rule("the? s=(SEASON|SEASONX) of? y=Y4 (DASH|SLASH) (YY|Y4)", _season_of_year),
+    rule("the s=(SEASON|SEASONX) before z=last", _season_beside),
     rule("the? z=MOD s=(SEASON|SEASONX)", _season_beside),
 )

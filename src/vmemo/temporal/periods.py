@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from vmemo.temporal.grammar import rule
 from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading, float_days
@@ -20,6 +22,14 @@ from vmemo.temporal.stretch import (
 )
 
 _YEARLIKE = tags_of("FULLYEAR")
+_COUNTED_THINGS = re.compile(
+    r"\s+(?:dollars|euros|pounds|bucks|people|pieces|units|points|miles|km|words|steps|calories|times|students"
+    r"|members|followers|votes|files|items|meters|metres|feet|lbs|kg|ml|mg|hp|rpm|sq)\b",
+    re.IGNORECASE,
+)
+_NUMBERED_THINGS = re.compile(
+    r"\b(?:room|order|page|number|no|model|version|ext|suite|apt|flight|route|gate)\.?\s$", re.IGNORECASE
+)
 
 
 def _month_of_year(reading: Reading) -> Stretch | None:
@@ -41,9 +51,16 @@ def _month_days(year: int, month: int) -> Days | None:
     return first and period(first, MONTH)
 
 
+def _is_verb_after_this(reading: Reading) -> bool:
+    """This may be; this March is."""
+    return reading.tag("m") in tags_of("MVERB") and reading.value("z") == 0 and reading.written("m").islower()
+
+
 def _month_beside(reading: Reading) -> Stretch | None:
     """last, this or next May."""
     number, today = reading.value("m"), reading.scene.today
+    if _is_verb_after_this(reading):
+        return None
     if reading.value("z") == 0:
         return of_period(_month_days(today.year, number), MONTH)
     step = reading.value("z")
@@ -62,12 +79,25 @@ def _whole_year(year: int) -> Stretch | None:
     return first and of_period(period(first, YEAR), YEAR, relative=False)
 
 
+def _short_year(reading: Reading) -> Stretch | None:
+    return _whole_year(two_digit_year(reading.value("y"), reading.scene.today))
+
+
+def _recent_year(reading: Reading) -> Stretch | None:
+    """After a word that may also stand before an amount."""
+    return _whole_year(reading.value("y")) if 1700 <= reading.value("y") < 2100 else None
+
+
 def _likely_year(reading: Reading) -> Stretch | None:
     """A bare number that nothing else marks as a year."""
     year = reading.value("y")
-    if not 1900 <= year <= 2099 or year % 100 == 0:
+    token, text = reading.token("y"), reading.scene.text
+    if not 1900 <= year <= reading.scene.today.year + 20 or year % 100 == 0:
         return None
-    return _whole_year(year)
+    counts = _COUNTED_THINGS.match(text, token.end) or _NUMBERED_THINGS.search(
+        text, max(0, token.start - 10), token.start
+    )
+    return None if counts else _whole_year(year)
 
 
 def _years(reading: Reading) -> Stretch | None:
@@ -127,13 +157,14 @@ RULES = (
     rule("z=MOD m=(MFULL|MNAME|MABBR|MVERB) (?!DAYNUM)(?!ORD)", _month_beside),
     rule("m=MFULL", _month),
     rule(f"{_CUE_MONTH} m=(MABBR|MVERB|MNAME)", _month),
-    rule("m=(MABBR|MVERB|MNAME) (?=TO from? (MONTH|MID|LATE|EARLY|the (MID|LATE|EARLY)))", _month),
-    rule("(?<=to|and|DASH|HYPHEN) m=(MABBR|MNAME)", _month),
+    rule("m=(MABBR|MVERB|MNAME) (?=TO from? the? (MONTH|PARTOF))", _month),
+    rule("(?<=(MONTH|DD|ORDNUM|FULLYEAR) (to|and|or|COMMA|DASH|HYPHEN)) m=(MABBR|MNAME)", _month),
     rule("(?<=to|DASH|HYPHEN) m=MVERB (?=$|STOP|COMMA|FULLYEAR)", _month),
     rule("m=MNAME (?=$|STOP|COMMA|and|or)", _month),
     rule("the? calendar? year of? y=FULLYEAR", _year),
     rule("(cy|fy) y=FULLYEAR", _year),
-    rule(f"{_MARKED} y=FULLYEAR {_CLEAR}", _year),
+    rule(f"{_MARKED} y=FULLYEAR {_CLEAR}", _recent_year),
+    rule(f"(?<=in|since|until|during) y=FULLYEAR {_CLEAR}", _year),
     rule("(?<=PART DASH) y=FULLYEAR", _year),
     rule(f"(?<=EQUALS|MORE|LESS) y=FULLYEAR {_CLEAR}", _year),
     rule(f"{_FREE} y=FULLYEAR (?=TO FULLYEAR) (?!SEP)", _year),
@@ -142,6 +173,8 @@ RULES = (
     rule("the? d=DECADENUM", _full_decade),
     rule("the APOSTROPHE? d=DECADENUM", _decade),
     rule("(?<=in|EARLY|MID|LATE|DASH|of|since|APOSTROPHE) d=DECADENUM", _decade),
+    rule("(?<=DECADENUM and) d=DECADENUM", _decade),
+    rule("(?<=in|of|since|until|from|by|before|after) APOSTROPHE y=YY (?!COUNT)(?!UNIT)", _short_year),
     rule("d=Y4 s", _decade),
     rule("(?<=in|the) d=D99 s", _decade),
     rule("(?<=in|the|EARLY|MID|LATE|DASH|of|since) d=DECADEWORD", _decade),
@@ -149,4 +182,5 @@ RULES = (
     rule("h n=D12 ((of|SEP|COMMA)? y=FULLYEAR)?", _half_year),
     rule("q n=D12 ((of|SEP|COMMA)? y=FULLYEAR)?", _quarter),
     rule("y=FULLYEAR SEP? q n=D12", _quarter),
+    rule("quarter n=D12 of? y=FULLYEAR", _quarter),
 )

@@ -158,7 +158,8 @@ RULES = (
     rule(f"the? {_NTH} half (of|in) x=SPAN", _half),
     rule(f"the? {_NTH} w=WEEKDAY (of|in) x=SPAN", _nth_weekday_in),
     rule(f"the? {_NTH} weekend (of|in) x=SPAN", _nth_weekend_in),
-    rule("the? week (of|starting|EARLY) (on|with)? x=DAY", _week_holding),
+    rule("the? week (of|starting|beginning) (on|with)? x=DAY", _week_holding),
+    rule("x=DAYF week", _week_holding),
     rule("w SLASH c x=DAY", _week_holding),
 )
 WEEKDAYS = (

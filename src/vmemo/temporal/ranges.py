@@ -59,9 +59,10 @@ def _to_day_number(reading: Reading) -> Stretch | None:
 
 
 def _from_now(reading: Reading) -> Stretch | None:
-    end = reading.stretch("b").point
-    today = reading.scene.today
-    b = reading.stretch("b")
+    b, today = reading.stretch("b"), reading.scene.today
+    end = b.point
+    if b.kind == "weekday" and b.start:
+        end = today + timedelta(days=(b.start.weekday() - today.weekday() - 1) % 7 + 1)
     if b.yearly and end and end <= today:
         later = in_year(b, today.year, relative=True), in_year(b, today.year + 1, relative=True)
         end = next((each.point for each in later if each and each.point and each.point > today), None)
@@ -78,7 +79,7 @@ def _shown(x: Stretch) -> Days | None:
 
 
 def _open(x: Stretch, start: date | None, end: date | None) -> Stretch:
-    return Stretch(start, end, relative=x.relative, quiet=x.quiet, shown=_shown(x))
+    return Stretch(start, end, relative=x.relative, quiet=x.quiet, label=_shown(x))
 
 
 def _before_it(reading: Reading) -> Stretch | None:
@@ -121,7 +122,7 @@ BOUNDS = (
     rule("later than x=ANY", _after_it),
     rule("no later than x=ANY", _before_it),
     rule("no earlier than x=ANY", _since),
-    rule("(since|starting) (on|from|in|the)? x=ANY", _since),
+    rule("(since|starting|beginning) (on|from|in|the)? x=ANY", _since),
     rule("as EARLY as x=ANY", _since),
     rule("as of x=ANY", _since),
     rule("on or after x=ANY", _since),

@@ -11,7 +11,7 @@ from vmemo.temporal.stretch import ONE_DAY, Days, Prefer, Stretch
 
 _ALREADY_DATED = re.compile(r"\s*\([^()]*\d{4}[^()]*\)")
 _AHEAD = re.compile(
-    r"\b(?:will|shall|gonna|won't|upcoming|planning|scheduled|let's|can't wait|tomorrow"
+    r"\b(?:will|shall|gonna|won't|upcoming|planning|scheduled|let's|can't wait|coming up|supposed to"
     r"|(?:going|plans?|hop(?:e|ing)|wants?|need) to|looking forward)\b|['’]ll\b|['’]m (?:leaving|flying|starting)\b",
     re.IGNORECASE,
 )
@@ -63,7 +63,7 @@ def _note(stretch: Stretch) -> str:
         return ""
     if stretch.edge and stretch.whole and stretch.whole.days:
         return f"{stretch.edge} {_closed(stretch.whole.days)}"
-    days = stretch.shown or stretch.days
+    days = stretch.label or stretch.shown or stretch.days
     return _closed(days) if days else ""
 
 

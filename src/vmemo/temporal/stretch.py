@@ -12,8 +12,11 @@ from vmemo.temporal.words import UNITS
 
 Kind = Literal["day", "weekday", "offset", "week", "span", "year"]
 Edge = Literal["early", "mid", "late"]
+EDGES: tuple[Edge, ...] = ("early", "mid", "late")
 Prefer = Literal["past", "future"]
 Days = tuple[date, date]
+Follows = tuple[int, int, bool]
+"""Unit, number of units, and whether to the day: a place seen from the date that was named before, if one was."""
 Yearly = Callable[[int], Days | None]
 
 ONE_DAY = timedelta(days=1)
@@ -35,6 +38,8 @@ class Stretch:
     yearly: Yearly | None = None
     quiet: bool = False
     shown: Days | None = None
+    label: Days | None = None
+    follows: Follows | None = None
     edge: Edge | None = None
     whole: Stretch | None = None
 
@@ -77,6 +82,23 @@ def make_day(year: int, month: int, day: int) -> date | None:
     if not FIRST_YEAR <= year <= LAST_YEAR or not 1 <= month <= 12:
         return None
     return date(year, month, day) if 1 <= day <= calendar.monthrange(year, month)[1] else None
+
+
+def following(anchor: date, follows: Follows) -> Stretch | None:
+    """What follows an earlier date: the same day some units on, or the whole neighbouring period."""
+    unit, count, exact = follows
+    if exact:
+        return offset_day(anchor, count, unit)
+    return of_period(period(anchor, unit, count), unit)
+
+
+def offset_day(day: date, count: int, unit: int) -> Stretch | None:
+    """A day some units away, shown no more precisely than its unit."""
+    moved = shift(day, count, unit)
+    if moved is None:
+        return None
+    shown = period(moved, unit) if unit in _MONTHS_IN else None
+    return Stretch(moved, moved + ONE_DAY, kind="offset", shown=shown)
 
 
 def one_day(day: date | None) -> Days | None:

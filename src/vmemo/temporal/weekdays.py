@@ -36,6 +36,14 @@ def _weekday_beside(reading: Reading) -> Stretch | None:
     return fixed_day(shift(monday + timedelta(days=weekday), reading.value("z"), WEEK))
 
 
+def _weekday_two_off(reading: Reading) -> Stretch | None:
+    """the Friday before last, the Monday after next."""
+    today, weekday = reading.scene.today, reading.value("w")
+    if reading.has("n"):
+        return fixed_day(shift(_weekday_after(today, weekday), 1, WEEK))
+    return fixed_day(shift(_weekday_before(today, weekday), -1, WEEK))
+
+
 def _weekday(reading: Reading) -> Stretch | None:
     today, weekday = reading.scene.today, reading.value("w")
     if reading.scene.prefer == "past":
@@ -57,8 +65,11 @@ def _week_number(reading: Reading) -> Stretch | None:
 RULES = (
     rule("n=COUNT w=WPLURAL ago", _weekdays_ago),
     rule("(on|this)? z=MOD w=WDAY (?!of)(?!in (MONTH|FULLYEAR))", _weekday_beside),
-    rule("(?<!every) w=WFULL", _weekday),
+    rule("(?<!every)(?<!A) w=WFULL (?!habit)", _weekday),
     rule("(?<=on|by|until) w=WABBR", _weekday),
+    rule("w=WABBR (?=(or|and|TO|SLASH) WDAY)", _weekday),
+    rule("(?<=WDAY (or|and|TO|SLASH)) w=WABBR", _weekday),
+    rule("the? w=WDAY (before last|n=after next)", _weekday_two_off),
     rule("w=WABBR (?=(COMMA|STOP)? (MONTH|DD|the? ORD))", _weekday),
     rule("week n=(D12|D31|D99) (?!SEP)", _week_number),
 )

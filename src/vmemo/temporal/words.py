@@ -56,11 +56,16 @@ FAMILIES: dict[str, dict[str, int]] = {
     "previous": {"previous": -1, "prior": -1, "preceding": -1},
     "past": {"past": -1},
     "this": {"this": 0, "current": 0},
-    "next": {"next": 1, "following": 1},
+    "next": {"next": 1},
     "coming": {"coming": 1, "upcoming": 1},
-    "EARLY": {"early": 0, "beginning": 0, "start": 0},
-    "MID": {"mid": 1, "middle": 1},
-    "LATE": {"late": 2, "end": 2},
+    "following": {"following": 1},
+    "EARLY": {"early": 0},
+    "MID": {"mid": 1},
+    "LATE": {"late": 2},
+    "beginning": {"beginning": 0, "start": 0},
+    "middle": {"middle": 1},
+    "end": {"end": 2},
+    "habit": {"mornings": 0, "afternoons": 0, "evenings": 0, "nights": 0},
     "daytime": {"morning": 0, "afternoon": 0, "evening": 0},
     "every": {"every": 0, "each": 0},
     "starting": {"starting": 0, "commencing": 0, "effective": 0},
@@ -82,7 +87,11 @@ FAMILIES: dict[str, dict[str, int]] = {
 } | {
     unit: {unit: index, unit + "s": index} | extra
     for index, (unit, extra) in enumerate(
-        zip(UNITS, ({}, {"wk": 1, "wks": 1}, {}, {}, {}, {"yr": 5, "yrs": 5}, {}, {"centuries": 7}, {}), strict=True)
+        zip(
+            UNITS,
+            ({}, {"wk": 1, "wks": 1}, {}, {"mos": 3}, {}, {"yr": 5, "yrs": 5}, {}, {"centuries": 7}, {}),
+            strict=True,
+        )
     )
 }
 
@@ -115,17 +124,15 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "FULLYEAR": ("Y4", "YEARWORD"),
     "SEP": ("DASH", "SLASH", "DOT"),
     "UNIT": ("day", "week", "fortnight", "month", "quarter", "year", "decade", "century"),
-    "MOD": ("last", "previous", "past", "this", "next", "coming"),
-    "BEFORENOW": ("last", "previous", "past"),
-    "AFTERNOW": ("next", "coming"),
+    "MOD": ("last", "previous", "past", "this", "next", "following", "coming"),
     "PART": ("EARLY", "MID", "LATE"),
+    "PARTOF": ("EARLY", "MID", "LATE", "beginning", "middle", "end"),
     "TO": ("to", "through", "thru", "until", "till", "til", "DASH", "HYPHEN", "TILDE"),
     "DAY": ("DAYF", "DAYX", "WEEKDAY", "OFFSET"),
     "WEEK": ("WEEKF", "WEEKX"),
     "SPAN": ("SPANF", "SPANX", "YEAR", "WEEKF", "WEEKX"),
     "FLOATING": ("DAYF", "SPANF", "WEEKF"),
     "ANY": STRETCHES,
-    "PAUSE": ("COMMA", "STOP", "HYPHEN"),
 }
 
 

@@ -29,6 +29,8 @@ SESSION_DEPTH = 32_768
 
 def load(options: BenchOptions) -> Dataset:
     """The benchmark's cases. A missing or unreadable file is an `InvalidInput` that says what to pass."""
+    if any(count is not None and count < 1 for count in (options.sample, options.limit, options.max_tokens)):
+        raise InvalidInput("sample, limit and max_tokens must be at least one")
     if options.sample is not None and options.benchmark != "longmemeval":
         raise InvalidInput("sample is for longmemeval, whose questions have types; elsewhere use limit")
     try:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from sqlalchemy import Connection, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, func, insert, or_, select, update
 
 from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, BankId, Message, MessageId, Profile, utc_now
+from vmemo.stores.sql.among import among
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import bank_of, message_of, message_values
 from vmemo.stores.sql.schema import banks, messages
-
-CHUNK = 500
-"""Values bound to one IN list, well under every database's limit."""
-Item = TypeVar("Item")
-
-
-def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Slices that fit one statement."""
-    return (items[i : i + CHUNK] for i in range(0, len(items), CHUNK))
 
 
 @dataclass(frozen=True)
@@ -43,10 +34,14 @@ class BankState:
             )
 
 
+_STATE = select(banks.c.seq, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder).where(
+    banks.c.id == bindparam("bank")
+)
+
+
 def bank_state(connection: Connection, bank: BankId) -> BankState:
     """The bank's state now; NotFound when there is no such bank."""
-    columns = (banks.c.seq, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder)
-    row = connection.execute(select(*columns).where(banks.c.id == bank)).one_or_none()
+    row = connection.execute(_STATE, {"bank": bank}).one_or_none()
     if row is None:
         raise NotFound(f"There is no bank {bank!r} here.")
     return BankState(*row)
@@ -111,17 +106,16 @@ def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tu
 
 
 def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
-    known: set[object] = set()
-    for part in chunks([message.id for message in new]):
-        found = select(messages.c.id).where(messages.c.bank == bank, messages.c.id.in_(part))
-        known.update(connection.execute(found).scalars())
-    for part in chunks([message.key for message in new if message.key is not None]):
-        keyed = select(messages.c.document, messages.c.key).where(
-            messages.c.bank == bank,
-            messages.c.document.in_({message.document for message in new if message.document}),
-            messages.c.key.in_(part),
-        )
-        known.update((row.document, row.key) for row in connection.execute(keyed))
+    """Ids, and pairs of document and key, of these messages that are stored already."""
+    same = messages.c.bank == bank
+    ids = select(messages.c.id).where(same, among(messages.c.id, [message.id for message in new]))
+    keyed = select(messages.c.document, messages.c.key).where(
+        same,
+        among(messages.c.document, {message.document for message in new if message.document}),
+        among(messages.c.key, [message.key for message in new if message.key]),
+    )
+    known: set[object] = set(connection.execute(ids).scalars())
+    known.update((row.document, row.key) for row in connection.execute(keyed))
     return known
 
 
@@ -156,10 +150,8 @@ def before(connection: Connection, bank: int, message: Message) -> Message | Non
 
 def by_id(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[Message]:
     """Messages in the order asked for; missing ones are left out."""
-    found: dict[str, Message] = {}
-    for part in chunks(ids):
-        rows = connection.execute(select(messages).where(messages.c.bank == bank, messages.c.id.in_(part)))
-        found.update((row.id, message_of(row)) for row in rows)
+    rows = connection.execute(select(messages).where(messages.c.bank == bank, among(messages.c.id, ids)))
+    found = {row.id: message_of(row) for row in rows}
     return [found[id] for id in ids if id in found]
 
 
@@ -177,9 +169,6 @@ def page(connection: Connection, bank: int, document: str | None, after: Message
 
 def record_failure(connection: Connection, bank: int, ids: Sequence[MessageId], error: str) -> None:
     """Note an error on messages that are still unread."""
-    for part in chunks(ids):
-        connection.execute(
-            update(messages)
-            .where(messages.c.bank == bank, messages.c.id.in_(part), messages.c.state == "pending")
-            .values(attempts=messages.c.attempts + 1, error=error, failed_at=micros(utc_now()))
-        )
+    waiting = messages.c.bank == bank, among(messages.c.id, ids), messages.c.state == "pending"
+    noted = {"attempts": messages.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
+    connection.execute(update(messages).where(*waiting).values(noted))

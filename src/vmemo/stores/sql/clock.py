@@ -21,8 +21,3 @@ def instant(value: int) -> datetime:
 def micros_or_none(moment: datetime | None) -> int | None:
     """As `micros`, keeping None."""
     return None if moment is None else micros(moment)
-
-
-def instant_or_none(value: int | None) -> datetime | None:
-    """As `instant`, keeping None."""
-    return None if value is None else instant(value)

@@ -64,5 +64,5 @@ def _troubles(connection: Connection, bank: int) -> tuple[Trouble, ...]:
     )
     return tuple(
         Trouble(error=error, messages=count, attempts=attempts, since=instant(since))
-        for error, count, attempts, since in connection.execute(statement).tuples()
+        for error, count, attempts, since in connection.execute(statement)
     )

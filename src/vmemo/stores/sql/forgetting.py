@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Table, delete, select, update
 from vmemo.errors import NotFound
 from vmemo.models import Forgotten
 from vmemo.ports import ForgetTarget
-from vmemo.stores.sql.archive import chunks
+from vmemo.stores.sql.among import among
 from vmemo.stores.sql.rows import dump, names_of
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -62,11 +62,11 @@ def plan(connection: Connection, bank: int, target: ForgetTarget) -> Removal:
     summarises the forgotten text is left. So are messages that had a forgotten one as context.
     """
     gone = _targeted(connection, bank, target)
-    beside = _sources_of(connection, bank, _resting(connection, bank, (CONTEXT,), gone)) - gone
+    beside = _sources_of(connection, bank, _resting(connection, bank, CONTEXT, gone)) - gone
     broken = _related(connection, bank, episode_messages.c.message, gone | beside, episode_messages.c.episode)
     members = _related(connection, bank, episode_messages.c.episode, broken, episode_messages.c.message)
     again = (members | beside) - gone
-    fallen = _with_dependents(connection, bank, _resting(connection, bank, (MESSAGE,), gone | again))
+    fallen = _with_dependents(connection, bank, _resting(connection, bank, MESSAGE, gone | again))
     touched = _related(connection, bank, mentions.c.fact, fallen, mentions.c.entity)
     named = _entity(connection, bank, target)
     orphans = touched - _still_mentioned(connection, bank, touched, fallen)
@@ -89,10 +89,10 @@ def _targeted(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
 
 
 def _messages(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
-    found: dict[str, int] = {}
-    for part in chunks(list(target.messages)):
-        statement = select(messages.c.id, messages.c.seq).where(messages.c.bank == bank, messages.c.id.in_(part))
-        found.update(connection.execute(statement).tuples().all())
+    statement = select(messages.c.id, messages.c.seq).where(
+        messages.c.bank == bank, among(messages.c.id, target.messages)
+    )
+    found = dict(connection.execute(statement).all())
     missing = [id for id in target.messages if id not in found]
     if missing:
         raise NotFound(f"There is no message {missing[0]!r} in this bank. Nothing was forgotten.")
@@ -111,51 +111,35 @@ def _entity(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
 
 def _related(connection: Connection, bank: int, by: Column[int], values: Iterable[int], wanted: Column[int]) -> Seqs:
     """Values of one column of a table in the rows where another column has one of these."""
-    found: Seqs = set()
-    for part in chunks(sorted(values)):
-        found.update(connection.execute(select(wanted).where(by.table.c.bank == bank, by.in_(part))).scalars())
-    return found
+    return set(connection.execute(select(wanted).where(by.table.c.bank == bank, among(by, values))).scalars())
 
 
-def _resting(connection: Connection, bank: int, kinds: tuple[int, ...], on: Iterable[int]) -> Seqs:
+def _resting(connection: Connection, bank: int, kind: int, on: Iterable[int]) -> Seqs:
     """Facts that come from these sources."""
-    found: Seqs = set()
-    for part in chunks(sorted(on)):
-        statement = select(sources.c.fact).where(
-            sources.c.bank == bank, sources.c.kind.in_(kinds), sources.c.source.in_(part)
-        )
-        found.update(connection.execute(statement).scalars())
-    return found
+    conditions = sources.c.bank == bank, sources.c.kind == kind, among(sources.c.source, on)
+    return set(connection.execute(select(sources.c.fact).where(*conditions)).scalars())
 
 
 def _sources_of(connection: Connection, bank: int, of: Iterable[int]) -> Seqs:
     """Messages that these facts were read from."""
-    found: Seqs = set()
-    for part in chunks(sorted(of)):
-        statement = select(sources.c.source).where(
-            sources.c.bank == bank, sources.c.fact.in_(part), sources.c.kind == MESSAGE
-        )
-        found.update(connection.execute(statement).scalars())
-    return found
+    conditions = sources.c.bank == bank, among(sources.c.fact, of), sources.c.kind == MESSAGE
+    return set(connection.execute(select(sources.c.source).where(*conditions)).scalars())
 
 
 def _with_dependents(connection: Connection, bank: int, fallen: Seqs) -> Seqs:
     """Facts and everything that rests on them, directly or not."""
     reached, edge = set(fallen), set(fallen)
     while edge:
-        edge = _resting(connection, bank, (BASIS,), edge) - reached
+        edge = _resting(connection, bank, BASIS, edge) - reached
         reached |= edge
     return reached
 
 
 def _still_mentioned(connection: Connection, bank: int, touched: Seqs, fallen: Seqs) -> Seqs:
-    found: Seqs = set()
-    for part in chunks(sorted(touched)):
-        statement = select(mentions.c.entity, mentions.c.fact).where(
-            mentions.c.bank == bank, mentions.c.entity.in_(part)
-        )
-        found.update(entity for entity, fact in connection.execute(statement).tuples() if fact not in fallen)
-    return found
+    statement = select(mentions.c.entity, mentions.c.fact).where(
+        mentions.c.bank == bank, among(mentions.c.entity, touched)
+    )
+    return {entity for entity, fact in connection.execute(statement).all() if fact not in fallen}
 
 
 def remove(connection: Connection, bank: int, removal: Removal) -> None:
@@ -170,9 +154,8 @@ def remove(connection: Connection, bank: int, removal: Removal) -> None:
     _dissolve(connection, bank, removal.episodes)
     _delete(connection, bank, messages.c.seq, removal.messages)
     _forget_names(connection, bank, kept)
-    for part in chunks(sorted(removal.again)):
-        statement = update(messages).where(messages.c.seq.in_(part), messages.c.state != "raw")
-        connection.execute(statement.values(state="pending"))
+    read = update(messages).where(among(messages.c.seq, removal.again), messages.c.state != "raw")
+    connection.execute(read.values(state="pending"))
     connection.execute(delete(notes).where(notes.c.name == SCRUB))
     connection.execute(notes.insert().values(name=SCRUB, value="pending"))
 
@@ -185,19 +168,17 @@ def remove_bank(connection: Connection, bank: int) -> None:
 def _delete(connection: Connection, bank: int, column: Column[int], values: Iterable[int]) -> None:
     table = column.table
     assert isinstance(table, Table)
-    for part in chunks(sorted(values)):
-        connection.execute(delete(table).where(table.c.bank == bank, column.in_(part)))
+    connection.execute(delete(table).where(table.c.bank == bank, among(column, values)))
 
 
 def _reopen(connection: Connection, bank: int, fallen: Iterable[int]) -> None:
     """What a fallen fact had superseded is current again; what superseded a fallen fact no longer points to it."""
-    for part in chunks(sorted(fallen)):
-        ids = select(facts.c.id).where(facts.c.seq.in_(part))
-        replaced = select(facts.c.supersedes).where(facts.c.seq.in_(part), facts.c.supersedes.is_not(None))
-        current = facts.c.bank == bank
-        opened = update(facts).where(current, facts.c.id.in_(replaced)).values(invalid_at=None, expired_at=None)
-        connection.execute(opened)
-        connection.execute(update(facts).where(current, facts.c.supersedes.in_(ids)).values(supersedes=None))
+    gone = among(facts.c.seq, fallen)
+    ids = select(facts.c.id).where(gone).scalar_subquery()
+    replaced = select(facts.c.supersedes).where(gone, facts.c.supersedes.is_not(None)).scalar_subquery()
+    here = facts.c.bank == bank
+    connection.execute(update(facts).where(here, facts.c.id.in_(replaced)).values(invalid_at=None, expired_at=None))
+    connection.execute(update(facts).where(here, facts.c.supersedes.in_(ids)).values(supersedes=None))
 
 
 def _dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:

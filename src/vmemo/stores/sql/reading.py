@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, Table, bindparam, func, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
 from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, MessageId
-from vmemo.stores.sql.archive import chunks
+from vmemo.stores.sql.among import among, later, listed
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of
 from vmemo.stores.sql.schema import (
     BASIS,
-    CONTEXT,
     EPISODE,
-    MESSAGE,
     entities,
     episode_messages,
     episodes,
@@ -29,13 +27,14 @@ from vmemo.stores.sql.schema import (
 )
 from vmemo.stores.sql.writing import LINK_KINDS
 
+LATEST = 200
+"""Facts of an entity that tell which others it is found beside."""
+
 
 def rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
     """Rows in the order of the ids; missing ones are left out."""
-    found: dict[str, AnyRow] = {}
-    for part in chunks(ids):
-        rows = connection.execute(select(table).where(table.c.bank == bank, table.c.id.in_(part)))
-        found.update((row.id, row) for row in rows)
+    rows = connection.execute(select(table).where(table.c.bank == bank, among(table.c.id, ids))).all()
+    found = {row.id: row for row in rows}
     return [found[id] for id in ids if id in found]
 
 
@@ -58,72 +57,60 @@ def facts_of(
     return [fact_of(row, name, mentioned[row.seq], origins[row.seq], vectors.get(row.seq)) for row in rows]
 
 
+_MENTIONS = (
+    select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type)
+    .join(entities, entities.c.seq == mentions.c.entity)
+    .where(mentions.c.bank == bindparam("bank", type_=Integer), among(mentions.c.fact, later("facts")))
+)
+
+
 def _mentions(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, list[Mention]]:
     found: dict[int, list[Mention]] = defaultdict(list)
     known: dict[str, Mention] = {}
-    for part in chunks(seqs):
-        statement = (
-            select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type)
-            .join(entities, entities.c.seq == mentions.c.entity)
-            .where(mentions.c.bank == bank, mentions.c.fact.in_(part))
-        )
-        for fact, id, name, type in connection.execute(statement).tuples():
-            if id not in known:
-                known[id] = Mention.model_construct(id=EntityId(id), name=name, type=type)
-            found[fact].append(known[id])
+    for fact, id, name, type in connection.execute(_MENTIONS, {"bank": bank, "facts": listed(seqs)}).all():
+        if id not in known:
+            known[id] = Mention.trusted({"id": id, "name": name, "type": type})
+        found[fact].append(known[id])
     return found
+
+
+def _name(table: Table) -> ScalarSelect[str]:
+    return select(table.c.id).where(table.c.seq == sources.c.source).scalar_subquery()
+
+
+_SOURCES = select(
+    sources.c.fact,
+    sources.c.kind,
+    case((sources.c.kind == EPISODE, _name(episodes)), (sources.c.kind == BASIS, _name(facts)), else_=_name(messages)),
+).where(sources.c.bank == bindparam("bank", type_=Integer), among(sources.c.fact, later("facts")))
 
 
 def _sources(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[list[str], ...]]:
+    """Ids of what each fact comes from, by kind: messages, context, episodes, facts behind it."""
     found: dict[int, tuple[list[str], ...]] = defaultdict(lambda: ([], [], [], []))
-    for part in chunks(seqs):
-        for fact, kind, id in connection.execute(_SOURCES, {"bank": bank, "facts": list(part)}).tuples():
-            found[fact][kind].append(id)
+    for fact, kind, id in connection.execute(_SOURCES, {"bank": bank, "facts": listed(seqs)}).all():
+        found[fact][kind].append(id)
     return found
-
-
-def _source_names(kind: int, table: Table) -> Select[int, int, str]:
-    return (
-        select(sources.c.fact, sources.c.kind, table.c.id)
-        .join(table, table.c.seq == sources.c.source)
-        .where(
-            sources.c.bank == bindparam("bank", type_=Integer),
-            sources.c.fact.in_(bindparam("facts", expanding=True)),
-            sources.c.kind == kind,
-        )
-    )
-
-
-_SOURCES = union_all(
-    _source_names(MESSAGE, messages),
-    _source_names(CONTEXT, messages),
-    _source_names(EPISODE, episodes),
-    _source_names(BASIS, facts),
-)
 
 
 def episodes_of(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> list[Episode]:
     """Episodes of these rows with their messages in order of time."""
+    statement = (
+        select(episode_messages.c.episode, messages.c.id)
+        .join(messages, messages.c.seq == episode_messages.c.message)
+        .where(episode_messages.c.bank == bank, among(episode_messages.c.episode, [row.seq for row in rows]))
+        .order_by(messages.c.timestamp, messages.c.seq)
+    )
     members: dict[int, list[MessageId]] = defaultdict(list)
-    for part in chunks([row.seq for row in rows]):
-        statement = (
-            select(episode_messages.c.episode, messages.c.id)
-            .join(messages, messages.c.seq == episode_messages.c.message)
-            .where(episode_messages.c.bank == bank, episode_messages.c.episode.in_(part))
-            .order_by(messages.c.timestamp, messages.c.seq)
-        )
-        for episode, id in connection.execute(statement).tuples():
-            members[episode].append(MessageId(id))
+    for episode, id in connection.execute(statement).all():
+        members[episode].append(MessageId(id))
     return [episode_of(row, members[row.seq]) for row in rows]
 
 
 def titles(connection: Connection, bank: int, ids: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
     """Titles of episodes."""
-    found: dict[EpisodeId, str] = {}
-    for part in chunks(ids):
-        statement = select(episodes.c.id, episodes.c.title).where(episodes.c.bank == bank, episodes.c.id.in_(part))
-        found.update((EpisodeId(id), title) for id, title in connection.execute(statement).tuples())
-    return found
+    statement = select(episodes.c.id, episodes.c.title).where(episodes.c.bank == bank, among(episodes.c.id, ids))
+    return {EpisodeId(id): title for id, title in connection.execute(statement).all()}
 
 
 def holding(connection: Connection, bank: int, message: MessageId) -> Episode | None:
@@ -165,14 +152,12 @@ def last_episode(connection: Connection, bank: int) -> Episode | None:
 
 def entities_of(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> list[Entity]:
     """Entities of these rows with how many facts mention each."""
-    counts: dict[int, int] = {}
-    for part in chunks([row.seq for row in rows]):
-        statement = (
-            select(mentions.c.entity, func.count())
-            .where(mentions.c.bank == bank, mentions.c.entity.in_(part))
-            .group_by(mentions.c.entity)
-        )
-        counts.update(connection.execute(statement).tuples().all())
+    statement = (
+        select(mentions.c.entity, func.count())
+        .where(mentions.c.bank == bank, among(mentions.c.entity, [row.seq for row in rows]))
+        .group_by(mentions.c.entity)
+    )
+    counts = dict(connection.execute(statement).all())
     return [entity_of(row, counts.get(row.seq, 0)) for row in rows]
 
 
@@ -186,13 +171,9 @@ def links_of(connection: Connection, bank: int, ids: Sequence[FactId] | None) ->
         .where(links.c.bank == bank)
         .order_by(links.c.source, links.c.target, links.c.kind)
     )
-    if ids is None:
-        return [_link(*row) for row in connection.execute(statement).tuples()]
-    return [
-        _link(*row)
-        for part in chunks(ids)
-        for row in connection.execute(statement.where(origin.c.bank == bank, origin.c.id.in_(part))).tuples()
-    ]
+    if ids is not None:
+        statement = statement.where(origin.c.bank == bank, among(origin.c.id, ids))
+    return [_link(*row) for row in connection.execute(statement).all()]
 
 
 def _link(source: str, target: str, kind: int, weight: float) -> Link:
@@ -222,19 +203,22 @@ def _nearest(
 
 
 def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-    """For each entity the others that share a fact with it."""
-    mine, theirs = mentions.alias("mine"), mentions.alias("theirs")
-    one, other = entities.alias("one"), entities.alias("other")
-    found: dict[EntityId, set[EntityId]] = {id: set() for id in ids}
-    for part in chunks(ids):
-        statement = (
-            select(one.c.id, other.c.id)
-            .join(mine, mine.c.entity == one.c.seq)
-            .join(theirs, (theirs.c.bank == mine.c.bank) & (theirs.c.fact == mine.c.fact))
-            .join(other, other.c.seq == theirs.c.entity)
-            .where(mine.c.bank == bank, one.c.bank == bank, one.c.id.in_(part), other.c.seq != one.c.seq)
-            .distinct()
-        )
-        for id, beside in connection.execute(statement).tuples():
-            found[EntityId(id)].add(EntityId(beside))
-    return found
+    """For each entity the others that share one of its latest facts."""
+    return {id: _beside(connection, bank, id) for id in ids}
+
+
+def _beside(connection: Connection, bank: int, id: EntityId) -> set[EntityId]:
+    own = select(entities.c.seq).where(entities.c.bank == bank, entities.c.id == id).scalar_subquery()
+    latest = (
+        select(mentions.c.fact)
+        .where(mentions.c.bank == bank, mentions.c.entity == own)
+        .order_by(mentions.c.fact.desc())
+        .limit(LATEST)
+    )
+    statement = (
+        select(entities.c.id)
+        .join(mentions, mentions.c.entity == entities.c.seq)
+        .where(mentions.c.bank == bank, mentions.c.fact.in_(latest.scalar_subquery()), entities.c.seq != own)
+        .distinct()
+    )
+    return {EntityId(found) for found in connection.execute(statement).scalars()}

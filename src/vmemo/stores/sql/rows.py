@@ -16,13 +16,13 @@ from vmemo.models import (
     EntityId,
     Episode,
     Fact,
-    FactId,
     Mention,
     Message,
     MessageId,
     Profile,
 )
-from vmemo.stores.sql.clock import instant, instant_or_none, micros, micros_or_none
+from vmemo.stores.sql.clock import instant, micros, micros_or_none
+from vmemo.stores.sql.schema import facts
 
 Values = dict[str, str | int | float | None]
 AnyRow = Row[*tuple[Any, ...]]
@@ -180,31 +180,22 @@ def fact_of(
     embedding: tuple[float, ...] | None,
 ) -> Fact:
     """A fact from its row, its mentions and its sources by kind (message, context, episode, basis)."""
-    return Fact.model_construct(
-        id=FactId(row.id),
-        bank=bank,
-        network=row.network,
-        text=row.text,
-        tokens=row.tokens,
-        context=row.context,
-        context_from=next(iter(sources[1]), None),
-        occurred_start=instant_or_none(row.occurred_start),
-        occurred_end=instant_or_none(row.occurred_end),
-        mentioned_at=instant(row.mentioned_at),
-        valid_at=instant_or_none(row.valid_at),
-        invalid_at=instant_or_none(row.invalid_at),
-        recorded_at=instant(row.recorded_at),
-        expired_at=instant_or_none(row.expired_at),
-        confidence=row.confidence,
-        importance=row.importance,
-        access_count=row.access_count,
-        entities=tuple(entities),
-        messages=tuple(sources[0]),
-        episodes=tuple(sources[2]),
-        basis=tuple(sources[3]),
-        supersedes=row.supersedes,
-        tags=names_of(row.tags),
-        metadata=_metadata(row.metadata),
-        engine=row.engine,
-        embedding=embedding,
-    )
+    values = dict(zip(_FACT_FIELDS, row[2:-1], strict=True))
+    for name in _FACT_MOMENTS:
+        if values[name] is not None:
+            values[name] = instant(values[name])
+    values["bank"] = bank
+    values["tags"] = names_of(values["tags"])
+    values["metadata"] = _metadata(values["metadata"])
+    values["entities"] = tuple(entities)
+    values["messages"] = tuple(sources[0])
+    values["context_from"] = sources[1][0] if sources[1] else None
+    values["episodes"] = tuple(sources[2])
+    values["basis"] = tuple(sources[3])
+    values["embedding"] = embedding
+    return Fact.trusted(values)
+
+
+_FACT_FIELDS = tuple(column.name for column in facts.columns)[2:-1]
+"""All columns but the numbers of fact and bank in front and the revision at the end."""
+_FACT_MOMENTS = tuple(name for name in _FACT_FIELDS if name.endswith("_at") or name.startswith("occurred"))

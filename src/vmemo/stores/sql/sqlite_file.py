@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection as RawConnection
+from sqlite3 import OperationalError as SqliteError
+from time import monotonic, sleep
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -19,7 +21,6 @@ from vmemo.stores.sql.forgetting import SCRUB
 R = TypeVar("R")
 _WRITES = "vmemo_writes"
 _PRAGMAS = (
-    "journal_mode=WAL",
     # Every acknowledged message survives a power cut, for one fsync per commit.
     "synchronous=FULL",
     "foreign_keys=ON",
@@ -68,8 +69,21 @@ class SqliteFile:
         assert isinstance(connection, RawConnection)
         connection.isolation_level = None
         connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+        self._write_ahead(connection)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
+
+    def _write_ahead(self, connection: RawConnection) -> None:
+        """Turn the log on. SQLite does not wait for others here, so processes that create a file together take turns."""
+        deadline = monotonic() + self._busy_ms / 1000
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except SqliteError as error:
+                if "locked" not in str(error) or monotonic() > deadline:
+                    raise
+            sleep(0.01)
 
     def scrub(self) -> None:
         """Rewrite the file without deleted rows and empty the write-ahead log."""

@@ -7,7 +7,7 @@ script. It stores no text, only the index. Each row also holds its bank's own wo
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -29,7 +29,8 @@ from sqlalchemy import table as sql_table
 from vmemo.models import FactId, MessageId
 from vmemo.ports import Ranking, Scope, Scored, TextQuery, Vector
 from vmemo.stores.sql import forgetting
-from vmemo.stores.sql.archive import bank_state, chunks
+from vmemo.stores.sql.among import among
+from vmemo.stores.sql.archive import bank_state
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
 from vmemo.stores.sql.index.postings import encode
@@ -79,7 +80,7 @@ def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRo
         .where(f.bank == bank, f.revision > revision)
         .order_by(f.seq)
     )
-    return [IndexRow(*row) for row in connection.execute(statement)]
+    return [IndexRow(*row) for row in connection.execute(statement).all()]
 
 
 def _network_number() -> ColumnElement[int]:
@@ -89,18 +90,13 @@ def _network_number() -> ColumnElement[int]:
 
 def vectors(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, bytes]]:
     """Stored vectors by number."""
-    return [
-        (seq, vector)
-        for part in chunks(seqs)
-        for seq, vector in connection.execute(
-            select(fact_index.c.seq, fact_index.c.embedding).where(fact_index.c.seq.in_(part))
-        ).tuples()
-    ]
+    statement = select(fact_index.c.seq, fact_index.c.embedding).where(among(fact_index.c.seq, seqs))
+    return [(seq, vector) for seq, vector in connection.execute(statement).all()]
 
 
 def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Vector]) -> bool:
     """Write new vectors for every fact of the bank; False if one is missing."""
-    for id, seq in connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).tuples():
+    for id, seq in connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)):
         vector = new.get(FactId(id))
         if vector is None:
             return False
@@ -176,32 +172,21 @@ def drop_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str
 
 def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[tuple[int, str]]:
     """Numbers and texts of messages."""
-    return [
-        (seq, content)
-        for part in chunks(ids)
-        for seq, content in connection.execute(
-            select(messages.c.seq, messages.c.content).where(messages.c.bank == bank, messages.c.id.in_(part))
-        ).tuples()
-    ]
+    statement = select(messages.c.seq, messages.c.content).where(messages.c.bank == bank, among(messages.c.id, ids))
+    return [(seq, content) for seq, content in connection.execute(statement).all()]
 
 
 def unindex(connection: Connection, bank: int, removal: forgetting.Removal) -> None:
     """Drop vectors and words of what is forgotten; index the words of what will be read again."""
-    for part in chunks(sorted(removal.facts)):
-        connection.execute(fact_index.delete().where(fact_index.c.seq.in_(part)))
+    connection.execute(fact_index.delete().where(among(fact_index.c.seq, removal.facts)))
     drop_words(connection, bank, _by_state(connection, removal.messages, worded=True))
     add_words(connection, bank, _by_state(connection, removal.again, worded=False))
 
 
-def _by_state(connection: Connection, seqs: frozenset[int], *, worded: bool) -> list[tuple[int, str]]:
+def _by_state(connection: Connection, seqs: Iterable[int], *, worded: bool) -> list[tuple[int, str]]:
     state = messages.c.state != "derived" if worded else messages.c.state == "derived"
-    return [
-        (seq, content)
-        for part in chunks(sorted(seqs))
-        for seq, content in connection.execute(
-            select(messages.c.seq, messages.c.content).where(messages.c.seq.in_(part), state)
-        ).tuples()
-    ]
+    statement = select(messages.c.seq, messages.c.content).where(among(messages.c.seq, seqs), state)
+    return [(seq, content) for seq, content in connection.execute(statement).all()]
 
 
 def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ranking:
@@ -221,7 +206,7 @@ def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ra
         .order_by(score.desc(), messages.c.seq)
         .limit(query.limit)
     )
-    rows = connection.execute(statement).tuples()
+    rows = connection.execute(statement)
     # Tokens are estimated here; recall counts the few it keeps.
     return Ranking([Scored(FactId(id), float(points), length // 4 + 1) for id, points, length in rows])
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 
 from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId, MessageState
 from vmemo.ports import NewFact
-from vmemo.stores.sql.archive import chunks
+from vmemo.stores.sql.among import among
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -32,24 +32,18 @@ Seqs = dict[str, int]
 
 def claim(connection: Connection, bank: int, ids: Sequence[MessageId], state: MessageState) -> bool:
     """Give unread messages their new state; False if any of them is no longer unread."""
-    claimed = 0
-    for part in chunks(ids):
-        statement = (
-            update(messages)
-            .where(messages.c.bank == bank, messages.c.id.in_(part), messages.c.state == "pending")
-            .values(state=state, error=None, failed_at=None)
-        )
-        claimed += connection.execute(statement).rowcount
-    return claimed == len(ids)
+    waiting = messages.c.bank == bank, among(messages.c.id, ids), messages.c.state == "pending"
+    claimed = update(messages).where(*waiting).values(state=state, error=None, failed_at=None)
+    return connection.execute(claimed).rowcount == len(ids)
 
 
 def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
     """Numbers of rows by their ids."""
-    found: Seqs = {}
-    for part in chunks(sorted(set(ids))):
-        rows = connection.execute(select(table.c.id, table.c.seq).where(table.c.bank == bank, table.c.id.in_(part)))
-        found.update(rows.tuples().all())
-    return found
+    wanted = set(ids)
+    if not wanted:
+        return {}
+    statement = select(table.c.id, table.c.seq).where(table.c.bank == bank, among(table.c.id, wanted))
+    return dict(connection.execute(statement).all())
 
 
 def _save(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:

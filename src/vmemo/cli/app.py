@@ -1,0 +1,42 @@
+"""The command line as a whole: every command by name, and the version."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from vmemo.cli.benchmark import benchmark
+from vmemo.cli.demo import demo
+from vmemo.cli.doctor import doctor
+from vmemo.cli.exchange import export, import_
+from vmemo.cli.forget import forget
+from vmemo.cli.inspect import inspect
+from vmemo.cli.recall import recall
+from vmemo.cli.reembed import reembed
+from vmemo.cli.reflect import reflect
+from vmemo.cli.retain import retain
+from vmemo.cli.why import why
+
+COMMANDS = (demo, retain, recall, reflect, inspect, why, forget, reembed, export, import_, doctor, benchmark)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"vmemo {version('vmemo')}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Start with [bold]vmemo demo[/bold]; it needs nothing.")
+def root(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Long-term memory for AI agents: retain what is said, recall what matters, reflect on it."""
+
+
+for each in COMMANDS:
+    app.command(each.name, epilog=each.epilog)(each.run)

@@ -1,0 +1,58 @@
+"""What every command has: a name, examples in its help, and errors that end in a message instead of a traceback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import NoReturn, ParamSpec
+
+import typer
+from rich.text import Text
+
+from vmemo.cli.output import plain, stderr
+from vmemo.errors import VmemoError
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command ready to be registered; its function takes what the command line gives."""
+
+    name: str
+    run: Callable[..., None]
+    examples: tuple[str, ...]
+
+    @property
+    def epilog(self) -> str:
+        """The examples as the end of the help text; Typer keeps a line's end only where a blank line follows."""
+        return "\n\n".join(["[bold]Examples[/bold]", *(f"  {example}" for example in self.examples)])
+
+
+def command(*examples: str, name: str | None = None) -> Callable[[Callable[P, None]], Command]:
+    """Make a command of a function: its docstring is the help, and the examples follow it."""
+
+    def wrap(run: Callable[P, None]) -> Command:
+        @wraps(run)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                run(*args, **kwargs)
+            except BrokenPipeError:
+                raise
+            except (VmemoError, OSError) as error:
+                _fail(error, as_json=kwargs.get("as_json") is True)
+
+        return Command(name or run.__name__, guarded, examples)
+
+    return wrap
+
+
+def _fail(error: VmemoError | OSError, *, as_json: bool) -> NoReturn:
+    message = plain(str(error))
+    if as_json:
+        typer.echo(json.dumps({"error": type(error).__name__, "message": message}), err=True)
+    else:
+        stderr().print(Text(message, style="red"), soft_wrap=True)
+    raise typer.Exit(1) from error

@@ -1,0 +1,57 @@
+"""`vmemo forget`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vmemo.cli.command import command
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
+from vmemo.cli.output import clipped, print_json, stdout
+from vmemo.cli.place import Place, run
+
+
+@command(
+    "vmemo forget --message 01934c1e-7f00-7a11-8a3e-5d2c9b6f0e41",
+    "vmemo forget --document chat-2024-05 --yes",
+    'vmemo forget --entity "Ines" --bank alice',
+    "vmemo forget --all --yes --json",
+)
+def forget(  # noqa: PLR0913 - each is an option of the command line
+    message: Annotated[list[str] | None, typer.Option(metavar="ID", help="A message; repeatable.")] = None,
+    document: Annotated[str | None, typer.Option(metavar="NAME", help="All messages of a document.")] = None,
+    entity: Annotated[
+        str | None, typer.Option(metavar="NAME|ID", help="An entity, with every message that speaks of it.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole bank.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    as_json: AsJson = False,
+) -> None:
+    """Delete for good, with all that was derived from it. The text is gone from the file too."""
+    target = _target(message or [], document, entity, bank if everything else None)
+    if not yes:
+        typer.confirm(f"Forget {target} in bank {clipped(bank)!r} for good?", abort=True, err=True)
+    gone = run(
+        Place(db, bank),
+        lambda memory: memory.forget(messages=message or [], document=document, entity=entity, bank=everything),
+    )
+    if as_json:
+        print_json(gone.model_dump(mode="json"))
+    else:
+        again = f"; {gone.requeued} messages were read again" if gone.requeued else ""
+        deleted = f"{gone.messages} messages, {gone.facts} facts, {gone.episodes} episodes, {gone.entities} entities"
+        stdout().print(f"Forgotten: {deleted}{again}.")
+
+
+def _target(messages: list[str], document: str | None, entity: str | None, bank: str | None) -> str:
+    """What would be forgotten, in words; exactly one thing must be named."""
+    named = [f"{len(messages)} message(s)"] if messages else []
+    named += [f"document {clipped(document)!r}"] if document is not None else []
+    named += [f"entity {clipped(entity)!r} and every message about it"] if entity is not None else []
+    named += ["everything"] if bank is not None else []
+    if len(named) != 1:
+        raise typer.BadParameter("Name exactly one: --message (repeatable), --document, --entity or --all.")
+    return named[0]

@@ -1,0 +1,132 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from pydantic import JsonValue
+
+from vmemo.models import Budget, Interval, Network
+from vmemo.recall.query import RecallOptions
+
+DEFAULT_DB = "sqlite:///memory.db"
+DEFAULT_BANK = "default"
+_COMMON = "Common options"
+_FILTERS = "Filters and time travel"
+
+
+def instant(text: str) -> datetime:
+    """A moment in ISO 8601 with its time zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no time in ISO 8601, such as 2024-05-01T09:30Z.") from error
+    if moment.utcoffset() is None:
+        zoned = f"{text}Z" if "T" in text or " " in text else f"{text}T00:00Z"
+        raise typer.BadParameter(f"{text!r} has no time zone. For UTC write {zoned}, or give an offset such as +02:00.")
+    return moment
+
+
+def pairs(given: Sequence[str]) -> dict[str, JsonValue]:
+    """Metadata from KEY=VALUE; a value that is JSON is read as such, any other as text."""
+    read: dict[str, JsonValue] = {}
+    for pair in given:
+        key, found, value = pair.partition("=")
+        if not (key and found):
+            raise typer.BadParameter(f"{pair!r} is not of the form KEY=VALUE.", param_hint="--meta")
+        read[key] = _value(value)
+    return read
+
+
+def _value(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        return text
+    return value
+
+
+Db = Annotated[
+    str,
+    typer.Option(
+        "--db",
+        envvar="VMEMO_URL",
+        metavar="URL|FILE",
+        help="The database: sqlite:///memory.db, or simply a file.",
+        rich_help_panel=_COMMON,
+    ),
+]
+BankName = Annotated[str, typer.Option("--bank", metavar="NAME", help="The bank.", rich_help_panel=_COMMON)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.", rich_help_panel=_COMMON)]
+Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How much to explore.")]
+
+
+def _moment(name: str, help: str) -> object:
+    return typer.Option(name, parser=instant, metavar="TIME", help=help, rich_help_panel=_FILTERS)
+
+
+AtTime = Annotated[datetime | None, _moment("--at-time", "What was true then, such as 2024-05-01T00:00Z.")]
+KnownAt = Annotated[datetime | None, _moment("--known-at", "What the bank believed then.")]
+After = Annotated[datetime | None, _moment("--after", "Occurred at this time or later.")]
+Before = Annotated[datetime | None, _moment("--before", "Occurred before this time.")]
+IncludeExpired = Annotated[
+    bool, typer.Option("--include-expired", help="Closed facts too.", rich_help_panel=_FILTERS)
+]
+Networks = Annotated[
+    list[Network] | None, typer.Option("--network", help="Only of this network.", rich_help_panel=_FILTERS)
+]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag.", rich_help_panel=_FILTERS)
+]
+Entities = Annotated[
+    list[str] | None,
+    typer.Option("--entity", metavar="NAME", help="Only about this entity.", rich_help_panel=_FILTERS),
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option("--meta", metavar="KEY=VALUE", help="Only with this metadata.", rich_help_panel=_FILTERS),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What recall and reflect may be narrowed to."""
+
+    at_time: datetime | None
+    known_at: datetime | None
+    after: datetime | None
+    before: datetime | None
+    include_expired: bool
+    network: list[Network] | None
+    tag: list[str] | None
+    entity: list[str] | None
+    meta: list[str] | None
+
+    def options(self) -> RecallOptions:
+        """The same as the verbs take it."""
+        options = RecallOptions(
+            at_time=self.at_time,
+            known_at=self.known_at,
+            include_expired=self.include_expired,
+            networks=self.network or (),
+            tags=self.tag or (),
+            entities=self.entity or (),
+            metadata=pairs(self.meta or ()),
+        )
+        if self.after is not None or self.before is not None:
+            options["occurred"] = Interval(start=self.after, end=self.before)
+        return options
+
+
+def budget(text: str) -> Budget:
+    """A budget's name, or its number of nodes."""
+    if text in ("low", "mid", "high"):
+        return text
+    if not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither low, mid, high nor a number of nodes.", param_hint="--budget")
+    return int(text)

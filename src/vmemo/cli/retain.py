@@ -1,0 +1,98 @@
+"""`vmemo retain`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from vmemo import Memory, Message, Retained
+from vmemo.cli.command import command
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, instant, pairs
+from vmemo.cli.output import clipped, print_json, progress, stdout
+from vmemo.cli.place import Place, run
+from vmemo.cli.sources import from_file, from_stdin
+from vmemo.models import Role
+from vmemo.retain.prepare import MessageOptions
+
+_POLL = 0.2
+"""Seconds between two looks at how many messages are unread."""
+
+
+@command(
+    'vmemo retain "I moved to Porto last Friday." --speaker Maya',
+    "vmemo retain --file chat.jsonl --document chat-2024-05 --tag support",
+    "cat notes.txt | vmemo retain - --document notes --meta source=notebook",
+    "A line of chat.jsonl: {{'role': 'user', 'speaker': 'Maya', 'content': '…', 'timestamp': '2024-05-01T09:30Z'}}",
+)
+def retain(  # noqa: PLR0913 - each is an option of the command line
+    text: Annotated[str | None, typer.Argument(help="What was said, or - to read it from standard input.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, readable=True, help="Plain text, or messages if it ends in .jsonl."),
+    ] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said it.")] = None,
+    role: Annotated[Role, typer.Option(help="The speaker's role.")] = "user",
+    document: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What it is part of; the same lines again change nothing.")
+    ] = None,
+    timestamp: Annotated[
+        datetime | None,
+        typer.Option(parser=instant, metavar="TIME", help="When it was said, with time zone; now if left out."),
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag to filter by; repeatable.")] = None,
+    meta: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; repeatable.")] = None,
+    no_infer: Annotated[bool, typer.Option("--no-infer", help="Keep the words and derive nothing.")] = False,
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    as_json: AsJson = False,
+) -> None:
+    """Store what was said, and derive facts from it."""
+    said: dict[str, object] = {"role": role, "speaker": speaker}
+    if timestamp is not None:
+        said["timestamp"] = timestamp
+    content = _content(text, file, said)
+    options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=pairs(meta or ()))
+    retained = run(
+        Place(db, bank),
+        lambda memory: _watched(memory, content, options, infer=not no_infer, shown=not as_json),
+        creates=True,
+    )
+    if as_json:
+        print_json(retained.model_dump(mode="json"))
+    else:
+        _show(retained)
+
+
+def _content(text: str | None, file: Path | None, said: dict[str, object]) -> list[Message]:
+    if (text is None) == (file is None):
+        raise typer.BadParameter("Give either a text, or - for standard input, or --file.", param_hint="TEXT")
+    given = from_stdin() if text == "-" else [text] if text is not None else from_file(Path(file or ""), said)
+    return [item if isinstance(item, Message) else Message.of({**said, "content": item}) for item in given]
+
+
+async def _watched(
+    memory: Memory, content: list[Message], options: MessageOptions, *, infer: bool, shown: bool
+) -> Retained:
+    """Retain as a whole, so that repeated lines of a document are told apart, and watch the unread ones get fewer."""
+    work = asyncio.ensure_future(memory.retain(content, infer, **options))
+    with progress(shown=shown) as bar:
+        task = bar.add_task("reading messages", total=len(content))
+        while not bar.disable and not (await asyncio.wait({work}, timeout=_POLL))[0]:
+            status = await memory.status()
+            bar.update(task, completed=max(0, len(content) - status.pending) if status.messages else 0)
+    return await work
+
+
+def _show(retained: Retained) -> None:
+    console = stdout()
+    counts = f"{len(retained.derived)} facts derived in {len(retained.episodes)} episodes"
+    console.print(f"[green]{len(retained.stored)} messages stored[/green], {counts}, {len(retained.skipped)} skipped")
+    for skipped in retained.skipped[:5]:
+        console.print(Text(f"  skipped {skipped.what}: {clipped(skipped.reason)}", style="dim"))
+    if len(retained.skipped) > 5:
+        console.print(f"  … and {len(retained.skipped) - 5} more")

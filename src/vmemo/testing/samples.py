@@ -1,0 +1,217 @@
+"""Builders of small, valid memories, and what a test most often does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from vmemo.models import (
+    Bank,
+    BankId,
+    Entity,
+    EntityId,
+    Episode,
+    EpisodeId,
+    Fact,
+    FactId,
+    Link,
+    Mention,
+    Message,
+    MessageId,
+    Status,
+    new_id,
+)
+from vmemo.ports import Batch, NewFact, Scope, Store, TextQuery, Vector, VectorQuery
+from vmemo.testing.embedders import HashEmbedder
+
+EMBEDDER = HashEmbedder()
+BANK = BankId("alice")
+OTHER = BankId("bob")
+START = datetime(2024, 1, 1, 9, tzinfo=UTC)
+EVERYTHING = Scope(bank=BANK)
+
+
+def day(number: int) -> datetime:
+    """Nine o'clock on the numbered day of January 2024."""
+    return START + timedelta(days=number - 1)
+
+
+def a_bank(id: str = BANK) -> Bank:
+    """A bank of the samples' embedder."""
+    return Bank(id=id, embedder=EMBEDDER.name, dimension=EMBEDDER.dimension, created_at=START)
+
+
+def a_message(content: str, **fields: object) -> Message:
+    """A message with a new id; fields that are not given are the plainest."""
+    return Message.of({"content": content, "timestamp": START, "recorded_at": START, **fields})
+
+
+def a_fact(text: str, **fields: object) -> Fact:
+    """A world fact with a new id, mentioned on the first day."""
+    plain = {"id": new_id(), "bank": BANK, "network": "world", "text": text, "tokens": len(text) // 4 + 1}
+    return Fact.of({**plain, "mentioned_at": START, "recorded_at": START, **fields})
+
+
+def an_entity(name: str, **fields: object) -> Entity:
+    """An entity whose id is its name in lower case."""
+    return Entity.of({"id": name.lower(), "name": name, "first_seen": START, "last_seen": START, **fields})
+
+
+def mention_of(entity: Entity) -> Mention:
+    """The entity as a fact names it."""
+    return Mention(id=entity.id, name=entity.name, type=entity.type)
+
+
+def an_episode(title: str, messages: Sequence[Message], **fields: object) -> Episode:
+    """An episode of these messages."""
+    times = [message.timestamp for message in messages] or [START]
+    spans = {"started_at": min(times), "ended_at": max(times), "messages": [message.id for message in messages]}
+    plain = {"id": new_id(), "title": title, "narrative": f"All about {title}.", "recorded_at": START}
+    return Episode.of({**plain, **spans, **fields})
+
+
+def with_vector(fact: Fact, vector: Vector | None = None) -> NewFact:
+    """The fact with a vector, which is that of its words unless given."""
+    return NewFact(fact=fact, embedding=EMBEDDER.vector(fact.text) if vector is None else vector)
+
+
+def at_cosine(cosine: float, *, dimension: int = EMBEDDER.dimension) -> Vector:
+    """A unit vector that has this cosine with `at_cosine(1.0)`."""
+    vector = np.zeros(dimension, np.float32)
+    vector[0], vector[1] = cosine, np.sqrt(1 - cosine * cosine)
+    return vector
+
+
+async def a_batch(store: Store, facts: Sequence[Fact | NewFact] = (), *, bank: BankId = BANK) -> Batch:
+    """A batch of facts, begun now; use `dataclasses.replace` to add to it."""
+    items = [with_vector(fact) if isinstance(fact, Fact) else fact for fact in facts]
+    return Batch(bank=bank, claims=(), facts=items, revision=await store.revision(bank), space=EMBEDDER.name)
+
+
+async def hear(store: Store, *contents: str, bank: BankId = BANK, **fields: object) -> list[Message]:
+    """Append messages; they stay unread."""
+    said = [a_message(content, **fields) for content in contents]
+    await store.append(bank, said)
+    return said
+
+
+async def tell(store: Store, text: str, *, bank: BankId = BANK, vector: Vector | None = None, **fields: object) -> Fact:
+    """Append a message and write the one fact that was read from it."""
+    [said] = await hear(store, text, bank=bank)
+    fact = a_fact(text, **{"bank": bank, "messages": [said.id], **fields})
+    begun = await a_batch(store, [with_vector(fact, vector)], bank=bank)
+    landed = await store.write(
+        Batch(bank=bank, claims=[said.id], facts=begun.facts, revision=begun.revision, space=begun.space)
+    )
+    assert landed, "a batch that is up to date must land"
+    return fact
+
+
+async def matches(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[FactId]:
+    """Ids of the facts found by these words, best first."""
+    return [hit.id for hit in (await store.matching(TextQuery(scope=scope, text=text, limit=limit))).hits]
+
+
+async def quotes(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[MessageId]:
+    """Ids of the messages found by these words, best first."""
+    found = await store.verbatim(TextQuery(scope=scope, text=text, limit=limit))
+    return [MessageId(hit.id) for hit in found.hits]
+
+
+async def near(
+    store: Store, vector: Vector, scope: Scope = EVERYTHING, *, limit: int = 50, floor: float = -1.0
+) -> list[FactId]:
+    """Ids of the facts nearest to a vector, best first."""
+    query = VectorQuery(scope=scope, space=EMBEDDER.name, vector=vector, limit=limit, floor=floor)
+    return [hit.id for hit in (await store.nearest(query)).hits]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything a bank holds, to compare before and after. The change counter and the file's size are left out."""
+
+    bank: Bank | None
+    messages: list[Message]
+    facts: list[Fact]
+    episodes: list[Episode]
+    entities: list[Entity]
+    links: list[Link]
+    status: Status
+
+
+async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:
+    """What the bank holds now; it must be small."""
+    status = await store.status(bank)
+    return Snapshot(
+        bank=await store.bank(bank),
+        messages=await store.messages(bank, limit=1000),
+        facts=await store.facts(bank, limit=1000, with_embeddings=True),
+        episodes=await store.episodes(bank, limit=1000),
+        entities=await store.entities(bank, limit=1000),
+        links=await store.links(bank),
+        status=status.model_copy(update={"bytes": 0}),
+    )
+
+
+@dataclass(frozen=True)
+class Story:
+    """What `tell_story` wrote, to point at parts of it."""
+
+    messages: list[Message]
+    facts: list[Fact]
+    episodes: list[Episode]
+    entities: list[Entity]
+    links: list[Link]
+
+
+async def tell_story(store: Store, bank: BankId = BANK) -> Story:
+    """Four messages in two episodes, a fact of each, an observation that rests on two, two entities and two links."""
+    said = await hear(store, *_LINES, bank=bank, document="letters")
+    caroline, oslo = an_entity("Caroline", type="PERSON"), an_entity("Oslo", type="LOCATION")
+    first = an_episode("moving", said[:2], id=EpisodeId(new_id()))
+    second = an_episode("garden", said[2:], previous=first.id, ended_at=day(2))
+    who = [(caroline, oslo), (caroline,), (caroline,), ()]
+    read = [
+        a_fact(
+            message.content,
+            bank=bank,
+            messages=[message.id],
+            episodes=[(first, first, second, second)[i].id],
+            entities=[mention_of(entity) for entity in who[i]],
+        )
+        for i, message in enumerate(said)
+    ]
+    profile = a_fact("Caroline moved and gardens.", bank=bank, network="observation", basis=[read[0].id, read[2].id])
+    links = [
+        Link(source=read[1].id, target=read[0].id, kind="temporal", weight=0.5),
+        Link(source=read[3].id, target=read[2].id, kind="causes", weight=1.0),
+    ]
+    begun = await a_batch(store, [*read, profile], bank=bank)
+    batch = Batch(
+        bank=bank,
+        claims=[message.id for message in said],
+        episodes=[first, second],
+        facts=begun.facts,
+        entities=[caroline, oslo],
+        links=links,
+        revision=begun.revision,
+        space=begun.space,
+    )
+    assert await store.write(batch), "a batch that is up to date must land"
+    return Story(said, [*read, profile], [first, second], [caroline, oslo], links)
+
+
+_LINES = (
+    "Caroline moved to Oslo with her piano.",
+    "Caroline unpacked the kitchen crockery.",
+    "Caroline planted tulips behind the shed.",
+    "The gardener pruned an apple tree.",
+)
+
+
+def ids_of(entities: Sequence[Entity]) -> list[EntityId]:
+    """Their ids."""
+    return [entity.id for entity in entities]

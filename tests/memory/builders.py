@@ -1,0 +1,94 @@
+"""What the tests of the library share: embedders without a model, messages, and looks at a bank from outside."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from vmemo import Memory, Message
+from vmemo.models import Role
+from vmemo.ports import Embedder, TextKind, Vectors
+
+NOON = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
+"""A Monday at noon, when these conversations take place."""
+
+
+class WordEmbedder:
+    """Words hashed into a vector, so texts that share words are alike. It inherits nothing, and can be broken."""
+
+    def __init__(self, name: str = "words", dimension: int = 64) -> None:
+        self.name = name
+        self.dimension = dimension
+        self.documents: list[str] = []
+        self.broken = False
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Unit vectors; documents are noted."""
+        if self.broken:
+            raise ConnectionError("the model's server is gone")
+        if kind == "document":
+            self.documents.extend(texts)
+        vectors = np.full((len(texts), self.dimension), 1e-3, np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word in re.findall(r"\w+", text.lower()):
+                digest = hashlib.blake2b(word.encode(), digest_size=4).digest()
+                row[int.from_bytes(digest, "big") % self.dimension] += 1
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+class TopicEmbedder:
+    """Each text gets the vector of the first topic word it holds, so every cosine is known in advance."""
+
+    name = "topics"
+
+    def __init__(self, topics: Mapping[str, Sequence[float]]) -> None:
+        self._topics = topics
+        self.dimension = len(next(iter(topics.values())))
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """The unit vector of each text's topic."""
+        rows = [next(vector for topic, vector in self._topics.items() if topic in text.lower()) for text in texts]
+        vectors = np.array(rows, np.float32).reshape(len(texts), self.dimension)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def url(folder: Path) -> str:
+    """The URL of a database in a folder."""
+    return f"sqlite:///{folder / 'memory.db'}"
+
+
+def open_memory(folder: Path, bank: str = "default", embedder: Embedder | None = None) -> Memory:
+    """A memory in a folder, with the word embedder unless another is given."""
+    return Memory(url(folder), bank, embedder=embedder or WordEmbedder())
+
+
+def said(content: str, minutes: float = 0, *, speaker: str | None = None, role: Role = "user") -> Message:
+    """A message some minutes after noon."""
+    return Message(content=content, timestamp=NOON + timedelta(minutes=minutes), speaker=speaker, role=role)
+
+
+def exported(memory: Memory, folder: Path) -> list[str]:
+    """The bank's export: equal before and after means that nothing changed."""
+    file = folder / "look.jsonl"
+    memory.export_sync(file)
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def rows(folder: Path, statement: str) -> list[tuple[object, ...]]:
+    """What a statement says about the database, asked from outside the library."""
+    with closing(sqlite3.connect(folder / "memory.db", timeout=30)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def number(folder: Path, statement: str) -> int:
+    """The one number that a statement answers with."""
+    ((value,),) = rows(folder, statement)
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,118 @@
+"""A retaining process is killed again and again: nothing acknowledged is lost, and nothing is half written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from builders import WordEmbedder, number, open_memory, rows, url
+
+from vmemo import Memory
+from vmemo.transfer import paged
+
+KILLS = 52
+WRITER = Path(__file__).with_name("writer.py")
+BROKEN = {
+    "a fact without its message": """SELECT count(*) FROM facts f WHERE NOT EXISTS (SELECT 1 FROM sources s
+        JOIN messages m ON m.seq = s.source WHERE s.bank = f.bank AND s.fact = f.seq AND s.kind = 0)""",
+    "a fact without its episode": """SELECT count(*) FROM facts f WHERE NOT EXISTS (SELECT 1 FROM sources s
+        JOIN episodes e ON e.seq = s.source WHERE s.bank = f.bank AND s.fact = f.seq AND s.kind = 2)""",
+    "a fact without its vector and terms": """SELECT count(*) FROM facts f LEFT JOIN fact_index i ON i.seq = f.seq
+        WHERE i.seq IS NULL OR length(i.embedding) != 2 * 64 OR length(i.terms) < 4""",
+    "a vector without its fact": "SELECT count(*) FROM fact_index WHERE seq NOT IN (SELECT seq FROM facts)",
+    "a source of no fact": "SELECT count(*) FROM sources WHERE fact NOT IN (SELECT seq FROM facts)",
+    "a mention of no fact or entity": """SELECT count(*) FROM mentions
+        WHERE fact NOT IN (SELECT seq FROM facts) OR entity NOT IN (SELECT seq FROM entities)""",
+    "a link to no fact": """SELECT count(*) FROM links
+        WHERE source NOT IN (SELECT seq FROM facts) OR target NOT IN (SELECT seq FROM facts)""",
+    "a derived message without facts, or an unread one with": """SELECT count(*) FROM messages m WHERE
+        (m.state = 'derived') != EXISTS (SELECT 1 FROM sources s WHERE s.kind = 0 AND s.source = m.seq)""",
+    "a derived message that is not in one episode": """SELECT count(*) FROM messages m WHERE
+        (m.state = 'derived') != (SELECT count(*) FROM episode_messages e WHERE e.message = m.seq)""",
+    "two entities of one name": "SELECT count(*) - count(DISTINCT name) FROM entities",
+    "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
+}
+
+
+@contextmanager
+def forking_writer(folder: Path) -> Generator[subprocess.Popen[str]]:
+    command = [sys.executable, str(WRITER), "crash", url(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def killed_round(writer: subprocess.Popen[str], seed: int) -> list[str]:
+    """Start a child, let it acknowledge a few times, kill it at a random moment; what it acknowledged is returned."""
+    chance = random.Random(seed)
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    writer.stdin.write(f"{seed}\n")
+    child = int(writer.stdout.readline().removeprefix("start "))
+    acknowledged: list[str] = []
+    for _ in range(chance.randint(1, 6)):
+        acknowledged += ids(writer.stdout.readline())
+    # Between two acknowledgements lie several transactions; this wait makes the kill land in any of them.
+    time.sleep(chance.uniform(0, 0.06))
+    os.kill(child, signal.SIGKILL)
+    while (line := writer.stdout.readline()) != "dead\n":
+        acknowledged += ids(line)
+    return acknowledged
+
+
+def ids(line: str) -> list[str]:
+    word, *found = line.split()
+    assert word == "ack"
+    return found
+
+
+def assert_whole(folder: Path) -> None:
+    assert rows(folder, "PRAGMA integrity_check") == [("ok",)]
+    for what, statement in BROKEN.items():
+        assert number(folder, statement) == 0, what
+
+
+async def finished(folder: Path) -> int:
+    """Complete the rest and return how many messages were waiting; a second time there is nothing left to do."""
+    async with open_memory(folder) as memory:
+        waiting = (await memory.status()).pending
+        done = await memory.process()
+        assert len(set(done.derived)) == len(done.derived) >= waiting
+        assert (await memory.process()).derived == ()
+        status = await memory.status()
+        assert status.pending == 0
+        assert status.troubles == ()
+        return waiting
+
+
+async def expected_facts(folder: Path) -> list[tuple[str]]:
+    """What a memory that nothing disturbs derives from the same messages."""
+    async with open_memory(folder) as memory:
+        messages = [message async for message in paged(lambda after: memory.messages(after=after, limit=1000))]
+    async with Memory("sqlite:///:memory:", embedder=WordEmbedder()) as undisturbed:
+        done = await undisturbed.retain(messages)
+    return sorted((fact,) for fact in done.derived)
+
+
+def test_a_process_killed_while_retaining_loses_nothing_and_its_work_is_completed_exactly_once(tmp_path: Path) -> None:
+    interrupted = 0
+    acknowledged: set[str] = set()
+    with forking_writer(tmp_path) as writer:
+        for seed in range(KILLS):
+            acknowledged.update(killed_round(writer, seed))
+            assert acknowledged <= {str(id) for (id,) in rows(tmp_path, "SELECT id FROM messages")}
+            assert_whole(tmp_path)
+            interrupted += asyncio.run(finished(tmp_path)) > 0
+            assert_whole(tmp_path)
+    assert rows(tmp_path, "SELECT id FROM facts ORDER BY id") == asyncio.run(expected_facts(tmp_path))
+    # The kills did land inside the work, and not only between one piece of it and the next.
+    assert interrupted >= KILLS // 10

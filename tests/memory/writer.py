@@ -1,0 +1,97 @@
+"""A program that the tests run and kill: it writes into one database and says what it has been promised.
+
+`writer.py crash URL` reads a seed per line, forks, and lets the child retain without end; each line of the child
+is `start PID` or `ack ID...`, and `dead` follows when the child was killed.
+`writer.py share URL NAME COUNT` waits for a line, then retains and recalls beside others; each line is `ack ID...`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Iterator
+from itertools import count
+
+from builders import WordEmbedder
+
+from vmemo import Memory, Message, Retained
+
+# Adapters load late in real life; here they load before the fork, so that a child spends its life writing.
+from vmemo.providers import packaged as packaged
+from vmemo.stores.sql import sqlite as sqlite
+
+
+PLACES = ("harbour", "station", "library", "orchard", "bakery", "lighthouse", "theatre", "market")
+LONG = "We walked along the river and talked about the old mill. " * 60
+
+
+def say(*words: str) -> None:
+    """One line, in one write, so that a kill can't tear it."""
+    os.write(1, (" ".join(words) + "\n").encode())
+
+
+def texts(source: random.Random) -> Iterator[str]:
+    """Short lines, with a long one of several facts now and then."""
+    for n in count():
+        line = f"Note {n} of {os.getpid()}: yesterday I met Anna Kowalski at the {source.choice(PLACES)}."
+        yield f"{line} {LONG}" if n % 5 == 4 else line
+
+
+async def retain_without_end(url: str, seed: int) -> None:
+    """Alternate between storing first and deriving later, and both at once; acknowledge what was returned."""
+    source = random.Random(seed)
+    lines = texts(source)
+    async with Memory(url, embedder=WordEmbedder()) as memory:
+        for n in count(seed):
+            if n % 3 == 0:
+                stored = await memory.retain(next(lines))
+            elif n % 3 == 1:
+                stored = await memory.retain([next(lines) for _ in range(4)])
+            else:
+                stored = await memory.add_message(next(lines))
+            say("ack", *stored.stored)
+            await memory.process()
+
+
+def crash(url: str) -> None:
+    """Fork a child per line of input and report its death."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            say("start", str(os.getpid()))
+            asyncio.run(retain_without_end(url, int(line)))
+        os.waitpid(child, 0)
+        say("dead")
+
+
+async def share(url: str, name: str, messages: int) -> None:
+    """Retain and read in turns. All writers speak of the same people and add to one document."""
+    async with Memory(url, embedder=WordEmbedder()) as memory:
+        for n in range(messages):
+            text = f"{name} note {n}: Anna Kowalski met Robert Hale at the Harbour Cafe."
+            stored = await (memory.retain(text) if n % 2 else memory.add_message(text))
+            say("ack", *stored.stored)
+            shared = await memory.retain([f"Line {n} of the minutes."], document="minutes")
+            say("ack", *shared.stored)
+            await read(memory, stored)
+        await memory.process()
+
+
+async def read(memory: Memory, stored: Retained) -> None:
+    """What was stored is there at once, derived or not."""
+    found = await memory.recall("Who met Anna Kowalski?")
+    assert found.hits
+    kept: list[Message] = [m for m in await memory.messages(limit=1000) if m.id in stored.stored]
+    assert len(kept) == 1
+    assert (await memory.status()).messages > 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "crash":
+        crash(sys.argv[2])
+    else:
+        say("ready")
+        sys.stdin.readline()
+        asyncio.run(share(sys.argv[2], sys.argv[3], int(sys.argv[4])))

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from vmemo.models import Interval
+from vmemo.temporal import annotate, find, readable
+
+MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "annotated"),
+    [
+        ("I went yesterday and it was fun", "I went yesterday (7 May 2023) and it was fun"),
+        ("Last week was hard.", "Last week (1-7 May 2023) was hard."),
+        ("We moved two years ago.", "We moved two years ago (2021)."),
+        ("We moved two months ago.", "We moved two months ago (March 2023)."),
+        ("It was last month.", "It was last month (April 2023)."),
+        ("I swam last summer.", "I swam last summer (June-August 2022)."),
+        ("It rained early last year.", "It rained early last year (early 2022)."),
+        ("from last Monday to Wednesday", "from last Monday to Wednesday (1-3 May 2023)"),
+        ("I live here since March.", "I live here since March (March 2023)."),
+        ("on 4 July we danced", "on 4 July (4 July 2022) we danced"),
+    ],
+)
+def test_a_relative_expression_is_followed_by_its_date(text: str, annotated: str) -> None:
+    assert annotate(text, MONDAY) == annotated
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I feel good today, this morning and tonight; now and currently too.",
+        "Recently I have been busy; soon, these days, the other day.",
+        "On 7 May 2023 we met; in 2019 we had not.",
+        "It took three weeks, and I lived there for two years.",
+        "No dates here.",
+    ],
+)
+def test_what_needs_no_date_gets_none(text: str) -> None:
+    assert annotate(text, MONDAY) == text
+
+
+def test_annotating_twice_changes_nothing_more() -> None:
+    once = annotate("Yesterday we met, two weeks ago we did not, and next month we will.", MONDAY)
+    assert once.count("(") == 3
+    assert annotate(once, MONDAY) == once
+
+
+def test_a_sentence_about_the_future_dates_a_weekday_ahead() -> None:
+    text = "I ran on Friday. I will rest on Friday."
+    assert annotate(text, MONDAY) == "I ran on Friday (5 May 2023). I will rest on Friday (12 May 2023)."
+
+
+def test_the_date_is_that_of_the_reference_zone() -> None:
+    reference = datetime(2023, 5, 8, 1, tzinfo=ZoneInfo("Asia/Tokyo"))
+    assert annotate("yesterday", reference) == "yesterday (7 May 2023)"
+    assert readable(find("yesterday", reference)[0].interval, ZoneInfo("Asia/Tokyo")) == "7 May 2023"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "written"),
+    [
+        ("2023-05-07", "2023-05-08", "7 May 2023"),
+        ("2023-05-01", "2023-06-01", "May 2023"),
+        ("2022-01-01", "2023-01-01", "2022"),
+        ("1990-01-01", "2000-01-01", "1990s"),
+        ("2014-01-01", "2018-01-01", "2014-2017"),
+        ("2023-06-05", "2023-06-12", "5-11 June 2023"),
+        ("2023-05-29", "2023-06-05", "29 May - 4 June 2023"),
+        ("2022-12-30", "2023-01-03", "30 December 2022 - 2 January 2023"),
+        ("2022-06-01", "2022-09-01", "June-August 2022"),
+        ("2022-12-01", "2023-03-01", "December 2022 - February 2023"),
+        ("2023-05-07", None, "since 7 May 2023"),
+        (None, "2023-05-07", "before 7 May 2023"),
+        (None, None, "any time"),
+    ],
+)
+def test_an_interval_is_written_as_people_would(start: str | None, end: str | None, written: str) -> None:
+    interval = Interval(
+        start=datetime.fromisoformat(start).replace(tzinfo=UTC) if start else None,
+        end=datetime.fromisoformat(end).replace(tzinfo=UTC) if end else None,
+    )
+    assert readable(interval) == written
+
+
+def test_an_instant_within_a_day_is_written_as_that_day() -> None:
+    interval = Interval(
+        start=datetime(2023, 5, 7, 15, tzinfo=UTC),
+        end=datetime(2023, 5, 7, 16, tzinfo=UTC),
+    )
+    assert readable(interval) == "7 May 2023"

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vmemo.errors import InvalidInput
+from vmemo.temporal import TimeExpression, find
+from vmemo.temporal.words import LEXICON
+
+MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+
+Borders = tuple[str | None, str | None]
+
+
+def borders(found: TimeExpression) -> Borders:
+    start, end = found.interval.start, found.interval.end
+    return start and f"{start:%Y-%m-%d}", end and f"{end:%Y-%m-%d}"
+
+
+def only(text: str, reference: datetime = MONDAY) -> TimeExpression:
+    found = find(text, reference)
+    assert len(found) == 1, [each.text for each in found]
+    return found[0]
+
+
+EXPLICIT = [
+    ("We met on 7 May 2023.", "2023-05-07", "2023-05-08"),
+    ("We met on May 7th, 2023.", "2023-05-07", "2023-05-08"),
+    ("We met on the 7th of May 2023.", "2023-05-07", "2023-05-08"),
+    ("Met 2023-05-07 at noon", "2023-05-07", "2023-05-08"),
+    ("Met 05/07/2023", "2023-05-07", "2023-05-08"),
+    ("Met 23/07/2022", "2022-07-23", "2022-07-24"),
+    ("Met 07-May-2023", "2023-05-07", "2023-05-08"),
+    ("born on twenty five January nineteen eighty six", "1986-01-25", "1986-01-26"),
+    ("It was May 2023", "2023-05-01", "2023-06-01"),
+    ("in 2019", "2019-01-01", "2020-01-01"),
+    ("in the 1990s", "1990-01-01", "2000-01-01"),
+    ("in the 90s", "1990-01-01", "2000-01-01"),
+    ("the 21st century", "2000-01-01", "2100-01-01"),
+    ("Q3 2022", "2022-07-01", "2022-10-01"),
+    ("winter 2022", "2022-12-01", "2023-03-01"),
+    ("Christmas 2021", "2021-12-25", "2021-12-26"),
+    ("Easter 2022", "2022-04-17", "2022-04-18"),
+    ("Thanksgiving 2022", "2022-11-24", "2022-11-25"),
+    ("Labor Day 2022", "2022-09-05", "2022-09-06"),
+    ("mid-2022", "2022-04-01", "2022-10-01"),
+    ("late 2022", "2022-07-01", "2023-01-01"),
+    ("early March 2022", "2022-03-01", "2022-03-16"),
+    ("the first Monday of September 2022", "2022-09-05", "2022-09-06"),
+    ("the last day of May 2022", "2022-05-31", "2022-06-01"),
+    ("the first week of Jan 2015", "2014-12-29", "2015-01-05"),
+    ("the Sunday before 25 May 2023", "2023-05-21", "2023-05-22"),
+    ("the week before 9 June 2023", "2023-06-02", "2023-06-09"),
+    ("2 weeks before May 13 1999", "1999-04-29", "1999-04-30"),
+]
+
+RELATIVE = [
+    ("I went yesterday", "2023-05-07", "2023-05-08"),
+    ("the day before yesterday", "2023-05-06", "2023-05-07"),
+    ("I go tomorrow", "2023-05-09", "2023-05-10"),
+    ("two weeks ago", "2023-04-24", "2023-04-25"),
+    ("a couple of weeks ago", "2023-04-24", "2023-04-25"),
+    ("in three days", "2023-05-11", "2023-05-12"),
+    ("a few days ago", "2023-05-03", "2023-05-07"),
+    ("last month", "2023-04-01", "2023-05-01"),
+    ("next year", "2024-01-01", "2025-01-01"),
+    ("last Friday", "2023-05-05", "2023-05-06"),
+    ("this coming Tuesday", "2023-05-09", "2023-05-10"),
+    ("next Tuesday", "2023-05-16", "2023-05-17"),
+    ("two Fridays ago", "2023-04-28", "2023-04-29"),
+    ("last weekend", "2023-05-06", "2023-05-08"),
+    ("the weekend before last", "2023-04-29", "2023-05-01"),
+    ("last summer", "2022-06-01", "2022-09-01"),
+    ("last quarter", "2023-01-01", "2023-04-01"),
+    ("last Christmas", "2022-12-25", "2022-12-26"),
+    ("the end of last year", "2022-07-01", "2023-01-01"),
+    ("the beginning of this month", "2023-05-01", "2023-05-16"),
+    ("the end of the month", "2023-05-16", "2023-06-01"),
+    ("for the past three weeks", "2023-04-17", "2023-05-08"),
+    ("the last 10 days", "2023-04-28", "2023-05-08"),
+    ("over the next two months", "2023-05-09", "2023-07-09"),
+    ("Tuesday of next week", "2023-05-16", "2023-05-17"),
+    ("a week from Friday", "2023-05-19", "2023-05-20"),
+    ("on the 3rd", "2023-05-03", "2023-05-04"),
+    ("over the weekend", "2023-05-06", "2023-05-08"),
+]
+
+RANGES = [
+    ("between May 2019 and July 2020", "2019-05-01", "2020-07-01"),
+    ("from 3 May to 5 June 2021", "2021-05-03", "2021-06-05"),
+    ("Nov 18-Dec 19, 2015", "2015-11-18", "2015-12-19"),
+    ("2014-2018", "2014-01-01", "2018-01-01"),
+    ("before 2018", None, "2018-01-01"),
+    ("after 2010", "2011-01-01", None),
+    ("since last Monday", "2023-05-01", None),
+    ("until next Friday", None, "2023-05-19"),
+    ("by the end of 2022", None, "2023-01-01"),
+    ("more than 2 weeks ago", None, "2023-04-24"),
+    ("2018 or later", "2018-01-01", None),
+]
+
+
+@pytest.mark.parametrize(("text", "start", "end"), EXPLICIT)
+def test_an_explicit_date_means_itself(text: str, start: str, end: str) -> None:
+    found = only(text)
+    assert borders(found) == (start, end)
+    assert not found.relative
+
+
+@pytest.mark.parametrize(("text", "start", "end"), RELATIVE)
+def test_a_relative_expression_is_counted_from_the_reference(text: str, start: str, end: str) -> None:
+    found = only(text)
+    assert borders(found) == (start, end)
+    assert found.relative
+
+
+@pytest.mark.parametrize(("text", "start", "end"), RANGES)
+def test_a_range_may_be_open_at_one_side(text: str, start: str | None, end: str | None) -> None:
+    assert borders(only(text)) == (start, end)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You may come, or march on, in second hand clothes.",
+        "The sun was up; he sat down with a spring in his step.",
+        "Leaves fall down every day, and we go on Tuesdays.",
+        "This may be due to rain. May I ask why?",
+        "Summer said hi, and April told me everything.",
+        "She is in her twenties and he is in his 90s.",
+        "It took three weeks; I have known her for 4 years.",
+        "Add 1/2 cup, open 24/7, version 3.11.2, IP 10.0.0.1.",
+        "Call 555-2016, order #2016, room 2016, that is $2016 or 2016 dollars.",
+        "Lately, recently, soon, these days, the other day, one day.",
+        "We haven't talked in a few days; Rome wasn't built in a day.",
+        "At the end of the day I keep it up to date, day after day.",
+        "",
+    ],
+)
+def test_words_that_only_look_like_dates_are_left_alone(text: str) -> None:
+    assert find(text, MONDAY) == []
+
+
+def test_a_bare_weekday_month_or_day_follows_the_preference() -> None:
+    text = "on Friday, in March, on 4 July"
+    past = [borders(each)[0] for each in find(text, MONDAY)]
+    future = [borders(each)[0] for each in find(text, MONDAY, prefer="future")]
+    assert past == ["2023-05-05", "2023-03-01", "2022-07-04"]
+    assert future == ["2023-05-12", "2024-03-01", "2023-07-04"]
+
+
+def test_day_first_reads_ambiguous_numbers_the_european_way() -> None:
+    assert borders(find("05/07/2023", MONDAY, day_first=True)[0]) == ("2023-07-05", "2023-07-06")
+
+
+def test_the_offsets_point_at_the_text_found_in_order() -> None:
+    text = "Last Friday we met; on 7 MAY 2023 İ left; tomorrow I return."
+    found = find(text, MONDAY)
+    assert [each.text for each in found] == ["Last Friday", "7 MAY 2023", "tomorrow"]
+    assert all(text[each.start : each.end] == each.text for each in found)
+
+
+def test_a_day_begins_at_midnight_of_the_reference_zone() -> None:
+    found = only("yesterday", datetime(2023, 5, 8, 1, tzinfo=ZoneInfo("America/New_York")))
+    assert found.interval.start == datetime(2023, 5, 7, 4, tzinfo=UTC)
+    assert found.interval.end == datetime(2023, 5, 8, 4, tzinfo=UTC)
+
+
+def test_a_day_of_clock_change_is_as_long_as_it_was() -> None:
+    found = only("yesterday", datetime(2023, 3, 27, 12, tzinfo=ZoneInfo("Europe/Berlin")))
+    assert found.interval.start is not None
+    assert found.interval.end is not None
+    assert found.interval.end - found.interval.start == timedelta(hours=23)
+
+
+def test_what_follows_a_named_date_is_counted_from_it() -> None:
+    found = find("We met on 5 May 2016. The next day we left, and two weeks later we moved.", MONDAY)
+    assert [borders(each)[0] for each in found] == ["2016-05-05", "2016-05-06", "2016-05-20"]
+
+
+def test_the_generous_interval_holds_the_last_day_that_was_named() -> None:
+    months, ago = only("from July to October 2022"), only("two years ago")
+    assert months.interval.end == datetime(2022, 10, 1, tzinfo=UTC)
+    assert months.generous.end == datetime(2022, 11, 1, tzinfo=UTC)
+    assert ago.generous.start == datetime(2021, 1, 1, tzinfo=UTC)
+    assert ago.generous.end == datetime(2022, 1, 1, tzinfo=UTC)
+
+
+def test_a_naive_reference_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="time zone"):
+        find("yesterday", MONDAY.replace(tzinfo=None))
+
+
+WORDS = st.sampled_from([*LEXICON, *"1 5 12 31 32 99 2023 20231301 100 1st 90s , . - / ~ < > = '".split()])
+DAYS = st.dates(date(3, 1, 1), date(9989, 12, 31))
+HOURS = st.integers(-12, 14)
+
+
+@given(words=st.lists(WORDS, max_size=12), day=DAYS, hours=HOURS, glue=st.sampled_from(["", " "]))
+def test_any_words_at_any_time_give_ordered_expressions(words: list[str], day: date, hours: int, glue: str) -> None:
+    text = glue.join(words)
+    reference = datetime(day.year, day.month, day.day, 23, tzinfo=timezone(timedelta(hours=hours)))
+    position = 0
+    for found in find(text, reference):
+        assert position <= found.start < found.end
+        position = found.end
