@@ -15,7 +15,7 @@ WRITER = Path(__file__).with_name("writer.py")
 
 
 def start(folder: Path, name: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "error", str(WRITER), "share", url(folder), name, str(MESSAGES)]
+    command = [sys.executable, str(WRITER), "share", url(folder), name, str(MESSAGES)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 

@@ -74,7 +74,7 @@ class SqliteFile:
             connection.execute(f"PRAGMA {pragma}")
 
     def _write_ahead(self, connection: RawConnection) -> None:
-        """Turn the log on. SQLite does not wait for others here, so processes that create a file together take turns."""
+        """Turn the log on. SQLite does not wait for others here, so processes that create a file take turns."""
         deadline = monotonic() + self._busy_ms / 1000
         while True:
             try:
