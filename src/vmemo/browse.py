@@ -72,11 +72,44 @@ async def profile(bank: BankId, store: Store) -> Profile:
     return stored.profile
 
 
-def page(limit: int) -> int:
+def page(limit: object) -> int:
     """A page size, or InvalidInput."""
-    if isinstance(limit, bool) or not 1 <= limit <= LARGEST_PAGE:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LARGEST_PAGE:
         raise InvalidInput(f"A page holds 1 to {LARGEST_PAGE:,} records, not {limit!r}.")
     return limit
+
+
+async def cursor(after: Id | None, find: Callable[[list[Id]], Awaitable[Sequence[object]]]) -> Id | None:
+    """The id that a page follows; one that is not there is refused, so that no reader starts again unawares."""
+    if after is not None and not await find([_text("after", after)]):
+        raise NotFound(f"There is no {after!r} here to go on after; it may have been forgotten. Start from the first.")
+    return after
+
+
+def document(name: str | None) -> str | None:
+    """The name of a document to look into, or None for all."""
+    return None if name is None else _text("document", name)
+
+
+def forget_target(messages: object, document: object, entity: object, bank: object) -> ForgetTarget:
+    """What to forget, exactly one thing, or InvalidInput. An entity may still be given by a name."""
+    if not isinstance(bank, bool):
+        raise InvalidInput(f"bank must be True or False, not {bank!r}.")
+    if isinstance(messages, str) or not isinstance(messages, Sequence | set | frozenset | None):
+        raise InvalidInput(f"messages must be a list of message ids, not {messages!r}.")
+    ids = [MessageId(_text("messages", id)) for id in cast("Iterable[object]", messages or ())]
+    if sum((bool(ids), document is not None, entity is not None, bank)) != 1:
+        raise InvalidInput("Name exactly one thing to forget: messages, a document, an entity or bank=True.")
+    return ForgetTarget(
+        messages=ids,
+        document=None if document is None else _text("document", document),
+        entity=None if entity is None else EntityId(_text("entity", entity)),
+        bank=bank,
+    )
+
+
+def _text(name: str, value: Id | object) -> Id:
+    ...
 
 
 @runtime_checkable

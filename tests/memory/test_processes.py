@@ -10,7 +10,7 @@ from builders import number, open_memory, rows, url
 from test_crash import assert_whole
 
 PROCESSES = 4
-MESSAGES = 12
+MESSAGES = 10
 WRITER = Path(__file__).with_name("writer.py")
 
 
@@ -21,7 +21,7 @@ def start(folder: Path, name: str) -> subprocess.Popen[str]:
 
 
 def test_four_processes_write_and_read_one_new_file_together_and_lose_nothing(tmp_path: Path) -> None:
-    writers = [start(tmp_path, name) for name in ("Ada", "Bo", "Cy", "Di")]
+    writers = [start(tmp_path, name) for name in ("first", "second", "third", "fourth")]
     for writer in writers:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"

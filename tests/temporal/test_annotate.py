@@ -23,6 +23,8 @@ MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
         ("It rained early last year.", "It rained early last year (early 2022)."),
         ("from last Monday to Wednesday", "from last Monday to Wednesday (1-3 May 2023)"),
         ("I live here since March.", "I live here since March (March 2023)."),
+        ("a few years back we met", "a few years back (2018-2021) we met"),
+        ("We met on Christmas.", "We met on Christmas (25 December 2022)."),
         ("on 4 July we danced", "on 4 July (4 July 2022) we danced"),
     ],
 )
@@ -37,6 +39,7 @@ def test_a_relative_expression_is_followed_by_its_date(text: str, annotated: str
         "Recently I have been busy; soon, these days, the other day.",
         "On 7 May 2023 we met; in 2019 we had not.",
         "It took three weeks, and I lived there for two years.",
+        "Thanksgiving is always special, like the Christmas magic.",
         "No dates here.",
     ],
 )

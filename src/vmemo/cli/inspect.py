@@ -8,6 +8,7 @@ from typing import Annotated, Literal, assert_never
 import typer
 from pydantic import JsonValue
 from rich.console import RenderableType
+from rich.text import Text
 
 from vmemo import Memory
 from vmemo.cli.command import command
@@ -28,7 +29,7 @@ Page = Sequence[Fact] | Sequence[Episode] | Sequence[Entity] | Sequence[Message]
     "vmemo inspect messages --document chat-2024-05 --json",
     "vmemo inspect facts --after 6d0c1f7e-…   the next page begins after the last id of this one",
 )
-def inspect(  # noqa: PLR0913 - each is an option of the command line
+def inspect(
     what: Annotated[What, typer.Argument(help="What to show.")] = "status",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Records on a page.")] = 20,
     after: Annotated[str | None, typer.Option(metavar="ID", help="Go on after this record.")] = None,
@@ -71,7 +72,7 @@ def _show_page(as_json: bool, what: Listed, page: Page, limit: int) -> None:
     more = page[-1].id if len(page) == limit else None
     _show(as_json, {what: [item.model_dump(mode="json") for item in page], "next": more}, _table(page))
     if more and not as_json:
-        stdout().print(f"[dim]There may be more: add --after {more}[/dim]")
+        stdout().print(Text(f"There may be more: add --after {more}", style="dim"))
 
 
 def _table(page: Page) -> RenderableType:

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vmemo.cli.output import clipped, day, table, when, with_id
+from vmemo.cli.output import clipped, day, happened, table, with_id
 from vmemo.models import Entity, Episode, Fact, Message, Status
 
 
@@ -47,12 +47,11 @@ def banks_table(names: Sequence[str]) -> RenderableType:
     return Text("\n".join(clipped(name) for name in names))
 
 
-def fact_table(facts: Sequence[Fact], title: str | None = None) -> Table:
+def fact_table(facts: Sequence[Fact]) -> Table:
     """Facts with the day they were said and the time they speak of."""
-    rows = table("said", "happened", "network", "fact and its id", title=title)
+    rows = table("said", "happened", "network", "fact and its id")
     for fact in facts:
-        happened = when(fact) if fact.occurred_start or fact.occurred_end else Text("")
-        rows.add_row(day(fact.mentioned_at), happened, fact.network, with_id(_marked(fact), fact.id))
+        rows.add_row(day(fact.mentioned_at), happened(fact), fact.network, with_id(_marked(fact), fact.id))
     return rows
 
 

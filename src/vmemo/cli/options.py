@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from pydantic import JsonValue
@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from vmemo.models import Budget, Interval, Network
 from vmemo.recall.query import RecallOptions
 
+NETWORKS: tuple[Network, ...] = get_args(Network)
 DEFAULT_DB = "sqlite:///memory.db"
 DEFAULT_BANK = "default"
 _COMMON = "Common options"
@@ -30,6 +31,14 @@ def instant(text: str) -> datetime:
         zoned = f"{text}Z" if "T" in text or " " in text else f"{text}T00:00Z"
         raise typer.BadParameter(f"{text!r} has no time zone. For UTC write {zoned}, or give an offset such as +02:00.")
     return moment
+
+
+def network(name: str) -> Network:
+    """A network by its name."""
+    for known in NETWORKS:
+        if name == known:
+            return known
+    raise typer.BadParameter(f"{name!r} is none of {', '.join(NETWORKS)}.", param_hint="--network")
 
 
 def pairs(given: Sequence[str]) -> dict[str, JsonValue]:
@@ -74,11 +83,10 @@ AtTime = Annotated[datetime | None, _moment("--at-time", "What was true then, su
 KnownAt = Annotated[datetime | None, _moment("--known-at", "What the bank believed then.")]
 After = Annotated[datetime | None, _moment("--after", "Occurred at this time or later.")]
 Before = Annotated[datetime | None, _moment("--before", "Occurred before this time.")]
-IncludeExpired = Annotated[
-    bool, typer.Option("--include-expired", help="Closed facts too.", rich_help_panel=_FILTERS)
-]
+IncludeExpired = Annotated[bool, typer.Option("--include-expired", help="Closed facts too.", rich_help_panel=_FILTERS)]
 Networks = Annotated[
-    list[Network] | None, typer.Option("--network", help="Only of this network.", rich_help_panel=_FILTERS)
+    list[str] | None,
+    typer.Option("--network", metavar="|".join(NETWORKS), help="Only of this network.", rich_help_panel=_FILTERS),
 ]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Only with this tag.", rich_help_panel=_FILTERS)
@@ -102,7 +110,7 @@ class Filters:
     after: datetime | None
     before: datetime | None
     include_expired: bool
-    network: list[Network] | None
+    network: list[str] | None
     tag: list[str] | None
     entity: list[str] | None
     meta: list[str] | None
@@ -113,7 +121,7 @@ class Filters:
             at_time=self.at_time,
             known_at=self.known_at,
             include_expired=self.include_expired,
-            networks=self.network or (),
+            networks=[network(name) for name in self.network or ()],
             tags=self.tag or (),
             entities=self.entity or (),
             metadata=pairs(self.meta or ()),

@@ -9,6 +9,7 @@ from typing import Literal
 
 import typer
 from pydantic import JsonValue
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -56,11 +57,16 @@ def day(moment: datetime) -> str:
     return f"{moment:%a} {moment.day} {moment:%b %Y}"
 
 
-def when(fact: Fact) -> Text:
-    """When it happened; dimmed and only said, where the text names no time."""
+def happened(fact: Fact) -> Text:
+    """The time that the fact speaks of, if it names one."""
     if fact.occurred_start is None and fact.occurred_end is None:
-        return Text(day(fact.mentioned_at), style="dim")
+        return Text()
     return Text(readable(Interval(start=fact.occurred_start, end=fact.occurred_end)), style="cyan")
+
+
+def when(fact: Fact) -> Text:
+    """When it happened, or else, dimmed, when it was said."""
+    return happened(fact) or Text(day(fact.mentioned_at), style="dim")
 
 
 def with_id(text: str, id: str) -> Text:
@@ -70,7 +76,7 @@ def with_id(text: str, id: str) -> Text:
 
 def table(*columns: str, title: str | None = None) -> Table:
     """An empty table in the house style; a column whose name ends with > stands to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
     for column in columns:
         side: Literal["left", "right"] = "right" if column.endswith(">") else "left"
         made.add_column(column.rstrip(">"), justify=side, overflow="fold")

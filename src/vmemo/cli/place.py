@@ -48,8 +48,12 @@ def run(place: Place, verb: Callable[[Memory], Awaitable[R]], *, creates: bool =
 async def _run(place: Place, verb: Callable[[Memory], Awaitable[R]], creates: bool) -> R:
     if not creates:
         await _demand(place)
-    async with Memory(place.url, place.bank) as memory:
+    # Not `async with`: that would make the bank, which import wants to be free, and refuse one that reembed is to mend.
+    memory = Memory(place.url, place.bank)
+    try:
         return await verb(memory)
+    finally:
+        await memory.close()
 
 
 async def _demand(place: Place) -> None:

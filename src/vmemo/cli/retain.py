@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import Progress
 from rich.text import Text
 
 from vmemo import Memory, Message, Retained
@@ -27,7 +28,7 @@ _POLL = 0.2
     'vmemo retain "I moved to Porto last Friday." --speaker Maya',
     "vmemo retain --file chat.jsonl --document chat-2024-05 --tag support",
     "cat notes.txt | vmemo retain - --document notes --meta source=notebook",
-    "A line of chat.jsonl: {{'role': 'user', 'speaker': 'Maya', 'content': '…', 'timestamp': '2024-05-01T09:30Z'}}",
+    'a line of chat.jsonl: {"speaker": "Maya", "content": "Hello!", "timestamp": "2024-05-01T09:30Z"}',
 )
 def retain(  # noqa: PLR0913 - each is an option of the command line
     text: Annotated[str | None, typer.Argument(help="What was said, or - to read it from standard input.")] = None,
@@ -78,14 +79,23 @@ def _content(text: str | None, file: Path | None, said: dict[str, object]) -> li
 async def _watched(
     memory: Memory, content: list[Message], options: MessageOptions, *, infer: bool, shown: bool
 ) -> Retained:
-    """Retain as a whole, so that repeated lines of a document are told apart, and watch the unread ones get fewer."""
-    work = asyncio.ensure_future(memory.retain(content, infer, **options))
+    """Retain as a whole, so that repeated lines of a document are told apart, and show how far it is."""
     with progress(shown=shown) as bar:
-        task = bar.add_task("reading messages", total=len(content))
-        while not bar.disable and not (await asyncio.wait({work}, timeout=_POLL))[0]:
-            status = await memory.status()
-            bar.update(task, completed=max(0, len(content) - status.pending) if status.messages else 0)
-    return await work
+        watcher = asyncio.create_task(_watch(memory, bar))
+        try:
+            return await memory.retain(content, infer, **options)
+        finally:
+            watcher.cancel()
+
+
+async def _watch(memory: Memory, bar: Progress) -> None:
+    """Move the bar as unread messages get fewer."""
+    task, most = bar.add_task("reading messages", total=None), 0
+    while not bar.disable:
+        await asyncio.sleep(_POLL)
+        unread = (await memory.status()).pending
+        most = max(most, unread)
+        bar.update(task, total=most or None, completed=most - unread)
 
 
 def _show(retained: Retained) -> None:

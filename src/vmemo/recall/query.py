@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -59,16 +60,18 @@ def make_query(
     top_k: int | None = None,
 ) -> Query:
     """A query from what the caller gave, or InvalidInput."""
-    half_life = options.get("recency_half_life")
-    if half_life is not None and half_life <= timedelta(0):
-        raise InvalidInput("recency_half_life must be longer than nothing.")
+    unknown = sorted(options.keys() - RecallOptions.__annotations__.keys())
+    if unknown:
+        raise InvalidInput(f"There is no option {unknown[0]!r}; there are {', '.join(RecallOptions.__annotations__)}.")
+    if max_tokens is None and top_k is None:
+        raise InvalidInput("A recall needs an end: max_tokens or top_k must be a whole number, not None.")
     return Query(
         text=clean(text),
         scope=_scope(bank, options),
         nodes=_nodes(budget),
         max_tokens=_whole("max_tokens", max_tokens, MAX_TOKENS),
         top_k=_whole("top_k", top_k, MAX_NODES),
-        recency_half_life=half_life,
+        recency_half_life=_half_life(options.get("recency_half_life")),
         importance_weight=_weight(options.get("importance_weight", 0.0)),
     )
 
@@ -91,7 +94,10 @@ def _nodes(budget: Budget) -> int:
         return NODES[budget]
     if isinstance(budget, str):
         raise InvalidInput(f"A budget is low, mid, high or a number of nodes, not {budget!r}.")
-    return _whole("budget", budget, MAX_NODES) or NODES["mid"]
+    nodes = _whole("budget", budget, MAX_NODES)
+    if nodes is None:
+        raise InvalidInput("A budget is low, mid, high or a number of nodes, not None.")
+    return nodes
 
 
 def _whole(name: str, value: object, most: int) -> int | None:
@@ -108,6 +114,12 @@ def _weight(value: object) -> float:
     return float(value)
 
 
+def _half_life(value: object) -> timedelta | None:
+    if value is None or (isinstance(value, timedelta) and value > timedelta(0)):
+        return value
+    raise InvalidInput(f"recency_half_life must be a timedelta longer than nothing, not {value!r}.")
+
+
 def _scope(bank: BankId, options: RecallOptions) -> Scope:
     networks = _names("networks", options.get("networks", ()))
     unknown = networks - set(get_args(Network))
@@ -118,21 +130,53 @@ def _scope(bank: BankId, options: RecallOptions) -> Scope:
         networks=frozenset(network for network in get_args(Network) if network in networks),
         tags=_names("tags", options.get("tags", ())),
         entities=_names("entities", options.get("entities", ())),
-        metadata=dict(options.get("metadata", {})),
-        occurred=options.get("occurred"),
+        metadata=_metadata(options.get("metadata", {})),
+        occurred=_interval(options.get("occurred")),
         at_time=_aware("at_time", options.get("at_time")),
         known_at=_aware("known_at", options.get("known_at")),
-        include_expired=options.get("include_expired", False),
+        include_expired=_flag("include_expired", options.get("include_expired", False)),
     )
+
+
+def _metadata(values: object) -> dict[str, JsonValue]:
+    if not isinstance(values, Mapping):
+        raise InvalidInput(f"metadata must be a mapping of names to JSON values, not {values!r}.")
+    wanted = dict(cast("Mapping[str, JsonValue]", values))
+    for name, value in wanted.items():
+        _text("metadata", name)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InvalidInput(f"metadata {name!r} is asked for with a number that is too large to compare.")
+    try:
+        json.dumps(wanted, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"metadata must hold JSON values in valid Unicode: {error}.") from error
+    return wanted
+
+
+def _interval(value: object) -> Interval | None:
+    if value is None or isinstance(value, Interval):
+        return value
+    raise InvalidInput(f"occurred must be an Interval(start=..., end=...), not {type(value).__name__}.")
+
+
+def _flag(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InvalidInput(f"{name} must be True or False, not {value!r}.")
 
 
 def _names(name: str, values: object) -> frozenset[str]:
     if isinstance(values, str) or not isinstance(values, Sequence | frozenset | set):
         raise InvalidInput(f"{name} must be a list of texts, not {values!r}.")
-    members = list(cast("Iterable[object]", values))
-    if not all(isinstance(value, str) for value in members):
-        raise InvalidInput(f"{name} must hold texts only.")
-    return frozenset(str(value) for value in members)
+    return frozenset(_text(name, value) for value in cast("Iterable[object]", values))
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} must hold texts only, not {value!r}.")
+    if not value.isprintable() and any("\ud800" <= c <= "\udfff" for c in value):
+        raise InvalidInput(f"{name} must be valid Unicode without lone surrogates, not {value!r}.")
+    return value
 
 
 def _aware(name: str, moment: object) -> datetime | None:

@@ -12,7 +12,7 @@ from typing import TypedDict, cast
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Message, Role
+from vmemo.models import MAX_NAME, Message, Role, utc_now
 
 MAX_BATCH = 100_000
 """Messages one retain may take."""
@@ -29,18 +29,50 @@ class MessageOptions(TypedDict, total=False):
     metadata: Mapping[str, JsonValue]
 
 
-def prepare(content: object, options: MessageOptions, *, infer: bool) -> list[Message]:
+def prepare(content: object, options: MessageOptions, *, infer: object) -> list[Message]:
     """Messages to store, each with the key that tells a repetition inside its document."""
+    _check(options)
+    if not isinstance(infer, bool):
+        raise InvalidInput(f"infer must be True or False, not {infer!r}.")
     shared = _shared(options)
     messages = [_with(message, shared) for message in _messages(content, options)]
     if not messages:
         raise InvalidInput("There is nothing to retain: the list is empty.")
+    for message in messages:
+        _check_storable(message)
     state = "pending" if infer else "raw"
     keys = _keys(messages)
     return [
         message.model_copy(update={"state": state, "key": key, "error": None})
         for message, key in zip(messages, keys, strict=True)
     ]
+
+
+def single(content: object) -> str | Message:
+    """The one text or message that a verb for one message was given."""
+    if isinstance(content, str | Message):
+        return content
+    raise InvalidInput(f"One text or Message is stored here, not {type(content).__name__}; retain takes lists.")
+
+
+def _check(options: MessageOptions) -> None:
+    """Refuse what would otherwise be left out without a word, or be read as something else."""
+    unknown = sorted(options.keys() - MessageOptions.__annotations__.keys())
+    if unknown:
+        known = ", ".join(MessageOptions.__annotations__)
+        raise InvalidInput(f"There is no option {unknown[0]!r}; there are {known}.")
+    moment: object = options.get("timestamp", utc_now())
+    if not isinstance(moment, datetime):
+        raise InvalidInput(f"timestamp must be a datetime with a time zone, not {moment!r}.")
+
+
+def _check_storable(message: Message) -> None:
+    if not message.id.strip() or not message.id.isprintable() or len(message.id) > MAX_NAME:
+        raise InvalidInput(f"A message's id must be {MAX_NAME} printable characters at most, not {message.id!r:.40}.")
+    try:
+        json.dumps(dict(message.metadata), ensure_ascii=False).encode("utf-8")
+    except ValueError as error:
+        raise InvalidInput(f"metadata must be JSON in valid Unicode: {error}.") from error
 
 
 def _messages(content: object, options: MessageOptions) -> Iterable[Message]:

@@ -1,4 +1,9 @@
-"""English time expressions: found in text, resolved against a reference, written back as absolute dates."""
+"""English time expressions: found in text, resolved against a reference, written back as absolute dates.
+
+Numbers in words are merged first; then rules over the text's shape find dates, and later stages join them with
+years, weekdays, distances, ranges and open sides. A range's interval ends where its second date begins, and a
+window such as "the last 10 days" ends before today; `TimeExpression.generous` takes these last days in.
+"""
 
 from __future__ import annotations
 

@@ -11,10 +11,12 @@ from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading
 from vmemo.temporal.stretch import (
     CENTURY,
+    DAY,
     DECADE,
     FORTNIGHT,
     ONE_DAY,
     QUARTER,
+    WEEK,
     WEEKEND,
     Stretch,
     of_period,
@@ -81,10 +83,18 @@ def _away(reading: Reading, sign: int) -> Stretch | None:
         return of_period(period(today, WEEKEND, sign * count), WEEKEND)
     if reading.tag("n") in _FEW | _SEVERAL:
         near, far = (2, 5) if reading.tag("n") in _FEW else (3, 8)
-        borders = (shift(today, sign * near, unit), shift(today, sign * far, unit))
-        start, end = min(filter(None, borders), default=None), max(filter(None, borders), default=None)
-        return start and end and Stretch(start, end + ONE_DAY)
+        return _roughly(shift(today, sign * near, unit), shift(today, sign * far, unit), unit)
     return offset_day(today, sign * count, unit)
+
+
+def _roughly(near: date | None, far: date | None, unit: int) -> Stretch | None:
+    """Between two days, shown in whole months or years when these were counted."""
+    if near is None or far is None:
+        return None
+    start, end = min(near, far), max(near, far)
+    first, last = period(start, unit), period(end, unit)
+    shown = (first[0], last[1]) if first and last and unit not in (DAY, WEEK, FORTNIGHT) else None
+    return Stretch(start, end + ONE_DAY, shown=shown)
 
 
 def _ago(reading: Reading) -> Stretch | None:

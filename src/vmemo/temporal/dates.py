@@ -7,7 +7,18 @@ from datetime import date, timedelta
 from vmemo.temporal.grammar import rule
 from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading, Scene, float_days
-from vmemo.temporal.stretch import MONTH, Days, Stretch, fixed_day, make_day, one_day, shift, two_digit_year
+from vmemo.temporal.stretch import (
+    MONTH,
+    Days,
+    Stretch,
+    between,
+    fixed_day,
+    make_day,
+    one_day,
+    shift,
+    through_last_day,
+    two_digit_year,
+)
 from vmemo.temporal.words import TAGS
 
 _AMBIGUOUS = tags_of("MVERB")
@@ -82,7 +93,8 @@ def _days_of_month(reading: Reading) -> Stretch | None:
             end = shift(end, 1, MONTH)
         return (start, end) if start and end else None
 
-    return None if _is_verb(reading, "b") else float_days(yearly, reading.scene, "span")
+    found = None if _is_verb(reading, "b") else float_days(yearly, reading.scene, "span")
+    return found and through_last_day(found)
 
 
 def _compact(reading: Reading) -> Stretch | None:
@@ -97,9 +109,9 @@ def _day_of_this_month(reading: Reading) -> Stretch | None:
 
 def _days_of_this_month(reading: Reading) -> Stretch | None:
     month = shift(reading.scene.today.replace(day=1), reading.value("z"), MONTH)
-    start = month and make_day(month.year, month.month, reading.value("a"))
-    end = month and make_day(month.year, month.month, reading.value("b"))
-    return Stretch(start, end) if start and end and start < end else None
+    start = month and fixed_day(make_day(month.year, month.month, reading.value("a")))
+    end = month and fixed_day(make_day(month.year, month.month, reading.value("b")))
+    return between(start, end) if start and end else None
 
 
 def _nearest_day_number(reading: Reading) -> Stretch | None:

@@ -43,13 +43,13 @@ _LATER = (
     Stage(*ranges.BOUNDS),
 )
 _TELLING = (
-    "MFULL MNAME MVERB MABBR WFULL WABBR WPLURAL SEASON SEASONX DECADEWORD RELDAY TEEN thanksgiving "
+    "MFULL MNAME MVERB MABBR WFULL WABBR WPLURAL SEASON SEASONX DECADEWORD RELDAY TEEN TENS thanksgiving "
     "christmas halloween valentine patrick daytime"
 ).split()
 _TELLING_WORDS = frozenset(
     [word for name in _TELLING for word in FAMILIES.get(name, {name: 0})]
     + [word for unit in UNITS for word in FAMILIES[unit]]
-    + "night date easter juneteenth pentecost eid mayo thousand".split()
+    + "night date easter juneteenth pentecost eid ramadan mayo thousand".split()
 )
 _LONGEST = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
 """Days that an earlier date may span for a unit to be counted from it."""

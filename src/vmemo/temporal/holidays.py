@@ -40,10 +40,12 @@ def _hijri(month: int, day: int) -> Holiday:
     """By the tabular Islamic calendar; sightings may differ by a day."""
 
     def holiday(year: int) -> date | None:
+        if not 700 <= year <= 4099:
+            return None
         first = math.floor((year - 622) * 33 / 32)
         ordinals = (
             day + math.ceil(29.5 * (month - 1)) + (hijri - 1) * 354 + (3 + 11 * hijri) // 30 + 227013
-            for hijri in range(max(first, 1), first + 3)
+            for hijri in range(first, first + 3)
         )
         days = (date.fromordinal(ordinal) for ordinal in ordinals)
         return next((found for found in days if found.year == year), None)
@@ -103,6 +105,7 @@ HOLIDAYS: dict[str, Holiday] = {
     "eid al DASH? fitr": _hijri(10, 1),
     "eid DASH? (al|ul) DASH? fitr": _hijri(10, 1),
     "eid DASH? (al|ul) DASH? adha": _hijri(12, 10),
+    "ramadan": _hijri(9, 1),
     "islamic new year": _hijri(1, 1),
     "(chinese|lunar) new year": _lunar_new_year,
 }

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vmemo.temporal.grammar import rule
 from vmemo.temporal.holidays import HOLIDAYS, WEEKDAY_OF, Holiday
 from vmemo.temporal.reading import Build, Reading, float_days
 from vmemo.temporal.stretch import MONTH, Days, Stretch, make_day, one_day, shift
+from vmemo.temporal.words import TAGS
+
+_DATING = frozenset(TAGS[word] for word in ("on", "at", "over", "for", "since", "until", "before", "after", "by"))
 
 
 def _season_days(year: int, month: int) -> Days | None:
@@ -45,14 +50,21 @@ def _holiday(pattern: str, holiday: Holiday) -> Build:
         last = reading.tokens[reading.match.end() - 1]
         if expected is not None and last.value != expected:
             return None
-        return float_days(lambda year: one_day(holiday(year)), reading.scene)
+        found = float_days(lambda year: one_day(holiday(year)), reading.scene)
+        return found and replace(found, quiet=not _is_dated(reading))
 
     return build
 
 
+def _is_dated(reading: Reading) -> bool:
+    """Whether a preposition makes the holiday a day; "Christmas magic" and "Thanksgiving is fun" mean any year's."""
+    first = reading.match.start()
+    return first > 0 and reading.tokens[first - 1].tag in _DATING
+
+
 RULES = (
     *(rule(pattern, _holiday(pattern, holiday)) for pattern, holiday in HOLIDAYS.items()),
-    rule("(in|during|over|since|until|by) (the)? s=(SEASON|SEASONX) (?!of)(?!WORD)", _season),
+    rule("(?<=in|during|over|since|until|by) the? s=(SEASON|SEASONX) (?!of)(?!WORD)", _season),
     rule("the? s=(SEASON|SEASONX) (?=(of|COMMA)? (FULLYEAR|APOSTROPHE YY))", _season),
     rule("s=(SEASON|SEASONX) (?=of? MOD year)", _season),
     rule("the? s=(SEASON|SEASONX) of? y=Y4 (DASH|SLASH) (YY|Y4)", _season_of_year),

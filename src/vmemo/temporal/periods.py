@@ -14,6 +14,7 @@ from vmemo.temporal.stretch import (
     YEAR,
     Days,
     Stretch,
+    between,
     make_day,
     of_period,
     period,
@@ -61,13 +62,8 @@ def _month_beside(reading: Reading) -> Stretch | None:
     number, today = reading.value("m"), reading.scene.today
     if _is_verb_after_this(reading):
         return None
-    if reading.value("z") == 0:
-        return of_period(_month_days(today.year, number), MONTH)
-    step = reading.value("z")
-    year = today.year + (step if (today.month - number) * step >= 0 and step > 0 else 0)
-    if step < 0:
-        year = today.year - (number >= today.month)
-    return of_period(_month_days(year, number), MONTH)
+    years = {-1: -(number >= today.month), 0: 0, 1: number <= today.month}
+    return of_period(_month_days(today.year + years[reading.value("z")], number), MONTH)
 
 
 def _year(reading: Reading) -> Stretch | None:
@@ -94,15 +90,14 @@ def _likely_year(reading: Reading) -> Stretch | None:
     token, text = reading.token("y"), reading.scene.text
     if not 1900 <= year <= reading.scene.today.year + 20 or year % 100 == 0:
         return None
-    counts = _COUNTED_THINGS.match(text, token.end) or _NUMBERED_THINGS.search(
-        text, max(0, token.start - 10), token.start
-    )
-    return None if counts else _whole_year(year)
+    nearby = max(0, token.start - 10)
+    amount = _COUNTED_THINGS.match(text, token.end) or _NUMBERED_THINGS.search(text, nearby, token.start)
+    return None if amount else _whole_year(year)
 
 
 def _years(reading: Reading) -> Stretch | None:
-    first, last = make_day(reading.value("y"), 1, 1), make_day(reading.value("z"), 1, 1)
-    return Stretch(first, last, relative=False) if first and last and first < last else None
+    first, last = _whole_year(reading.value("y")), _whole_year(reading.value("z"))
+    return between(first, last) if first and last else None
 
 
 def _decade(reading: Reading) -> Stretch | None:

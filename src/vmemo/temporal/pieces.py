@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from vmemo.temporal.grammar import rule
 from vmemo.temporal.reading import Reading
-from vmemo.temporal.stretch import DAY, ONE_DAY, WEEK, Days, Stretch, Yearly, part, period, shift
+from vmemo.temporal.stretch import DAY, ONE_DAY, WEEK, Days, Stretch, Yearly, part, period, shift, through_last_day
 
 Cut = Callable[[Days], Days | None]
 
@@ -139,12 +139,7 @@ def _weekdays_in_week(reading: Reading) -> Stretch | None:
         return None
     start, end = timedelta(days=first.weekday()), timedelta(days=last.weekday())
     found = _within(reading, lambda days: (days[0] + start, days[0] + end))
-    return found and replace(found, shown=_shown(found))
-
-
-def _shown(found: Stretch) -> Days | None:
-    """With the last day, which the half-open range leaves out."""
-    return found.days and (found.days[0], found.days[1] + ONE_DAY)
+    return found and through_last_day(found)
 
 
 _NTH = "o=(ORD|last)"

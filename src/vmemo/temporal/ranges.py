@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from vmemo.temporal.grammar import rule
 from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading, Scene
-from vmemo.temporal.stretch import MONTH, Days, Stretch, in_year, make_day, shift
+from vmemo.temporal.stretch import MONTH, Days, Stretch, between, fixed_day, in_year, make_day, shift
 
 _WHOLE_DAYS = ("day", "weekday", "offset")
 _NUMBERED = tags_of("DD")
@@ -17,11 +17,7 @@ _NUMBERED = tags_of("DD")
 def _range(reading: Reading) -> Stretch | None:
     """From where A begins to where B begins, the year that only one of them names being that of both."""
     first, last = _agree(reading.stretch("a"), reading.stretch("b"), reading.scene)
-    start, end = first.point, last.point
-    if start is None or end is None or end <= start:
-        return None
-    shown = (start, last.end) if last.end and last.edge is None else None
-    return Stretch(start, end, relative=first.relative or last.relative, shown=shown)
+    return between(first, last)
 
 
 def _agree(first: Stretch, last: Stretch, scene: Scene) -> tuple[Stretch, Stretch]:
@@ -55,7 +51,8 @@ def _to_day_number(reading: Reading) -> Stretch | None:
     if end is None or end <= a.start:
         following = shift(a.start.replace(day=1), 1, MONTH)
         end = following and make_day(following.year, following.month, number)
-    return end and Stretch(a.start, end, relative=a.relative)
+    last = fixed_day(end, relative=a.relative)
+    return last and between(a, last)
 
 
 def _from_now(reading: Reading) -> Stretch | None:

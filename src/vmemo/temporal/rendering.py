@@ -15,6 +15,7 @@ _AHEAD = re.compile(
     r"|(?:going|plans?|hop(?:e|ing)|wants?|need) to|looking forward)\b|['’]ll\b|['’]m (?:leaving|flying|starting)\b",
     re.IGNORECASE,
 )
+_LOOK_BACK = 300
 _SENTENCE = re.compile(r"[.!?]\s|\n")
 
 
@@ -54,7 +55,8 @@ def _places(text: str, reference: datetime) -> list[tuple[int, str]]:
 
 def _side(text: str, position: int) -> Prefer:
     """Whether the sentence, up to the expression, speaks of what is to come."""
-    begin = max((match.end() for match in _SENTENCE.finditer(text, 0, position)), default=0)
+    earliest = max(0, position - _LOOK_BACK)
+    begin = max((match.end() for match in _SENTENCE.finditer(text, earliest, position)), default=earliest)
     return "future" if _AHEAD.search(text, begin, position) else "past"
 
 

@@ -161,9 +161,25 @@ def in_year(stretch: Stretch, year: int, *, relative: bool = False) -> Stretch |
         whole = in_year(stretch.whole, year, relative=relative)
         return whole and part(whole, stretch.edge)
     days = stretch.yearly and stretch.yearly(year)
-    return days and replace(
-        stretch, start=days[0], end=days[1], yearly=None, relative=relative, quiet=False, shown=None
-    )
+    if days is None:
+        return None
+    placed = replace(stretch, start=days[0], end=days[1], yearly=None, relative=relative, quiet=False, shown=None)
+    return through_last_day(placed) if stretch.shown else placed
+
+
+def between(first: Stretch, last: Stretch) -> Stretch | None:
+    """From where the first begins to where the last begins, and shown with the last inside."""
+    start, end = first.point, last.point
+    if start is None or end is None or end <= start:
+        return None
+    shown = (start, last.end) if last.end and last.edge is None else None
+    return Stretch(start, end, relative=first.relative or last.relative, shown=shown)
+
+
+def through_last_day(stretch: Stretch) -> Stretch:
+    """The same range, shown with the day on which it ends."""
+    days = stretch.days
+    return replace(stretch, shown=(days[0], days[1] + ONE_DAY)) if days else stretch
 
 
 def part(whole: Stretch, edge: Edge) -> Stretch | None:

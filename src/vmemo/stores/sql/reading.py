@@ -89,7 +89,7 @@ def _sources(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int
     """Ids of what each fact comes from, by kind: messages, context, episodes, facts behind it."""
     found: dict[int, tuple[list[str], ...]] = defaultdict(lambda: ([], [], [], []))
     for fact, kind, id in connection.execute(_SOURCES, {"bank": bank, "facts": listed(seqs)}).all():
-        found[fact][kind].append(id)
+        found[int(fact)][int(kind)].append(str(id))
     return found
 
 

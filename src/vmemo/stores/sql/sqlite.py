@@ -172,6 +172,17 @@ class SqliteStore(SqlStore):
         self._indexes.clear()
         await self._run(self._file.scrub)
 
+    async def schema_version(self) -> str:
+        """The schema's number."""
+        return await self._read(migrate.current) or "none"
+
+    async def damage(self) -> list[str]:
+        """What SQLite finds broken in the file, row by row and index by index; nothing when it is sound."""
+        found = await self._read(
+            lambda connection: connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+        )
+        return [str(line) for line in found if line != "ok"]
+
     async def status(self, bank: BankId) -> Status:
         """What the bank holds; the file's size is that of all its banks."""
         found = await super().status(bank)

@@ -16,6 +16,8 @@ from vmemo.stores.sql.index.postings import Postings
 from vmemo.stores.sql.index.vectors import Mask, Rows, Vectors, best
 
 NETWORKS: tuple[Network, ...] = get_args(Network)
+FEW = 512
+"""Rows that are scored at least to find a fact's few neighbours."""
 EARLIEST = -(2**63)
 LATEST = 2**63 - 1
 Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "start", "end"]
@@ -81,11 +83,13 @@ class BankIndex:
 
     def nearest(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> Ranking:
         """Facts by cosine, best first."""
-        return Ranking(self.neighbours(query, allowed, limit, floor), self.vectors.ground(query))
+        rows, cosines = self.vectors.nearest(query, allowed, limit)
+        kept = cosines >= floor
+        return Ranking(self._scored(rows[kept], cosines[kept]), self.vectors.ground(query))
 
     def neighbours(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Scored]:
-        """As `nearest`, without the ground."""
-        rows, cosines = self.vectors.nearest(query, allowed, limit)
+        """As `nearest` without the ground, for a few neighbours only."""
+        rows, cosines = self.vectors.nearest(query, allowed, limit, exact=FEW)
         kept = cosines >= floor
         return self._scored(rows[kept], cosines[kept])
 

@@ -1,0 +1,49 @@
+# make demo: see it work. make test: everything CI checks. Needs Python 3.11+ and make, nothing else.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+DATA ?= ../shared/data
+
+.PHONY: demo test check bench docs clean
+
+demo: $(VENV)/.core
+	$(BIN)/vmemo demo
+
+test: check
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/basedpyright
+
+bench: $(VENV)/.core
+	$(BIN)/vmemo benchmark sample
+	$(BIN)/vmemo benchmark speed
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict --quiet
+
+$(VENV)/.pip:
+	@test -n "$(PYTHON)" || { echo "vmemo needs Python 3.11 or newer; none was found."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
+	$(PIP) --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) --constraint constraints.txt --group dev
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(PIP) --constraint constraints.txt --group docs
+	@touch $@
+
+clean:
+	rm -rf $(VENV) site dist build .pytest_cache .ruff_cache .import_linter_cache

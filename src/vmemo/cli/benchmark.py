@@ -1,0 +1,132 @@
+"""`vmemo benchmark`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress as Bar
+from rich.progress import TaskID
+
+from vmemo.bench import (
+    BenchmarkName,
+    BenchOptions,
+    Progress,
+    Report,
+    SpeedOptions,
+    export_texts,
+    import_vectors,
+    run_benchmark,
+    write_report,
+)
+from vmemo.cli.command import command
+from vmemo.cli.options import Budgeted, budget
+from vmemo.cli.output import progress, stdout
+from vmemo.cli.scores import tables
+
+_SPEED = "Speed"
+_ELSEWHERE = "Embedding elsewhere"
+
+
+@command(
+    "vmemo benchmark sample",
+    "vmemo benchmark locomo --data ../shared/data --json locomo.json --html locomo.html",
+    "vmemo benchmark longmemeval --sample 50",
+    "vmemo benchmark speed --sizes 1000,10000 --json speed.json",
+    "vmemo benchmark longmemeval --export-texts missing.jsonl",
+)
+def benchmark(  # noqa: PLR0913 - each is an option of the command line
+    name: Annotated[BenchmarkName, typer.Argument(help="Which one; sample and speed need no data.")],
+    data: Annotated[Path | None, typer.Option(help="The folder of the datasets.")] = None,
+    file: Annotated[Path | None, typer.Option(help="One file in place of the folder.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="A stratified part of longmemeval's questions.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first cases.")] = None,
+    how_far: Budgeted = "mid",
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens that a recall may return.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder of the embeddings kept from run to run.")] = None,
+    work: Annotated[Path | None, typer.Option(help="Folder of an interrupted run's banks and cases.")] = None,
+    sizes: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="Facts to grow a bank to.", rich_help_panel=_SPEED)
+    ] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help="Queries at each size.", rich_help_panel=_SPEED)] = None,
+    messages: Annotated[
+        int | None, typer.Option(min=1, help="Messages retained with the real embedder.", rich_help_panel=_SPEED)
+    ] = None,
+    export_to: Annotated[
+        Path | None,
+        typer.Option("--export-texts", help="Write the texts that lack a vector.", rich_help_panel=_ELSEWHERE),
+    ] = None,
+    import_from: Annotated[
+        Path | None, typer.Option("--import-vectors", help="Read vectors into the cache.", rich_help_panel=_ELSEWHERE)
+    ] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots to this file.")] = None,
+) -> None:
+    """Measure how well memory finds what answers a question, and how fast. An interrupted run goes on."""
+    options = BenchOptions(
+        benchmark=name,
+        data=data,
+        file=file,
+        sample=sample,
+        limit=limit,
+        budget=budget(how_far),
+        max_tokens=max_tokens,
+        cache=cache,
+        work=work,
+        speed=_speed(sizes, queries, messages),
+    )
+    if export_to is not None or import_from is not None:
+        _elsewhere(options, export_to, import_from)
+        return
+    with progress() as bar:
+        report = asyncio.run(run_benchmark(options, Bars(bar)))
+    write_report(report, json=json, html=html)
+    _show(report, [path for path in (json, html) if path is not None])
+
+
+def _speed(sizes: str | None, queries: int | None, messages: int | None) -> SpeedOptions:
+    given = SpeedOptions()
+    return SpeedOptions(
+        sizes=given.sizes if sizes is None else _sizes(sizes),
+        queries=queries or given.queries,
+        messages=messages or given.messages,
+    )
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    parts = text.replace(" ", "").split(",")
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1000,10000.", param_hint="--sizes")
+    return tuple(map(int, parts))
+
+
+def _elsewhere(options: BenchOptions, export_to: Path | None, import_from: Path | None) -> None:
+    if import_from is not None:
+        stdout().print(f"{asyncio.run(import_vectors(options, import_from)):,} vectors imported.")
+    if export_to is not None:
+        with progress() as bar:
+            count = asyncio.run(export_texts(options, export_to, Bars(bar)))
+        stdout().print(f"{count:,} texts written to {export_to}.", markup=False)
+
+
+class Bars:
+    """A bar for each part of a run."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, progress: Progress, /) -> None:
+        """Move the part's bar."""
+        if progress.what not in self._tasks:
+            self._tasks[progress.what] = self._bar.add_task(progress.what, total=progress.total)
+        self._bar.update(self._tasks[progress.what], completed=progress.done, total=progress.total)
+
+
+def _show(report: Report, written: list[Path]) -> None:
+    for shown in tables(report):
+        stdout().print(shown)
+    for path in written:
+        stdout().print(f"written: {path}", markup=False, soft_wrap=True)

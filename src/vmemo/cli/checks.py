@@ -1,0 +1,128 @@
+"""What the doctor looks at. A check never raises for what it finds: it says so."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from vmemo.cli.listings import size
+from vmemo.cli.place import Place
+from vmemo.errors import ScrubDelayed, VmemoError
+from vmemo.models import Bank, BankId, Status
+from vmemo.ports import Embedder, Store, TokenCounter
+from vmemo.settings import Parts
+
+State = Literal["ok", "warn", "fail"]
+_OLDEST_PYTHON = (3, 11)
+_SENTENCE, _SENTENCE_TOKENS = "Memory holds what was said.", 6
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report."""
+
+    name: str
+    state: State
+    detail: str
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """A store whose file can be examined and rewritten."""
+
+    async def schema_version(self) -> str: ...
+    async def damage(self) -> list[str]: ...
+    async def scrub(self) -> None: ...
+
+
+async def installation(parts: Parts) -> list[Check]:
+    """Python, SQLite, the packaged model and the token counter."""
+    return [_python(), _sqlite(), await _model(parts.embedder), _tokens(parts.counter)]
+
+
+def _python() -> Check:
+    recent = sys.version_info >= _OLDEST_PYTHON
+    return Check("python", "ok" if recent else "fail", f"{platform.python_version()} at {sys.executable}")
+
+
+def _sqlite() -> Check:
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
+    except sqlite3.OperationalError as error:
+        return Check("sqlite", "fail", f"{sqlite3.sqlite_version} without FTS5: {error}")
+    finally:
+        connection.close()
+    return Check("sqlite", "ok", f"{sqlite3.sqlite_version} with FTS5")
+
+
+async def _model(embedder: Embedder) -> Check:
+    """Loading the model checks the hash of each of its files."""
+    try:
+        vectors = await embedder.embed([_SENTENCE], "document")
+    except VmemoError as error:
+        return Check("model", "fail", str(error))
+    return Check("model", "ok", f"{embedder.name}, files as released, {vectors.shape[1]} dimensions")
+
+
+def _tokens(counter: TokenCounter) -> Check:
+    count = counter(_SENTENCE)
+    state: State = "ok" if count == _SENTENCE_TOKENS else "fail"
+    return Check("tokens", state, f"cl100k counts offline: {count} tokens where {_SENTENCE_TOKENS} are right")
+
+
+async def database(place: Place, parts: Parts) -> list[Check]:
+    """The database's file and all its banks; a file that is not there is not made."""
+    if place.file is not None and not place.file.exists():
+        return [Check("database", "warn", f"there is no {place.file} yet; vmemo retain makes it")]
+    try:
+        await parts.store.open()
+        return [Check("database", "ok", f"{place.url} opens"), *[check async for check in _opened(parts)]]
+    except VmemoError as error:
+        return [Check("database", "fail", str(error))]
+    finally:
+        await parts.store.close()
+
+
+async def _opened(parts: Parts) -> AsyncIterator[Check]:
+    store = parts.store
+    if isinstance(store, Checkable):
+        yield Check("schema", "ok", f"version {await store.schema_version()}")
+        yield _integrity(await store.damage())
+    banks = await store.banks()
+    statuses = [await store.status(BankId(bank.id)) for bank in banks]
+    for bank, status in zip(banks, statuses, strict=True):
+        yield _bank(bank, status, parts.embedder)
+    yield await _scrub(store, any(status.scrub_pending for status in statuses))
+    yield Check("size", "ok", size(max((status.bytes for status in statuses), default=0)))
+
+
+def _integrity(damage: list[str]) -> Check:
+    if damage:
+        return Check("integrity", "fail", f"SQLite finds {len(damage)} faults: {damage[0]}. Restore a backup.")
+    return Check("integrity", "ok", "SQLite finds no fault")
+
+
+def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
+    name = f"bank {bank.id}"
+    if bank.embedder != embedder.name:
+        return Check(name, "warn", f"written with {bank.embedder}; run: vmemo reembed --bank {bank.id}")
+    if status.troubles:
+        return Check(name, "warn", f"{status.pending} messages unread, the last error: {status.troubles[-1].error}")
+    if status.pending:
+        return Check(name, "warn", f"{status.pending} messages unread; the next vmemo retain reads them")
+    return Check(name, "ok", f"{status.messages:,} messages, {status.facts:,} facts, nothing unread")
+
+
+async def _scrub(store: Store, pending: bool) -> Check:
+    if not (pending and isinstance(store, Checkable)):
+        return Check("scrub", "ok", "nothing forgotten is left in the file")
+    try:
+        await store.scrub()
+    except ScrubDelayed as error:
+        return Check("scrub", "warn", str(error))
+    return Check("scrub", "ok", "traces of a forget were left, and are gone now")

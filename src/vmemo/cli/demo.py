@@ -1,0 +1,66 @@
+"""`vmemo demo`: a conversation of a year, what memory makes of it, and what it finds in it."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vmemo import Memory, Message
+from vmemo.cli.command import command
+from vmemo.cli.demo_pages import Shown, show
+from vmemo.cli.options import AsJson, BankName
+from vmemo.cli.output import print_json, stderr
+from vmemo.cli.place import Place, run
+from vmemo.cli.sources import messages
+
+_QUESTION = "Where does Maya work?"
+_THEN = datetime(2024, 5, 1, tzinfo=UTC)
+_REFLECTION = "What food does Maya avoid?"
+
+
+@command(
+    "vmemo demo",
+    "vmemo demo --db demo.db   keeps the memory, to go on with the other commands",
+    "vmemo demo --json",
+)
+def demo(
+    db: Annotated[
+        str | None, typer.Option("--db", metavar="URL|FILE", help="Where to keep it; a temporary file if left out.")
+    ] = None,
+    bank: BankName = "demo",
+    as_json: AsJson = False,
+) -> None:
+    """Show what vmemo does with a conversation that goes on for a year. Needs no key, no server and no download."""
+    with tempfile.TemporaryDirectory(prefix="vmemo-demo-", ignore_cleanup_errors=True) as folder:
+        place = Place(db or str(Path(folder) / "demo.db"), bank)
+        with stderr().status("reading a year of conversation"):
+            shown = run(place, _tour, creates=True)
+    if as_json:
+        print_json(shown.to_json())
+    else:
+        show(shown, place if db else None)
+
+
+async def _tour(memory: Memory) -> Shown:
+    retained = await memory.retain(conversation(), document="demo")
+    recalled = await memory.recall(_QUESTION, max_tokens=120)
+    return Shown(
+        retained=retained,
+        facts=tuple(await memory.facts(limit=1000)),
+        recalled=recalled,
+        then=await memory.retrieve(_QUESTION, 2, at_time=_THEN),
+        now=await memory.retrieve(_QUESTION, 2),
+        answer=await memory.reflect(_REFLECTION),
+        why=await memory.why(recalled.hits[0].id),
+    )
+
+
+def conversation() -> list[Message]:
+    """The built-in conversation."""
+    text = (resources.files("vmemo.cli") / "demo.jsonl").read_text(encoding="utf-8")
+    return list(messages(text, "demo.jsonl", {}))

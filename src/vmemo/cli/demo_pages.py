@@ -1,0 +1,111 @@
+"""What the demo shows, part by part."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+
+from vmemo import Answer, Fact, Provenance, Recalled, Retained
+from vmemo.cli.output import clipped, day, happened, stdout, table, when
+from vmemo.cli.place import Place
+from vmemo.cli.recall import summary
+from vmemo.cli.why import tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What came out of the demo's verbs."""
+
+    retained: Retained
+    facts: tuple[Fact, ...]
+    recalled: Recalled
+    now: Recalled
+    then: Recalled
+    answer: Answer
+    why: Provenance
+
+    def to_json(self) -> JsonValue:
+        """The same for machines."""
+        return {
+            "retained": self.retained.model_dump(mode="json"),
+            "facts": [fact.model_dump(mode="json") for fact in self.facts],
+            "recalled": self.recalled.model_dump(mode="json"),
+            "now": self.now.model_dump(mode="json"),
+            "then": self.then.model_dump(mode="json"),
+            "answer": self.answer.model_dump(mode="json"),
+            "why": self.why.model_dump(mode="json"),
+        }
+
+
+def show(shown: Shown, kept: Place | None) -> None:
+    """Print all parts; `kept` is where the memory stays, if it does."""
+    console = stdout()
+    for number, (title, part) in enumerate(_parts(shown, kept), start=1):
+        console.print()
+        console.print(Rule(f"{number}. {title}", align="left", style="cyan"))
+        console.print(part)
+    console.print()
+
+
+def _parts(shown: Shown, kept: Place | None) -> Iterable[tuple[str, RenderableType]]:
+    yield "Retain: messages become dated facts", _retained(shown)
+    yield "Recall: what matters for a question, inside a token budget", _recalled(shown.recalled)
+    yield "Time travel: the same question, asked of two moments", _travelled(shown)
+    yield "Reflect: an answer with citations", _reflected(shown.answer)
+    yield "Why: where a fact comes from", tree(shown.why)
+    yield "Try next", Text("\n".join(_next(shown, kept)), no_wrap=True, overflow="ignore")
+
+
+def _retained(shown: Shown) -> RenderableType:
+    episodes = len({episode for fact in shown.facts for episode in fact.episodes})
+    head = f"{len(shown.facts)} facts in {episodes} episodes. Those that name a time, with the time resolved:"
+    again = "" if shown.retained.stored else "This memory holds the conversation already; nothing was stored twice. "
+    rows = table("said", "happened", "fact")
+    for fact in shown.facts:
+        if fact.occurred_start is not None:
+            rows.add_row(day(fact.mentioned_at), happened(fact), clipped(fact.text))
+    return Group(again + head, rows)
+
+
+def _recalled(found: Recalled) -> RenderableType:
+    rows = table("#>", "score>", "date", "fact", title=found.query)
+    for rank, hit in enumerate(found.hits, start=1):
+        rows.add_row(str(rank), f"{hit.score:.3f}", when(hit.fact), clipped(hit.text))
+    return Group(rows, Text(summary(found), style="dim"))
+
+
+def _travelled(shown: Shown) -> RenderableType:
+    return Columns([_moment(shown.then), _moment(shown.now)], equal=True, expand=True)
+
+
+def _moment(found: Recalled) -> Panel:
+    lines = [Text.assemble((day(hit.fact.mentioned_at), "dim"), "\n", clipped(hit.text)) for hit in found.hits]
+    return Panel(Group(*lines), title=f"at {day(found.at_time)}" if found.at_time else "now", width=48)
+
+
+def _reflected(answer: Answer) -> RenderableType:
+    cited = Text(f"{len(answer.citations)} citations, extractive: {answer.extractive}", style="dim")
+    return Group(Text(answer.query, style="bold"), Text(answer.text), cited)
+
+
+def _next(shown: Shown, kept: Place | None) -> list[str]:
+    if kept is None:
+        first, where = ["vmemo demo --db demo.db"], "--db demo.db --bank demo"
+    else:
+        first, where = [], f"--db {shlex.quote(kept.db)} --bank {shlex.quote(kept.bank)}"
+    return [
+        *first,
+        f'vmemo recall "Which city does Maya live in?" --at-time 2024-09-01T00:00Z {where}',
+        f'vmemo recall "Ines" --prompt {where}',
+        f"vmemo why {shown.why.fact.id} {where}",
+        f'vmemo forget --entity "Priya" {where}',
+        "vmemo benchmark sample",
+    ]

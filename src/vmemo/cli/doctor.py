@@ -1,0 +1,45 @@
+"""`vmemo doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import typer
+from pydantic import JsonValue
+from rich.text import Text
+
+from vmemo.cli.checks import Check, database, installation
+from vmemo.cli.command import command
+from vmemo.cli.options import DEFAULT_DB, AsJson, Db
+from vmemo.cli.output import clipped, print_json, stdout
+from vmemo.cli.place import Place
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@command("vmemo doctor", "vmemo doctor --db team.db --json", "VMEMO_URL=sqlite:///team.db vmemo doctor")
+def doctor(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
+    """Check the installation and a database with all its banks, and finish what an interrupted forget left to do."""
+    checks = asyncio.run(_all(Place(db, "")))
+    if as_json:
+        print_json({"ok": _sound(checks), "checks": [_line(check) for check in checks]})
+    else:
+        for check in checks:
+            state = (f"{check.state:>4}", _STYLES[check.state])
+            stdout().print(Text.assemble(state, f"  {check.name:<12} {clipped(check.detail)}"), soft_wrap=True)
+    if not _sound(checks):
+        raise typer.Exit(1)
+
+
+async def _all(place: Place) -> list[Check]:
+    parts = place.parts()
+    return [*await installation(parts), *await database(place, parts)]
+
+
+def _line(check: Check) -> JsonValue:
+    return {"check": check.name, "state": check.state, "detail": check.detail}
+
+
+def _sound(checks: Sequence[Check]) -> bool:
+    return all(check.state != "fail" for check in checks)

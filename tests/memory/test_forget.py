@@ -1,0 +1,202 @@
+"""What is forgotten is in no answer, no export and no byte of the file; what stood beside it stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from builders import NOON, WordEmbedder, exported, open_memory, said
+
+from vmemo import Memory, Message, NotFound
+
+SECRET = "xylophone zebrafish"
+"""Words that stand only in what is to be forgotten."""
+
+TALK = [
+    said("Shall we have lunch at the harbour?", 0, speaker="Mira"),
+    said(f"Yes, and yesterday I hid the {SECRET} for Quentin Vanderbilt there.", 1, speaker="Jon"),
+    said("Then I will bring my sister to lunch at the harbour next Friday.", 2, speaker="Mira"),
+]
+APART = said("The boiler in the cellar was repaired last week.", 6000, speaker="Mira")
+
+
+def retain_talk(memory: Memory, document: str | None = None) -> None:
+    memory.retain_sync(TALK, document=document)
+    memory.retain_sync(APART)
+    memory.recall_sync(f"Where is the {SECRET}?")
+
+
+def bytes_on_disk(folder: Path) -> bytes:
+    files = [folder / f"memory.db{end}" for end in ("", "-wal", "-shm")]
+    return b"".join(file.read_bytes() for file in files if file.exists()).lower()
+
+
+def assert_nowhere(memory: Memory, folder: Path, *words: str) -> None:
+    """Asked while the memory is open, so that the log is searched as it is, and not only after a clean close."""
+    on_disk = bytes_on_disk(folder)
+    for word in words:
+        assert word.encode() not in on_disk
+        assert word.encode("utf-16-le") not in on_disk
+    told = [
+        *(hit.text for hit in memory.recall_sync(f"Who hid the {SECRET}?", max_tokens=100_000).hits),
+        *(hit.text for hit in memory.retrieve_sync(f"Who hid the {SECRET}?", top_k=100).hits),
+        *(fact.model_dump_json() for fact in memory.facts_sync(limit=1000)),
+        *(message.model_dump_json() for message in memory.messages_sync(limit=1000)),
+        *(episode.model_dump_json() for episode in memory.episodes_sync(limit=1000)),
+        *(entity.model_dump_json() for entity in memory.entities_sync(limit=1000)),
+        *exported(memory, folder),
+    ]
+    for word in words:
+        assert [line for line in told if word in line.lower()] == []
+
+
+def by_messages(memory: Memory) -> None:
+    memory.forget_sync(messages=[TALK[1].id])
+
+
+def by_entity(memory: Memory) -> None:
+    memory.forget_sync(entity="Quentin Vanderbilt")
+
+
+def by_document(memory: Memory) -> None:
+    memory.forget_sync(document="talk")
+
+
+def by_bank(memory: Memory) -> None:
+    memory.forget_sync(bank=True)
+
+
+@pytest.mark.parametrize("forget", [by_messages, by_entity, by_document, by_bank])
+def test_forgotten_text_is_found_nowhere(tmp_path: Path, forget: Callable[[Memory], None]) -> None:
+    with open_memory(tmp_path) as memory:
+        retain_talk(memory, document="talk")
+        assert b"zebrafish" in bytes_on_disk(tmp_path)
+        assert any("zebrafish" in line for line in exported(memory, tmp_path))
+        forget(memory)
+        assert_nowhere(memory, tmp_path, *SECRET.split(), "quentin", "vanderbilt")
+    assert b"zebrafish" not in bytes_on_disk(tmp_path)
+
+
+def test_forgetting_text_that_was_never_derived_leaves_no_trace_of_it(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        raw = memory.retain_sync(f"The {SECRET} is in the attic.", infer=False)
+        waiting = memory.add_message_sync(f"The {SECRET} is in the shed.")
+        assert len(memory.recall_sync(f"Where is the {SECRET}?").hits) == 2
+        memory.forget_sync(messages=[*raw.stored, *waiting.stored])
+        assert_nowhere(memory, tmp_path, *SECRET.split())
+        assert memory.status_sync().messages == 0
+
+
+@pytest.mark.parametrize("forget", [by_messages, by_entity])
+def test_neighbours_of_a_forgotten_message_are_read_again_under_the_same_ids(
+    tmp_path: Path, forget: Callable[[Memory], None]
+) -> None:
+    with open_memory(tmp_path) as memory:
+        retain_talk(memory)
+        before = {fact.messages[0]: fact for fact in memory.facts_sync()}
+        forget(memory)
+        after = {fact.messages[0]: fact for fact in memory.facts_sync()}
+        assert set(after) == {TALK[0].id, TALK[2].id, APART.id}
+        for message, fact in after.items():
+            old = before[message]
+            assert (fact.id, fact.text, fact.mentioned_at) == (old.id, old.text, old.mentioned_at)
+            assert (fact.occurred_start, fact.occurred_end) == (old.occurred_start, old.occurred_end)
+            assert (fact.recorded_at, fact.valid_at) == (old.recorded_at, old.valid_at)
+        (hit, *_) = memory.recall_sync("When does Mira bring her sister to lunch at the harbour?").hits
+        assert hit.fact.messages == (TALK[2].id,)
+        assert hit.fact.occurred_start is not None
+        assert hit.fact.occurred_start.date() == (NOON + timedelta(days=11)).date()
+        assert (memory.status_sync().pending, memory.process_sync().derived) == (0, ())
+
+
+def test_an_untouched_episode_stays_as_it_was(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        retain_talk(memory)
+        kept = [e for e in memory.episodes_sync() if e.messages == (APART.id,)]
+        by_messages(memory)
+        (after,) = [e for e in memory.episodes_sync() if e.messages == (APART.id,)]
+        ids = {episode.id for episode in memory.episodes_sync()}
+        assert after.model_copy(update={"previous": None}) == kept[0].model_copy(update={"previous": None})
+        assert after.previous is None or after.previous in ids
+
+
+def test_an_entity_keeps_only_the_names_that_remaining_facts_use(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync([said("I met Robert Zuckerman at the station.", 0), said("Bob Zuckerman was late.", 100)])
+        (entity,) = memory.entities_sync()
+        assert {entity.name, *entity.aliases} == {"Robert Zuckerman", "Bob Zuckerman"}
+        first = memory.messages_sync()[0]
+        memory.forget_sync(messages=[first.id])
+        (entity,) = memory.entities_sync()
+        assert (entity.name, entity.aliases) == ("Bob Zuckerman", ())
+        assert_nowhere(memory, tmp_path, "robert")
+
+
+def test_an_entity_is_forgotten_by_any_of_its_names_with_every_message_that_speaks_of_it(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync([said("I met Robert Zuckerman at the station.", 0), said("Bob Zuckerman was late.", 100)])
+        memory.retain_sync(said("The soup was hot.", 200))
+        forgotten = memory.forget_sync(entity="bob zuckerman")
+        assert (forgotten.messages, forgotten.facts, forgotten.entities) == (2, 2, 1)
+        assert [m.content for m in memory.messages_sync()] == ["The soup was hot."]
+        assert_nowhere(memory, tmp_path, "zuckerman")
+
+
+def test_forgetting_one_bank_leaves_the_others_whole(tmp_path: Path) -> None:
+    with open_memory(tmp_path, "alice") as alice:
+        retain_talk(alice)
+        bob = alice.bank("bob")
+        bob.retain_sync("The kettle is red.")
+        before = exported(bob, tmp_path)
+        alice.forget_sync(bank=True)
+        assert bob.banks_sync() == ["bob"]
+        assert exported(bob, tmp_path) == before
+        assert alice.messages_sync() == []
+
+
+def test_the_same_document_can_be_retained_again_after_it_was_forgotten(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        text = Message(content="The kettle is red.", timestamp=NOON)
+        memory.retain_sync(text, document="kitchen")
+        memory.forget_sync(document="kitchen")
+        assert memory.retain_sync(text, document="kitchen").stored == (text.id,)
+        assert [hit.text for hit in memory.recall_sync("kettle").hits] == ["User: The kettle is red."]
+
+
+def test_a_second_reader_no_longer_finds_what_was_forgotten_elsewhere(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory, open_memory(tmp_path) as reader:
+        retain_talk(memory)
+        assert any("zebrafish" in hit.text for hit in reader.recall_sync(SECRET).hits)
+        by_messages(memory)
+        assert not any("zebrafish" in hit.text for hit in reader.recall_sync(SECRET).hits)
+
+
+def test_forgetting_while_the_embedder_is_down_deletes_and_queues_the_neighbours(tmp_path: Path) -> None:
+    embedder = WordEmbedder()
+    with open_memory(tmp_path, embedder=embedder) as memory:
+        retain_talk(memory)
+        embedder.broken = True
+        with pytest.raises(Exception, match="the model's server is gone"):
+            by_messages(memory)
+        embedder.broken = False
+        assert memory.status_sync().pending == 2
+        assert_nowhere(memory, tmp_path, *SECRET.split())
+        assert len(memory.process_sync().derived) == 2
+
+
+def test_forgetting_what_is_not_there_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        retain_talk(memory)
+        before = exported(memory, tmp_path)
+        for forget in (
+            lambda: memory.forget_sync(messages=[TALK[0].id, "no-such-message"]),
+            lambda: memory.forget_sync(document="no-such-document"),
+            lambda: memory.forget_sync(entity="no-such-entity"),
+        ):
+            with pytest.raises(NotFound, match="no-such-"):
+                forget()
+        assert exported(memory, tmp_path) == before
+        assert json.loads(before[0])["record"] == "bank"
