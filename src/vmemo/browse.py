@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId, EntityId, Fact, FactId, Message, MessageId, Profile, Provenance
-from vmemo.ports import Embedder, Store
+from vmemo.ports import Embedder, ForgetTarget, Store
+from vmemo.recall.query import text_of
 
 LARGEST_PAGE = 1000
+Id = TypeVar("Id", bound=str)
 
 
 async def why(bank: BankId, id: FactId, store: Store) -> Provenance:
@@ -64,6 +67,16 @@ async def entity_id(bank: BankId, name: EntityId | str, store: Store) -> EntityI
     return matches[0]
 
 
+def checked_profile(new: object) -> Profile | None:
+    """A profile that can be stored, None if none was given, or InvalidInput."""
+    if new is None:
+        return None
+    if not isinstance(new, Profile):
+        raise InvalidInput(f"A profile is a Profile(name=..., disposition=..., ...), not {new!r:.40}.")
+    text_of("background", new.background)
+    return new
+
+
 async def profile(bank: BankId, store: Store) -> Profile:
     """The bank's profile."""
     stored = await store.bank(bank)
@@ -81,14 +94,17 @@ def page(limit: object) -> int:
 
 async def cursor(after: Id | None, find: Callable[[list[Id]], Awaitable[Sequence[object]]]) -> Id | None:
     """The id that a page follows; one that is not there is refused, so that no reader starts again unawares."""
-    if after is not None and not await find([_text("after", after)]):
+    if after is None:
+        return None
+    text_of("after", after)
+    if not await find([after]):
         raise NotFound(f"There is no {after!r} here to go on after; it may have been forgotten. Start from the first.")
     return after
 
 
 def document(name: str | None) -> str | None:
     """The name of a document to look into, or None for all."""
-    return None if name is None else _text("document", name)
+    return None if name is None else text_of("document", name)
 
 
 def forget_target(messages: object, document: object, entity: object, bank: object) -> ForgetTarget:
@@ -97,19 +113,15 @@ def forget_target(messages: object, document: object, entity: object, bank: obje
         raise InvalidInput(f"bank must be True or False, not {bank!r}.")
     if isinstance(messages, str) or not isinstance(messages, Sequence | set | frozenset | None):
         raise InvalidInput(f"messages must be a list of message ids, not {messages!r}.")
-    ids = [MessageId(_text("messages", id)) for id in cast("Iterable[object]", messages or ())]
+    ids = [MessageId(text_of("messages", id)) for id in cast("Iterable[object]", messages or ())]
     if sum((bool(ids), document is not None, entity is not None, bank)) != 1:
         raise InvalidInput("Name exactly one thing to forget: messages, a document, an entity or bank=True.")
     return ForgetTarget(
         messages=ids,
-        document=None if document is None else _text("document", document),
-        entity=None if entity is None else EntityId(_text("entity", entity)),
+        document=None if document is None else text_of("document", document),
+        entity=None if entity is None else EntityId(text_of("entity", entity)),
         bank=bank,
     )
-
-
-def _text(name: str, value: Id | object) -> Id:
-    ...
 
 
 @runtime_checkable

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
 from vmemo import browse, transfer
-from vmemo.errors import EmbedderMismatch, InvalidInput
+from vmemo.errors import EmbedderMismatch
 from vmemo.models import (
     Answer,
     Bank,
@@ -28,13 +30,13 @@ from vmemo.models import (
     Retained,
     Status,
 )
-from vmemo.ports import Embedder, ForgetTarget, Store
+from vmemo.ports import Embedder, Store
 from vmemo.recall.pipeline import recall
 from vmemo.recall.query import Query, RecallOptions, make_query
 from vmemo.recall.recalled import Recalled
 from vmemo.reflect import extractive
 from vmemo.retain.pipeline import process, store_messages
-from vmemo.retain.prepare import MessageOptions, prepare
+from vmemo.retain.prepare import MessageOptions, prepare, single
 from vmemo.retain.reembed import reembed
 from vmemo.settings import Settings, build
 from vmemo.shared import Shared
@@ -113,14 +115,14 @@ class Memory:
 
     async def add_message(self, message: Message | str, **options: Unpack[MessageOptions]) -> Retained:
         """Store a message durably; `process()` derives facts from it."""
-        return await self._append(message, options)
+        return await self._append(single(message), options)
 
     async def add_exchange(
         self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
     ) -> Retained:
-        """Store what the user said and what the assistant answered; `process()` derives facts from it."""
-        asked = prepare(user_message, {**options, "role": "user"}, infer=True)
-        answered = prepare(assistant_message, {**options, "role": "assistant"}, infer=True)
+        """Store what the user said and what the assistant answered; a speaker's name is the user's."""
+        asked = prepare(single(user_message), {**options, "role": "user"}, infer=True)
+        answered = prepare(single(assistant_message), {**options, "role": "assistant", "speaker": None}, infer=True)
         return await self._append([*asked, *answered], {})
 
     async def _append(self, content: object, options: MessageOptions, *, infer: bool = True) -> Retained:
@@ -191,12 +193,10 @@ class Memory:
         Forgetting an entity deletes every message that speaks of it. What else those messages were read together
         with is read again. Afterwards the text is in no answer, no export and no byte of the database file.
         """
-        if sum((bool(messages), document is not None, entity is not None, bank)) != 1:
-            raise InvalidInput("Name exactly one thing to forget: messages, a document, an entity or bank=True.")
+        target = browse.forget_target(messages, document, entity, bank)
         await self.open()
-        named = None if entity is None else await browse.entity_id(self._name, entity, self._store)
-        ids = [MessageId(message) for message in messages]
-        target = ForgetTarget(messages=ids, document=document, entity=named, bank=bank)
+        if target.entity is not None:
+            target = replace(target, entity=await browse.entity_id(self._name, target.entity, self._store))
         browse.clear_cache(self._shared.parts.embedder)
         forgotten = await self._store.forget(self._name, target)
         if bank:
@@ -218,36 +218,41 @@ class Memory:
 
     async def profile(self, new: Profile | None = None) -> Profile:
         """The bank's profile; with an argument it becomes that."""
+        changed = browse.checked_profile(new)
         await self.open()
-        if new is not None:
-            await self._store.save_profile(self._name, new)
+        if changed is not None:
+            await self._store.save_profile(self._name, changed)
         return await browse.profile(self._name, self._store)
 
     async def messages(
         self, *, document: str | None = None, after: MessageId | None = None, limit: int = 100
     ) -> list[Message]:
         """A page of the archive in the order it was stored."""
+        size, name = browse.page(limit), browse.document(document)
         await self.open()
-        return await self._store.messages(self._name, document=document, after=after, limit=browse.page(limit))
+        start = await browse.cursor(after, partial(self._store.messages, self._name))
+        return await self._store.messages(self._name, document=name, after=start, limit=size)
 
     async def episodes(self, *, after: EpisodeId | None = None, limit: int = 100) -> list[Episode]:
         """A page of episodes in the order they were stored."""
         await self.open()
-        return await self._store.episodes(self._name, after=after, limit=browse.page(limit))
+        start = await browse.cursor(after, partial(self._store.episodes, self._name))
+        return await self._store.episodes(self._name, after=start, limit=browse.page(limit))
 
     async def facts(
         self, *, after: FactId | None = None, limit: int = 100, with_embeddings: bool = False
     ) -> list[Fact]:
         """A page of facts, closed ones too, in the order they were stored."""
+        size = browse.page(limit)
         await self.open()
-        return await self._store.facts(
-            self._name, after=after, limit=browse.page(limit), with_embeddings=with_embeddings
-        )
+        start = await browse.cursor(after, partial(self._store.facts, self._name))
+        return await self._store.facts(self._name, after=start, limit=size, with_embeddings=with_embeddings)
 
     async def entities(self, *, after: EntityId | None = None, limit: int = 100) -> list[Entity]:
         """A page of entities in the order they were first seen."""
         await self.open()
-        return await self._store.entities(self._name, after=after, limit=browse.page(limit))
+        start = await browse.cursor(after, partial(self._store.entities, self._name))
+        return await self._store.entities(self._name, after=start, limit=browse.page(limit))
 
     async def reembed(self) -> int:
         """Switch the bank to this memory's embedder; others can read until the moment of the switch."""
@@ -265,7 +270,7 @@ class Memory:
         await self._store.open()
         source = transfer.read(Path(path), self._name)
         await self._store.restore(source.bank, source.records)
-        return (await self.status()).messages
+        return (await self._store.status(self._name)).messages
 
     open_sync = twin(open)
     close_sync = twin(close)

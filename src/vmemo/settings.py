@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from vmemo.errors import InvalidInput, Unsupported
 from vmemo.ports import Embedder, Extractor, Store, TokenCounter
@@ -27,6 +28,10 @@ class Settings:
     """Seconds after a recall until access counts are written."""
     busy_seconds: float = 60.0
     """How long a call waits for another process's write before it gives up."""
+
+    def __post_init__(self) -> None:
+        if self.fusion not in get_args(Fusion):
+            raise InvalidInput(f"fusion is {' or '.join(get_args(Fusion))}, not {self.fusion!r}.")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -66,6 +71,10 @@ def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object,
         raise Unsupported("This release has the local engine only. Leave llm out.")
     if reranker is not None:
         raise Unsupported("This release has no reranker yet. Leave reranker out.")
+    if embedder is not None and not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"An embedder is an object with name, dimension and embed(), not {embedder!r:.40}.")
+    if not isinstance(settings, Settings | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"settings must be Settings(...), not {settings!r:.40}.")
     chosen = settings or Settings.from_environment()
     disk = EmbeddingCache(chosen.embedding_cache) if chosen.embedding_cache else None
     return Parts(
@@ -81,7 +90,7 @@ def _store(url: str, settings: Settings) -> Store:
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"A memory's URL must be text, not {type(url).__name__}.")
     scheme, found, rest = url.partition("://")
-    if not found or scheme not in ("sqlite", "postgresql", "neo4j"):
+    if not found or scheme not in ("sqlite", "postgresql", "neo4j") or "\0" in url:
         raise InvalidInput(f"A memory's URL starts with sqlite:///, not {url[:40]!r}.")
     if scheme != "sqlite":
         raise Unsupported(f"This release stores in SQLite only; {scheme}:// is planned. Use sqlite:///file.db.")

@@ -6,7 +6,7 @@ import base64
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -28,13 +28,17 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
     """Write a bank to a file, which appears whole or not at all; the number of records is returned."""
     partial = path.with_name(path.name + ".partial")
     count = 0
-    with partial.open("w", encoding="utf-8", newline="\n") as file:
-        async for line in lines(store, bank):
-            file.write(line + "\n")
-            count += 1
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            async for line in lines(store, bank):
+                file.write(line + "\n")
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InvalidInput(f"{path} can't be written: {error.strerror}. Nothing was exported.") from error
     return count
 
 
@@ -107,38 +111,104 @@ def read(path: Path, name: BankId | None = None) -> Import:
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, JsonValue]]]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                value: JsonValue = json.loads(line)
-            except ValueError as error:
-                raise InvalidInput(f"{path}: line {number} is not JSON. Nothing was imported.") from error
-            if not isinstance(value, dict):
-                raise InvalidInput(f"{path}: line {number} is not an object. Nothing was imported.")
-            yield number, value
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield number, _object(line, path, number)
+    except OSError as error:
+        raise InvalidInput(f"{path} can't be read: {error.strerror}. Nothing was imported.") from error
+
+
+def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
+    try:
+        value: JsonValue = json.loads(line.decode("utf-8"))
+        if b"\\ud" in line.lower():
+            # An escape can smuggle in half a character, which no database takes.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path}: line {number} is not JSON in UTF-8. Nothing was imported.") from error
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{path}: line {number} is not an object. Nothing was imported.")
+    return value
+
+
+_KINDS: Mapping[JsonValue, type[Message] | type[Episode] | type[Entity] | type[Link]] = {
+    "message": Message,
+    "entity": Entity,
+    "episode": Episode,
+    "link": Link,
+}
 
 
 def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, path: Path) -> Iterator[RestoreRecord]:
-    kinds: dict[JsonValue, type[Message] | type[Episode] | type[Entity] | type[Link]] = {
-        "message": Message,
-        "entity": Entity,
-        "episode": Episode,
-        "link": Link,
-    }
+    known = _Known()
     for number, values in numbered:
         kind = values.get("record")
         if kind == "fact":
-            yield _fact(values, bank, path, number)
-        elif kind in kinds:
-            yield _checked(kinds[kind], values, path, number)
+            record = _fact(values, bank, path, number)
+        elif isinstance(kind, str) and kind in _KINDS:
+            record = _checked(_KINDS[kind], values, path, number)
         else:
             raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
+        if trouble := known.trouble(record):
+            raise InvalidInput(f"{path}: line {number} {trouble}. Nothing was imported.")
+        yield record
+
+
+@dataclass
+class _Known:
+    """What the lines so far have brought: every record is there once, and refers only to what came before it."""
+
+    names: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+
+    def trouble(self, record: RestoreRecord) -> str | None:
+        """What is wrong with a record in this place; a good one becomes known."""
+        own, needed = _names(record)
+        missing = next((name for name in needed if name not in self.names), None)
+        if missing is not None:
+            return f"refers to {missing[0]} {missing[1]!r}, which no line before it holds"
+        if not self.names.isdisjoint(own):
+            return f"repeats {own[0][0]} {own[0][1]!r}"
+        self.names.update(own)
+        return None
+
+
+Names = list[tuple[object, ...]]
+
+
+def _names(record: RestoreRecord) -> tuple[Names, Names]:
+    """What a record is known by, and what it refers to."""
+    match record:
+        case Message():
+            line: Names = [("line", record.document, record.key)] if record.key is not None else []
+            return [("message", record.id), *line], []
+        case Entity():
+            return [("entity", record.id)], []
+        case Episode():
+            return [("episode", record.id)], [("message", id) for id in record.messages]
+        case NewFact():
+            return [("fact", record.fact.id)], _behind(record.fact)
+        case Link():
+            ends: Names = [("fact", record.source), ("fact", record.target)]
+            return [("link", record.kind, record.source, record.target)], ends
+
+
+def _behind(fact: Fact) -> Names:
+    said = (*fact.messages, fact.context_from) if fact.context_from is not None else fact.messages
+    return [
+        *(("message", id) for id in said),
+        *(("episode", id) for id in fact.episodes),
+        *(("entity", mention.id) for mention in fact.entities),
+        *(("fact", id) for id in fact.basis),
+    ]
 
 
 def _fact(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> NewFact:
     vector = _vector(values.pop("embedding", ""), bank.dimension)
     if vector is None:
-        raise InvalidInput(f"{path}: line {number} has no embedding of dimension {bank.dimension}.")
+        raise InvalidInput(
+            f"{path}: line {number} has no embedding of dimension {bank.dimension}. Nothing was imported."
+        )
     return NewFact(fact=_checked(Fact, {**values, "bank": bank.id}, path, number), embedding=vector)
 
 

@@ -208,3 +208,10 @@ def test_any_words_at_any_time_give_ordered_expressions(words: list[str], day: d
     for found in find(text, reference):
         assert position <= found.start < found.end
         position = found.end
+
+
+def test_every_character_of_unicode_may_stand_beside_a_date() -> None:
+    reference = datetime(2024, 5, 1, tzinfo=UTC)
+    for first in range(1, 0x20000, 0x40):
+        text = " ".join(chr(point) for point in range(first, first + 0x40) if not 0xD800 <= point < 0xE000)
+        assert any(found.text == "yesterday" for found in find(f"10{text} yesterday {text}2nd", reference))

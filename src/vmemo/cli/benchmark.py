@@ -39,7 +39,7 @@ _ELSEWHERE = "Embedding elsewhere"
 )
 def benchmark(  # noqa: PLR0913 - each is an option of the command line
     name: Annotated[BenchmarkName, typer.Argument(help="Which one; sample and speed need no data.")],
-    data: Annotated[Path | None, typer.Option(help="The folder of the datasets.")] = None,
+    data: Annotated[Path | None, typer.Option(envvar="VMEMO_DATA", help="The folder of the datasets.")] = None,
     file: Annotated[Path | None, typer.Option(help="One file in place of the folder.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="A stratified part of longmemeval's questions.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first cases.")] = None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from vmemo.cli.listings import size
+from vmemo.cli.output import many
 from vmemo.cli.place import Place
 from vmemo.errors import ScrubDelayed, VmemoError
 from vmemo.models import Bank, BankId, Status
@@ -103,7 +104,7 @@ async def _opened(parts: Parts) -> AsyncIterator[Check]:
 
 def _integrity(damage: list[str]) -> Check:
     if damage:
-        return Check("integrity", "fail", f"SQLite finds {len(damage)} faults: {damage[0]}. Restore a backup.")
+        return Check("integrity", "fail", f"SQLite finds {many(len(damage), 'fault')}: {damage[0]}. Restore a backup.")
     return Check("integrity", "ok", "SQLite finds no fault")
 
 
@@ -112,10 +113,12 @@ def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
     if bank.embedder != embedder.name:
         return Check(name, "warn", f"written with {bank.embedder}; run: vmemo reembed --bank {bank.id}")
     if status.troubles:
-        return Check(name, "warn", f"{status.pending} messages unread, the last error: {status.troubles[-1].error}")
+        return Check(
+            name, "warn", f"{many(status.pending, 'message')} unread, the last error: {status.troubles[-1].error}"
+        )
     if status.pending:
-        return Check(name, "warn", f"{status.pending} messages unread; the next vmemo retain reads them")
-    return Check(name, "ok", f"{status.messages:,} messages, {status.facts:,} facts, nothing unread")
+        return Check(name, "warn", f"{many(status.pending, 'message')} unread; the next vmemo retain reads them")
+    return Check(name, "ok", f"{many(status.messages, 'message')}, {many(status.facts, 'fact')}, nothing unread")
 
 
 async def _scrub(store: Store, pending: bool) -> Check:

@@ -50,9 +50,15 @@ def command(*examples: str, name: str | None = None) -> Callable[[Callable[P, No
 
 
 def _fail(error: VmemoError | OSError, *, as_json: bool) -> NoReturn:
-    message = plain(str(error))
+    message = plain(_message(error))
     if as_json:
         typer.echo(json.dumps({"error": type(error).__name__, "message": message}), err=True)
     else:
         stderr().print(Text(message, style="red"), soft_wrap=True)
     raise typer.Exit(1) from error
+
+
+def _message(error: VmemoError | OSError) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

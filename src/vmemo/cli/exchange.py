@@ -9,7 +9,7 @@ import typer
 
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
-from vmemo.cli.output import clipped, print_json, stderr, stdout
+from vmemo.cli.output import clipped, many, print_json, stderr, stdout
 from vmemo.cli.place import Place, run
 
 
@@ -29,7 +29,7 @@ def export(
     if as_json:
         print_json({"bank": bank, "file": str(file), "records": count})
     else:
-        stdout().print(f"{count} records written to {clipped(str(file))}.", markup=False)
+        stdout().print(f"{many(count, 'record')} written to {clipped(str(file))}.", markup=False)
 
 
 @command("vmemo import backup.jsonl", "vmemo import alice.jsonl --bank alice-restored --json", name="import")
@@ -45,4 +45,4 @@ def import_(
     if as_json:
         print_json({"bank": bank, "file": str(file), "messages": count})
     else:
-        stdout().print(f"{count} messages imported into bank {clipped(bank)!r}.", markup=False)
+        stdout().print(f"{many(count, 'message')} imported into bank {clipped(bank)!r}.", markup=False)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.prompt import Confirm
+from rich.text import Text
 
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
-from vmemo.cli.output import clipped, print_json, stdout
+from vmemo.cli.output import clipped, many, print_json, stderr, stdout
 from vmemo.cli.place import Place, run
 
 
@@ -32,8 +34,8 @@ def forget(  # noqa: PLR0913 - each is an option of the command line
 ) -> None:
     """Delete for good, with all that was derived from it. The text is gone from the file too."""
     target = _target(message or [], document, entity, bank if everything else None)
-    if not yes:
-        typer.confirm(f"Forget {target} in bank {clipped(bank)!r} for good?", abort=True, err=True)
+    if not (yes or Confirm.ask(Text(f"Forget {target} in bank {clipped(bank)!r} for good?"), console=stderr())):
+        raise typer.Abort
     gone = run(
         Place(db, bank),
         lambda memory: memory.forget(messages=message or [], document=document, entity=entity, bank=everything),
@@ -41,9 +43,9 @@ def forget(  # noqa: PLR0913 - each is an option of the command line
     if as_json:
         print_json(gone.model_dump(mode="json"))
     else:
-        again = f"; {gone.requeued} messages were read again" if gone.requeued else ""
-        deleted = f"{gone.messages} messages, {gone.facts} facts, {gone.episodes} episodes, {gone.entities} entities"
-        stdout().print(f"Forgotten: {deleted}{again}.")
+        again = f" What stood beside it was read again: {many(gone.requeued, 'message')}." if gone.requeued else ""
+        deleted = f"{many(gone.messages, 'message')}, {many(gone.facts, 'fact')}, {many(gone.episodes, 'episode')}"
+        stdout().print(f"Forgotten: {deleted}, {many(gone.entities, 'entity', 'entities')}.{again}")
 
 
 def _target(messages: list[str], document: str | None, entity: str | None, bank: str | None) -> str:

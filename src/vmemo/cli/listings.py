@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vmemo.cli.output import clipped, day, happened, table, with_id
+from vmemo.cli.output import clipped, day, happened, many, table, with_id
 from vmemo.models import Entity, Episode, Fact, Message, Status
 
 
@@ -17,7 +17,7 @@ def status_table(status: Status) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     for name, value in _counts(status):
         grid.add_row(Text(name, style="bold"), Text(clipped(value)))
-    troubles = [Text(f"{t.messages} messages wait: {clipped(t.error)}", style="red") for t in status.troubles]
+    troubles = [Text(f"{many(t.messages, 'message')} unread: {clipped(t.error)}", style="red") for t in status.troubles]
     return Group(grid, *troubles)
 
 

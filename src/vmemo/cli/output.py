@@ -52,6 +52,11 @@ def clipped(text: str, most: int = 400) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+def many(count: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def day(moment: datetime) -> str:
     """A day with its weekday."""
     return f"{moment:%a} {moment.day} {moment:%b %Y}"

@@ -27,7 +27,7 @@ from vmemo.cli.options import (
     Tags,
     budget,
 )
-from vmemo.cli.output import plain, print_json, stdout, table, when, with_id
+from vmemo.cli.output import many, plain, print_json, stdout, table, when, with_id
 from vmemo.cli.place import Place, run
 
 
@@ -99,4 +99,4 @@ def show(found: Recalled, title: str | None = None) -> None:
 
 def summary(found: Recalled) -> str:
     """How much was found, and how fast."""
-    return f"{len(found.hits)} facts, {found.tokens} tokens, {found.timings.get('total', 0.0):.0f} ms"
+    return f"{many(len(found.hits), 'fact')}, {many(found.tokens, 'token')}, {found.timings.get('total', 0.0):.0f} ms"

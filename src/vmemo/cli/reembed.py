@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
-from vmemo.cli.output import print_json, stderr, stdout
+from vmemo.cli.output import many, print_json, stderr, stdout
 from vmemo.cli.place import Place, run
 
 
@@ -16,4 +16,4 @@ def reembed(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson 
     if as_json:
         print_json({"bank": bank, "facts": count})
     else:
-        stdout().print(f"{count} facts embedded.")
+        stdout().print(f"{many(count, 'fact')} embedded.")

@@ -14,7 +14,7 @@ from rich.text import Text
 from vmemo import Memory, Message, Retained
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, instant, pairs
-from vmemo.cli.output import clipped, print_json, progress, stdout
+from vmemo.cli.output import clipped, many, print_json, progress, stdout
 from vmemo.cli.place import Place, run
 from vmemo.cli.sources import from_file, from_stdin
 from vmemo.models import Role
@@ -100,8 +100,8 @@ async def _watch(memory: Memory, bar: Progress) -> None:
 
 def _show(retained: Retained) -> None:
     console = stdout()
-    counts = f"{len(retained.derived)} facts derived in {len(retained.episodes)} episodes"
-    console.print(f"[green]{len(retained.stored)} messages stored[/green], {counts}, {len(retained.skipped)} skipped")
+    derived = f"{many(len(retained.derived), 'fact')} derived in {many(len(retained.episodes), 'episode')}"
+    console.print(f"{many(len(retained.stored), 'message')} stored, {derived}, {len(retained.skipped):,} skipped")
     for skipped in retained.skipped[:5]:
         console.print(Text(f"  skipped {skipped.what}: {clipped(skipped.reason)}", style="dim"))
     if len(retained.skipped) > 5:

@@ -26,11 +26,16 @@ def tables(report: Report) -> Iterator[Table]:
 def _metrics(report: Report) -> Table:
     """All metrics in two columns of names and values."""
     made = table("metric", "value>", "metric", "value>", title=report.benchmark)
-    named = [(name, f"{value:.3f}") for name, value in report.metrics.items()]
+    named = [(name, f"{report.metrics[name]:.3f}") for name in sorted(report.metrics, key=_by_number)]
     half = (len(named) + 1) // 2
     for left, right in zip(named[:half], [*named[half:], ("", "")], strict=False):
         made.add_row(*left, *right)
     return made
+
+
+def _by_number(metric: str) -> tuple[str, int]:
+    name, _, size = metric.partition("@")
+    return name, int(size) if size.isdecimal() else 0
 
 
 def _categories(categories: Mapping[str, Mapping[str, float]]) -> Table:

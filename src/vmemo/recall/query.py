@@ -143,7 +143,7 @@ def _metadata(values: object) -> dict[str, JsonValue]:
         raise InvalidInput(f"metadata must be a mapping of names to JSON values, not {values!r}.")
     wanted = dict(cast("Mapping[str, JsonValue]", values))
     for name, value in wanted.items():
-        _text("metadata", name)
+        text_of("metadata", name)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise InvalidInput(f"metadata {name!r} is asked for with a number that is too large to compare.")
     try:
@@ -168,14 +168,17 @@ def _flag(name: str, value: object) -> bool:
 def _names(name: str, values: object) -> frozenset[str]:
     if isinstance(values, str) or not isinstance(values, Sequence | frozenset | set):
         raise InvalidInput(f"{name} must be a list of texts, not {values!r}.")
-    return frozenset(_text(name, value) for value in cast("Iterable[object]", values))
+    return frozenset(text_of(name, value) for value in cast("Iterable[object]", values))
 
 
-def _text(name: str, value: object) -> str:
+def text_of(name: str, value: object) -> str:
+    """A text that a database can compare with, or InvalidInput."""
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} must hold texts only, not {value!r}.")
-    if not value.isprintable() and any("\ud800" <= c <= "\udfff" for c in value):
-        raise InvalidInput(f"{name} must be valid Unicode without lone surrogates, not {value!r}.")
+        raise InvalidInput(f"{name} must be text, not {value!r}.")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{name} must be valid Unicode without lone surrogates, not {value!r:.40}.") from error
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ async def derive(bank: BankId, revision: int, messages: Sequence[Message], tools
     )
     episodes = await _place(bank, streams, _by_message(drafts, vectors), tools.store)
     resolution = await tools.roster.resolve(bank, revision, drafts)
-    facts = _facts(bank, drafts, episodes, resolution, tools)
+    facts = await asyncio.to_thread(_facts, bank, drafts, episodes, resolution, tools)
     batch = Batch(
         bank=bank,
         revision=revision,
@@ -183,9 +184,9 @@ async def _links(bank: BankId, facts: Sequence[Fact], vectors: Vectors, store: S
 
 
 def _inside(facts: Sequence[Fact], cosines: NDArray[np.float32]) -> list[Scored]:
-    """The facts of the batch before this one that are alike enough."""
-    alike: list[int] = np.flatnonzero(cosines >= ALIKE).tolist()
-    return [Scored(facts[j].id, float(cosines[j]), facts[j].tokens) for j in alike]
+    """The few facts of the batch before this one that are most alike."""
+    closest: list[int] = np.argsort(-cosines)[:MOST_ALIKE].tolist()
+    return [Scored(facts[j].id, float(cosines[j]), facts[j].tokens) for j in closest]
 
 
 def _closest(stored: Sequence[Scored], inside: Sequence[Scored]) -> list[Scored]:

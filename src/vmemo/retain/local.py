@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -24,15 +25,19 @@ class LocalExtractor:
     keeps_words = True
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> Reading:
-        """One draft per turn, or one per piece of a long turn."""
-        speakers = {message.speaker for message in messages if message.speaker}
-        previous = [before, *messages]
-        drafts = [
-            draft
-            for message, earlier in zip(messages, previous, strict=False)
-            for draft in _drafts(message, earlier, speakers)
-        ]
-        return Reading(drafts=tuple(drafts))
+        """One draft per turn, or one per piece of a long turn. The reading is done off the event loop."""
+        return await asyncio.to_thread(_read, messages, before)
+
+
+def _read(messages: Sequence[Message], before: Message | None) -> Reading:
+    speakers = {message.speaker for message in messages if message.speaker}
+    previous = [before, *messages]
+    drafts = [
+        draft
+        for message, earlier in zip(messages, previous, strict=False)
+        for draft in _drafts(message, earlier, speakers)
+    ]
+    return Reading(drafts=tuple(drafts))
 
 
 def _drafts(message: Message, before: Message | None, speakers: set[str]) -> list[Draft]:

@@ -16,7 +16,9 @@ async def store_messages(bank: BankId, messages: Sequence[Message], store: Store
     """Append messages; those that are there already are reported as skipped."""
     stored = await store.append(bank, messages)
     skipped = [Skipped(what=message.id, reason=_reason(message)) for message in messages if message.id not in stored]
-    return Retained(stored=tuple(m.id for m in messages if m.id in stored), skipped=tuple(skipped))
+    fresh = [message for message in messages if message.id in stored]
+    waiting = sum(message.state == "pending" for message in fresh)
+    return Retained(stored=tuple(message.id for message in fresh), skipped=tuple(skipped), pending=waiting)
 
 
 def _reason(message: Message) -> str:

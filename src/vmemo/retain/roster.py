@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -26,7 +27,7 @@ class Roster:
         names = {sighting.name for sighting in sightings}
         candidates = set[EntityId]().union(*(_doubtful(index, name) for name in names))
         beside = await self.store.cooccurring(bank, sorted(candidates)) if candidates else {}
-        return resolve(sightings, index, beside)
+        return await asyncio.to_thread(resolve, sightings, index, beside)
 
     def landed(self, bank: BankId, revision: int, entities: Sequence[Entity]) -> None:
         """Take over what a batch saved; the batch was the only change after this revision."""

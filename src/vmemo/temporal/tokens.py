@@ -64,7 +64,7 @@ def tokens(lowered: str) -> list[Token]:
 def _tagged(text: str, piece: str, start: int) -> tuple[str, int] | None:
     if piece.isalpha():
         return None
-    if piece[0].isdigit():
+    if piece[0].isdecimal():
         return None if _is_no_date(text, start, start + len(piece)) else _digits(piece)
     if piece[0].isalpha():
         return LEXICON.get(piece.rstrip("s").rstrip("'’"))
