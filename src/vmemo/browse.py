@@ -73,7 +73,6 @@ def checked_profile(new: object) -> Profile | None:
         return None
     if not isinstance(new, Profile):
         raise InvalidInput(f"A profile is a Profile(name=..., disposition=..., ...), not {new!r:.40}.")
-    text_of("background", new.background)
     return new
 
 

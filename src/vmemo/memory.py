@@ -108,9 +108,8 @@ class Memory:
 
     async def close(self) -> None:
         """Write what is left of access counts and close the store. A closed memory opens again with the next verb."""
-        if self._shared.checked:
-            self._shared.checked.clear()
-            await self._shared.access.close()
+        self._shared.checked.clear()
+        await self._shared.access.close()
         await self._store.close()
 
     async def add_message(self, message: Message | str, **options: Unpack[MessageOptions]) -> Retained:

@@ -87,7 +87,8 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 class Record(BaseModel):
     """Frozen data; a value that does not fit raises `InvalidInput` with the field's name and the reason."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # Validators are built at first use: importing vmemo must cost little and read nothing.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def __init__(self, **data: object) -> None:
         try:

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -37,7 +38,8 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise InvalidInput(f"{path} can't be written: {error.strerror}. Nothing was exported.") from error
     return count
 

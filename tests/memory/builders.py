@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -15,32 +13,27 @@ import numpy as np
 from vmemo import Memory, Message
 from vmemo.models import Role
 from vmemo.ports import Embedder, TextKind, Vectors
+from vmemo.testing import HashEmbedder
 
 NOON = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
 """A Monday at noon, when these conversations take place."""
 
 
-class WordEmbedder:
-    """Words hashed into a vector, so texts that share words are alike. It inherits nothing, and can be broken."""
+class WordEmbedder(HashEmbedder):
+    """The hash embedder, which here notes the documents it is given and can be broken."""
 
-    def __init__(self, name: str = "words", dimension: int = 64) -> None:
-        self.name = name
-        self.dimension = dimension
+    def __init__(self, name: str = "hash", dimension: int = 64) -> None:
+        super().__init__(name, dimension)
         self.documents: list[str] = []
         self.broken = False
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Unit vectors; documents are noted."""
+        """Unit vectors, or the error of a service that is down."""
         if self.broken:
             raise ConnectionError("the model's server is gone")
         if kind == "document":
             self.documents.extend(texts)
-        vectors = np.full((len(texts), self.dimension), 1e-3, np.float32)
-        for row, text in zip(vectors, texts, strict=True):
-            for word in re.findall(r"\w+", text.lower()):
-                digest = hashlib.blake2b(word.encode(), digest_size=4).digest()
-                row[int.from_bytes(digest, "big") % self.dimension] += 1
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return await super().embed(texts, kind)
 
 
 class TopicEmbedder:

@@ -14,14 +14,12 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 
-from builders import WordEmbedder
-
 from vmemo import Memory, Message, Retained
 
 # Adapters load late in real life; here they load before the fork, so that a child spends its life writing.
 from vmemo.providers import packaged as packaged
 from vmemo.stores.sql import sqlite as sqlite
-
+from vmemo.testing import HashEmbedder
 
 PLACES = ("harbour", "station", "library", "orchard", "bakery", "lighthouse", "theatre", "market")
 LONG = "We walked along the river and talked about the old mill. " * 60
@@ -43,7 +41,7 @@ async def retain_without_end(url: str, seed: int) -> None:
     """Alternate between storing first and deriving later, and both at once; acknowledge what was returned."""
     source = random.Random(seed)
     lines = texts(source)
-    async with Memory(url, embedder=WordEmbedder()) as memory:
+    async with Memory(url, embedder=HashEmbedder()) as memory:
         for n in count(seed):
             if n % 3 == 0:
                 stored = await memory.retain(next(lines))
@@ -68,7 +66,7 @@ def crash(url: str) -> None:
 
 async def share(url: str, name: str, messages: int) -> None:
     """Retain and read in turns. All writers speak of the same people and add to one document."""
-    async with Memory(url, embedder=WordEmbedder()) as memory:
+    async with Memory(url, embedder=HashEmbedder()) as memory:
         for n in range(messages):
             text = f"{name} note {n}: Anna Kowalski met Robert Hale at the Harbour Cafe."
             stored = await (memory.retain(text) if n % 2 else memory.add_message(text))

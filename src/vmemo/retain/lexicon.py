@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from nicknames import name_triplets
+from vmemo.retain.nicknames import all_names
 
 _ENDINGS = ("ies:y", "ied:y", "ily:y", "ing:", "ing:e", "ed:", "ed:e", "er:", "er:e", "est:", "ly:", "es:", "s:")
 _INFLECTIONS = tuple((ending, base) for ending, _, base in (rule.partition(":") for rule in _ENDINGS))
@@ -29,8 +29,7 @@ def word_lists() -> Mapping[str, frozenset[str]]:
 @cache
 def given_names() -> frozenset[str]:
     """Folded given names that are not ordinary words too."""
-    names = {name for triplet in name_triplets() for name in (triplet.name1, triplet.name2)}
-    return frozenset(names - word_lists()["common"] - word_lists()["never"])
+    return frozenset(all_names() - word_lists()["common"] - word_lists()["never"])
 
 
 def bare(word: str) -> str:

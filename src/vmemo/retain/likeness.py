@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from jellyfish import damerau_levenshtein_distance, jaro_winkler_similarity
-from nicknames import NickNamer
+
+from vmemo.retain.nicknames import full_forms, short_forms
 
 _TITLES: Mapping[str, str] = {
     **dict.fromkeys(("mr", "mister", "sir", "monsieur", "uncle"), "m"),
@@ -65,16 +66,10 @@ def name_form(name: str) -> NameForm:
     return NameForm(tuple(words), title)
 
 
-@cache
-def _nicknamer() -> NickNamer:
-    return NickNamer()
-
-
 @lru_cache(maxsize=8192)
 def nicknames(word: str) -> frozenset[str]:
     """Given names this one is short for, or that are short for it."""
-    table = _nicknamer()
-    return frozenset(table.nicknames_of(word) | table.canonicals_of(word))
+    return short_forms(word) | full_forms(word)
 
 
 def _is_short_form(one: str, other: str) -> bool:
@@ -83,7 +78,7 @@ def _is_short_form(one: str, other: str) -> bool:
     missing = len(full) - len(short)
     clipped = missing >= len(short) - 1 and (len(short) < 4 or (len(short) == 4 and short[-1] not in "aeiouy"))
     diminutive = missing >= 2 and short.endswith(("y", "ie"))
-    own = _nicknamer().nicknames_of(short) - _nicknamer().canonicals_of(short)
+    own = short_forms(short) - full_forms(short)
     return (clipped or diminutive) and len(own) < 4
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vmemo.temporal.patterns import compiled
+from vmemo.temporal.patterns import expression, needs
 from vmemo.temporal.reading import Build, Number, Reading, Scene
 from vmemo.temporal.stretch import Stretch
 from vmemo.temporal.tokens import Token
@@ -19,14 +19,14 @@ _KIND_TAG = {"weekday": "WEEKDAY", "offset": "OFFSET", "year": "YEAR"}
 class Rule:
     """A pattern over families and what it means; a shape must hold a tag of each of `needs` for it to match."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     needs: tuple[frozenset[str], ...]
     build: Build
 
 
 def rule(pattern: str, build: Build) -> Rule:
     """A rule from a readable pattern: families and words by name, `label=` before what the builder asks for."""
-    return Rule(*compiled(pattern), build)
+    return Rule(pattern, needs(pattern), build)
 
 
 Found = tuple[int, int, int, re.Match[str], Rule]
@@ -71,7 +71,7 @@ class Stage:
             (match.start(), -match.end(), order, match, each)
             for order, each in rules.items()
             if not any(map(present.isdisjoint, each.needs))
-            for match in each.pattern.finditer(shape)
+            for match in expression(each.pattern).finditer(shape)
         ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from vmemo.temporal.words import PLAIN, SYMBOLS, TAGS, UNIONS
 
@@ -11,9 +12,15 @@ _GROUP = re.compile(r"(?:[a-z]+=)?\((?P<look>(?:\?<?[=!])?)(?P<inside>[^()]*)\)(
 _COMMON = frozenset(TAGS[name] for name in (*PLAIN, *SYMBOLS, "A", "WORD"))
 
 
-def compiled(pattern: str) -> tuple[re.Pattern[str], tuple[frozenset[str], ...]]:
-    """The expression for a pattern of families and words, and the tags of which a shape must hold one each."""
-    return re.compile(_PIECE.sub(_translate, pattern)), tuple(_needed(pattern))
+@cache
+def expression(pattern: str) -> re.Pattern[str]:
+    """The regular expression for a pattern of families and words, made when it is first tried."""
+    return re.compile(_PIECE.sub(_translate, pattern))
+
+
+def needs(pattern: str) -> tuple[frozenset[str], ...]:
+    """The tags of which a shape must hold one each for the pattern to match."""
+    return tuple(_needed(pattern))
 
 
 def tags_of(name: str) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from sqlalchemy import Column, Connection, Table, delete, select, update
@@ -59,29 +59,44 @@ def plan(connection: Connection, bank: int, target: ForgetTarget) -> Removal:
     """What forgetting a target takes.
 
     The episodes of forgotten messages dissolve: their other messages are read again, so nothing that quotes or
-    summarises the forgotten text is left. So are messages that had a forgotten one as context.
+    summarises the forgotten text is left. So are messages that had a forgotten one as context, and those that told
+    a fact together with it.
     """
-    gone = _targeted(connection, bank, target)
-    beside = _sources_of(connection, bank, _resting(connection, bank, CONTEXT, gone)) - gone
-    broken = _related(connection, bank, episode_messages.c.message, gone | beside, episode_messages.c.episode)
-    members = _related(connection, bank, episode_messages.c.episode, broken, episode_messages.c.message)
-    again = (members | beside) - gone
-    fallen = _with_dependents(connection, bank, _resting(connection, bank, MESSAGE, gone | again))
+    if target.bank:
+        return Removal(*(_all(connection, bank, table) for table in (messages, facts, episodes, entities)), frozenset())
+    gone, named = _targeted(connection, bank, target), _entity(connection, bank, target)
+    about = _related(connection, bank, mentions.c.entity, named, mentions.c.fact)
+    again, broken, fallen = _spread(connection, bank, gone, about)
     touched = _related(connection, bank, mentions.c.fact, fallen, mentions.c.entity)
-    named = _entity(connection, bank, target)
     orphans = touched - _still_mentioned(connection, bank, touched, fallen)
     return Removal(*map(frozenset, (gone, fallen, broken, orphans | named, again)))
 
 
+def _all(connection: Connection, bank: int, table: Table) -> frozenset[int]:
+    return frozenset(connection.execute(select(table.c.seq).where(table.c.bank == bank)).scalars())
+
+
+def _spread(connection: Connection, bank: int, gone: Seqs, about: Seqs) -> tuple[Seqs, Seqs, Seqs]:
+    """Messages to read again, episodes that dissolve and facts that fall, followed until nothing more is touched."""
+    again = _sources_of(connection, bank, _resting(connection, bank, CONTEXT, gone)) - gone
+    while True:
+        broken = _related(connection, bank, episode_messages.c.message, gone | again, episode_messages.c.episode)
+        members = _related(connection, bank, episode_messages.c.episode, broken, episode_messages.c.message)
+        read = _resting(connection, bank, MESSAGE, gone | again | members)
+        fallen = _with_dependents(connection, bank, read | about)
+        wider = (again | members | _sources_of(connection, bank, fallen)) - gone
+        if wider == again:
+            return again, broken, fallen
+        again = wider
+
+
 def _targeted(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
-    everything = select(messages.c.seq).where(messages.c.bank == bank)
-    if target.bank:
-        return set(connection.execute(everything).scalars())
     if target.entity is not None:
         named = _entity(connection, bank, target)
         return _sources_of(connection, bank, _related(connection, bank, mentions.c.entity, named, mentions.c.fact))
     if target.document is not None:
-        found = set(connection.execute(everything.where(messages.c.document == target.document)).scalars())
+        statement = select(messages.c.seq).where(messages.c.bank == bank, messages.c.document == target.document)
+        found = set(connection.execute(statement).scalars())
         if not found:
             raise NotFound(f"There is no document {target.document!r} in this bank. Nothing was forgotten.")
         return found
@@ -156,13 +171,20 @@ def remove(connection: Connection, bank: int, removal: Removal) -> None:
     _forget_names(connection, bank, kept)
     read = update(messages).where(among(messages.c.seq, removal.again), messages.c.state != "raw")
     connection.execute(read.values(state="pending"))
-    connection.execute(delete(notes).where(notes.c.name == SCRUB))
-    connection.execute(notes.insert().values(name=SCRUB, value="pending"))
+    _demand_scrub(connection)
 
 
 def remove_bank(connection: Connection, bank: int) -> None:
-    """Delete the bank's own row, after all its rows."""
+    """Delete all rows of a bank, and then its own."""
+    for table in (links, mentions, sources, episode_messages, facts, entities, episodes, messages):
+        connection.execute(delete(table).where(table.c.bank == bank))
     connection.execute(delete(banks).where(banks.c.seq == bank))
+    _demand_scrub(connection)
+
+
+def _demand_scrub(connection: Connection) -> None:
+    connection.execute(delete(notes).where(notes.c.name == SCRUB))
+    connection.execute(notes.insert().values(name=SCRUB, value="pending"))
 
 
 def _delete(connection: Connection, bank: int, column: Column[int], values: Iterable[int]) -> None:
@@ -172,13 +194,30 @@ def _delete(connection: Connection, bank: int, column: Column[int], values: Iter
 
 
 def _reopen(connection: Connection, bank: int, fallen: Iterable[int]) -> None:
-    """What a fallen fact had superseded is current again; what superseded a fallen fact no longer points to it."""
-    gone = among(facts.c.seq, fallen)
-    ids = select(facts.c.id).where(gone).scalar_subquery()
-    replaced = select(facts.c.supersedes).where(gone, facts.c.supersedes.is_not(None)).scalar_subquery()
-    here = facts.c.bank == bank
-    connection.execute(update(facts).where(here, facts.c.id.in_(replaced)).values(invalid_at=None, expired_at=None))
-    connection.execute(update(facts).where(here, facts.c.supersedes.in_(ids)).values(supersedes=None))
+    """What a fallen fact had superseded is left to what superseded the fallen one, or else is current again."""
+    statement = select(facts.c.id, facts.c.supersedes).where(facts.c.bank == bank, facts.c.supersedes.is_not(None))
+    replaces: dict[str, str] = dict(connection.execute(statement).all())
+    lost = set(connection.execute(select(facts.c.id).where(among(facts.c.seq, fallen))).scalars())
+    for id, old in replaces.items():
+        if id not in lost and old in lost:
+            _update(connection, bank, id, {"supersedes": _beyond(old, replaces, lost)})
+    held = {_beyond(old, replaces, lost) for id, old in replaces.items() if id not in lost}
+    for old in {old for id, old in replaces.items() if id in lost and old not in lost} - held:
+        _update(connection, bank, old, {"invalid_at": None, "expired_at": None})
+
+
+def _beyond(id: str, replaces: Mapping[str, str], lost: Set[str]) -> str | None:
+    """The first fact on the way back from this one that is not lost."""
+    passed: set[str] = set()
+    step: str | None = id
+    while step in lost and step not in passed:
+        passed.add(step)
+        step = replaces.get(step)
+    return None if step in lost else step
+
+
+def _update(connection: Connection, bank: int, fact: str, values: Mapping[str, str | None]) -> None:
+    connection.execute(update(facts).where(facts.c.bank == bank, facts.c.id == fact).values(values))
 
 
 def _dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, ScalarSelect, Select, Table, bindparam, case, func, select
 
-from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, MessageId
+from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, MessageId, utc_now
 from vmemo.stores.sql.among import among, later, listed
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of
@@ -189,7 +189,8 @@ def successors(connection: Connection, bank: int, fact: FactId) -> list[AnyRow]:
 def recent(connection: Connection, bank: int, around: datetime, limit: int) -> list[AnyRow]:
     """Rows of current facts mentioned nearest to a moment, nearest first."""
     moment = micros(around)
-    current = (facts.c.bank == bank, facts.c.expired_at.is_(None))
+    still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now()))
+    current = (facts.c.bank == bank, facts.c.expired_at.is_(None), still_true)
     earlier = _nearest(current, facts.c.mentioned_at <= moment, facts.c.mentioned_at.desc(), limit)
     later = _nearest(current, facts.c.mentioned_at > moment, facts.c.mentioned_at.asc(), limit)
     rows = [*connection.execute(earlier), *connection.execute(later)]

@@ -70,6 +70,8 @@ def message_values(bank: int, message: Message) -> Values:
         "recorded_at": micros(message.recorded_at),
         "state": message.state,
         "error": message.error,
+        "attempts": 0 if message.error is None else 1,
+        "failed_at": None if message.error is None else micros(message.recorded_at),
     }
 
 

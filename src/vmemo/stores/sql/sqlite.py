@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 
 from vmemo.models import BankId, FactId, Forgotten, MessageId, Status, utc_now
 from vmemo.ports import ForgetTarget, Ranking, Scored, TextQuery, Vector, VectorQuery, Vectors
-from vmemo.stores.sql import forgetting, migrate, sqlite_rows
+from vmemo.stores.sql import forgetting, migrate, sqlite_rows, writing
 from vmemo.stores.sql.archive import bank_state
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.bank import BankIndex
@@ -155,6 +155,7 @@ class SqliteStore(SqlStore):
         dimension: int,
     ) -> bool:
         number = bank_state(connection, bank).seq
+        writing.demand_vectors(vectors.values(), dimension)
         if not sqlite_rows.replace_vectors(connection, number, vectors):
             connection.rollback()
             return False

@@ -10,12 +10,12 @@ from sqlite3 import OperationalError as SqliteError
 from time import monotonic, sleep
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from vmemo.errors import ScrubDelayed, StoreBusy, StoreError
+from vmemo.errors import InvalidInput, ScrubDelayed, StoreBusy, StoreError
 from vmemo.stores.sql.forgetting import SCRUB
 
 R = TypeVar("R")
@@ -57,10 +57,11 @@ class SqliteFile:
 
     def _create(self) -> Engine:
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(self._path.parent)
         name = "" if self._path is None else str(self._path)
         pool = StaticPool if self._path is None else QueuePool
-        engine = create_engine(f"sqlite:///{name}", poolclass=pool, connect_args={"check_same_thread": False})
+        url = URL.create("sqlite", database=name)
+        engine = create_engine(url, poolclass=pool, connect_args={"check_same_thread": False})
         event.listen(engine, "connect", self._prepare)
         event.listen(engine, "begin", _begin)
         return engine
@@ -69,6 +70,8 @@ class SqliteFile:
         assert isinstance(connection, RawConnection)
         connection.isolation_level = None
         connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+        # SQLite's own lower() knows ASCII only.
+        connection.create_function("vmemo_fold", 1, str.casefold, deterministic=True)
         self._write_ahead(connection)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
@@ -136,6 +139,13 @@ _DELAYED = (
 )
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"The folder {folder} can't be made: {error.strerror}. Nothing was written.") from error
+
+
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get(_WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -155,5 +165,7 @@ def _named_errors() -> Generator[None]:
                 "Another process held the database for too long. Nothing was written; try again."
             ) from error
         raise StoreError(f"SQLite refused: {error.orig}. The transaction was rolled back.") from error
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise InvalidInput(f"SQLite can't hold a value: {error}. The transaction was rolled back.") from error
     except DBAPIError as error:
         raise StoreError(f"SQLite refused: {error.orig}. The transaction was rolled back.") from error

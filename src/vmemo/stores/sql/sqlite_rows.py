@@ -1,7 +1,7 @@
 """SQLite's own statements: vectors and terms of facts, and the full-text index of messages.
 
 The full-text index holds our own words, already stemmed, so that facts, messages and queries are read alike in every
-script. It stores no text, only the index. Each row also holds its bank's own word, which every search demands.
+script. It stores no text, only the index. Each row also holds its bank's number, which every search demands.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sqlalchemy import (
     Connection,
     Float,
     Text,
+    bindparam,
     column,
     func,
     insert,
@@ -39,9 +40,9 @@ from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
 from vmemo.words import terms
 
-_words = sql_table("message_words", column("rowid"), column("words"))
-_ADD = "INSERT INTO message_words(rowid, words) VALUES (?, ?)"
-_DROP = "INSERT INTO message_words(message_words, rowid, words) VALUES ('delete', ?, ?)"
+_words = sql_table("message_words", column("rowid"))
+_ADD = "INSERT INTO message_words(rowid, bank, words) VALUES (?, ?, ?)"
+_DROP = "INSERT INTO message_words(message_words, rowid, bank, words) VALUES ('delete', ?, ?, ?)"
 
 
 def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
@@ -56,6 +57,12 @@ def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
     ]
     if rows:
         connection.execute(insert(fact_index), rows)
+
+
+_START = func.coalesce(
+    facts.c.occurred_start, func.min(facts.c.mentioned_at, facts.c.occurred_end - 1), facts.c.mentioned_at
+)
+"""Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""
 
 
 def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRow]:
@@ -73,8 +80,8 @@ def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRo
             func.coalesce(f.invalid_at, LATEST),
             f.recorded_at,
             func.coalesce(f.expired_at, LATEST),
-            func.coalesce(f.occurred_start, f.mentioned_at),
-            func.coalesce(f.occurred_end, f.mentioned_at + 1),
+            _START,
+            func.max(func.coalesce(f.occurred_end, f.mentioned_at + 1), _START + 1),
         )
         .join(fact_index, fact_index.c.seq == f.seq)
         .where(f.bank == bank, f.revision > revision)
@@ -95,30 +102,31 @@ def vectors(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, byte
 
 
 def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Vector]) -> bool:
-    """Write new vectors for every fact of the bank; False if one is missing."""
-    for id, seq in connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)):
-        vector = new.get(FactId(id))
-        if vector is None:
-            return False
-        statement = update(fact_index).where(fact_index.c.seq == seq)
-        connection.execute(statement.values(embedding=vector.astype("<f2").tobytes()))
+    """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
+    seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
+    if not seqs.keys() <= new.keys():
+        return False
+    statement = update(fact_index).where(fact_index.c.seq == bindparam("fact")).values(embedding=bindparam("vector"))
+    rows = [{"fact": seq, "vector": new[FactId(id)].astype("<f2").tobytes()} for id, seq in seqs.items()]
+    if rows:
+        connection.execute(statement, rows)
     return True
 
 
 def filtered(connection: Connection, scope: Scope) -> list[int] | None:
     """Numbers of the facts that pass the filters only the database can answer; None without such filters."""
-    conditions = _conditions(scope)
-    if not conditions:
+    if not (scope.tags or scope.metadata or scope.entities):
         return None
     bank = bank_state(connection, scope.bank).seq
+    conditions = _conditions(bank, scope)
     return list(connection.execute(select(facts.c.seq).where(facts.c.bank == bank, *conditions)).scalars())
 
 
-def _conditions(scope: Scope) -> list[ColumnElement[bool]]:
+def _conditions(bank: int, scope: Scope) -> list[ColumnElement[bool]]:
     conditions = [_has_tag(facts.c.tags, tag) for tag in sorted(scope.tags)]
     conditions += [_has_value(facts.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
     if scope.entities:
-        conditions.append(facts.c.seq.in_(_mentioning(scope.entities)))
+        conditions.append(facts.c.seq.in_(_mentioning(bank, scope.entities)))
     return conditions
 
 
@@ -141,33 +149,30 @@ def _has_value(metadata: Column[str], key: str, value: JsonValue) -> ColumnEleme
     return select(1).select_from(entries).where(entries.c.key == key, same).exists()
 
 
-def _mentioning(names: frozenset[str]) -> Any:
+def _mentioning(bank: int, names: frozenset[str]) -> Any:
     """Facts that mention an entity by id, name or alias."""
     wanted = [name.casefold() for name in names]
     aliases = func.json_each(entities.c.aliases).table_valued("value")
-    alias = select(1).select_from(aliases).where(func.lower(aliases.c.value).in_(wanted)).exists()
-    named = entities.c.id.in_(names) | func.lower(entities.c.name).in_(wanted) | alias
-    return select(mentions.c.fact).join(entities, entities.c.seq == mentions.c.entity).where(named)
+    alias = select(1).select_from(aliases).where(func.vmemo_fold(aliases.c.value).in_(wanted)).exists()
+    named = entities.c.id.in_(names) | func.vmemo_fold(entities.c.name).in_(wanted) | alias
+    found = select(entities.c.seq).where(entities.c.bank == bank, named)
+    return select(mentions.c.fact).where(mentions.c.bank == bank, mentions.c.entity.in_(found))
 
 
-def _text(bank: int, content: str) -> str:
-    return " ".join([_bank_word(bank), *terms(content)])
-
-
-def _bank_word(bank: int) -> str:
-    return f"vmemobank{bank}"
+def _worded(bank: int, batch: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:
+    return [(seq, str(bank), " ".join(terms(content))) for seq, content in batch]
 
 
 def add_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
     """Index messages by their words."""
     if batch:
-        connection.exec_driver_sql(_ADD, [(seq, _text(bank, content)) for seq, content in batch])
+        connection.exec_driver_sql(_ADD, _worded(bank, batch))
 
 
 def drop_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
     """Take messages out of the word index; it needs the very words that were added."""
     if batch:
-        connection.exec_driver_sql(_DROP, [(seq, _text(bank, content)) for seq, content in batch])
+        connection.exec_driver_sql(_DROP, _worded(bank, batch))
 
 
 def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[tuple[int, str]]:
@@ -196,8 +201,8 @@ def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ra
     if not words or scope.entities or (scope.networks and "world" not in scope.networks):
         return Ranking()
     quoted = " OR ".join(f'"{word}"' for word in words)
-    match = f'"{_bank_word(bank)}" AND ({quoted})'
-    score = literal_column("-bm25(message_words)", Float)
+    match = f'bank : "{bank}" AND words : ({quoted})'
+    score = literal_column("-bm25(message_words, 0.0, 1.0)", Float)
     statement = (
         select(messages.c.id, score, func.length(messages.c.content))
         .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))

@@ -143,6 +143,7 @@ class SqlStore(ABC):
 
     def _save(self, connection: Connection, state: BankState, batch: Batch) -> None:
         bank, new = state.seq, [item.fact for item in batch.facts]
+        writing.demand_vectors((item.embedding for item in batch.facts), state.dimension)
         revision = archive.bump(connection, bank)
         known = writing.save_entities(connection, bank, batch.entities)
         writing.save_episodes(connection, bank, batch.episodes)
@@ -292,10 +293,11 @@ class SqlStore(ABC):
         number = bank_state(connection, bank).seq
         removal = forgetting.plan(connection, number, target)
         self._unindex(connection, number, removal)
-        forgetting.remove(connection, number, removal)
-        archive.bump(connection, number, purge=True)
         if target.bank:
             forgetting.remove_bank(connection, number)
+        else:
+            forgetting.remove(connection, number, removal)
+            archive.bump(connection, number, purge=True)
         return removal.counts()
 
     async def status(self, bank: BankId) -> Status:

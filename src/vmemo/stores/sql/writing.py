@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
+import numpy as np
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
+from vmemo.errors import InvalidInput
 from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId, MessageState
-from vmemo.ports import NewFact
+from vmemo.ports import NewFact, Vector
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
 from vmemo.stores.sql.schema import (
@@ -81,12 +83,19 @@ def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> 
             )
         )
     rows = [
-        {"bank": bank, "episode": seqs[episode.id], "message": members[id]}
+        {"bank": bank, "episode": seqs[episode.id], "message": _number(members, "message", id)}
         for episode in new
         for id in episode.messages
     ]
     _insert_all(connection, episode_messages, rows)
     return seqs
+
+
+def demand_vectors(vectors: Iterable[Vector], dimension: int) -> None:
+    """Refuse vectors that no search of the bank could compare."""
+    for vector in vectors:
+        if vector.shape != (dimension,) or not np.isfinite(vector).all():
+            raise InvalidInput(f"A vector must be {dimension} finite numbers. Nothing was written.")
 
 
 def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:
@@ -102,17 +111,23 @@ def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: S
     rows: list[dict[str, int]] = []
     for fact in new:
         origins = (
-            (MESSAGE, said, fact.messages),
-            (CONTEXT, said, _context(fact)),
-            (EPISODE, told, fact.episodes),
-            (BASIS, behind, fact.basis),
+            (MESSAGE, "message", said, fact.messages),
+            (CONTEXT, "message", said, _context(fact)),
+            (EPISODE, "episode", told, fact.episodes),
+            (BASIS, "fact", behind, fact.basis),
         )
         rows += [
-            {"bank": bank, "fact": seqs[fact.id], "kind": kind, "source": table[id]}
-            for kind, table, ids in origins
+            {"bank": bank, "fact": seqs[fact.id], "kind": kind, "source": _number(known, what, id)}
+            for kind, what, known, ids in origins
             for id in ids
         ]
     _insert_all(connection, sources, rows)
+
+
+def _number(known: Seqs, what: str, id: str) -> int:
+    if id not in known:
+        raise InvalidInput(f"There is no {what} {id!r} in this bank to refer to. Nothing was written.")
+    return known[id]
 
 
 def _context(fact: Fact) -> tuple[MessageId, ...]:
@@ -123,7 +138,7 @@ def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: 
     """Insert which entities each fact mentions."""
     missing = {mention.id for fact in new for mention in fact.entities} - known.keys()
     numbers = {**known, **seqs_of(connection, entities, bank, missing)}
-    pairs = {(seqs[fact.id], numbers[mention.id]) for fact in new for mention in fact.entities}
+    pairs = {(seqs[fact.id], _number(numbers, "entity", mention.id)) for fact in new for mention in fact.entities}
     rows = [{"bank": bank, "fact": fact, "entity": entity} for fact, entity in sorted(pairs)]
     _insert_all(connection, mentions, rows)
 

@@ -38,7 +38,7 @@ VALUES: dict[str, JsonValue] = {
     "half": 0.5,
     "object": {"a": 1, "b": [1, "x", None]},
     "list": ["x", {"y": 2}],
-    "quote": "it's \"1\"",
+    "quote": 'it\'s "1"',
     "snow": "Ünïcode ❄️",
 }
 

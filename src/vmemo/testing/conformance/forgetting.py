@@ -77,7 +77,8 @@ class ForgettingConformance(StoreSuite):
 
     @on_store
     async def test_unread_and_raw_messages_are_forgotten(self, store: Store) -> None:
-        [unread], [raw], [kept] = (await hear(store, "tulips", state=state) for state in ("pending", "raw", "raw"))
+        [unread] = await hear(store, "tulips")
+        raw, kept = await hear(store, "tulips", "tulips", state="raw")
         forgotten = await store.forget(BANK, ForgetTarget(messages=[unread.id, raw.id]))
         assert forgotten == Forgotten(messages=2)
         assert await quotes(store, "tulips") == [kept.id]
@@ -228,5 +229,3 @@ async def _read(store: Store, said: Iterable[Message]) -> list[Fact]:
 
 async def _ids(store: Store) -> set[str]:
     return {fact.id for fact in await store.facts(BANK, limit=1000)}
-
-

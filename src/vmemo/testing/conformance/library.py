@@ -65,8 +65,8 @@ class LibraryConformance(StoreSuite):
 
     @on_store
     async def test_episodes_know_their_messages_in_order_of_time(self, store: Store) -> None:
-        late, early = (await hear(store, text, timestamp=day(n)) for text, n in (("late", 2), ("early", 1)))
-        [second], [first] = late, early
+        [second] = await hear(store, "late", timestamp=day(2))
+        [first] = await hear(store, "early", timestamp=day(1))
         episode = an_episode("order", [second, first], previous=EpisodeId("earlier"))
         assert await store.write(replace(await a_batch(store), claims=[first.id, second.id], episodes=[episode]))
         [found] = await store.episodes(BANK, [EpisodeId("missing"), episode.id])

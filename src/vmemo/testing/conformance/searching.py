@@ -112,21 +112,23 @@ class SearchConformance(StoreSuite):
     @on_store
     async def test_facts_match_in_order_of_bm25(self, store: Store) -> None:
         for n in range(8):
-            await tell(store, f"garden report number {n}")
+            await tell(store, f"an unrelated report number {n}")
+        common = [await tell(store, f"garden walk number {n}") for n in range(3)]
         rare = await tell(store, "tulips bloom somewhere")
         both = await tell(store, "tulips stand in a garden")
         long = await tell(store, "tulips " + "and many further things besides " * 5)
-        twice = await tell(store, "tulips beside tulips")
-        found = await matches(store, "garden tulips", limit=4)
+        found = await matches(store, "garden tulips")
         assert found[0] == both.id
-        assert set(found[1:3]) == {rare.id, twice.id}
-        assert found[3] == long.id
-        assert (await matches(store, "tulips"))[:2] == [twice.id, rare.id]
-        assert len(await matches(store, "garden tulips")) == 12
+        assert set(found) == {rare.id, both.id, long.id, *(fact.id for fact in common)}
+        assert found.index(rare.id) < found.index(long.id)
+        twice = await tell(store, "tulips beside tulips")
+        assert await matches(store, "tulips", limit=2) == [twice.id, rare.id]
 
     @on_store
     async def test_scores_of_words_fall_and_tokens_are_those_of_the_fact(self, store: Store) -> None:
-        facts = {f.id: f for f in [await tell(store, "tulips " * n + "bloom " * (9 - n), tokens=n) for n in range(1, 6)]}
+        facts = {
+            f.id: f for f in [await tell(store, "tulips " * n + "bloom " * (9 - n), tokens=n) for n in range(1, 6)]
+        }
         hits = (await store.matching(TextQuery(scope=EVERYTHING, text="tulips", limit=9))).hits
         scores = [hit.score for hit in hits]
         assert len(hits) == 5

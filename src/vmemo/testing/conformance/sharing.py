@@ -113,7 +113,7 @@ class SharingConformance(StoreSuite):
     @on_two_stores
     async def test_nothing_is_lost_when_both_append_at_once(self, one: Store, other: Store) -> None:
         said = [a_message(f"line {n}") for n in range(40)]
-        parts = [(one if n % 2 else other).append(BANK, said[n : n + 2]) for n in range(0, 40)]
+        parts = [(one if n % 2 else other).append(BANK, said[n : n + 2]) for n in range(40)]
         stored = await asyncio.gather(*parts)
         assert sum(len(part) for part in stored) == 40
         assert {m.id for m in await one.messages(BANK)} == {m.id for m in said}

@@ -113,9 +113,7 @@ class TimeTravelConformance(StoreSuite):
 async def _moves(store: Store) -> None:
     """Rome from day 2, told on day 3; Oslo from day 10, told on day 12."""
     await tell(store, "tulips always", recorded_at=day(1))
-    rome = await tell(
-        store, "tulips rome", valid_at=day(2), recorded_at=day(3), invalid_at=day(10), expired_at=day(12)
-    )
+    rome = await tell(store, "tulips rome", valid_at=day(2), recorded_at=day(3), invalid_at=day(10), expired_at=day(12))
     await tell(store, "tulips oslo", valid_at=day(10), recorded_at=day(12), supersedes=rome.id)
 
 

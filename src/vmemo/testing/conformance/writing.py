@@ -116,7 +116,7 @@ class WritingConformance(StoreSuite):
     @on_store
     async def test_an_entity_that_exists_is_updated(self, store: Store) -> None:
         old = an_entity("Bob")
-        new = an_entity("Bob", name="Robert Smith", type="PERSON", aliases=["Bob", "Bobby"], last_seen=day(9))
+        new = an_entity("Robert Smith", id=old.id, type="PERSON", aliases=["Bob", "Bobby"], last_seen=day(9))
         assert await store.write(replace(await a_batch(store), entities=[old]))
         assert await store.write(replace(await a_batch(store), entities=[new]))
         assert await store.entities(BANK) == [new]
@@ -182,7 +182,9 @@ class WritingConformance(StoreSuite):
             "an unknown fact behind it": [a_fact("crocus", basis=[FactId("missing")])],
             "an unknown entity": [a_fact("crocus", entities=[nowhere])],
             "a vector of another length": [with_vector(a_fact("crocus"), at_cosine(1.0, dimension=8))],
-            "a vector without numbers": [with_vector(a_fact("crocus"), np.full(EMBEDDER.dimension, np.nan, np.float32))],
+            "a vector without numbers": [
+                with_vector(a_fact("crocus"), np.full(EMBEDDER.dimension, np.nan, np.float32))
+            ],
         }
         for case, facts in broken.items():
             good = await _everything(store)

@@ -128,7 +128,10 @@ class BankIndex:
         if scope.at_time is None and scope.known_at is None:
             return np.ones(self.count, np.bool_) if scope.include_expired else self.current(now)
         mask = np.ones(self.count, np.bool_)
-        if scope.known_at is not None:
+        if scope.known_at is None:
+            # What is believed now decides: a fact that expired without an end was never true.
+            mask &= (expired == LATEST) | (invalid < LATEST)
+        else:
             known = micros(scope.known_at)
             mask &= (self._column("recorded") <= known) & (expired > known)
             # A fact closed later was, at that time, believed to be still true.

@@ -17,5 +17,6 @@ def upgrade() -> None:
     if bind.dialect.name == "sqlite":
         fact_index.create(bind)
         op.execute(
-            "CREATE VIRTUAL TABLE message_words USING fts5(words, content='', tokenize='unicode61', detail='none')"
+            # Words come folded and stemmed, so they are split at spaces only; bm25() needs the full detail.
+            "CREATE VIRTUAL TABLE message_words USING fts5(bank, words, content='', tokenize='ascii')"
         )

@@ -1,0 +1,66 @@
+"""Every command is documented, with examples that fit it."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+from typer.testing import CliRunner
+
+from vmemo.cli.app import COMMANDS, app
+from vmemo.cli.command import Command
+
+NAMES = "demo retain recall reflect inspect why forget reembed export import doctor benchmark".split()
+
+
+@cache
+def help_of(*arguments: str) -> str:
+    result = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "220", "NO_COLOR": "1"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def by_name(command: Command) -> str:
+    return command.name
+
+
+def test_the_command_line_has_every_verb() -> None:
+    assert {command.name for command in COMMANDS} == set(NAMES)
+    shown = help_of()
+    assert all(command.name in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=by_name)
+def test_a_command_says_what_it_does_and_shows_examples(command: Command) -> None:
+    shown = help_of(command.name)
+    assert command.run.__doc__
+    assert command.run.__doc__.splitlines()[0] in shown
+    assert "Examples" in shown
+    assert any(f"vmemo {command.name}" in example for example in command.examples)
+    assert all(example.split("   ")[0] in shown for example in command.examples)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=by_name)
+def test_examples_use_options_that_exist(command: Command) -> None:
+    shown = help_of(command.name)
+    for example in command.examples:
+        assert all(option in shown.split("Examples")[0] for option in re.findall(r"(?<!\S)--[a-z-]+", example))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=by_name)
+def test_every_command_and_every_option_is_explained(command: Command) -> None:
+    shown = help_of(command.name).split("Examples")[0]
+    assert "--json" in shown
+    lines = [line.strip("│ ") for line in shown.splitlines() if line.startswith("│")]
+    assert lines
+    assert all(re.search(r"\s{2,}\S.*\s\S", line) for line in lines), lines
+
+
+def test_the_version_is_told() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout[:6]) == (0, "vmemo ")
+
+
+def test_an_unknown_command_is_wrong_usage() -> None:
+    assert CliRunner().invoke(app, ["remember"]).exit_code == 2

@@ -1,0 +1,77 @@
+"""The command, the demo and the examples as a user starts them: in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+Run = Callable[..., Result]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def start(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=folder)
+
+
+def test_the_demo_shows_every_part_in_a_hundred_columns(tmp_path: Path) -> None:
+    done = start("-m", "vmemo", "demo", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    parts = ("1. Retain", "2. Recall", "3. Time travel", "4. Reflect", "5. Why", "6. Try next")
+    assert [done.stdout.count(part) for part in parts] == [1] * len(parts)
+    assert "last Friday (7 June 2024)" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 100
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_is_for_machines_too_and_shows_the_change_over_time(invoke: Run, tmp_path: Path) -> None:
+    shown = json.loads(invoke("demo", "--json", "--db", str(tmp_path / "demo.db")).stdout)
+    then, now = ([hit["fact"]["text"] for hit in shown[part]["hits"]] for part in ("then", "now"))
+    assert any("Brightwater" in text for text in then)
+    assert not any("Fernhill" in text for text in then)
+    assert any("Fernhill" in text for text in now)
+    assert shown["answer"]["citations"]
+    assert shown["recalled"]["tokens"] <= 120
+    assert len(shown["facts"]) == 24
+
+
+def test_what_the_demo_says_to_try_next_works(invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = invoke("demo").stdout.split("6. Try next")[1].splitlines()
+    tries = [shlex.split(line)[1:] for line in said if line.startswith("vmemo ")]
+    assert 3 <= len([words for words in tries if words[0] not in ("demo", "benchmark")]) <= 5
+    for words in tries:
+        if words[0] != "benchmark":
+            result = invoke(*words, input="y\n")
+            assert result.exit_code == 0, (words, result.output)
+
+
+def test_an_error_ends_in_one_red_line_and_exit_code_one(tmp_path: Path) -> None:
+    done = start("-m", "vmemo", "recall", "x", "--db", "none.db", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_interrupt_ends_in_exit_code_130(db: str) -> None:
+    command = [sys.executable, "-m", "vmemo", "forget", "--all", "--db", db]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
+        assert asking.stderr is not None
+        while asking.stderr.read(1) not in (b"?", b""):
+            pass
+        asking.send_signal(signal.SIGINT)
+        assert asking.wait() == 130
+
+
+@pytest.mark.parametrize(("example", "shown"), [("quickstart.py", "1 March 2024"), ("sync_agent.py", "6 messages")])
+def test_an_example_runs(example: str, shown: str, tmp_path: Path) -> None:
+    done = start(str(EXAMPLES / example), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shown in done.stdout

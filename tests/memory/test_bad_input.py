@@ -1,0 +1,444 @@
+"""Input that can't be used gets its error and changes nothing; strange queries get an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+from builders import WordEmbedder, exported, open_memory, said
+
+from vmemo import InvalidInput, Memory, Message, NotFound, Profile, Settings, StoreError, Unsupported, VmemoError
+from vmemo.models import Disposition
+
+NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001  that is the point
+LONE = "half a character \ud800"
+UNICODE = "lone surrogates|as a unicode string"
+CONTENT = said("I met Anna Kowalski at the station.")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bank")
+
+
+@pytest.fixture(scope="module")
+def memory(folder: Path) -> Iterator[Memory]:
+    with open_memory(folder) as memory:
+        memory.retain_sync(CONTENT, document="diary", tags=["trip"], metadata={"page": 1})
+        memory.retain_sync("Waiting words.", infer=False)
+        yield memory
+
+
+def assert_refused(
+    memory: Memory, folder: Path, call: Callable[[], object], kind: type[VmemoError], words: str
+) -> None:
+    before = exported(memory, folder)
+    with pytest.raises(kind, match=words):
+        call()
+    assert exported(memory, folder) == before
+
+
+def anything(value: object) -> str:
+    """What the type checker would not let through, and a caller without one may still hand in."""
+    return cast("str", value)
+
+
+RETAINED: list[tuple[object, str]] = [
+    ("", "content: must not be empty or blank"),
+    (" \n\t ", "content: must not be empty or blank"),
+    (None, "not NoneType"),
+    (5, "not int"),
+    (b"bytes", "not bytes"),
+    ({"content": "x"}, "not dict"),
+    ("nul \x00", "NUL"),
+    (LONE, UNICODE),
+    ("x" * 1_000_001, "at most 1000000 characters"),
+    ([], "the list is empty"),
+    ([""], "must not be empty or blank"),
+    (["fine", None], "not NoneType"),
+    (["fine", 5], "not int"),
+    (["fine", ["nested"]], "not list"),
+    (["fine", LONE], UNICODE),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), RETAINED)
+def test_content_that_cannot_be_retained_is_refused(memory: Memory, folder: Path, content: object, words: str) -> None:
+    assert_refused(memory, folder, lambda: memory.retain_sync(anything(content)), InvalidInput, words)
+    raw = lambda: memory.retain_sync(anything(content), infer=False)  # noqa: E731
+    assert_refused(memory, folder, raw, InvalidInput, words)
+
+
+@pytest.mark.parametrize(("content", "words"), [*RETAINED[:9], (["one", "two"], "retain takes lists")])
+def test_a_message_that_cannot_be_stored_is_refused(memory: Memory, folder: Path, content: object, words: str) -> None:
+    words = words if isinstance(content, str | list) else "One text or Message"
+    assert_refused(memory, folder, lambda: memory.add_message_sync(anything(content)), InvalidInput, words)
+    asked = lambda: memory.add_exchange_sync(anything(content), "Good.")  # noqa: E731
+    assert_refused(memory, folder, asked, InvalidInput, words)
+    answered = lambda: memory.add_exchange_sync("Fine.", anything(content))  # noqa: E731
+    assert_refused(memory, folder, answered, InvalidInput, words)
+
+
+MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
+    ("role", "boss", "'user', 'assistant', 'system' or 'tool'"),
+    ("role", None, "role"),
+    ("speaker", "", "speaker: must not be empty or blank"),
+    ("speaker", "x" * 513, "at most 512"),
+    ("speaker", 5, "speaker"),
+    ("timestamp", NAIVE, "naive datetimes are refused"),
+    ("timestamp", "2024", "timestamp must be a datetime"),
+    ("timestamp", "2024-01-01", "timestamp must be a datetime"),
+    ("timestamp", 5, "timestamp must be a datetime"),
+    ("timestamp", None, "timestamp must be a datetime"),
+    ("document", "", "document: must not be empty or blank"),
+    ("document", "nul \x00", "NUL"),
+    ("document", LONE, UNICODE),
+    ("document", "x" * 513, "at most 512"),
+    ("tags", "trip", "tags"),
+    ("tags", [""], "must not be empty or blank"),
+    ("tags", [5], "tags"),
+    ("tags", None, "tags"),
+    ("metadata", "x", "metadata"),
+    ("metadata", {"set": {1}}, "metadata"),
+    ("metadata", {5: 1}, "metadata"),
+    ("metadata", {"number": float("nan")}, "metadata"),
+    ("metadata", {"text": LONE}, "metadata must be JSON in valid Unicode"),
+    ("metadata", {LONE: 1}, "metadata must be JSON in valid Unicode"),
+    ("tag", ["trip"], "There is no option 'tag'; there are document, role, speaker"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "words"), MESSAGE_OPTIONS)
+def test_an_option_of_a_message_that_cannot_be_used_is_refused(
+    memory: Memory, folder: Path, option: str, value: object, words: str
+) -> None:
+    given = {option: value}
+    for call in (
+        lambda: memory.retain_sync("Fine.", **given),  # pyright: ignore[reportArgumentType]
+        lambda: memory.add_message_sync("Fine.", **given),  # pyright: ignore[reportArgumentType]
+        lambda: memory.retain_sync(["Fine.", "Good."], **given),  # pyright: ignore[reportArgumentType]
+    ):
+        assert_refused(memory, folder, call, InvalidInput, words)
+
+
+@pytest.mark.parametrize("infer", [None, "no", 0])
+def test_infer_is_yes_or_no(memory: Memory, folder: Path, infer: object) -> None:
+    call = lambda: memory.retain_sync("Fine.", infer=cast("bool", infer))  # noqa: E731
+    assert_refused(memory, folder, call, InvalidInput, "infer must be True or False")
+
+
+@pytest.mark.parametrize("id", ["", "  ", "line\nbreak", LONE, "x" * 513])
+def test_a_message_needs_an_id_that_can_be_cited(memory: Memory, folder: Path, id: str) -> None:
+    message = Message.of({"id": id, "content": "Fine."})
+    assert_refused(memory, folder, lambda: memory.retain_sync(message), InvalidInput, "A message's id")
+
+
+def test_a_message_with_a_naive_time_cannot_be_made() -> None:
+    with pytest.raises(InvalidInput, match=r"timestamp: a datetime needs a time zone .* naive datetimes are refused"):
+        Message(content="Fine.", timestamp=NAIVE)
+
+
+QUERIES: list[tuple[object, str]] = [
+    ("", "must not be empty"),
+    (" \n\t ", "must not be empty"),
+    ("\x00\x01\x02", "must not be empty"),
+    (None, "must be text, not NoneType"),
+    (5, "must be text, not int"),
+    (b"bytes", "must be text, not bytes"),
+    (["a"], "must be text, not list"),
+    ("x" * 100_001, "may have 100,000 characters; this one has 100,001"),
+]
+
+
+@pytest.mark.parametrize(("query", "words"), QUERIES)
+def test_a_query_that_says_nothing_is_refused(memory: Memory, folder: Path, query: object, words: str) -> None:
+    for verb in (memory.recall_sync, memory.retrieve_sync, memory.reflect_sync):
+        assert_refused(memory, folder, lambda verb=verb: verb(anything(query)), InvalidInput, words)
+
+
+SIZES: list[tuple[object, str]] = [
+    (0, "whole number from 1 to"),
+    (-1, "whole number from 1 to"),
+    (10**12, "whole number from 1 to"),
+    (1.5, "whole number from 1 to"),
+    (True, "whole number from 1 to"),
+    ("5", "whole number from 1 to|low, mid, high"),
+    ("huge", "whole number from 1 to|low, mid, high"),
+    (None, "not None"),
+]
+
+
+@pytest.mark.parametrize(("size", "words"), SIZES)
+def test_a_size_of_a_recall_that_cannot_be_used_is_refused(
+    memory: Memory, folder: Path, size: object, words: str
+) -> None:
+    size = cast("int", size)
+    for call in (
+        lambda: memory.recall_sync("station", max_tokens=size),
+        lambda: memory.recall_sync("station", budget=size),
+        lambda: memory.retrieve_sync("station", top_k=size),
+    ):
+        assert_refused(memory, folder, call, InvalidInput, words)
+
+
+RECALL_OPTIONS: list[tuple[str, object, str]] = [
+    ("networks", ["dreams"], "There is no network 'dreams'; there are world"),
+    ("networks", "world", "must be a list of texts"),
+    ("networks", None, "must be a list of texts"),
+    ("networks", [5], "must be text"),
+    ("tags", "trip", "must be a list of texts"),
+    ("tags", [None], "must be text"),
+    ("tags", [LONE], UNICODE),
+    ("entities", "Anna", "must be a list of texts"),
+    ("entities", [LONE], UNICODE),
+    ("metadata", "page", "must be a mapping"),
+    ("metadata", None, "must be a mapping"),
+    ("metadata", {"page": {1}}, "JSON"),
+    ("metadata", {5: 1}, "must be text"),
+    ("metadata", {"page": float("nan")}, "JSON"),
+    ("metadata", {"page": LONE}, "JSON"),
+    ("metadata", {"page": 10**30}, "too large"),
+    ("occurred", (NAIVE, NAIVE), "must be an Interval"),
+    ("occurred", "2024", "must be an Interval"),
+    ("at_time", NAIVE, "at_time needs a time zone"),
+    ("at_time", "2024", "must be a datetime, not str"),
+    ("at_time", date(2024, 1, 1), "must be a datetime, not date"),
+    ("known_at", NAIVE, "known_at needs a time zone"),
+    ("known_at", 5, "must be a datetime, not int"),
+    ("include_expired", "yes", "must be True or False"),
+    ("recency_half_life", 5, "must be a timedelta"),
+    ("recency_half_life", timedelta(0), "longer than nothing"),
+    ("recency_half_life", timedelta(-1), "longer than nothing"),
+    ("importance_weight", 2, "from 0 to 1"),
+    ("importance_weight", -0.1, "from 0 to 1"),
+    ("importance_weight", float("nan"), "from 0 to 1"),
+    ("importance_weight", "x", "from 0 to 1"),
+    ("network", ["world"], "There is no option 'network'; there are networks"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "words"), RECALL_OPTIONS)
+def test_an_option_of_a_recall_that_cannot_be_used_is_refused(
+    memory: Memory, folder: Path, option: str, value: object, words: str
+) -> None:
+    given = {option: value}
+    for verb in (memory.recall_sync, memory.retrieve_sync, memory.reflect_sync):
+        call = lambda verb=verb: verb("station", **given)  # noqa: E731  # pyright: ignore[reportArgumentType]
+        assert_refused(memory, folder, call, InvalidInput, words)
+
+
+FORGOTTEN: list[tuple[dict[str, object], type[VmemoError], str]] = [
+    ({}, InvalidInput, "exactly one thing"),
+    ({"messages": []}, InvalidInput, "exactly one thing"),
+    ({"bank": False}, InvalidInput, "exactly one thing"),
+    ({"messages": [CONTENT.id], "bank": True}, InvalidInput, "exactly one thing"),
+    ({"document": "diary", "entity": "Anna Kowalski"}, InvalidInput, "exactly one thing"),
+    ({"messages": CONTENT.id}, InvalidInput, "must be a list of message ids"),
+    ({"messages": 5}, InvalidInput, "must be a list of message ids"),
+    ({"messages": [5]}, InvalidInput, "must be text"),
+    ({"messages": [LONE]}, InvalidInput, UNICODE),
+    ({"messages": [CONTENT.id, "nobody"]}, NotFound, "There is no message 'nobody'"),
+    ({"document": 5}, InvalidInput, "must be text"),
+    ({"document": LONE}, InvalidInput, UNICODE),
+    ({"document": ""}, NotFound, "There is no document"),
+    ({"document": "novel"}, NotFound, "There is no document 'novel'"),
+    ({"entity": 5}, InvalidInput, "must be text"),
+    ({"entity": LONE}, InvalidInput, UNICODE),
+    ({"entity": "nobody"}, NotFound, "There is no entity 'nobody'"),
+    ({"bank": "yes"}, InvalidInput, "bank must be True or False"),
+    ({"bank": 1}, InvalidInput, "bank must be True or False"),
+]
+
+
+@pytest.mark.parametrize(("target", "kind", "words"), FORGOTTEN)
+def test_a_target_of_forgetting_that_is_not_clear_is_refused(
+    memory: Memory, folder: Path, target: dict[str, object], kind: type[VmemoError], words: str
+) -> None:
+    call = lambda: memory.forget_sync(**target)  # noqa: E731  # pyright: ignore[reportArgumentType]
+    assert_refused(memory, folder, call, kind, words)
+
+
+@pytest.mark.parametrize("new", ["Ann", 5, {"name": "Ann"}])
+def test_a_profile_that_cannot_be_stored_is_refused(memory: Memory, folder: Path, new: object) -> None:
+    call = lambda: memory.profile_sync(cast("Profile", new))  # noqa: E731
+    assert_refused(memory, folder, call, InvalidInput, "A profile is a Profile")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("name", ""), ("name", LONE), ("background", LONE), ("bias", 1.1), ("bias", -0.1), ("background", "x" * 601)]
+)
+def test_a_profile_out_of_bounds_cannot_be_made(field: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=f"Profile is not valid: {field}"):
+        Profile.of({field: value})
+
+
+@pytest.mark.parametrize("trait", ["skepticism", "literalism", "empathy"])
+@pytest.mark.parametrize("value", [0, 6, "high", 2.5])
+def test_a_trait_goes_from_one_to_five(trait: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=f"Disposition is not valid: {trait}"):
+        Disposition.of({trait: value})
+
+
+PAGES: list[tuple[dict[str, object], type[VmemoError], str]] = [
+    ({"limit": 0}, InvalidInput, "A page holds 1 to 1,000"),
+    ({"limit": -1}, InvalidInput, "A page holds 1 to 1,000"),
+    ({"limit": 1001}, InvalidInput, "A page holds 1 to 1,000"),
+    ({"limit": 10**30}, InvalidInput, "A page holds 1 to 1,000"),
+    ({"limit": 1.5}, InvalidInput, "A page holds 1 to 1,000"),
+    ({"limit": "5"}, InvalidInput, "A page holds 1 to 1,000"),
+    ({"limit": None}, InvalidInput, "A page holds 1 to 1,000"),
+    ({"limit": True}, InvalidInput, "A page holds 1 to 1,000"),
+    ({"after": "nobody"}, NotFound, "There is no 'nobody' here to go on after"),
+    ({"after": 5}, InvalidInput, "after must be text"),
+    ({"after": LONE}, InvalidInput, UNICODE),
+]
+
+
+@pytest.mark.parametrize(("page", "kind", "words"), PAGES)
+def test_a_page_that_cannot_be_turned_to_is_refused(
+    memory: Memory, folder: Path, page: dict[str, object], kind: type[VmemoError], words: str
+) -> None:
+    for verb in (memory.messages_sync, memory.facts_sync, memory.episodes_sync, memory.entities_sync):
+        call = lambda verb=verb: verb(**page)  # noqa: E731  # pyright: ignore[reportArgumentType]
+        assert_refused(memory, folder, call, kind, words)
+
+
+@pytest.mark.parametrize("fact", ["", "nobody", LONE, "nul \x00"])
+def test_asking_why_about_an_unknown_fact_is_refused(memory: Memory, folder: Path, fact: str) -> None:
+    assert_refused(memory, folder, lambda: memory.why_sync(fact), VmemoError, f"There is no fact|{UNICODE}")
+
+
+@pytest.mark.parametrize("place", ["", "no/such/folder/bank.jsonl"])
+def test_a_file_that_cannot_be_written_or_read_is_refused(memory: Memory, folder: Path, place: str) -> None:
+    assert_refused(memory, folder, lambda: memory.export_sync(folder / place), InvalidInput, "can't be written")
+    read = lambda: memory.bank("copy").import_bank_sync(folder / place)  # noqa: E731
+    assert_refused(memory, folder, read, InvalidInput, "can't be read")
+    assert memory.banks_sync() == ["default"]
+    assert list(folder.parent.glob("*.partial")) == []
+
+
+MEMORIES: list[tuple[dict[str, object], type[VmemoError], str]] = [
+    ({"url": ""}, InvalidInput, "starts with sqlite:///"),
+    ({"url": "memory.db"}, InvalidInput, "starts with sqlite:///"),
+    ({"url": "mysql://localhost"}, InvalidInput, "starts with sqlite:///"),
+    ({"url": "sqlite:"}, InvalidInput, "starts with sqlite:///"),
+    ({"url": "sqlite:///"}, InvalidInput, "sqlite:///relative.db"),
+    ({"url": "sqlite://relative.db"}, InvalidInput, "sqlite:///relative.db"),
+    ({"url": "sqlite:///nul\x00.db"}, InvalidInput, "URL"),
+    ({"url": None}, InvalidInput, "must be text, not NoneType"),
+    ({"url": Path("memory.db")}, InvalidInput, "must be text, not PosixPath"),
+    ({"url": "postgresql://localhost/x"}, Unsupported, "SQLite only"),
+    ({"url": "neo4j://localhost"}, Unsupported, "SQLite only"),
+    ({"bank": ""}, InvalidInput, "must not be empty"),
+    ({"bank": None}, InvalidInput, "valid string"),
+    ({"bank": 5}, InvalidInput, "valid string"),
+    ({"bank": "nul \x00"}, InvalidInput, "NUL"),
+    ({"bank": LONE}, InvalidInput, UNICODE),
+    ({"bank": "x" * 513}, InvalidInput, "at most 512"),
+    ({"llm": "openai:gpt-5-mini"}, Unsupported, "local engine only"),
+    ({"llm": object()}, Unsupported, "local engine only"),
+    ({"reranker": object()}, Unsupported, "no reranker"),
+    ({"embedder": "openai:large"}, InvalidInput, "An embedder is an object with name"),
+    ({"embedder": 5}, InvalidInput, "An embedder is an object with name"),
+    ({"settings": {"fusion": "sum"}}, InvalidInput, "settings must be Settings"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "words"), MEMORIES)
+def test_a_memory_that_cannot_be_made_is_refused_at_once(
+    arguments: dict[str, object], kind: type[VmemoError], words: str
+) -> None:
+    given = {"url": "sqlite:///:memory:", "embedder": WordEmbedder(), **arguments}
+    with pytest.raises(kind, match=words):
+        Memory(**given)  # pyright: ignore[reportArgumentType]
+
+
+def test_another_bank_of_a_memory_needs_a_name_too(memory: Memory) -> None:
+    with pytest.raises(InvalidInput, match="must not be empty"):
+        memory.bank(" ")
+
+
+def test_an_unknown_fusion_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="fusion is sum or rank, not 'magic'"):
+        Settings(fusion=cast("object", "magic"))  # pyright: ignore[reportArgumentType]
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "memory.db"
+    file.write_text("These are my notes, and no database. " * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        open_memory(tmp_path).open_sync()
+    assert file.read_text().startswith("These are my notes")
+
+
+HOSTILE = [
+    "\"station\" AND 'Anna",
+    'NEAR("station" 5) OR *',
+    'station* ^Anna -"x" {words}: a + b',
+    "words:station",
+    "AND OR NOT NEAR",
+    "'; DROP TABLE messages; --",
+    "\" OR 1=1 --",
+    "station\x00\x01\x1b[31m\x7f Anna",
+    "station \ud800 Anna",
+    "🙂 station 👩‍👩‍👧",
+    "駅でアンナに会いましたか",
+    "أين التقيت آنا؟",
+    "где я встретил Анну?",
+    "%s %d {} \\ / ~ ` $HOME",
+    "?",
+    "the of and",
+    "station " * 12_500,
+    "x" * 100_000,
+    " ".join(f"word{n}" for n in range(9_000)),
+    "\u202estation\u202c \u200bAnna\ufeff",
+    "(" * 5_000,
+    "vmemobank1",
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_a_hostile_query_gets_an_answer(memory: Memory, query: str) -> None:
+    found = memory.recall_sync(query, max_tokens=500)
+    assert found.tokens <= 500
+    assert all(hit.text for hit in found.hits)
+    assert len(memory.retrieve_sync(query, top_k=1).hits) <= 1
+    assert memory.reflect_sync(query).extractive
+    if "station" in query:
+        assert any("station" in hit.text for hit in found.hits)
+
+
+HOSTILE_NAMES = ["'; DROP TABLE facts; --", '"', "%", "_", "*", "🙂", "駅", "a\x01b", "[]", '{"a": 1}', "\\"]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_a_hostile_name_in_a_filter_finds_nothing_and_harms_nothing(memory: Memory, name: str) -> None:
+    assert memory.recall_sync("station", tags=[name]).hits == ()
+    assert memory.recall_sync("station", entities=[name]).hits == ()
+    assert memory.recall_sync("station", metadata={name: name}).hits == ()
+    assert memory.recall_sync("station", metadata={"page": name}).hits == ()
+    assert memory.messages_sync(document=name) == []
+    assert memory.recall_sync("station").hits
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_a_hostile_name_of_a_bank_is_a_name_like_any_other(folder: Path, name: str) -> None:
+    with open_memory(folder, name) as memory:
+        memory.retain_sync("The kettle is red.", document=name, tags=[name], metadata={name: name}, speaker=name)
+        (hit,) = memory.recall_sync("kettle", tags=[name], metadata={name: name}).hits
+        assert hit.fact.tags == (name,)
+        memory.forget_sync(document=name)
+        assert memory.recall_sync("kettle").hits == ()
+        memory.forget_sync(bank=True)
+
+
+@pytest.mark.parametrize("moment", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)])
+@pytest.mark.parametrize("text", ["Yesterday it rained.", "It will rain next month.", "Two centuries ago it rained."])
+def test_words_from_the_ends_of_time_are_retained(tmp_path: Path, moment: datetime, text: str) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync(text, timestamp=moment)
+        (hit,) = memory.recall_sync("When did it rain?").hits
+        assert hit.fact.mentioned_at == moment

@@ -1,0 +1,202 @@
+"""Export and import: a bank as JSON Lines, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import NOON, WordEmbedder, open_memory, said
+
+from vmemo import EmbedderMismatch, InvalidInput, Memory, Message, Profile
+
+Line = dict[str, object]
+
+
+def fill(memory: Memory) -> None:
+    """Messages of every state, episodes, entities, links, tags, metadata, other scripts and access counts."""
+    memory.profile_sync(Profile(name="Ada", bias=0.2, background="I like order."))
+    talk = [
+        said("Yesterday I met Robert Hale at the Harbour Cafe.", 0, speaker="Mira"),
+        said("Bob Hale? Give him my regards, 山田さん also says hello 🙂.", 1, speaker="Jon"),
+        said("I met Robert Hale at the Harbour Cafe again.", 3, speaker="Mira"),
+    ]
+    memory.retain_sync(talk, document="talk", tags=["trip", "día"], metadata={"page": 1, "deep": {"a": [None, True]}})
+    memory.retain_sync("Kept for its words alone.\nIn two lines.", infer=False, timestamp=NOON)
+    memory.add_message_sync(Message(content="Not read yet.", timestamp=NOON, role="tool"))
+    memory.recall_sync("Who met Robert Hale?")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """An export of a bank with something of everything."""
+    (tmp_path / "old").mkdir()
+    with open_memory(tmp_path / "old") as memory:
+        fill(memory)
+        memory.export_sync(tmp_path / "bank.jsonl")
+    return tmp_path / "bank.jsonl"
+
+
+def test_an_imported_bank_exports_to_the_same_bytes(file: Path, tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        assert memory.import_bank_sync(file) == 5
+        assert memory.export_sync(tmp_path / "again.jsonl") == len(file.read_bytes().splitlines())
+    assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
+
+
+def test_an_imported_bank_answers_as_the_exported_one_did(file: Path, tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory, open_memory(tmp_path / "old") as old:
+        memory.import_bank_sync(file)
+        for query in ("Who met Robert Hale?", "words alone", "read yet", "山田"):
+            assert memory.recall_sync(query).hits == old.recall_sync(query).hits
+        assert memory.profile_sync().name == "Ada"
+        assert memory.status_sync().pending == 1
+        assert [fact.text for fact in (memory.process_sync(), memory.facts_sync()[-1])[1:]] == ["Tool: Not read yet."]
+
+
+def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, tmp_path: Path) -> None:
+    with open_memory(tmp_path / "old", "copy") as copy:
+        copy.import_bank_sync(file)
+        assert copy.banks_sync() == ["copy", "default"]
+        assert {fact.bank for fact in copy.facts_sync()} == {"copy"}
+        copy.export_sync(tmp_path / "copy.jsonl")
+    first, *rest = (tmp_path / "copy.jsonl").read_text(encoding="utf-8").splitlines()
+    head, *original = file.read_text(encoding="utf-8").splitlines()
+    assert rest == original
+    assert {**json.loads(first), "id": "default"} == json.loads(head)
+
+
+def test_a_bank_that_exists_is_not_imported_over(file: Path, tmp_path: Path) -> None:
+    with open_memory(tmp_path / "old") as memory:
+        with pytest.raises(InvalidInput, match="exists already"):
+            memory.import_bank_sync(file)
+        memory.export_sync(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
+
+
+def test_a_bank_of_another_embedder_is_imported_whole_and_can_be_switched(file: Path, tmp_path: Path) -> None:
+    with open_memory(tmp_path, embedder=WordEmbedder("other", 32)) as memory:
+        assert memory.import_bank_sync(file) == 5
+        with pytest.raises(EmbedderMismatch, match="vmemo reembed"):
+            memory.recall_sync("Robert Hale")
+        assert memory.reembed_sync() == 3
+        assert memory.recall_sync("Robert Hale").hits
+
+
+def test_an_export_that_fails_leaves_the_earlier_file_alone(file: Path, tmp_path: Path) -> None:
+    before = file.read_bytes()
+    file.with_name(file.name + ".partial").mkdir()
+    with open_memory(tmp_path / "old") as memory, pytest.raises(InvalidInput, match="can't be written"):
+        memory.export_sync(file)
+    assert file.read_bytes() == before
+
+
+def replaced(kind: str, /, **fields: object) -> Callable[[list[Line]], int]:
+    """Change fields of the first line of a kind, and say which line that was."""
+
+    def change(lines: list[Line]) -> int:
+        at = next(n for n, line in enumerate(lines) if line["record"] == kind)
+        lines[at] = {**lines[at], **fields}
+        return at + 1
+
+    return change
+
+
+def repeated(kind: str) -> Callable[[list[Line]], int]:
+    """Hold the last line of a kind twice."""
+
+    def change(lines: list[Line]) -> int:
+        at = max(n for n, line in enumerate(lines) if line["record"] == kind)
+        lines.insert(at + 1, dict(lines[at]))
+        return at + 2
+
+    return change
+
+
+def without(kind: str) -> Callable[[list[Line]], int]:
+    """Leave out the lines of a kind; what refers to them is broken."""
+
+    def change(lines: list[Line]) -> int:
+        needed = {"message": "episode", "entity": "fact", "episode": "fact", "fact": "link"}[kind]
+        lines[:] = [line for line in lines if line["record"] != kind]
+        return next(n for n, line in enumerate(lines, start=1) if line["record"] == needed)
+
+    return change
+
+
+def headless(lines: list[Line]) -> int:
+    del lines[0]
+    return 1
+
+
+BROKEN: list[tuple[str, Callable[[list[Line]], int], str]] = [
+    ("no head", headless, "not the head"),
+    ("another format", replaced("bank", format="something"), "not the head"),
+    ("a later version", replaced("bank", version=2), "not the head"),
+    ("a bank without a dimension", replaced("bank", dimension=0), "dimension"),
+    ("an unknown record", replaced("message", record="dream"), "no known record 'dream'"),
+    ("no record", replaced("message", record=None), "no known record None"),
+    ("a list as record", replaced("message", record=[]), "no known record"),
+    ("blank content", replaced("message", content=" "), "content: must not be empty"),
+    ("a naive time", replaced("message", timestamp="2024-01-01T00:00:00"), "naive datetimes are refused"),
+    ("an unknown role", replaced("message", role="boss"), "role"),
+    ("an unknown field", replaced("message", colour="red"), "colour"),
+    ("an unknown network", replaced("fact", network="dreams"), "network"),
+    ("confidence of no opinion", replaced("fact", confidence=0.5), "confidence belongs to opinions only"),
+    ("no vector", replaced("fact", embedding=""), "no embedding of dimension 64"),
+    ("a vector that is no base64", replaced("fact", embedding="***"), "no embedding of dimension 64"),
+    ("a vector that is no text", replaced("fact", embedding=[1, 2]), "no embedding of dimension 64"),
+    ("a link of no kind", replaced("link", kind="magic"), "kind"),
+    ("a link too heavy", replaced("link", weight=2), "weight"),
+    ("a message twice", repeated("message"), "repeats message"),
+    ("an entity twice", repeated("entity"), "repeats entity"),
+    ("an episode twice", repeated("episode"), "repeats episode"),
+    ("a fact twice", repeated("fact"), "repeats fact"),
+    ("a link twice", repeated("link"), "repeats link"),
+    ("messages missing", without("message"), "refers to message"),
+    ("entities missing", without("entity"), "refers to entity"),
+    ("episodes missing", without("episode"), "refers to episode"),
+    ("facts missing", without("fact"), "refers to fact"),
+    ("an unknown basis", replaced("fact", basis=["nobody"]), "refers to fact 'nobody'"),
+    ("an unknown context", replaced("fact", context_from="nobody"), "refers to message 'nobody'"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+def test_a_broken_line_is_named_and_nothing_is_imported(
+    file: Path, tmp_path: Path, change: Callable[[list[Line]], int], words: str
+) -> None:
+    lines: list[Line] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    at = change(lines)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    assert_refused(tmp_path, text.encode(), rf"line {at}\b.*{words}")
+
+
+RAW: list[tuple[str, bytes, str]] = [
+    ("an empty file", b"", "line 1 is not the head"),
+    ("no JSON", b"hello\n", "line 1 is not JSON"),
+    ("no object", b"[]\n", "line 1 is not an object"),
+    ("no UTF-8", b"HEAD\n\xff\xfe\n", "line 2 is not JSON in UTF-8"),
+    ("a torn line", b'HEAD\n{"record": "mess', "line 2 is not JSON"),
+    ("an empty line", b"HEAD\n\n", "line 2 is not JSON"),
+    ("brackets without end", b"HEAD\n" + b"[" * 100_000, "line 2 is not JSON"),
+    ("half a character", b'HEAD\n{"record": "message", "content": "\\ud800"}\n', "line 2 is not JSON in UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), [case[1:] for case in RAW], ids=[case[0] for case in RAW])
+def test_a_file_that_is_no_export_is_refused(file: Path, tmp_path: Path, content: bytes, words: str) -> None:
+    head = file.read_bytes().splitlines()[0]
+    assert_refused(tmp_path, content.replace(b"HEAD", head), words)
+
+
+def assert_refused(folder: Path, content: bytes, words: str) -> None:
+    broken = folder / "broken.jsonl"
+    broken.write_bytes(content)
+    with open_memory(folder, "here") as memory:
+        memory.retain_sync("The kettle is red.")
+        with pytest.raises(InvalidInput, match=words):
+            memory.bank("there").import_bank_sync(broken)
+        assert memory.banks_sync() == ["here"]
+        assert memory.status_sync().messages == 1
