@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from vmemo import Memory, Message
-from vmemo.models import Role
-from vmemo.ports import Embedder, TextKind, Vectors
+from vmemo.models import Bank, BankId, Fact, Role
+from vmemo.ports import Batch, Embedder, NewFact, TextKind, Vectors
+from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.testing import HashEmbedder
 
 NOON = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
@@ -85,3 +86,25 @@ def number(folder: Path, statement: str) -> int:
     ((value,),) = rows(folder, statement)
     assert isinstance(value, int)
     return value
+
+
+async def write_facts(folder: Path, facts: Sequence[Fact], embedder: HashEmbedder, bank: str = "default") -> None:
+    """Land facts as an engine would, with any dates, network and importance; each rests on a message of its own."""
+    name = BankId(bank)
+    store = SqliteStore(folder / "memory.db")
+    await store.open()
+    await store.create_bank(Bank(id=bank, embedder=embedder.name, dimension=embedder.dimension))
+    messages = [Message(content=fact.text, timestamp=fact.mentioned_at) for fact in facts]
+    await store.append(name, messages)
+    batch = Batch(
+        bank=name,
+        claims=[message.id for message in messages],
+        facts=[
+            NewFact(fact=fact.model_copy(update={"messages": (message.id,)}), embedding=embedder.vector(fact.text))
+            for fact, message in zip(facts, messages, strict=True)
+        ],
+        revision=await store.revision(name),
+        space=embedder.name,
+    )
+    assert await store.write(batch)
+    await store.close()

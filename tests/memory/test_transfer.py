@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders import NOON, WordEmbedder, open_memory, said
+from builders import NOON, WordEmbedder, exported, open_memory, said
 
 from vmemo import EmbedderMismatch, InvalidInput, Memory, Message, Profile
 
@@ -28,37 +28,52 @@ def fill(memory: Memory) -> None:
     memory.recall_sync("Who met Robert Hale?")
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """An export of a bank with something of everything."""
-    (tmp_path / "old").mkdir()
-    with open_memory(tmp_path / "old") as memory:
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a bank with something of everything, beside its export."""
+    folder = tmp_path_factory.mktemp("source")
+    with open_memory(folder) as memory:
         fill(memory)
-        memory.export_sync(tmp_path / "bank.jsonl")
-    return tmp_path / "bank.jsonl"
+        memory.export_sync(folder / "bank.jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file(source: Path) -> Path:
+    """The export."""
+    return source / "bank.jsonl"
 
 
 def test_an_imported_bank_exports_to_the_same_bytes(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+    with open_memory(tmp_path, "home") as home:
+        memory = home.bank("default")
         assert memory.import_bank_sync(file) == 5
         assert memory.export_sync(tmp_path / "again.jsonl") == len(file.read_bytes().splitlines())
     assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
 
 
-def test_an_imported_bank_answers_as_the_exported_one_did(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory, open_memory(tmp_path / "old") as old:
+def test_an_imported_bank_answers_as_the_exported_one_did(source: Path, file: Path, tmp_path: Path) -> None:
+    with open_memory(tmp_path, "home") as home, open_memory(source) as old:
+        memory = home.bank("default")
         memory.import_bank_sync(file)
         for query in ("Who met Robert Hale?", "words alone", "read yet", "山田"):
-            assert memory.recall_sync(query).hits == old.recall_sync(query).hits
+            hits = memory.recall_sync(query).hits
+            assert hits
+            assert [(hit.id, hit.score, hit.text) for hit in hits] == [
+                (hit.id, hit.score, hit.text) for hit in old.recall_sync(query).hits
+            ]
         assert memory.profile_sync().name == "Ada"
         assert memory.status_sync().pending == 1
-        assert [fact.text for fact in (memory.process_sync(), memory.facts_sync()[-1])[1:]] == ["Tool: Not read yet."]
+        assert len(memory.process_sync().derived) == 1
+        assert memory.facts_sync()[-1].text == "Tool: Not read yet."
 
 
 def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path / "old", "copy") as copy:
+    with open_memory(tmp_path, "home") as home:
+        home.bank("default").import_bank_sync(file)
+        copy = home.bank("copy")
         copy.import_bank_sync(file)
-        assert copy.banks_sync() == ["copy", "default"]
+        assert copy.banks_sync() == ["copy", "default", "home"]
         assert {fact.bank for fact in copy.facts_sync()} == {"copy"}
         copy.export_sync(tmp_path / "copy.jsonl")
     first, *rest = (tmp_path / "copy.jsonl").read_text(encoding="utf-8").splitlines()
@@ -68,15 +83,17 @@ def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, 
 
 
 def test_a_bank_that_exists_is_not_imported_over(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path / "old") as memory:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync("The kettle is red.")
+        before = exported(memory, tmp_path)
         with pytest.raises(InvalidInput, match="exists already"):
             memory.import_bank_sync(file)
-        memory.export_sync(tmp_path / "again.jsonl")
-    assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
+        assert exported(memory, tmp_path) == before
 
 
 def test_a_bank_of_another_embedder_is_imported_whole_and_can_be_switched(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path, embedder=WordEmbedder("other", 32)) as memory:
+    with open_memory(tmp_path, "home", WordEmbedder("other", 32)) as home:
+        memory = home.bank("default")
         assert memory.import_bank_sync(file) == 5
         with pytest.raises(EmbedderMismatch, match="vmemo reembed"):
             memory.recall_sync("Robert Hale")
@@ -84,11 +101,15 @@ def test_a_bank_of_another_embedder_is_imported_whole_and_can_be_switched(file: 
         assert memory.recall_sync("Robert Hale").hits
 
 
-def test_an_export_that_fails_leaves_the_earlier_file_alone(file: Path, tmp_path: Path) -> None:
-    before = file.read_bytes()
-    file.with_name(file.name + ".partial").mkdir()
-    with open_memory(tmp_path / "old") as memory, pytest.raises(InvalidInput, match="can't be written"):
+def test_an_export_that_fails_leaves_the_earlier_file_alone(tmp_path: Path) -> None:
+    file = tmp_path / "bank.jsonl"
+    with open_memory(tmp_path) as memory:
         memory.export_sync(file)
+        before = file.read_bytes()
+        memory.retain_sync("The kettle is red.")
+        file.with_name(file.name + ".partial").mkdir()
+        with pytest.raises(InvalidInput, match="can't be written"):
+            memory.export_sync(file)
     assert file.read_bytes() == before
 
 

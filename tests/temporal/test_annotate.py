@@ -96,3 +96,17 @@ def test_an_instant_within_a_day_is_written_as_that_day() -> None:
         end=datetime(2023, 5, 7, 16, tzinfo=UTC),
     )
     assert readable(interval) == "7 May 2023"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "annotated"),
+    [
+        ("I start there on 1 July", "2024-06-11", "I start there on 1 July (1 July 2024)"),
+        ("She is getting married in September", "2025-03-03", "She is getting married in September (September 2025)"),
+        ("We got married in September", "2025-03-03", "We got married in September (September 2024)"),
+        ("My sister turns thirty next month", "2024-02-07", "My sister turns thirty next month (March 2024)"),
+        ("I saw him on Friday", "2024-10-29", "I saw him on Friday (25 October 2024)"),
+    ],
+)
+def test_a_yearless_date_is_read_by_the_tense_of_its_sentence(text: str, said: str, annotated: str) -> None:
+    assert annotate(text, datetime.fromisoformat(said).replace(tzinfo=UTC)) == annotated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from pydantic import Field
@@ -41,33 +41,38 @@ class Recalled(Record):
         return "\n".join([heading, *(_line(fact, replaced) for fact in _versions_together(facts))])
 
 
-def _grouped(facts: Iterable[Fact]) -> dict[tuple[EpisodeId | None, str], list[Fact]]:
+def _grouped(facts: Sequence[Fact]) -> dict[tuple[EpisodeId | None, str], list[Fact]]:
     """Facts by episode and day, in the order in which the best of each group was found.
 
-    A fact and what it supersedes share the group of the better one, so that a reader sees the change.
+    All versions of one fact share the group of the best one, so that a reader sees the change.
     """
+    by_id = {fact.id: fact for fact in facts}
     groups: dict[tuple[EpisodeId | None, str], list[Fact]] = {}
-    group_of: dict[FactId, tuple[EpisodeId | None, str]] = {}
-    wanted_by: dict[FactId, tuple[EpisodeId | None, str]] = {}
+    places: dict[FactId, tuple[EpisodeId | None, str]] = {}
     for fact in facts:
         own = (fact.episodes[0] if fact.episodes else None, _day(fact.mentioned_at))
-        key = wanted_by.get(fact.id) or (group_of.get(fact.supersedes) if fact.supersedes else None) or own
-        group_of[fact.id] = key
-        if fact.supersedes:
-            wanted_by.setdefault(fact.supersedes, key)
+        key = places.setdefault(list(_versions(fact, by_id))[-1].id, own)
         groups.setdefault(key, []).append(fact)
     return groups
 
 
-def _versions_together(facts: Sequence[Fact]) -> Iterator[Fact]:
-    """Each fact followed by the versions that it replaced."""
+def _versions(fact: Fact, by_id: Mapping[FactId, Fact]) -> Iterator[Fact]:
+    """A fact and the versions it replaced, as far as they were found, newest first."""
+    seen: set[FactId] = set()
+    version: Fact | None = fact
+    while version is not None and version.id not in seen:
+        seen.add(version.id)
+        yield version
+        version = by_id.get(version.supersedes) if version.supersedes else None
+
+
+def _versions_together(facts: Sequence[Fact]) -> list[Fact]:
+    """Each fact followed by the versions that it replaced, and none twice."""
     by_id = {fact.id: fact for fact in facts}
     replaced = {fact.supersedes for fact in facts}
-    for fact in facts:
-        version = None if fact.id in replaced else fact
-        while version is not None:
-            yield version
-            version = by_id.get(version.supersedes) if version.supersedes else None
+    newest = [fact for fact in facts if fact.id not in replaced]
+    ordered = (version for fact in (*newest, *facts) for version in _versions(fact, by_id))
+    return list({version.id: version for version in ordered}.values())
 
 
 def _line(fact: Fact, replaced: set[FactId]) -> str:

@@ -8,6 +8,8 @@ from vmemo.models import Answer, Citation, Fact, Hit
 
 MOST = 5
 """Facts that an extractive answer quotes."""
+CLOSE = 0.6
+"""Share of the best fact's score that another must reach to be quoted beside it."""
 
 
 def answer(query: str, hits: Sequence[Hit]) -> Answer:
@@ -15,7 +17,7 @@ def answer(query: str, hits: Sequence[Hit]) -> Answer:
     if not hits:
         text = "Memory holds nothing about this. (Extractive answer: no language model is configured.)"
         return Answer(query=query, text=text, extractive=True, found=False)
-    chosen = [hit.fact for hit in hits[:MOST]]
+    chosen = [hit.fact for hit in hits[:MOST] if hit.score >= CLOSE * hits[0].score]
     lines = [f"- {_quoted(fact)}" for fact in chosen]
     opening = "What memory holds closest to this (extractive: no language model is configured, so nothing is inferred):"
     return Answer(

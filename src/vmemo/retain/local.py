@@ -10,7 +10,7 @@ from vmemo.models import Message
 from vmemo.ports import Draft, Found, Reading
 from vmemo.retain.names import find_entities
 from vmemo.retain.split import split
-from vmemo.temporal import annotate, find
+from vmemo.temporal import TimeExpression, dated
 
 CONTEXT = 400
 """Characters of the turn before that are searched along with a turn."""
@@ -42,24 +42,30 @@ def _read(messages: Sequence[Message], before: Message | None) -> Reading:
 
 def _drafts(message: Message, before: Message | None, speakers: set[str]) -> list[Draft]:
     context = _context(message, before)
-    pieces = split(annotate(message.content, message.timestamp))
     return [
-        Draft(
-            key=f"{message.id}/{number}",
-            network="experience" if message.role in ("assistant", "tool") else "world",
-            text=f"{message.voice}: {piece}",
-            mentioned_at=message.timestamp,
-            recorded_at=message.recorded_at,
-            messages=(message.id,),
-            context=context if number == 0 else "",
-            context_from=before.id if before is not None and context and number == 0 else None,
-            occurred=_occurred(piece, message.timestamp),
-            entities=_entities(message, piece, speakers),
-            tags=message.tags,
-            metadata=message.metadata,
-        )
-        for number, piece in enumerate(pieces)
+        _draft(message, piece, number, speakers, context if number == 0 else "", before)
+        for number, piece in enumerate(split(message.content))
     ]
+
+
+def _draft(
+    message: Message, piece: str, number: int, speakers: set[str], context: str, before: Message | None
+) -> Draft:
+    text, times = dated(piece, message.timestamp)
+    return Draft(
+        key=f"{message.id}/{number}",
+        network="experience" if message.role in ("assistant", "tool") else "world",
+        text=f"{message.voice}: {text}",
+        mentioned_at=message.timestamp,
+        recorded_at=message.recorded_at,
+        messages=(message.id,),
+        context=context,
+        context_from=before.id if before is not None and context else None,
+        occurred=_occurred(times),
+        entities=_entities(message, piece, speakers),
+        tags=message.tags,
+        metadata=message.metadata,
+    )
 
 
 def _context(message: Message, before: Message | None) -> str:
@@ -68,11 +74,11 @@ def _context(message: Message, before: Message | None) -> str:
     return f"{before.voice}: {before.content[-CONTEXT:]}"
 
 
-def _occurred(text: str, said_at: datetime) -> tuple[datetime, datetime] | None:
+def _occurred(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | None:
     """The first bounded time that the text speaks of."""
-    for expression in find(text, said_at):
-        if expression.interval.start is not None and expression.interval.end is not None:
-            return expression.interval.start, expression.interval.end
+    for time in times:
+        if time.generous.start is not None and time.generous.end is not None:
+            return time.generous.start, time.generous.end
     return None
 
 

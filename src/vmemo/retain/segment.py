@@ -35,7 +35,19 @@ def segment(lines: Sequence[Line]) -> list[list[int]]:
     """Positions of each episode's lines, episodes by their first line. Lines come in order of time."""
     groups = [group for block in _blocks(lines) for group in _topics(lines, block)]
     sized = [group[i : i + LARGEST] for group in groups for i in range(0, len(group), LARGEST)]
-    return sorted(sized, key=lambda group: group[0])
+    return _merged(lines, sorted(sized, key=lambda group: group[0]))
+
+
+def _merged(lines: Sequence[Line], groups: Sequence[list[int]]) -> list[list[int]]:
+    """Groups, with each one that repeats the one before it, and fits, made part of that."""
+    kept: list[list[int]] = []
+    for group in groups:
+        fits = bool(kept) and len(kept[-1]) + len(group) <= LARGEST
+        if fits and repeats([lines[i] for i in group], [lines[i] for i in kept[-1]]):
+            kept[-1] = [*kept[-1], *group]
+        else:
+            kept.append(group)
+    return kept
 
 
 def _blocks(lines: Sequence[Line]) -> Iterator[list[int]]:

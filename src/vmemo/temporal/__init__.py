@@ -8,6 +8,6 @@ window such as "the last 10 days" ends before today; `TimeExpression.generous` t
 from __future__ import annotations
 
 from vmemo.temporal.finding import TimeExpression, find
-from vmemo.temporal.rendering import annotate, readable
+from vmemo.temporal.rendering import annotate, dated, readable
 
-__all__ = ["TimeExpression", "annotate", "find", "readable"]
+__all__ = ["TimeExpression", "annotate", "dated", "find", "readable"]

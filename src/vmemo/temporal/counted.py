@@ -123,7 +123,7 @@ _TIMES = "(UNIT|weekend)"
 
 RULES = (
     rule("(the|these)? (for the)? z=MOD n=(COUNT|SOME) u=UNIT (?!of)", _windows),
-    rule("the? n=(COUNT|SOME) z=(previous|past|next|coming) u=UNIT", _windows),
+    rule("(the|these) n=(COUNT|SOME) z=(previous|past|next|coming) u=UNIT", _windows),
     rule("within the? z=MOD? n=(COUNT|A|SOME) u=UNIT (?!of)", _within),
     rule("the? z=MOD n=COUNT (business|working) day", _business_days),
     rule(f"n={_COUNTED} u={_TIMES} (ago|back)", _ago),

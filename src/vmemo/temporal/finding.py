@@ -73,9 +73,8 @@ class TimeExpression:
 
 def find(text: str, reference: datetime, *, prefer: Prefer = "past", day_first: bool = False) -> list[TimeExpression]:
     """The time expressions in order, without overlap; day borders are those of the reference's time zone."""
-    zone = _zone(reference)
     return [
-        _expression(text, token, stretch, zone)
+        expression(text, token, stretch, reference)
         for token, stretch in stretches(text, reference, prefer=prefer, day_first=day_first)
     ]
 
@@ -134,7 +133,9 @@ def _zone(reference: datetime) -> tzinfo:
     return reference.tzinfo
 
 
-def _expression(text: str, token: Token, stretch: Stretch, zone: tzinfo) -> TimeExpression:
+def expression(text: str, token: Token, stretch: Stretch, reference: datetime) -> TimeExpression:
+    """What was found as it is handed out, in the reference's time zone."""
+    zone = _zone(reference)
     interval = _interval(stretch.start, stretch.end, zone)
     generous = _interval(*stretch.shown, zone) if stretch.shown else interval
     return TimeExpression(token.start, token.end, text[token.start : token.end], interval, stretch.relative, generous)

@@ -6,17 +6,11 @@ import re
 from datetime import UTC, date, datetime, tzinfo
 
 from vmemo.models import Interval
-from vmemo.temporal.finding import stretches
-from vmemo.temporal.stretch import ONE_DAY, Days, Prefer, Stretch
+from vmemo.temporal.finding import TimeExpression, expression
+from vmemo.temporal.speech import spoken
+from vmemo.temporal.stretch import ONE_DAY, Days, Stretch
 
 _ALREADY_DATED = re.compile(r"\s*\([^()]*\d{4}[^()]*\)")
-_AHEAD = re.compile(
-    r"\b(?:will|shall|gonna|won't|upcoming|planning|scheduled|let's|can't wait|coming up|supposed to"
-    r"|(?:going|plans?|hop(?:e|ing)|wants?|need) to|looking forward)\b|['’]ll\b|['’]m (?:leaving|flying|starting)\b",
-    re.IGNORECASE,
-)
-_LOOK_BACK = 300
-_SENTENCE = re.compile(r"[.!?]\s|\n")
 
 
 def readable(interval: Interval, zone: tzinfo = UTC) -> str:
@@ -30,34 +24,20 @@ def readable(interval: Interval, zone: tzinfo = UTC) -> str:
 
 def annotate(text: str, reference: datetime) -> str:
     """The text with each relative expression followed by its absolute date in parentheses."""
+    return dated(text, reference)[0]
+
+
+def dated(text: str, reference: datetime) -> tuple[str, list[TimeExpression]]:
+    """The annotated text, and the expressions of the text as it was."""
+    found = spoken(text, reference)
     pieces: list[str] = []
     position = 0
-    for end, written in _places(text, reference):
-        pieces += (text[position:end], f" ({written})")
-        position = end
-    return "".join(pieces) + text[position:]
-
-
-def _places(text: str, reference: datetime) -> list[tuple[int, str]]:
-    found = stretches(text, reference)
-    if any(stretch.relative for _, stretch in found) and _AHEAD.search(text):
-        later = {(token.start, token.end): stretch for token, stretch in stretches(text, reference, prefer="future")}
-        found = [
-            (token, later.get((token.start, token.end), stretch) if _side(text, token.start) == "future" else stretch)
-            for token, stretch in found
-        ]
-    return [
-        (token.end, written)
-        for token, stretch in found
-        if (written := _note(stretch)) and not _ALREADY_DATED.match(text, token.end)
-    ]
-
-
-def _side(text: str, position: int) -> Prefer:
-    """Whether the sentence, up to the expression, speaks of what is to come."""
-    earliest = max(0, position - _LOOK_BACK)
-    begin = max((match.end() for match in _SENTENCE.finditer(text, earliest, position)), default=earliest)
-    return "future" if _AHEAD.search(text, begin, position) else "past"
+    for token, stretch in found:
+        written = _note(stretch)
+        if written and not _ALREADY_DATED.match(text, token.end):
+            pieces += (text[position : token.end], f" ({written})")
+            position = token.end
+    return "".join(pieces) + text[position:], [expression(text, token, stretch, reference) for token, stretch in found]
 
 
 def _note(stretch: Stretch) -> str:

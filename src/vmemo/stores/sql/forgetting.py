@@ -63,7 +63,8 @@ def plan(connection: Connection, bank: int, target: ForgetTarget) -> Removal:
     a fact together with it.
     """
     if target.bank:
-        return Removal(*(_all(connection, bank, table) for table in (messages, facts, episodes, entities)), frozenset())
+        tables = (messages, facts, episodes, entities)
+        return Removal(*(_all(connection, bank, table) for table in tables), again=frozenset())
     gone, named = _targeted(connection, bank, target), _entity(connection, bank, target)
     about = _related(connection, bank, mentions.c.entity, named, mentions.c.fact)
     again, broken, fallen = _spread(connection, bank, gone, about)
@@ -210,7 +211,7 @@ def _beyond(id: str, replaces: Mapping[str, str], lost: Set[str]) -> str | None:
     """The first fact on the way back from this one that is not lost."""
     passed: set[str] = set()
     step: str | None = id
-    while step in lost and step not in passed:
+    while step is not None and step in lost and step not in passed:
         passed.add(step)
         step = replaces.get(step)
     return None if step in lost else step

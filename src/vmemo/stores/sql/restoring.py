@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from vmemo.errors import InvalidInput
 from vmemo.models import Bank, BankId, Entity, Episode, Link, Message
 from vmemo.ports import NewFact, RestoreRecord
-from vmemo.stores.sql import archive, writing
+from vmemo.stores.sql import archive, forgetting, writing
 
 Indexed = tuple[int, NewFact]
 IndexFacts = Callable[[Connection, Sequence[Indexed]], None]
@@ -25,9 +25,12 @@ def restore(
     index_facts: IndexFacts,
     index_words: IndexWords,
 ) -> None:
-    """Create the bank and load its records; a bank that exists is refused."""
+    """Create the bank and load its records; a bank that holds anything is refused."""
     if archive.find_bank(connection, BankId(bank.id)) is not None:
-        raise InvalidInput(f"Bank {bank.id!r} exists already; import into another name or forget it first.")
+        existing = archive.bank_state(connection, BankId(bank.id)).seq
+        if archive.page(connection, existing, None, None, 1):
+            raise InvalidInput(f"Bank {bank.id!r} holds messages already; import into another name or forget it first.")
+        forgetting.remove_bank(connection, existing)
     archive.create_bank(connection, bank)
     number = archive.bank_state(connection, BankId(bank.id)).seq
     revision = archive.bump(connection, number)

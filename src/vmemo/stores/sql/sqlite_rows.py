@@ -51,7 +51,8 @@ def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
         {
             "seq": seq,
             "embedding": item.embedding.astype("<f2").tobytes(),
-            "terms": encode(terms(f"{item.fact.text}\n{item.fact.context}")),
+            # A fact's own words count twice as much as those of its context.
+            "terms": encode([*terms(item.fact.text) * 2, *terms(item.fact.context)]),
         }
         for seq, item in batch
     ]

