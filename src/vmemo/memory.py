@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from vmemo import browse, transfer
-from vmemo.errors import EmbedderMismatch
 from vmemo.models import (
     Answer,
     Bank,
@@ -37,7 +36,7 @@ from vmemo.recall.recalled import Recalled
 from vmemo.reflect import extractive
 from vmemo.retain.pipeline import process, store_messages
 from vmemo.retain.prepare import MessageOptions, prepare, single
-from vmemo.retain.reembed import reembed
+from vmemo.retain.reembed import mismatch, reembed
 from vmemo.settings import Settings, build
 from vmemo.shared import Shared
 from vmemo.sync import twin
@@ -98,12 +97,8 @@ class Memory:
         embedder = self._shared.parts.embedder
         wanted = Bank(id=self._name, embedder=embedder.name, dimension=embedder.dimension)
         stored = await self._store.create_bank(wanted)
-        if (stored.embedder, stored.dimension) != (embedder.name, embedder.dimension):
-            raise EmbedderMismatch(
-                f"Bank {self._name!r} was written with embedder {stored.embedder!r} ({stored.dimension} dimensions), "
-                f"this memory has {embedder.name!r} ({embedder.dimension}). Nothing was changed. Run `vmemo reembed` "
-                "to switch the bank, or pass the embedder it was written with."
-            )
+        if error := mismatch(stored, embedder):
+            raise error
         self._shared.checked.add(self._name)
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Literal, NewType, Self
 
 from pydantic import (
@@ -109,10 +110,16 @@ class Record(BaseModel):
         """
         record = cls.__new__(cls)
         object.__setattr__(record, "__dict__", values)
-        object.__setattr__(record, "__pydantic_fields_set__", set(values))
+        object.__setattr__(record, "__pydantic_fields_set__", _names_of(cls))
         object.__setattr__(record, "__pydantic_extra__", None)
         object.__setattr__(record, "__pydantic_private__", None)
         return record
+
+
+@cache
+def _names_of(kind: type[BaseModel]) -> set[str]:
+    """The field names of a kind of record, one set for all records: nothing changes it."""
+    return set(kind.model_fields)
 
 
 def _explain(name: str, error: ValidationError) -> str:

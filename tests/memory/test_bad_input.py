@@ -74,7 +74,7 @@ def test_content_that_cannot_be_retained_is_refused(memory: Memory, folder: Path
 
 @pytest.mark.parametrize(("content", "words"), [*RETAINED[:9], (["one", "two"], "retain takes lists")])
 def test_a_message_that_cannot_be_stored_is_refused(memory: Memory, folder: Path, content: object, words: str) -> None:
-    words = words if isinstance(content, str | list) else "One text or Message"
+    words = words if type(content) in (str, list) else "One text or Message"
     assert_refused(memory, folder, lambda: memory.add_message_sync(anything(content)), InvalidInput, words)
     asked = lambda: memory.add_exchange_sync(anything(content), "Good.")  # noqa: E731
     assert_refused(memory, folder, asked, InvalidInput, words)
@@ -268,7 +268,8 @@ def test_a_profile_that_cannot_be_stored_is_refused(memory: Memory, folder: Path
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("name", ""), ("name", LONE), ("background", LONE), ("bias", 1.1), ("bias", -0.1), ("background", "x" * 601)]
+    ("field", "value"),
+    [("name", ""), ("name", LONE), ("background", LONE), ("bias", 1.1), ("bias", -0.1), ("background", "x" * 601)],
 )
 def test_a_profile_out_of_bounds_cannot_be_made(field: str, value: object) -> None:
     with pytest.raises(InvalidInput, match=f"Profile is not valid: {field}"):
@@ -375,13 +376,13 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path)
 
 
 HOSTILE = [
-    "\"station\" AND 'Anna",
+    '"station" AND \'Anna',
     'NEAR("station" 5) OR *',
     'station* ^Anna -"x" {words}: a + b',
     "words:station",
     "AND OR NOT NEAR",
     "'; DROP TABLE messages; --",
-    "\" OR 1=1 --",
+    '" OR 1=1 --',
     "station\x00\x01\x1b[31m\x7f Anna",
     "station \ud800 Anna",
     "🙂 station 👩‍👩‍👧",

@@ -45,8 +45,7 @@ def file(source: Path) -> Path:
 
 
 def test_an_imported_bank_exports_to_the_same_bytes(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path, "home") as home:
-        memory = home.bank("default")
+    with open_memory(tmp_path) as memory:
         assert memory.import_bank_sync(file) == 5
         assert memory.export_sync(tmp_path / "again.jsonl") == len(file.read_bytes().splitlines())
     assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
@@ -82,11 +81,11 @@ def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, 
     assert {**json.loads(first), "id": "default"} == json.loads(head)
 
 
-def test_a_bank_that_exists_is_not_imported_over(file: Path, tmp_path: Path) -> None:
+def test_a_bank_that_holds_something_is_not_imported_over(file: Path, tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         memory.retain_sync("The kettle is red.")
         before = exported(memory, tmp_path)
-        with pytest.raises(InvalidInput, match="exists already"):
+        with pytest.raises(InvalidInput, match="holds messages already"):
             memory.import_bank_sync(file)
         assert exported(memory, tmp_path) == before
 

@@ -42,9 +42,28 @@ def recall(data: Matrix, queries: Matrix, limit: int, exact: int = EXACT) -> flo
     return hits / (len(queries) * limit)
 
 
-def test_sign_bits_find_nearly_all_of_the_nearest_rows() -> None:
-    data = clustered(20_040, 384)
+@pytest.mark.parametrize(("clusters", "spread"), [(20, 1.0), (100, 1.0), (20, 2.0), (100, 2.0)])
+def test_sign_bits_find_nearly_all_of_the_nearest_rows(clusters: int, spread: float) -> None:
+    data = clustered(20_040, 384, clusters=clusters, spread=spread)
     assert recall(data[:20_000], data[20_000:], 50) >= 0.98
+
+
+@pytest.mark.parametrize("clusters", [20, 100])
+def test_among_near_duplicates_only_rows_of_about_the_same_cosine_change_places(clusters: int) -> None:
+    data = clustered(20_040, 384, clusters=clusters, spread=0.5)
+    assert recall(data[:20_000], data[20_000:], 50) >= 0.95
+    vectors = Vectors.empty(384).extended(data[:20_000])
+    for query in data[20_000:]:
+        exact = data[:20_000] @ query
+        rows, _ = vectors.nearest(query, np.ones(20_000, np.bool_), 50)
+        assert np.abs(np.sort(exact[rows]) - np.sort(exact)[-50:]).max() < 0.005
+
+
+def test_what_lies_beyond_a_small_topic_is_found_less_surely() -> None:
+    """A topic of 20 rows is found whole; the 30 unrelated rows that fill up 50 are close to random."""
+    data = clustered(20_040, 384, clusters=1000)
+    assert recall(data[:20_000], data[20_000:], 10) >= 0.98
+    assert recall(data[:20_000], data[20_000:], 50) >= 0.85
 
 
 def test_few_neighbours_are_found_with_fewer_candidates() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vmemo.errors import EmbedderMismatch, StoreBusy
 from vmemo.models import BankId, EpisodeId, FactId, Message, Retained, Skipped, Usage
 from vmemo.ports import Batch, Store
 from vmemo.retain.derive import Tools, derive
+from vmemo.retain.reembed import mismatch
 
 BATCH = 256
 """Messages that are derived and written together: memory stays flat however many are waiting."""
@@ -35,20 +37,35 @@ async def process(bank: BankId, tools: Tools) -> Retained:
         messages = await tools.store.pending(bank, BATCH)
         if not messages:
             return done
-        batch, usage = await _derived(bank, revision, messages, tools)
-        if await tools.store.write(batch):
+        landed = await _landed(bank, revision, messages, tools)
+        if landed is not None:
+            batch, usage = landed
             tools.roster.landed(bank, revision, batch.entities)
             done = _with(done, batch, usage)
 
 
-async def _derived(bank: BankId, revision: int, messages: Sequence[Message], tools: Tools) -> tuple[Batch, Usage]:
+async def _landed(bank: BankId, revision: int, messages: Sequence[Message], tools: Tools) -> tuple[Batch, Usage] | None:
+    """What was derived and written; None if others were faster."""
     try:
-        return await derive(bank, revision, messages, tools)
+        batch, usage = await derive(bank, revision, messages, tools)
+        return (batch, usage) if await tools.store.write(batch) else None
+    except StoreBusy:
+        # A note about it would have to wait for the same lock.
+        raise
     except Exception as error:
         # Whatever went wrong, the messages stay queued and say why.
-        note = f"{type(error).__name__}: {error}"[:2000]
+        reason = await _outdated(bank, tools) or error
+        note = f"{type(reason).__name__}: {reason}"[:2000]
         await tools.store.record_failure(bank, [message.id for message in messages], note)
-        raise
+        if reason is error:
+            raise
+        raise reason from error
+
+
+async def _outdated(bank: BankId, tools: Tools) -> EmbedderMismatch | None:
+    """Whether the bank was meanwhile switched to another embedder; any error may follow from that."""
+    stored = await tools.store.bank(bank)
+    return None if stored is None else mismatch(stored, tools.embedder)
 
 
 def _with(done: Retained, batch: Batch, usage: Usage) -> Retained:

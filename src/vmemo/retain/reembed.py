@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from vmemo.errors import NotFound
-from vmemo.models import BankId, FactId
+from vmemo.errors import EmbedderMismatch, NotFound
+from vmemo.models import Bank, BankId, FactId
 from vmemo.ports import Embedder, Store, Vector
 from vmemo.retain.derive import embedded_text
 
 PAGE = 500
+
+
+def mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | None:
+    """The error that a bank of another embedder deserves, or None."""
+    if (stored.embedder, stored.dimension) == (embedder.name, embedder.dimension):
+        return None
+    return EmbedderMismatch(
+        f"Bank {stored.id!r} was written with embedder {stored.embedder!r} ({stored.dimension} dimensions), "
+        f"this memory has {embedder.name!r} ({embedder.dimension}). Nothing was changed. Run `vmemo reembed` "
+        "to switch the bank, or pass the embedder it was written with."
+    )
 
 
 async def reembed(bank: BankId, store: Store, embedder: Embedder) -> int:

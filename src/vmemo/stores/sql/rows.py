@@ -182,13 +182,13 @@ def fact_of(
     embedding: tuple[float, ...] | None,
 ) -> Fact:
     """A fact from its row, its mentions and its sources by kind (message, context, episode, basis)."""
-    values = dict(zip(_FACT_FIELDS, row[2:-1], strict=True))
-    for name in _FACT_MOMENTS:
-        if values[name] is not None:
-            values[name] = instant(values[name])
+    values: dict[str, object] = dict(zip(_FACT_FIELDS, row[2:-1], strict=True))
+    for name, at in _FACT_MOMENTS:
+        if row[at] is not None:
+            values[name] = instant(row[at])
     values["bank"] = bank
-    values["tags"] = names_of(values["tags"])
-    values["metadata"] = _metadata(values["metadata"])
+    values["tags"] = names_of(row.tags)
+    values["metadata"] = _metadata(row.metadata)
     values["entities"] = tuple(entities)
     values["messages"] = tuple(sources[0])
     values["context_from"] = sources[1][0] if sources[1] else None
@@ -198,6 +198,9 @@ def fact_of(
     return Fact.trusted(values)
 
 
-_FACT_FIELDS = tuple(column.name for column in facts.columns)[2:-1]
+_COLUMNS = tuple(column.name for column in facts.columns)
+_FACT_FIELDS = _COLUMNS[2:-1]
 """All columns but the numbers of fact and bank in front and the revision at the end."""
-_FACT_MOMENTS = tuple(name for name in _FACT_FIELDS if name.endswith("_at") or name.startswith("occurred"))
+_FACT_MOMENTS = tuple(
+    (name, at) for at, name in enumerate(_COLUMNS) if name.endswith("_at") or name.startswith("occurred")
+)

@@ -26,7 +26,7 @@ _PRAGMAS = (
     "foreign_keys=ON",
     "secure_delete=ON",
     "temp_store=MEMORY",
-    "cache_size=-16000",
+    "cache_size=-32000",
 )
 
 
