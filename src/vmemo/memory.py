@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self, Unpack
 
 from vmemo import browse, transfer
+from vmemo.errors import ScrubDelayed
 from vmemo.models import (
     Answer,
     Bank,
@@ -71,18 +71,14 @@ class Memory:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> Self:
         self.open_sync()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close_sync()
 
     @property
@@ -184,20 +180,30 @@ class Memory:
     ) -> Forgotten:
         """Delete messages, a document, an entity or the whole bank, with everything that rests on them.
 
-        Forgetting an entity deletes every message that speaks of it. What else those messages were read together
-        with is read again. Afterwards the text is in no answer, no export and no byte of the database file.
+        Forgetting an entity deletes every message that speaks of it, unread ones too. What else they were read
+        together with is read again. Afterwards the text is in no answer, no export and no byte of the database file.
         """
         target = browse.forget_target(messages, document, entity, bank)
         await self.open()
         if target.entity is not None:
+            await self.process()
             target = replace(target, entity=await browse.entity_id(self._name, target.entity, self._store))
         browse.clear_cache(self._shared.parts.embedder)
-        forgotten = await self._store.forget(self._name, target)
+        try:
+            forgotten = await self._store.forget(self._name, target)
+        except ScrubDelayed:
+            await self._settle(bank)
+            raise
+        if bank or forgotten.requeued:
+            await self._settle(bank)
+        return forgotten
+
+    async def _settle(self, bank: bool) -> None:
+        """After rows are gone: what was read together with them is read again, and a lost bank is no longer open."""
         if bank:
             self._shared.checked.discard(self._name)
-        elif forgotten.requeued:
+        else:
             await self.process()
-        return forgotten
 
     async def status(self) -> Status:
         """What the bank holds, what is unread, and which errors keep it so."""

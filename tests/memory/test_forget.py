@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders import NOON, WordEmbedder, exported, open_memory, said
+from builders import NOON, WordEmbedder, exported, open_memory, said, url
 
-from vmemo import Memory, Message, NotFound
+from vmemo import Memory, Message, NotFound, ScrubDelayed, Settings
 
 SECRET = "xylophone zebrafish"
 """Words that stand only in what is to be forgotten."""
@@ -143,6 +145,44 @@ def test_an_entity_is_forgotten_by_any_of_its_names_with_every_message_that_spea
         assert (forgotten.messages, forgotten.facts, forgotten.entities) == (2, 2, 1)
         assert [m.content for m in memory.messages_sync()] == ["The soup was hot."]
         assert_nowhere(memory, tmp_path, "zuckerman")
+
+
+def test_messages_that_were_not_read_yet_are_forgotten_with_the_entity_they_name(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync(said("I met Robert Zuckerman at the station.", 0))
+        memory.add_message_sync(said("Robert Zuckerman was late.", 100))
+        memory.add_message_sync(said("The soup was hot.", 200))
+        assert memory.forget_sync(entity="Robert Zuckerman").messages == 2
+        assert_nowhere(memory, tmp_path, "zuckerman")
+        assert [hit.text for hit in memory.recall_sync("soup").hits] == ["User: The soup was hot."]
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that can hold a view of the database open, as a long backup does."""
+    with open_memory(tmp_path) as memory:
+        retain_talk(memory)
+    with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("forget", [by_messages, by_bank])
+def test_a_file_that_cannot_be_rewritten_yet_is_said_to_be_so_and_rewritten_later(
+    tmp_path: Path, held: sqlite3.Connection, forget: Callable[[Memory], None]
+) -> None:
+    held.execute("BEGIN")
+    held.execute("SELECT count(*) FROM messages").fetchone()
+    with Memory(url(tmp_path), embedder=WordEmbedder(), settings=Settings(busy_seconds=0.1)) as memory:
+        with pytest.raises(ScrubDelayed, match="traces may be left"):
+            forget(memory)
+        assert memory.status_sync().scrub_pending
+        assert memory.status_sync().pending == 0
+        assert not any("zebrafish" in hit.text for hit in memory.recall_sync(SECRET).hits)
+        held.execute("ROLLBACK")
+        again = memory.retain_sync("Something short.").stored
+        memory.forget_sync(messages=again)
+        assert not memory.status_sync().scrub_pending
+        assert_nowhere(memory, tmp_path, *SECRET.split())
 
 
 def test_forgetting_one_bank_leaves_the_others_whole(tmp_path: Path) -> None:

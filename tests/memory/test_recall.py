@@ -378,7 +378,8 @@ def test_retrieve_is_recall_with_a_count(walks: Memory) -> None:
 
 
 def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+    patient = Settings(access_delay=3600)
+    with Memory(url(tmp_path), embedder=WordEmbedder(), settings=patient) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."])
         files = [tmp_path / "memory.db", tmp_path / "memory.db-wal"]
         before = [file.read_bytes() for file in files]

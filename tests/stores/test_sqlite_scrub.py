@@ -126,6 +126,21 @@ def test_a_profile_goes_with_its_bank(tmp_path: Path) -> None:
     assert traces(tmp_path) == set()
 
 
+def test_the_file_gives_back_the_room_of_what_is_forgotten(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        empty = (await store.status(BANK)).bytes
+        await hear(store, *("tulips and roses " * 20 + str(n) for n in range(2000)), document="long")
+        full = (await store.status(BANK)).bytes
+        await store.forget(BANK, ForgetTarget(document="long"))
+        assert (await store.status(BANK)).bytes < empty + (full - empty) / 4
+        await store.close()
+
+    asyncio.run(run())
+
+
 def test_a_scrub_that_a_reader_blocks_is_delayed_and_completed_later(tmp_path: Path) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db", busy_seconds=0.1)

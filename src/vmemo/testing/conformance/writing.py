@@ -34,7 +34,7 @@ from vmemo.testing.samples import (
     with_vector,
 )
 
-Change = Callable[[Store, Batch], Awaitable[Batch]]
+Outcome = Callable[[Store, Batch], Awaitable[None]]
 
 
 class WritingConformance(StoreSuite):
@@ -146,7 +146,7 @@ class WritingConformance(StoreSuite):
         assert await store.write(replace(await a_batch(store), claims=[read.id]))
         for stale in (read.id, MessageId("missing"), foreign.id):
             batch = replace(await _everything(store), claims=[fresh.id, stale])
-            await _changes_nothing(store, batch, returns_false)
+            await _changes_nothing(store, batch, _returns_false)
         assert [m.id for m in await store.pending(BANK, 9)] == [fresh.id]
         assert await quotes(store, "tulips") == [fresh.id]
 
@@ -155,14 +155,14 @@ class WritingConformance(StoreSuite):
         [fresh] = await hear(store, "tulips again")
         batch = replace(await _everything(store), claims=[fresh.id])
         await tell_story(store)
-        await _changes_nothing(store, batch, returns_false)
+        await _changes_nothing(store, batch, _returns_false)
         assert await store.write(replace(batch, revision=await store.revision(BANK)))
 
     @on_store
     async def test_another_embedder_lands_nothing(self, store: Store) -> None:
         [fresh] = await hear(store, "tulips again")
         batch = replace(await _everything(store), claims=[fresh.id], space="another embedder")
-        await _changes_nothing(store, batch, raises(EmbedderMismatch))
+        await _changes_nothing(store, batch, _raises(EmbedderMismatch))
 
     @on_store
     async def test_a_batch_for_a_missing_bank_is_refused(self, store: Store) -> None:
@@ -189,7 +189,7 @@ class WritingConformance(StoreSuite):
         for case, facts in broken.items():
             good = await _everything(store)
             batch = replace(good, claims=[fresh.id], facts=[*good.facts, *(await a_batch(store, facts)).facts])
-            await _changes_nothing(store, batch, raises(VmemoError), case)
+            await _changes_nothing(store, batch, _raises(VmemoError), case)
         assert await matches(store, "crocus") == []
         assert await near(store, EMBEDDER.vector(story.facts[0].text), limit=1) == [story.facts[0].id]
 
@@ -212,15 +212,12 @@ async def _everything(store: Store) -> Batch:
     return replace(await a_batch(store, [fact, other]), entities=[zoe], episodes=[episode], links=[link])
 
 
-Outcome = Callable[[Store, Batch], Awaitable[None]]
-
-
-async def returns_false(store: Store, batch: Batch) -> None:
+async def _returns_false(store: Store, batch: Batch) -> None:
     """The store says that the batch is out of date."""
     assert await store.write(batch) is False
 
 
-def raises(error: type[Exception]) -> Outcome:
+def _raises(error: type[Exception]) -> Outcome:
     """The store refuses the batch."""
 
     async def check(store: Store, batch: Batch) -> None:
