@@ -11,7 +11,6 @@ from typing import get_args
 from vmemo.errors import InvalidInput, Unsupported
 from vmemo.ports import Embedder, Extractor, Store, TokenCounter
 from vmemo.recall.fuse import Fusion
-from vmemo.retain.local import LocalExtractor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +65,7 @@ def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object,
     from vmemo.providers.caching import CachedEmbedder, EmbeddingCache
     from vmemo.providers.packaged import PackagedEmbedder
     from vmemo.providers.tokens import count_tokens
+    from vmemo.retain.local import LocalExtractor
 
     if llm is not None:
         raise Unsupported("This release has the local engine only. Leave llm out.")

@@ -71,7 +71,7 @@ def test_an_exported_bank_comes_back_under_another_name(invoke: Run, db: str, tm
     assert json.loads(invoke("inspect", "banks", "--db", db, "--json").stdout) == {"banks": ["again", "default"]}
     twice = invoke("import", file, "--bank", "again", "--db", db, "--json")
     assert twice.exit_code == 1
-    assert "exists already" in json.loads(twice.stderr)["message"]
+    assert "holds messages already" in json.loads(twice.stderr)["message"]
 
 
 def test_an_export_replaces_no_file_unless_forced(invoke: Run, db: str, tmp_path: Path) -> None:

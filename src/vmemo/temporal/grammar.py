@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from vmemo.temporal.patterns import expression, needs
@@ -17,19 +18,19 @@ _KIND_TAG = {"weekday": "WEEKDAY", "offset": "OFFSET", "year": "YEAR"}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern over families and what it means; a shape must hold a tag of each of `needs` for it to match."""
+    """A pattern over families and what it means."""
 
     pattern: str
-    needs: tuple[frozenset[str], ...]
     build: Build
 
 
 def rule(pattern: str, build: Build) -> Rule:
     """A rule from a readable pattern: families and words by name, `label=` before what the builder asks for."""
-    return Rule(pattern, needs(pattern), build)
+    return Rule(pattern, build)
 
 
 Found = tuple[int, int, int, re.Match[str], Rule]
+Filed = tuple[int, Rule, tuple[frozenset[str], ...]]
 
 
 class Line(NamedTuple):
@@ -47,13 +48,19 @@ def line_of(found: list[Token]) -> Line:
 
 
 class Stage:
-    """Rules tried together, found by the tags they need."""
+    """Rules tried together, found by the tags they need. They are filed at first use, so that importing is cheap."""
 
     def __init__(self, *rules: Rule) -> None:
-        self._by_tag: dict[str, list[tuple[int, Rule]]] = {}
-        for order, each in enumerate(rules):
-            for tag in each.needs[0]:
-                self._by_tag.setdefault(tag, []).append((order, each))
+        self._rules = rules
+
+    @cached_property
+    def _by_tag(self) -> dict[str, list[Filed]]:
+        filed: dict[str, list[Filed]] = {}
+        for order, each in enumerate(self._rules):
+            needed = needs(each.pattern)
+            for tag in needed[0]:
+                filed.setdefault(tag, []).append((order, each, needed))
+        return filed
 
     def reduce(self, line: Line, scene: Scene) -> Line:
         """Replace every match by one token: leftmost first, then longest, then the earlier rule."""
@@ -66,11 +73,11 @@ class Stage:
 
     def _matches(self, line: Line, tags: set[str]) -> list[Found]:
         shape, present = line.shape, line.present
-        rules = {order: each for tag in tags for order, each in self._by_tag[tag]}
+        rules = {order: (each, needed) for tag in tags for order, each, needed in self._by_tag[tag]}
         return [
             (match.start(), -match.end(), order, match, each)
-            for order, each in rules.items()
-            if not any(map(present.isdisjoint, each.needs))
+            for order, (each, needed) in rules.items()
+            if not any(map(present.isdisjoint, needed))
             for match in expression(each.pattern).finditer(shape)
         ]
 

@@ -27,7 +27,7 @@ from vmemo.stores.sql.schema import (
 )
 from vmemo.stores.sql.writing import LINK_KINDS
 
-LATEST = 200
+LATEST = 50
 """Facts of an entity that tell which others it is found beside."""
 
 
@@ -203,23 +203,32 @@ def _nearest(
     return select(facts).where(*current, side).order_by(order).limit(limit)
 
 
+_OWN = (
+    select(entities.c.seq)
+    .where(entities.c.bank == bindparam("bank", type_=Integer), entities.c.id == bindparam("entity"))
+    .scalar_subquery()
+)
+_LATEST_FACTS = (
+    select(mentions.c.fact)
+    .where(mentions.c.bank == bindparam("bank", type_=Integer), mentions.c.entity == _OWN)
+    .order_by(mentions.c.fact.desc())
+    .limit(LATEST)
+)
+_BESIDE = (
+    select(entities.c.id)
+    .join(mentions, mentions.c.entity == entities.c.seq)
+    .where(
+        mentions.c.bank == bindparam("bank", type_=Integer),
+        mentions.c.fact.in_(_LATEST_FACTS.scalar_subquery()),
+        entities.c.seq != _OWN,
+    )
+    .distinct()
+)
+
+
 def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
     """For each entity the others that share one of its latest facts."""
-    return {id: _beside(connection, bank, id) for id in ids}
-
-
-def _beside(connection: Connection, bank: int, id: EntityId) -> set[EntityId]:
-    own = select(entities.c.seq).where(entities.c.bank == bank, entities.c.id == id).scalar_subquery()
-    latest = (
-        select(mentions.c.fact)
-        .where(mentions.c.bank == bank, mentions.c.entity == own)
-        .order_by(mentions.c.fact.desc())
-        .limit(LATEST)
-    )
-    statement = (
-        select(entities.c.id)
-        .join(mentions, mentions.c.entity == entities.c.seq)
-        .where(mentions.c.bank == bank, mentions.c.fact.in_(latest.scalar_subquery()), entities.c.seq != own)
-        .distinct()
-    )
-    return {EntityId(found) for found in connection.execute(statement).scalars()}
+    return {
+        id: {EntityId(found) for found in connection.execute(_BESIDE, {"bank": bank, "entity": id}).scalars().all()}
+        for id in ids
+    }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 import numpy as np
-from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId, MessageState
@@ -51,9 +51,9 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
 def _save(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:
     """Update rows whose ids are known and insert the others; the numbers of all are returned."""
     fresh = [row for row in values if row["id"] not in known]
-    for row in values:
-        if row["id"] in known:
-            connection.execute(update(table).where(table.c.seq == known[str(row["id"])]).values(row))
+    changed = [{**row, "known_seq": known[str(row["id"])]} for row in values if row["id"] in known]
+    if changed:
+        connection.execute(update(table).where(table.c.seq == bindparam("known_seq")), changed)
     return {**known, **_insert(connection, table, fresh)}
 
 
