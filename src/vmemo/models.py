@@ -14,9 +14,11 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
+    Strict,
     ValidationError,
     model_validator,
 )
@@ -57,8 +59,23 @@ def new_id() -> str:
     return str(uuid.UUID(int=value))
 
 
+def _as_moment(value: object) -> object:
+    """Datetimes and ISO texts only: a bare number would be taken for seconds since 1970."""
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"{value[:40]!r} is no date and time in ISO format") from None
+    raise ValueError(f"must be a datetime, not {type(value).__name__}")
+
+
 def _to_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("lies outside the years 1 to 9999 in UTC") from None
 
 
 def _storable(text: str) -> str:
@@ -77,11 +94,11 @@ def _not_blank(text: str) -> str:
     return text
 
 
-Instant = Annotated[AwareDatetime, AfterValidator(_to_utc)]
+Instant = Annotated[AwareDatetime, BeforeValidator(_as_moment), AfterValidator(_to_utc)]
 """An aware datetime, kept in UTC; a naive one is refused."""
-Text = Annotated[str, Field(max_length=MAX_CONTENT), AfterValidator(_storable)]
+Text = Annotated[str, Strict(), Field(max_length=MAX_CONTENT), AfterValidator(_storable)]
 Content = Annotated[Text, AfterValidator(_not_blank)]
-Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_storable), AfterValidator(_not_blank)]
+Name = Annotated[str, Strict(), Field(max_length=MAX_NAME), AfterValidator(_storable), AfterValidator(_not_blank)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 

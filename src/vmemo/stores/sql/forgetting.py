@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
@@ -94,7 +95,8 @@ def _spread(connection: Connection, bank: int, gone: Seqs, about: Seqs) -> tuple
 def _targeted(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
     if target.entity is not None:
         named = _entity(connection, bank, target)
-        return _sources_of(connection, bank, _related(connection, bank, mentions.c.entity, named, mentions.c.fact))
+        told = _sources_of(connection, bank, _related(connection, bank, mentions.c.entity, named, mentions.c.fact))
+        return told | _naming(connection, bank, named)
     if target.document is not None:
         statement = select(messages.c.seq).where(messages.c.bank == bank, messages.c.document == target.document)
         found = set(connection.execute(statement).scalars())
@@ -102,6 +104,15 @@ def _targeted(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
             raise NotFound(f"There is no document {target.document!r} in this bank. Nothing was forgotten.")
         return found
     return _messages(connection, bank, target)
+
+
+def _naming(connection: Connection, bank: int, named: Seqs) -> Seqs:
+    """Messages kept in their own words that hold one of the entity's names; such messages have no mentions."""
+    row = connection.execute(select(entities.c.name, entities.c.aliases).where(among(entities.c.seq, named))).one()
+    names = "|".join(re.escape(name) for name in (row.name, *names_of(row.aliases)))
+    pattern = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE)
+    kept = select(messages.c.seq, messages.c.content).where(messages.c.bank == bank, messages.c.state != "derived")
+    return {seq for seq, content in connection.execute(kept) if pattern.search(content)}
 
 
 def _messages(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:

@@ -99,7 +99,7 @@ class ForgettingConformance(StoreSuite):
         assert forgotten == Forgotten(messages=1, facts=3, episodes=1, entities=1, requeued=1)
         assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
         forgotten = await store.forget(BANK, ForgetTarget(entity=story.entities[0].id))
-        assert (forgotten.messages, forgotten.entities, forgotten.requeued) == (1, 1, 1)
+        assert (forgotten.messages, forgotten.entities, forgotten.requeued) == (2, 1, 1)
         assert await store.entities(BANK) == []
 
     @on_store
