@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import Bank, BankId, Entity, Episode, Fact, Link, Message, Record
+from vmemo.models import Bank, BankId, Entity, Episode, Fact, Link, Message
 from vmemo.ports import NewFact, RestoreRecord, Store
+from vmemo.record import Record
 
 FORMAT = "vmemo-export"
 VERSION = 1

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from pydantic import Field
 
-from vmemo.models import EpisodeId, Fact, FactId, Hit, Instant, Record
+from vmemo.models import EpisodeId, Fact, FactId, Hit
+from vmemo.record import Instant, Record
 
 
 class Recalled(Record):

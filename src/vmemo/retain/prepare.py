@@ -12,7 +12,8 @@ from typing import TypedDict, cast
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
-from vmemo.models import MAX_NAME, Message, Role, utc_now
+from vmemo.models import Message, Role, utc_now
+from vmemo.record import MAX_NAME
 
 MAX_BATCH = 100_000
 """Messages one retain may take."""

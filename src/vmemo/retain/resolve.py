@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
-from vmemo.models import MAX_NAME, Entity, EntityId, EntityType, new_id
+from vmemo.models import Entity, EntityId, EntityType, new_id
+from vmemo.record import MAX_NAME
 from vmemo.retain.likeness import (
     CLIP,
     EXACT,
