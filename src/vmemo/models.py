@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, NewType
 
 from pydantic import Field, JsonValue, model_validator
@@ -194,7 +195,8 @@ class Retained(Record):
     usage: Usage = Field(default_factory=Usage)
 
 
-class Placing(Record):
+@dataclass(frozen=True, slots=True)
+class Placing:
     """Where a channel put a fact: rank from 1, and the channel's own score."""
 
     rank: int

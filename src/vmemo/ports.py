@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,9 +94,8 @@ class TextQuery:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A candidate: enough to rank and pack it without loading it."""
+class Scored(NamedTuple):
+    """A candidate: enough to rank and pack it without loading it. Recall makes hundreds of them, so it is a tuple."""
 
     id: FactId
     score: float
@@ -109,6 +108,14 @@ class Ranking:
 
     hits: Sequence[Scored] = ()
     ground: float = 0.0
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Facts as recall shows them."""
+
+    facts: Sequence[Fact]
+    titles: Mapping[EpisodeId, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +230,10 @@ class Library(Protocol):
         after: EpisodeId | None = None,
         limit: int = 100,
     ) -> list[Episode]: ...
-    async def titles(self, bank: BankId, ids: Sequence[EpisodeId]) -> dict[EpisodeId, str]: ...
+    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        """Facts by id in the order asked for, with the titles of their episodes, all of one moment."""
+        ...
+
     async def last_episode(self, bank: BankId) -> Episode | None:
         """The episode that ended last."""
         ...

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from vmemo.models import Channel, FactId, Placing
 from vmemo.ports import Ranking
@@ -15,8 +14,7 @@ WEIGHTS: dict[Channel, float] = {"semantic": 1.0, "keyword": 0.5, "verbatim": 0.
 RANK_K = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """A candidate after fusion."""
 
     id: FactId
@@ -46,7 +44,7 @@ def placings(rankings: Mapping[Channel, Ranking], ids: Set[FactId]) -> dict[Fact
     for channel, ranking in rankings.items():
         for rank, hit in enumerate(ranking.hits, start=1):
             if hit.id in ids:
-                found[hit.id][channel] = Placing.trusted({"rank": rank, "score": hit.score})
+                found[hit.id][channel] = Placing(rank, hit.score)
     return found
 
 

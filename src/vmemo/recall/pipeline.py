@@ -26,36 +26,34 @@ async def recall(
     with watch.stage("fuse"):
         candidates = fuse(rankings, fusion)
     with watch.stage("load"):
-        hits = await _load(query, candidates, rankings, store, counter)
-    with watch.stage("titles"):
-        episodes = list(dict.fromkeys(episode for hit in hits for episode in hit.fact.episodes))
-        titles = await store.titles(query.scope.bank, episodes) if episodes else {}
+        hits, titles = await _load(query, candidates, rankings, store, counter)
     return _result(query, hits, titles, watch)
 
 
 async def _load(
     query: Query, candidates: Sequence[Fused], rankings: Rankings, store: Store, counter: TokenCounter
-) -> list[Hit]:
+) -> tuple[list[Hit], Mapping[EpisodeId, str]]:
     """Hits that fit. Only they are read from the store, unless weighing needs to see all candidates."""
     weighed = query.recency_half_life is not None or query.importance_weight > 0
     chosen = candidates if weighed else pack(candidates, query.max_tokens, query.top_k)
-    facts = await _facts(query, chosen, rankings["verbatim"], store, counter)
+    facts, titles = await _facts(query, chosen, rankings["verbatim"], store, counter)
     placed = placings(rankings, facts.keys())
     hits = [_hit(facts[item.id], item.score, placed[item.id]) for item in chosen if item.id in facts]
     if weighed:
         hits = weigh(hits, utc_now(), half_life=query.recency_half_life, importance_weight=query.importance_weight)
-    return pack(hits, query.max_tokens, query.top_k)
+    return pack(hits, query.max_tokens, query.top_k), titles
 
 
 async def _facts(
     query: Query, chosen: Sequence[Fused], verbatim: Ranking, store: Store, counter: TokenCounter
-) -> dict[FactId, Fact]:
+) -> tuple[dict[FactId, Fact], Mapping[EpisodeId, str]]:
     bank, said = query.scope.bank, {hit.id for hit in verbatim.hits}
-    facts = {fact.id: fact for fact in await store.facts(bank, [item.id for item in chosen if item.id not in said])}
+    loaded = await store.load(bank, [item.id for item in chosen if item.id not in said])
+    facts = {fact.id: fact for fact in loaded.facts}
     messages = [MessageId(item.id) for item in chosen if item.id in said]
     for message in await store.messages(bank, messages) if messages else ():
         facts[FactId(message.id)] = _own_words(message, query, counter)
-    return facts
+    return facts, loaded.titles
 
 
 def _hit(fact: Fact, score: float, channels: Mapping[Channel, Placing]) -> Hit:
@@ -82,7 +80,7 @@ def _own_words(message: Message, query: Query, counter: TokenCounter) -> Fact:
     )
 
 
-def _result(query: Query, hits: Sequence[Hit], titles: dict[EpisodeId, str], watch: Stopwatch) -> Recalled:
+def _result(query: Query, hits: Sequence[Hit], titles: Mapping[EpisodeId, str], watch: Stopwatch) -> Recalled:
     return Recalled.model_construct(
         query=query.text,
         hits=tuple(hits),

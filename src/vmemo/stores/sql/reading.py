@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, ScalarSelect, Select, Table, bindparam, case, func, select
@@ -31,9 +32,14 @@ LATEST = 50
 """Facts of an entity that tell which others it is found beside."""
 
 
+@cache
+def _by_id(table: Table) -> Select[*tuple[Any, ...]]:
+    return select(table).where(table.c.bank == bindparam("bank", type_=Integer), among(table.c.id, later("ids")))
+
+
 def rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
     """Rows in the order of the ids; missing ones are left out."""
-    rows = connection.execute(select(table).where(table.c.bank == bank, among(table.c.id, ids))).all()
+    rows = connection.execute(_by_id(table), {"bank": bank, "ids": listed(ids)}).all()
     found = {row.id: row for row in rows}
     return [found[id] for id in ids if id in found]
 
@@ -107,10 +113,15 @@ def episodes_of(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> li
     return [episode_of(row, members[row.seq]) for row in rows]
 
 
-def titles(connection: Connection, bank: int, ids: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
+_TITLES = select(episodes.c.id, episodes.c.title).where(
+    episodes.c.bank == bindparam("bank", type_=Integer), among(episodes.c.id, later("ids"))
+)
+
+
+def titles(connection: Connection, bank: int, ids: Iterable[EpisodeId]) -> dict[EpisodeId, str]:
     """Titles of episodes."""
-    statement = select(episodes.c.id, episodes.c.title).where(episodes.c.bank == bank, among(episodes.c.id, ids))
-    return {EpisodeId(id): title for id, title in connection.execute(statement).all()}
+    rows = connection.execute(_TITLES, {"bank": bank, "ids": listed(ids)}).all()
+    return {EpisodeId(id): title for id, title in rows}
 
 
 def holding(connection: Connection, bank: int, message: MessageId) -> Episode | None:

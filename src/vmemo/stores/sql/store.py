@@ -28,7 +28,7 @@ from vmemo.models import (
     Profile,
     Status,
 )
-from vmemo.ports import Batch, ForgetTarget, RestoreRecord
+from vmemo.ports import Batch, ForgetTarget, Loaded, RestoreRecord
 from vmemo.stores.sql import archive, counting, forgetting, reading, restoring, writing
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.schema import entities, episodes, facts
@@ -225,9 +225,16 @@ class SqlStore(ABC):
             rows = reading.rows_by_id(connection, episodes, number, ids)
         return reading.episodes_of(connection, number, rows)
 
-    async def titles(self, bank: BankId, ids: Sequence[EpisodeId]) -> dict[EpisodeId, str]:
-        """Titles of episodes."""
-        return await self._read(self._with_bank(reading.titles), bank, ids)
+    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        """Facts with the titles of their episodes."""
+        return await self._read(self._load, bank, ids)
+
+    def _load(self, connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        number = bank_state(connection, bank).seq
+        rows = reading.rows_by_id(connection, facts, number, ids)
+        found = reading.facts_of(connection, number, bank, rows, {})
+        told = {episode for fact in found for episode in fact.episodes}
+        return Loaded(found, reading.titles(connection, number, told) if told else {})
 
     async def episode_of(self, bank: BankId, message: MessageId) -> Episode | None:
         """The episode that holds a message."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId, MessageId, Profile
-from vmemo.ports import ForgetTarget, Scope, Store, TextQuery, Vector, VectorQuery
+from vmemo.ports import ForgetTarget, Loaded, Scope, Store, TextQuery, Vector, VectorQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import (
     BANK,
@@ -46,7 +46,7 @@ class IsolationConformance(StoreSuite):
         assert await store.before(BANK, theirs.messages[1]) is None
         assert await store.facts(BANK, facts, with_embeddings=True) == []
         assert await store.episodes(BANK, episodes) == []
-        assert await store.titles(BANK, episodes) == {}
+        assert await store.load(BANK, facts) == Loaded([], {})
         assert await store.episode_of(BANK, said[0]) is None
         assert await store.last_episode(BANK) is None
         assert await store.facts_of(BANK, episodes[0]) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from vmemo.models import EntityId, EpisodeId, FactId, Link, MessageId
-from vmemo.ports import Store
+from vmemo.ports import Loaded, Store
 from vmemo.testing.conformance.suite import StoreSuite, on_store
 from vmemo.testing.samples import (
     BANK,
@@ -76,12 +76,14 @@ class LibraryConformance(StoreSuite):
         assert found == episode.model_copy(update={"messages": (first.id, second.id)})
 
     @on_store
-    async def test_titles_are_of_the_episodes_asked_for(self, store: Store) -> None:
+    async def test_loaded_facts_come_with_the_titles_of_their_episodes(self, store: Store) -> None:
         story = await tell_story(store)
         moving, garden = story.episodes
-        assert await store.titles(BANK, [garden.id, EpisodeId("missing")]) == {garden.id: "garden"}
-        assert await store.titles(BANK, []) == {}
-        assert await store.titles(BANK, [moving.id, garden.id]) == {moving.id: "moving", garden.id: "garden"}
+        wanted = [fact.id for fact in reversed(story.facts)]
+        loaded = await store.load(BANK, [*wanted, FactId("missing")])
+        assert list(loaded.facts) == await store.facts(BANK, wanted)
+        assert loaded.titles == {moving.id: "moving", garden.id: "garden"}
+        assert await store.load(BANK, []) == Loaded([], {})
 
     @on_store
     async def test_the_last_episode_is_the_one_that_ended_last(self, store: Store) -> None:
