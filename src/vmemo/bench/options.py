@@ -23,7 +23,7 @@ class SpeedOptions:
 
     sizes: tuple[int, ...] = DEFAULT_SIZES
     queries: int = 100
-    messages: int = 300
+    messages: int = 500
     base_sentences: int = 500
 
 

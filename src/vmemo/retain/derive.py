@@ -60,11 +60,12 @@ async def derive(bank: BankId, revision: int, messages: Sequence[Message], tools
     """A batch that can be written whole, and what it cost."""
     streams = [await _read(bank, stream, tools) for stream in _streams(messages)]
     drafts = [draft for stream in streams for draft in stream.drafts]
-    vectors = await tools.embedder.embed(
-        [embedded_text(draft.text, draft.mentioned_at) for draft in drafts], "document"
+    texts = [embedded_text(draft.text, draft.mentioned_at) for draft in drafts]
+    # Names are resolved while the model runs: neither needs the other.
+    vectors, resolution = await asyncio.gather(
+        tools.embedder.embed(texts, "document"), tools.roster.resolve(bank, revision, drafts)
     )
     episodes = await _place(bank, streams, _by_message(drafts, vectors), tools.store)
-    resolution = await tools.roster.resolve(bank, revision, drafts)
     facts = await asyncio.to_thread(_facts, bank, drafts, episodes, resolution, tools)
     batch = Batch(
         bank=bank,

@@ -29,7 +29,7 @@ _FAR = timedelta(days=60)
 def spoken(text: str, reference: datetime) -> list[tuple[Token, Stretch]]:
     """The time expressions of something said at a moment, each read as past or future by its sentence."""
     past = stretches(text, reference)
-    if not past:
+    if not any(_is_open(stretch) for _, stretch in past):
         return past
     future = {(token.start, token.end): stretch for token, stretch in stretches(text, reference, prefer="future")}
     today = reference.date()
@@ -37,6 +37,11 @@ def spoken(text: str, reference: datetime) -> list[tuple[Token, Stretch]]:
         (token, _meant(text, token, stretch, future.get((token.start, token.end), stretch), today))
         for token, stretch in past
     ]
+
+
+def _is_open(stretch: Stretch) -> bool:
+    """Whether it could be read of the past and of the future alike, as "yesterday" and "two weeks ago" can't."""
+    return stretch.relative and (stretch.yearly is not None or stretch.kind in ("weekday", "span"))
 
 
 def _meant(text: str, token: Token, past: Stretch, future: Stretch, today: date) -> Stretch:
