@@ -28,6 +28,8 @@ from vmemo.stores.sql.schema import (
 )
 from vmemo.stores.sql.writing import LINK_KINDS
 
+SEQ, _, ID = range(3)
+"""Places of the number, the bank and the id in the rows of every table that has ids; names cost more to look up."""
 LATEST = 50
 """Facts of an entity that tell which others it is found beside."""
 
@@ -40,7 +42,7 @@ def _by_id(table: Table) -> Select[*tuple[Any, ...]]:
 def rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
     """Rows in the order of the ids; missing ones are left out."""
     rows = connection.execute(_by_id(table), {"bank": bank, "ids": listed(ids)}).all()
-    found = {row.id: row for row in rows}
+    found = {row[ID]: row for row in rows}
     return [found[id] for id in ids if id in found]
 
 
@@ -57,10 +59,12 @@ def facts_of(
     connection: Connection, bank: int, name: BankId, rows: Sequence[AnyRow], vectors: Mapping[int, tuple[float, ...]]
 ) -> list[Fact]:
     """Facts of these rows with mentions and sources."""
-    seqs = [row.seq for row in rows]
+    seqs: list[int] = [row[SEQ] for row in rows]
     mentioned = _mentions(connection, bank, seqs)
     origins = _sources(connection, bank, seqs)
-    return [fact_of(row, name, mentioned[row.seq], origins[row.seq], vectors.get(row.seq)) for row in rows]
+    return [
+        fact_of(row, name, mentioned[seq], origins[seq], vectors.get(seq)) for row, seq in zip(rows, seqs, strict=True)
+    ]
 
 
 _MENTIONS = (

@@ -187,8 +187,8 @@ def fact_of(
         if row[at] is not None:
             values[name] = instant(row[at])
     values["bank"] = bank
-    values["tags"] = names_of(row.tags)
-    values["metadata"] = _metadata(row.metadata)
+    values["tags"] = names_of(row[_TAGS])
+    values["metadata"] = _metadata(row[_METADATA])
     values["entities"] = tuple(entities)
     values["messages"] = tuple(sources[0])
     values["context_from"] = sources[1][0] if sources[1] else None
@@ -199,6 +199,7 @@ def fact_of(
 
 
 _COLUMNS = tuple(column.name for column in facts.columns)
+_TAGS, _METADATA = _COLUMNS.index("tags"), _COLUMNS.index("metadata")
 _FACT_FIELDS = _COLUMNS[2:-1]
 """All columns but the numbers of fact and bank in front and the revision at the end."""
 _FACT_MOMENTS = tuple(

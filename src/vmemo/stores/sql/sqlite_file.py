@@ -61,7 +61,9 @@ class SqliteFile:
         name = "" if self._path is None else str(self._path)
         pool = StaticPool if self._path is None else QueuePool
         url = URL.create("sqlite", database=name)
-        engine = create_engine(url, poolclass=pool, connect_args={"check_same_thread": False})
+        # The connection used last is used next: its pages are still in its cache.
+        reuse = {} if self._path is None else {"pool_use_lifo": True}
+        engine = create_engine(url, poolclass=pool, connect_args={"check_same_thread": False}, **reuse)
         event.listen(engine, "connect", self._prepare)
         event.listen(engine, "begin", _begin)
         return engine
