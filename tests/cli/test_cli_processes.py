@@ -60,14 +60,23 @@ def test_an_error_ends_in_one_red_line_and_exit_code_one(tmp_path: Path) -> None
     assert len(done.stderr.splitlines()) == 1
 
 
+# A shell starts what it puts in the background with interrupts ignored, and so may whoever runs these tests.
+LISTENING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from vmemo.cli import main
+main()
+"""
+
+
 def test_an_interrupt_ends_in_exit_code_130(db: str) -> None:
-    command = [sys.executable, "-m", "vmemo", "forget", "--all", "--db", db]
+    command = [sys.executable, "-c", LISTENING, "forget", "--all", "--db", db]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
         assert asking.stderr is not None
         while asking.stderr.read(1) not in (b"?", b""):
             pass
         asking.send_signal(signal.SIGINT)
-        assert asking.wait() == 130
+        assert asking.wait(timeout=60) == 130
 
 
 @pytest.mark.parametrize(("example", "shown"), [("quickstart.py", "1 March 2024"), ("sync_agent.py", "6 messages")])
