@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -19,7 +20,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def start(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=folder)
+    around = {**os.environ, "COLUMNS": "100"}
+    return subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", check=False, cwd=folder, env=around
+    )
 
 
 def test_the_demo_shows_every_part_in_a_hundred_columns(tmp_path: Path) -> None:
