@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId, EntityId, Fact, FactId, Message, MessageId, Profile, Provenance
-from vmemo.ports import Embedder, ForgetTarget, Store
+from vmemo.models import BankId, EntityId, Fact, FactId, MessageId, Profile, Provenance
+from vmemo.ports import Embedder, ForgetTarget, Store, TokenCounter
 from vmemo.recall.query import text_of
 
 LARGEST_PAGE = 1000
 Id = TypeVar("Id", bound=str)
 
 
-async def why(bank: BankId, id: FactId, store: Store) -> Provenance:
+async def why(bank: BankId, id: FactId, store: Store, counter: TokenCounter) -> Provenance:
     """The chain behind a fact, or behind a message that was recalled in its own words."""
     found = await store.facts(bank, [id])
     if found:
@@ -22,7 +22,7 @@ async def why(bank: BankId, id: FactId, store: Store) -> Provenance:
     said = await store.messages(bank, [MessageId(id)])
     if not said:
         raise NotFound(f"There is no fact or message {id!r} in bank {bank!r}.")
-    return Provenance(fact=_own_words(bank, said[0]), messages=tuple(said))
+    return Provenance(fact=Fact.in_own_words(said[0], bank, counter), messages=tuple(said))
 
 
 async def _behind(bank: BankId, fact: Fact, store: Store) -> Provenance:
@@ -33,20 +33,6 @@ async def _behind(bank: BankId, fact: Fact, store: Store) -> Provenance:
         messages=tuple(await store.messages(bank, fact.messages)),
         basis=tuple([await _behind(bank, behind, store) for behind in basis]),
         superseded_by=tuple(await store.successors(bank, fact.id)),
-    )
-
-
-def _own_words(bank: BankId, message: Message) -> Fact:
-    return Fact(
-        id=FactId(message.id),
-        bank=bank,
-        network="world",
-        text=f"{message.voice}: {message.content}",
-        tokens=0,
-        mentioned_at=message.timestamp,
-        recorded_at=message.recorded_at,
-        messages=(message.id,),
-        engine="verbatim",
     )
 
 

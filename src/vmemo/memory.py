@@ -168,7 +168,7 @@ class Memory:
     async def why(self, fact: FactId | str) -> Provenance:
         """Where a fact comes from: episodes, messages, and the facts behind it; and what replaced it."""
         await self.open()
-        return await browse.why(self._name, FactId(fact), self._store)
+        return await browse.why(self._name, FactId(fact), self._store, self._shared.parts.counter)
 
     async def forget(
         self,

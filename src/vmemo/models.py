@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NewType
 
@@ -132,6 +132,25 @@ class Fact(Record):
     metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     engine: str = "local"
     embedding: tuple[float, ...] | None = Field(default=None, description="filled only when asked for")
+
+    @classmethod
+    def in_own_words(cls, message: Message, bank: BankId, count: Callable[[str], int]) -> Fact:
+        """A message that no fact speaks for, in the shape of a fact and under the message's own id."""
+        text = f"{message.voice}: {message.content}"
+        return cls(
+            id=FactId(message.id),
+            bank=bank,
+            network="world",
+            text=text,
+            tokens=count(text),
+            mentioned_at=message.timestamp,
+            valid_at=message.timestamp,
+            recorded_at=message.recorded_at,
+            messages=(message.id,),
+            tags=message.tags,
+            metadata=message.metadata,
+            engine="verbatim",
+        )
 
     @model_validator(mode="after")
     def _confident_only_in_opinions(self) -> Fact:

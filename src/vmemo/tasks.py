@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import Generic, Literal, TypeVar
 
 from vmemo.sync import portal
@@ -49,6 +49,3 @@ class Task(Generic[R]):
 
     def __await__(self) -> Generator[None, None, R]:
         return asyncio.wrap_future(self._future).__await__()
-
-
-__all__ = ["CancelledError", "Task"]

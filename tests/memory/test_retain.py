@@ -419,6 +419,7 @@ def test_what_is_not_to_be_inferred_is_found_by_its_words_and_never_derived(tmp_
         assert (hit.text, hit.verbatim, hit.fact.mentioned_at) == ("Mira: The kettle is red.", True, NOON)
         assert memory.recall_sync("Which colour has the teapot?").hits == ()
         assert memory.why_sync(hit.id).messages[0].content == "The kettle is red."
+        assert memory.why_sync(hit.id).fact == hit.fact
         assert embedder.documents == []
 
 

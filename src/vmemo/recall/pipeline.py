@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, Message, MessageId, Placing, utc_now
+from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, MessageId, Placing, utc_now
 from vmemo.ports import Embedder, Ranking, Store, TokenCounter
 from vmemo.recall.fuse import Fused, Fusion, fuse, placings
 from vmemo.recall.pack import pack
@@ -52,32 +52,13 @@ async def _facts(
     facts = {fact.id: fact for fact in loaded.facts}
     messages = [MessageId(item.id) for item in chosen if item.id in said]
     for message in await store.messages(bank, messages) if messages else ():
-        facts[FactId(message.id)] = _own_words(message, query, counter)
+        facts[FactId(message.id)] = Fact.in_own_words(message, bank, counter)
     return facts, loaded.titles
 
 
 def _hit(fact: Fact, score: float, channels: Mapping[Channel, Placing]) -> Hit:
     values = {"fact": fact, "score": score, "channels": channels, "verbatim": "verbatim" in channels}
     return Hit.trusted(values)
-
-
-def _own_words(message: Message, query: Query, counter: TokenCounter) -> Fact:
-    """A message in the shape of a fact, under the message's own id."""
-    text = f"{message.voice}: {message.content}"
-    return Fact.model_construct(
-        id=FactId(message.id),
-        bank=query.scope.bank,
-        network="world",
-        text=text,
-        tokens=counter(text),
-        mentioned_at=message.timestamp,
-        valid_at=message.timestamp,
-        recorded_at=message.recorded_at,
-        messages=(message.id,),
-        tags=message.tags,
-        metadata=message.metadata,
-        engine="verbatim",
-    )
 
 
 def _result(query: Query, hits: Sequence[Hit], titles: Mapping[EpisodeId, str], watch: Stopwatch) -> Recalled:
