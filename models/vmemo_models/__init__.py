@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["ARCTIC_EMBED_S_INT8", "EmbeddingModel", "ModelFileError"]
+__all__ = ["ENCODER", "EmbeddingModel", "ModelFileError"]
 
 
 class ModelFileError(Exception):
@@ -39,17 +39,17 @@ class EmbeddingModel:
         return content
 
 
-ARCTIC_EMBED_S_INT8 = EmbeddingModel(
-    name="arctic-embed-s-int8",
+ENCODER = EmbeddingModel(
+    name="vmemo-encoder-1",
     dimension=384,
     max_tokens=512,
     query_prefix="Represent this sentence for searching relevant passages: ",
-    folder=Path(__file__).parent / "arctic_embed_s_int8",
+    folder=Path(__file__).parent / "memory_encoder",
     files=MappingProxyType(
         {
-            "model.onnx": "f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
+            "model.onnx": "3e9e474e014a183fb3015a85c25ea65dd1d1f6623623119deb90887ac650174d",
             "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
         }
     ),
 )
-"""snowflake-arctic-embed-s, weights in int8: CLS pooling, unit vectors, queries take the prefix."""
+"""vmemo's own memory encoder, int8: a pooled vector to search by and a vector per token to rerank by, in one pass."""

@@ -39,6 +39,10 @@ class EmbeddingFailed(VmemoError):
     """The embedder failed or broke its contract. Messages are stored and stay queued; `process()` resumes."""
 
 
+class RerankFailed(VmemoError):
+    """The reranker failed or broke its contract. Nothing was changed; recall works with `reranker="none"`."""
+
+
 class StoreError(VmemoError):
     """The database refused an operation. Its transaction was rolled back whole."""
 

@@ -30,7 +30,7 @@ from vmemo.models import (
     Status,
 )
 from vmemo.ports import Embedder, Store
-from vmemo.recall.pipeline import recall
+from vmemo.recall.pipeline import Sources, recall
 from vmemo.recall.query import Query, RecallOptions, make_query
 from vmemo.recall.recalled import Recalled
 from vmemo.reflect import extractive
@@ -156,7 +156,7 @@ class Memory:
     async def _recall(self, query: Query) -> Recalled:
         await self.open()
         parts = self._shared.parts
-        found = await recall(query, parts.store, parts.embedder, parts.counter, fusion=parts.settings.fusion)
+        found = await recall(query, Sources(parts.store, parts.embedder, parts.counter), parts.plan)
         self._shared.access.add(self._name, (hit.id for hit in found.hits if not hit.verbatim))
         return found
 

@@ -21,6 +21,7 @@ Network = Literal["world", "experience", "opinion", "observation"]
 LinkKind = Literal["temporal", "semantic", "entity", "causes", "caused_by", "enables", "prevents"]
 EntityType = Literal["PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"]
 Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
+QueryType = Literal["temporal", "update", "multi-hop", "preference", "assistant", "count", "factual", "general"]
 Budget = Literal["low", "mid", "high"] | int
 MessageState = Literal["pending", "derived", "extracted", "raw"]
 """Unread; read into facts that repeat its words; read into facts that don't; kept for recall by its words alone."""
@@ -222,13 +223,40 @@ class Placing:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the way through the graph: from a fact, or from an entity that the query names, to a fact."""
+
+    source: FactId | EntityId
+    target: FactId
+    kind: LinkKind
+    weight: float
+    via: str = ""
+    """The entity that both ends share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """What the reranker did to a fact: its rank in the fused order, its rank after, and the reranker's own score."""
+
+    before: int
+    after: int
+    score: float | None
+    """None when there was nothing to compare the fact by, so that its fused score alone placed it."""
+
+
 class Hit(Record):
-    """One recalled fact with its score; `verbatim` marks a message's own words that no fact speaks for."""
+    """One recalled fact with its score; `verbatim` marks a message's own words that no fact speaks for.
+
+    `path` and `reranking` are there when the recall was asked to explain.
+    """
 
     fact: Fact
     score: float
     channels: Mapping[Channel, Placing] = Field(default_factory=dict[Channel, Placing])
     verbatim: bool = False
+    path: tuple[Step, ...] = ()
+    reranking: Reranking | None = None
 
     @property
     def id(self) -> FactId:

@@ -24,6 +24,8 @@ from vmemo.models import (
     Forgotten,
     Interval,
     Link,
+    LinkKind,
+    Mention,
     Message,
     MessageId,
     Network,
@@ -36,7 +38,16 @@ Vector: TypeAlias = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
 Vectors: TypeAlias = NDArray[np.float32]
 """Unit vectors as rows, shape (count, dimension)."""
+TokenVectors: TypeAlias = NDArray[np.float32]
+"""Short vectors of a text's tokens as rows: unit ones of a document, a query's as long as each token counts."""
 TextKind = Literal["query", "document"]
+
+
+class Encoding(NamedTuple):
+    """What a text is found by: its vector, and its tokens' vectors where the embedder gives them."""
+
+    vector: Vector
+    tokens: TokenVectors | None = None
 
 
 @runtime_checkable
@@ -48,6 +59,29 @@ class Embedder(Protocol):
     @property
     def dimension(self) -> int: ...
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors: ...
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder whose one pass also gives a short vector for each token, by which recall reranks."""
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]: ...
+
+
+async def encodings(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+    """Texts as vectors, with token vectors where the embedder gives them."""
+    if isinstance(embedder, TokenEmbedder):
+        return await embedder.encode(texts, kind)
+    return [Encoding(vector) for vector in await embedder.embed(texts, kind)]
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Says how well each text answers a query: the higher, the better, on any scale."""
+
+    @property
+    def name(self) -> str: ...
+    async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]: ...
 
 
 class TokenCounter(Protocol):
@@ -94,6 +128,50 @@ class TextQuery:
     limit: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimeQuery:
+    """Facts that happened inside a stretch of time and have at least this cosine with a vector.
+
+    The score is the cosine, lessened by up to `fading` the farther a fact lies from the middle of the stretch.
+    """
+
+    scope: Scope
+    space: str
+    vector: Vector
+    during: Interval
+    limit: int
+    floor: float = 0.0
+    fading: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeQuery:
+    """Edges that leave some facts, along stored links in both directions and along shared entities.
+
+    Of an entity with more facts than `fan`, those most like `vector` are taken. An entity of so many facts that
+    sharing it says nothing may be left out.
+    """
+
+    scope: Scope
+    space: str
+    vector: Vector
+    facts: Sequence[FactId] = ()
+    entities: Sequence[EntityId] = ()
+    kinds: frozenset[LinkKind] = frozenset()
+    fan: int = 8
+
+
+class Edge(NamedTuple):
+    """A way from a fact, or from an entity itself, to a fact. `via` names the entity that both share."""
+
+    source: FactId | EntityId
+    target: FactId
+    tokens: int
+    kind: LinkKind
+    weight: float
+    via: str = ""
+
+
 class Scored(NamedTuple):
     """A candidate: enough to rank and pack it without loading it. Recall makes hundreds of them, so it is a tuple."""
 
@@ -120,10 +198,16 @@ class Loaded:
 
 @dataclass(frozen=True, kw_only=True)
 class NewFact:
-    """A fact with the vector it is found by."""
+    """A fact with the vectors it is found and ranked by."""
 
     fact: Fact
     embedding: Vector
+    tokens: TokenVectors | None = None
+
+    @property
+    def encoding(self) -> Encoding:
+        """Its vectors together."""
+        return Encoding(self.embedding, self.tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +280,16 @@ class Search(Protocol):
     async def matching(self, query: TextQuery) -> Ranking: ...
     async def verbatim(self, query: TextQuery) -> Ranking:
         """Messages whose words no fact repeats; ids are message ids."""
+        ...
+
+    async def during(self, query: TimeQuery) -> Ranking: ...
+    async def named(self, bank: BankId, text: str) -> list[Mention]:
+        """Entities whose name, or another name of theirs, stands in a text as whole words."""
+        ...
+
+    async def edges(self, query: EdgeQuery) -> list[Edge]: ...
+    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+        """The facts' token vectors in the order asked for; None for a fact that has none."""
         ...
 
     async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
@@ -288,7 +382,7 @@ class Store(MessageLog, Search, Library, Protocol):
         ...
 
     async def replace_embeddings(
-        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Vector], *, dimension: int
+        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
     ) -> bool:
         """Switch a bank's vectors in one step; False, and nothing changed, if facts are missing from `vectors`."""
         ...

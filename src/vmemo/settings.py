@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 from vmemo.errors import InvalidInput, Unsupported
-from vmemo.ports import Embedder, Extractor, Store, TokenCounter
-from vmemo.recall.fuse import Fusion
+from vmemo.models import Channel
+from vmemo.ports import Embedder, Extractor, Reranker, Store, TokenCounter
+from vmemo.recall.plan import CHANNELS, Fusion, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,12 @@ class Settings:
     """Texts whose vectors the in-memory cache keeps."""
     fusion: Fusion = "sum"
     """How channels are merged."""
+    channels: frozenset[Channel] = CHANNELS
+    """The ways of finding candidates that recall uses."""
+    analysis: bool = True
+    """Whether a question's type, time and parts are looked for."""
+    reranker_key: str | None = field(default=None, repr=False)
+    """What a reranking service is asked with."""
     access_delay: float = 2.0
     """Seconds after a recall until access counts are written."""
     busy_seconds: float = 60.0
@@ -31,6 +38,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.fusion not in get_args(Fusion):
             raise InvalidInput(f"fusion is {' or '.join(get_args(Fusion))}, not {self.fusion!r}.")
+        if unknown := set(self.channels) - CHANNELS:
+            raise InvalidInput(f"There is no channel {min(unknown)!r}; there are {', '.join(sorted(CHANNELS))}.")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -39,6 +48,7 @@ class Settings:
         return cls(
             embedding_cache=Path(cache).expanduser() if cache else None,
             busy_seconds=_number(environment, "VMEMO_BUSY_SECONDS", cls.busy_seconds),
+            reranker_key=environment.get("VMEMO_RERANKER_KEY"),
         )
 
 
@@ -57,32 +67,73 @@ class Parts:
     embedder: Embedder
     extractor: Extractor
     counter: TokenCounter
+    plan: Plan
     settings: Settings
 
 
 def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object, settings: Settings | None) -> Parts:
     """Choose the adapters for a memory. Nothing is opened or loaded yet."""
-    from vmemo.providers.caching import CachedEmbedder, EmbeddingCache
     from vmemo.providers.packaged import PackagedEmbedder
     from vmemo.providers.tokens import count_tokens
-    from vmemo.retain.local import LocalExtractor
 
-    if llm is not None:
-        raise Unsupported("This release has the local engine only. Leave llm out.")
-    if reranker is not None:
-        raise Unsupported("This release has no reranker yet. Leave reranker out.")
     if embedder is not None and not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"An embedder is an object with name, dimension and embed(), not {embedder!r:.40}.")
     if not isinstance(settings, Settings | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"settings must be Settings(...), not {settings!r:.40}.")
     chosen = settings or Settings.from_environment()
-    disk = EmbeddingCache(chosen.embedding_cache) if chosen.embedding_cache else None
     return Parts(
         store=_store(url, chosen),
-        embedder=CachedEmbedder(embedder or PackagedEmbedder(), capacity=chosen.remembered_embeddings, disk=disk),
-        extractor=LocalExtractor(),
+        embedder=_cached(embedder or PackagedEmbedder(), chosen),
+        extractor=_extractor(llm),
         counter=count_tokens,
+        plan=Plan(
+            channels=frozenset(chosen.channels),
+            fusion=chosen.fusion,
+            analysis=chosen.analysis,
+            reranker=_reranker(reranker, chosen),
+        ),
         settings=chosen,
+    )
+
+
+def _extractor(llm: object) -> Extractor:
+    """The local engine unless an engine of the caller's own is given."""
+    from vmemo.retain.local import LocalExtractor
+
+    if llm is None:
+        return LocalExtractor()
+    if isinstance(llm, Extractor):
+        return llm
+    raise Unsupported("This release has the local engine only. Leave llm out, or pass an Extractor of your own.")
+
+
+def _cached(embedder: Embedder, settings: Settings) -> Embedder:
+    from vmemo.providers.caching import EmbeddingCache
+    from vmemo.providers.token_caching import cached
+
+    disk = EmbeddingCache(settings.embedding_cache) if settings.embedding_cache else None
+    return cached(embedder, capacity=settings.remembered_embeddings, disk=disk)
+
+
+def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "none"]:
+    """Late interaction unless told otherwise; a URL or a path stands for a service or a model file."""
+    if given is None or given == "late":
+        return "late"
+    if given == "none":
+        return "none"
+    if isinstance(given, str) and given.startswith(("http://", "https://")):
+        from vmemo.providers.http_reranker import HttpReranker
+
+        return HttpReranker(given, api_key=settings.reranker_key)
+    if isinstance(given, str | Path):
+        from vmemo.providers.cross_encoder import CrossEncoder
+
+        return CrossEncoder(Path(given).expanduser())
+    if isinstance(given, Reranker):
+        return given
+    raise InvalidInput(
+        'A reranker is "late", "none", a service\'s URL, the path of a cross-encoder, or an object with name and '
+        f"rerank(), not {given!r:.40}."
     )
 
 

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import Bank, BankId, Entity, Episode, Fact, Link, Message
-from vmemo.ports import NewFact, RestoreRecord, Store
+from vmemo.models import Bank, BankId, Entity, Episode, Fact, FactId, Link, Message
+from vmemo.ports import NewFact, RestoreRecord, Store, TokenVectors
 from vmemo.record import Record
 
 FORMAT = "vmemo-export"
 VERSION = 1
 PAGE = 500
+ONE = 127.0
+"""What stands for 1 in a token vector's signed bytes."""
 Id = TypeVar("Id", covariant=True)
 
 
@@ -57,8 +59,8 @@ async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
         yield _line("entity", entity)
     async for episode in paged(lambda after: store.episodes(bank, after=after, limit=PAGE)):
         yield _line("episode", episode)
-    async for fact in paged(lambda after: store.facts(bank, after=after, limit=PAGE, with_embeddings=True)):
-        yield _fact_line(fact)
+    async for fact, tokens in _facts(store, bank):
+        yield _fact_line(fact, tokens)
     for link in await store.links(bank):
         yield _line("link", link)
 
@@ -87,11 +89,27 @@ def _line(kind: str, record: Record, more: Mapping[str, JsonValue] | None = None
     return json.dumps({"record": kind, **(more or {}), **values}, ensure_ascii=False, sort_keys=True)
 
 
-def _fact_line(fact: Fact) -> str:
+async def _facts(store: Store, bank: BankId) -> AsyncIterator[tuple[Fact, TokenVectors | None]]:
+    """Facts with all their vectors, page by page."""
+    after: FactId | None = None
+    while page := await store.facts(bank, after=after, limit=PAGE, with_embeddings=True):
+        tokens = await store.token_vectors(bank, [fact.id for fact in page])
+        for pair in zip(page, tokens, strict=True):
+            yield pair
+        after = page[-1].id
+
+
+def _fact_line(fact: Fact, tokens: TokenVectors | None) -> str:
     values = fact.model_dump(mode="json", exclude={"embedding", "bank"})
-    packed = np.array(fact.embedding or (), "<f2").tobytes()
-    values["embedding"] = base64.b64encode(packed).decode("ascii")
+    values["embedding"] = _text(np.array(fact.embedding or (), "<f2"))
+    if tokens is not None:
+        values["token_width"] = tokens.shape[1]
+        values["token_vectors"] = _text(np.rint(tokens * ONE).astype(np.int8))
     return json.dumps({"record": "fact", **values}, ensure_ascii=False, sort_keys=True)
+
+
+def _text(numbers: NDArray[Any]) -> str:
+    return base64.b64encode(numbers.tobytes()).decode("ascii")
 
 
 @dataclass(frozen=True)
@@ -212,7 +230,26 @@ def _fact(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> 
         raise InvalidInput(
             f"{path}: line {number} has no embedding of dimension {bank.dimension}. Nothing was imported."
         )
-    return NewFact(fact=_checked(Fact, {**values, "bank": bank.id}, path, number), embedding=vector)
+    width, packed = values.pop("token_width", None), values.pop("token_vectors", None)
+    tokens = _tokens(packed, width)
+    if tokens is None and not (width is None and packed is None):
+        raise InvalidInput(f"{path}: line {number} has token vectors that can't be read. Nothing was imported.")
+    fact = _checked(Fact, {**values, "bank": bank.id}, path, number)
+    return NewFact(fact=fact, embedding=vector, tokens=tokens)
+
+
+def _tokens(packed: JsonValue, width: JsonValue) -> TokenVectors | None:
+    """Rows of token vectors; None if these are not at least one whole row of numbers from -1 to 1."""
+    if not isinstance(packed, str) or isinstance(width, bool) or not isinstance(width, int) or width < 1:
+        return None
+    try:
+        raw = base64.b64decode(packed, validate=True)
+    except ValueError:
+        return None
+    numbers = np.frombuffer(raw, np.int8)
+    if not raw or len(raw) % width or numbers.min() < -ONE:
+        return None
+    return (numbers.astype(np.float32) / ONE).reshape(-1, width)
 
 
 def _vector(packed: JsonValue, dimension: int) -> NDArray[np.float32] | None:

@@ -48,7 +48,13 @@ OURS: dict[str, object] = {
         }
     ],
     "questions": [
-        {"question": "What tore?", "answer": "kite", "evidence": ["D3:1"], "kind": "single"},
+        {
+            "question": "What tore?",
+            "answer": "kite",
+            "evidence": ["D3:1"],
+            "kind": "single",
+            "asked_at": "2025-02-01",
+        },
         {"question": "What sank?", "answer": "nothing", "evidence": [], "kind": "adversarial"},
     ],
 }
@@ -128,6 +134,19 @@ def test_longmemeval_leaves_out_questions_without_an_answer() -> None:
     assert parsed.skipped_questions == 1
 
 
+def test_questions_know_when_they_are_asked_where_the_dataset_tells() -> None:
+    parsed = (
+        longmemeval.parse(encoded([haystack("q1")])),
+        ours.parse([encoded(OURS)]),
+        locomo.parse(encoded(LOCOMO)),
+    )
+    assert [each.cases[0].questions[0].asked_at for each in parsed] == [
+        datetime(2023, 5, 30, 22, 53, tzinfo=UTC),
+        datetime(2025, 2, 1, tzinfo=UTC),
+        None,
+    ]
+
+
 def test_a_sample_keeps_the_shares_of_the_types_and_is_the_same_every_time() -> None:
     kinds = ["common"] * 20 + ["usual"] * 10 + ["rare"] * 2
     content = encoded([haystack(f"q{number}", kind) for number, kind in enumerate(kinds)])
@@ -152,6 +171,16 @@ def test_the_sample_ships_with_the_package() -> None:
     dataset = load(BenchOptions(benchmark="sample"))
     assert [case.id for case in dataset.cases] == ["conv_a1", "conv_b1"]
     assert load(BenchOptions(benchmark="sample", limit=1)).cases == dataset.cases[:1]
+
+
+def test_an_ablation_runs_over_the_dataset_that_it_is_told() -> None:
+    asked = BenchOptions(benchmark="ablation", dataset="sample", limit=1)
+    assert load(asked) == load(BenchOptions(benchmark="sample", limit=1))
+
+
+def test_speed_has_no_dataset() -> None:
+    with pytest.raises(InvalidInput, match="its own texts"):
+        load(BenchOptions(benchmark="speed"))
 
 
 def test_a_missing_data_folder_says_what_to_pass(tmp_path: Path) -> None:

@@ -7,38 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
-from toy import ToyEmbedder, write_conversations
+from toy import Interrupted, StopAt, ToyEmbedder, lasting, options
 
-from vmemo.bench import BenchOptions, Progress, Report, SpeedOptions, run_benchmark, silent, write_report
-
-
-def options(folder: Path, embedder: ToyEmbedder, *, work: str = "work") -> BenchOptions:
-    data = folder / "data"
-    if not data.exists():
-        write_conversations(data)
-    return BenchOptions(
-        benchmark="ours", data=data, cache=folder / work, work=folder / work / "runs", embedder=embedder
-    )
-
-
-def lasting(report: Report) -> object:
-    """The report without what differs from run to run."""
-    return report.metrics, report.categories, report.config, set(report.timings)
-
-
-class Interrupted(Exception):
-    """Stands for a run that is killed."""
-
-
-class StopAt:
-    """A sink that breaks the run off at a step."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def __call__(self, progress: Progress, /) -> None:
-        if progress.done == self.step:
-            raise Interrupted
+from vmemo.bench import BenchOptions, Progress, SpeedOptions, run_benchmark, silent, write_report
+from vmemo.bench.html import render
+from vmemo.bench.speed import texts
+from vmemo.retain.names import find_entities
+from vmemo.temporal import find
 
 
 def test_evidence_is_found_and_reported_by_kind(tmp_path: Path) -> None:
@@ -99,6 +74,32 @@ def test_reports_are_written_where_they_are_wanted(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "report.html").read_text().startswith("<!doctype html>")
 
 
+def test_a_question_is_asked_at_its_own_moment_or_when_the_last_session_is_over(tmp_path: Path) -> None:
+    place = tmp_path / "data" / "training" / "conversations"
+    place.mkdir(parents=True)
+    bought: list[dict[str, object]] = [
+        {
+            "n": n,
+            "date": f"2024-0{n}-11T20:40",
+            "turns": [{"id": f"D{n}:1", "speaker": "Ada", "text": "I bought a kite at the shop."}],
+        }
+        for n in (1, 2, 4)
+    ]
+    week = "Which kite was bought at the shop last week?"
+    asked: list[dict[str, object]] = [
+        {"question": week, "kind": "january", "evidence": ["D1:1"], "asked_at": "2024-01-17"},
+        {"question": week, "kind": "february", "evidence": ["D2:1"], "asked_at": "2024-02-14"},
+        {"question": "Which kite was bought at the shop today?", "kind": "none", "evidence": ["D4:1"]},
+    ]
+    (place / "one.json").write_text(json.dumps({"id": "one", "sessions": bought, "questions": asked}))
+    report = asyncio.run(run_benchmark(options(tmp_path, ToyEmbedder())))
+    assert {kind: metrics["recall@1"] for kind, metrics in report.categories.items()} == {
+        "january": 1.0,
+        "february": 1.0,
+        "none": 1.0,
+    }
+
+
 def test_speed_reports_ratios_for_every_size(tmp_path: Path) -> None:
     sizes = SpeedOptions(sizes=(60, 20), queries=4, messages=10, base_sentences=8)
     asked = BenchOptions(benchmark="speed", work=tmp_path, embedder=ToyEmbedder(), speed=sizes)
@@ -110,3 +111,33 @@ def test_speed_reports_ratios_for_every_size(tmp_path: Path) -> None:
         assert report.metrics[f"facts@{size}"] == size
         assert {f"recall@{size}/total", f"embed@{size}", f"first_recall@{size}"} <= set(report.timings)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_speed_measures_each_budget_under_its_own_name(tmp_path: Path) -> None:
+    shape = SpeedOptions(sizes=(40,), queries=3, messages=10, base_sentences=8, budgets=("low", 20))
+    embedder = ToyEmbedder()
+    asked = BenchOptions(benchmark="speed", work=tmp_path, embedder=embedder, speed=shape)
+    report = asyncio.run(run_benchmark(asked))
+    assert {"recall_low_p50_over_embed@40", "recall_20_p95_over_embed@40"} <= set(report.metrics)
+    assert {"recall_low@40/total", "recall_20@40/semantic"} <= set(report.timings)
+    assert report.config["budget"] == "low 20"
+    page = render(report)
+    assert "Recall (budget low)" in page
+    assert "recall (budget 20), 40 facts" in page
+
+
+def test_speed_times_every_stage_that_recall_has(tmp_path: Path) -> None:
+    shape = SpeedOptions(sizes=(60,), queries=30, messages=10, base_sentences=8)
+    report = asyncio.run(
+        run_benchmark(BenchOptions(benchmark="speed", work=tmp_path, embedder=ToyEmbedder(), speed=shape))
+    )
+    stages = "analyse embed keyword semantic entities temporal graph fuse rerank load".split()
+    assert {f"recall@60/{stage}" for stage in stages} <= set(report.timings)
+
+
+def test_some_speed_queries_name_a_time_and_most_name_people() -> None:
+    asked = texts.queries(200)
+    timed = [query for query in asked if find(query, texts.ENDED)]
+    named = [query for query in asked if find_entities(query)]
+    assert 25 <= len(timed) <= 60
+    assert len(named) > 150

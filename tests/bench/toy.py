@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vmemo.bench import BenchOptions, Progress, Report
 from vmemo.ports import TextKind, Vectors
 
 
@@ -61,3 +62,32 @@ def write_conversations(folder: Path) -> Path:
     for name, things in (("one", ("kite", "violin", "canoe")), ("two", ("lamp", "sledge"))):
         (place / f"{name}.json").write_text(json.dumps(conversation(name, things)))
     return folder
+
+
+def options(folder: Path, embedder: ToyEmbedder, *, work: str = "work") -> BenchOptions:
+    data = folder / "data"
+    if not data.exists():
+        write_conversations(data)
+    return BenchOptions(
+        benchmark="ours", data=data, cache=folder / work, work=folder / work / "runs", embedder=embedder
+    )
+
+
+def lasting(report: Report) -> object:
+    """The report without what differs from run to run."""
+    return report.metrics, report.categories, report.config, set(report.timings)
+
+
+class Interrupted(Exception):
+    """Stands for a run that is killed."""
+
+
+class StopAt:
+    """A sink that breaks the run off at a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def __call__(self, progress: Progress, /) -> None:
+        if progress.done == self.step:
+            raise Interrupted

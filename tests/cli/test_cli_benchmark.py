@@ -40,6 +40,19 @@ def test_a_benchmark_is_shown_and_written(invoke: Run, data: Path, tmp_path: Pat
         assert shown in result.stdout
 
 
+def test_an_ablation_is_shown_and_written(invoke: Run, data: Path, tmp_path: Path) -> None:
+    files = {"json": tmp_path / "report.json", "html": tmp_path / "report.html"}
+    written = [part for form, file in files.items() for part in (f"--{form}", str(file))]
+    place = ("--data", str(data), "--cache", str(tmp_path / "cache"))
+    result = invoke("benchmark", "ablation", "--dataset", "ours", *place, *written)
+    assert result.exit_code == 0, result.output
+    report = json.loads(files["json"].read_text())
+    assert report["variants"]["full"]["metrics"]["recall@10"] == 1.0
+    assert "without keyword" in files["html"].read_text()
+    for shown in ("ablation of ours", "recall@10 by category", "full", "without reranking", "without context"):
+        assert shown in result.stdout
+
+
 def test_texts_can_be_embedded_elsewhere(invoke: Run, data: Path, tmp_path: Path) -> None:
     file = tmp_path / "texts.jsonl"
     options = ("--data", str(data), "--cache", str(tmp_path / "cache"))
@@ -56,6 +69,9 @@ def test_texts_can_be_embedded_elsewhere(invoke: Run, data: Path, tmp_path: Path
         (("dreams",), 2, "dreams"),
         (("speed", "--sizes", "many"), 2, "such as 1000,10000"),
         (("sample", "--budget", "huge"), 2, "neither low, mid, high"),
+        (("speed", "--budgets", "low,huge"), 2, "neither low, mid, high"),
+        (("sample", "--engine", "recorded"), 1, "locomo only"),
+        (("ablation", "--dataset", "speed"), 2, "speed"),
     ],
 )
 def test_a_benchmark_that_cannot_run_says_why(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +42,62 @@ def test_filters_narrow_a_recall(invoke: Run, db: str) -> None:
     assert count("--entity", "Bo") == 1
     assert count("--after", "2024-06-01T00:00Z", "--before", "2024-07-01T00:00Z") == 1
     assert count("--tag", "none") == 0
+
+
+def test_recall_explains_how_each_fact_was_found(invoke: Run, db: str) -> None:
+    asked = ("recall", "What did Ana say about Northwind on 7 June 2024?", "--db", db)
+    shown = invoke(*asked, "--explain").stdout
+    for words in ("found by semantic #1", "keyword #1", "temporal #1", "path Northwind (entity Northwind ", "→ here"):
+        assert words in shown
+    assert re.search(r"reranked from #\d to #\d, score \d", shown)
+    for row in (
+        r"type +temporal",
+        r"time +7 June 2024",
+        r"parts +none",
+        r"entities +.*Northwind",
+        r"temporal +1 candidate, weight \d",
+        r"verbatim +0 candidates, weight \d",
+        r"reranker +late, looked at 3 candidates",
+        r"milliseconds +analyse \d.*embed \d.*total \d",
+    ):
+        assert re.search(row, shown), row
+    assert "found by" not in invoke(*asked).stdout
+
+
+def test_an_explanation_is_part_of_the_json(invoke: Run, db: str) -> None:
+    asked = ("recall", "Where does Ana work?", "--db", db, "--json")
+    told = json.loads(invoke(*asked, "--explain").stdout)
+    assert (told["explanation"]["type"], told["explanation"]["reranker"]) == ("factual", "late")
+    assert {"semantic", "keyword"} <= set(told["explanation"]["candidates"])
+    assert all(hit["reranking"]["after"] == rank for rank, hit in enumerate(told["hits"], start=1))
+    plain = json.loads(invoke(*asked).stdout)
+    assert plain["explanation"] is None
+    assert all((hit["path"], hit["reranking"]) == ([], None) for hit in plain["hits"])
+    assert [hit["fact"]["id"] for hit in plain["hits"]] == [hit["fact"]["id"] for hit in told["hits"]]
+
+
+def test_an_explanation_also_tells_why_nothing_was_found(invoke: Run, db: str) -> None:
+    shown = invoke("recall", "bread", "--tag", "none", "--explain", "--db", db).stdout
+    assert "Memory holds nothing about this." in shown
+    assert re.search(r"semantic +0 candidates", shown)
+
+
+def test_an_explanation_shows_questions_as_they_are(invoke: Run, db: str) -> None:
+    shown = invoke("recall", "Where is [red]Ana[/red] and who is [b]Bo[/b]?\x1b[31m", "--explain", "--db", db).stdout
+    assert "Where is [red]Ana[/red]; who is [b]Bo[/b]" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("now", "during"),
+    [
+        ("2024-06-12T00:00Z", {"start": "2024-06-03T00:00:00Z", "end": "2024-06-10T00:00:00Z"}),
+        ("2024-02-14T00:00Z", {"start": "2024-02-05T00:00:00Z", "end": "2024-02-12T00:00:00Z"}),
+    ],
+)
+def test_a_question_can_be_asked_at_another_time(invoke: Run, db: str, now: str, during: dict[str, str]) -> None:
+    asked = ("recall", "What did Ana do last week?", "--now", now, "--explain", "--json", "--db", db)
+    assert json.loads(invoke(*asked).stdout)["explanation"]["during"] == during
 
 
 def test_recall_prints_what_an_llm_would_be_given(invoke: Run, db: str) -> None:
@@ -139,6 +196,9 @@ def test_a_mistyped_database_or_bank_is_told_and_not_made(
         (("recall", "x", "--budget", "huge"), 2, "neither low, mid, high"),
         (("recall", "x", "--network", "dream"), 2, "world, experience"),
         (("recall", "x", "--at-time", "2024-01-01T00:00"), 2, "has no time zone"),
+        (("recall", "x", "--now", "2024-01-01T00:00"), 2, "has no time zone"),
+        (("recall", "x", "--now", "yesterday"), 2, "is no time in ISO 8601"),
+        (("recall", "x", "--explain", "--prompt"), 2, "Leave one of them out"),
         (("recall", "x", "--after", "2024-02-01T00:00Z", "--before", "2024-01-01T00:00Z"), 1, "end must be later"),
         (("recall",), 2, "Missing argument"),
         (("why", "nothing"), 1, "no fact or message 'nothing'"),

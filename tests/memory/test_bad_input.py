@@ -341,7 +341,7 @@ MEMORIES: list[tuple[dict[str, object], type[VmemoError], str]] = [
     ({"bank": "x" * 513}, InvalidInput, "at most 512"),
     ({"llm": "openai:gpt-5-mini"}, Unsupported, "local engine only"),
     ({"llm": object()}, Unsupported, "local engine only"),
-    ({"reranker": object()}, Unsupported, "no reranker"),
+    ({"reranker": object()}, InvalidInput, "rerank()"),
     ({"embedder": "openai:large"}, InvalidInput, "An embedder is an object with name"),
     ({"embedder": 5}, InvalidInput, "An embedder is an object with name"),
     ({"settings": {"fusion": "sum"}}, InvalidInput, "settings must be Settings"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from builders import NOON, WordEmbedder, exported, open_memory, said
 
 from vmemo import EmbedderMismatch, InvalidInput, Memory, Message, Profile
+from vmemo.testing.samples import TokenHashEmbedder
 
 Line = dict[str, object]
 
@@ -49,6 +51,42 @@ def test_an_imported_bank_exports_to_the_same_bytes(file: Path, tmp_path: Path) 
         assert memory.import_bank_sync(file) == 5
         assert memory.export_sync(tmp_path / "again.jsonl") == len(file.read_bytes().splitlines())
     assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def tokens_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The export of a bank whose embedder gave token vectors for its first facts, and none for the later ones."""
+    folder = tmp_path_factory.mktemp("tokens")
+    with open_memory(folder, embedder=TokenHashEmbedder()) as memory:
+        fill(memory)
+    with open_memory(folder) as memory:
+        memory.retain_sync("The kettle is red.", timestamp=NOON)
+        memory.export_sync(folder / "bank.jsonl")
+    return folder / "bank.jsonl"
+
+
+def test_token_vectors_are_exported_with_their_facts_and_imported_to_the_same_bytes(
+    tokens_file: Path, tmp_path: Path
+) -> None:
+    lines: list[Line] = [json.loads(line) for line in tokens_file.read_text(encoding="utf-8").splitlines()]
+    found = [(line["text"], line.get("token_width"), line.get("token_vectors")) for line in lines if "network" in line]
+    assert ("User: The kettle is red.", None, None) in found
+    packed = {text: base64.b64decode(str(vectors)) for text, width, vectors in found if width == 8}
+    assert len(packed) == 3
+    assert all(vectors and len(vectors) % 8 == 0 for vectors in packed.values())
+    with open_memory(tmp_path, embedder=TokenHashEmbedder()) as memory:
+        memory.import_bank_sync(tokens_file)
+        memory.export_sync(tmp_path / "again.jsonl")
+        assert memory.recall_sync("Who met Robert Hale?").hits
+    assert (tmp_path / "again.jsonl").read_bytes() == tokens_file.read_bytes()
+
+
+def test_a_bank_with_token_vectors_is_switched_to_an_embedder_without(tokens_file: Path, tmp_path: Path) -> None:
+    with open_memory(tmp_path, embedder=WordEmbedder("other", 32)) as memory:
+        memory.import_bank_sync(tokens_file)
+        memory.reembed_sync()
+        assert not any("token_vectors" in line for line in exported(memory, tmp_path))
+        assert memory.recall_sync("Robert Hale").hits
 
 
 def test_an_imported_bank_answers_as_the_exported_one_did(source: Path, file: Path, tmp_path: Path) -> None:
@@ -181,6 +219,41 @@ BROKEN: list[tuple[str, Callable[[list[Line]], int], str]] = [
     ("an unknown basis", replaced("fact", basis=["nobody"]), "refers to fact 'nobody'"),
     ("an unknown context", replaced("fact", context_from="nobody"), "refers to message 'nobody'"),
 ]
+
+
+def in_bytes(*numbers: int) -> str:
+    """Signed bytes as an export writes them."""
+    return base64.b64encode(bytes(number % 256 for number in numbers)).decode("ascii")
+
+
+UNREADABLE: list[tuple[str, dict[str, object]]] = [
+    ("no width", {"token_width": None}),
+    ("a width without vectors", {"token_vectors": None}),
+    ("a width of nothing", {"token_width": 0}),
+    ("a width below nothing", {"token_width": -8}),
+    ("a width that is no number", {"token_width": "8"}),
+    ("a width that is a truth", {"token_width": True}),
+    ("a broken width", {"token_width": 8.5}),
+    ("a width beyond all vectors", {"token_width": 10**30}),
+    ("an empty text", {"token_vectors": ""}),
+    ("an empty text of great width", {"token_vectors": "", "token_width": 10**30}),
+    ("no base64", {"token_vectors": "***"}),
+    ("base64 cut short", {"token_vectors": "AAA"}),
+    ("other letters", {"token_vectors": "ÄÄÄÄ"}),
+    ("no text", {"token_vectors": [1, 2, 3]}),
+    ("half a row", {"token_vectors": in_bytes(*range(12))}),
+    ("a number below -1", {"token_vectors": in_bytes(*range(7), -128)}),
+]
+
+
+@pytest.mark.parametrize("fields", [case[1] for case in UNREADABLE], ids=[case[0] for case in UNREADABLE])
+def test_token_vectors_that_can_not_be_read_stop_the_import(
+    tokens_file: Path, tmp_path: Path, fields: dict[str, object]
+) -> None:
+    lines: list[Line] = [json.loads(line) for line in tokens_file.read_text(encoding="utf-8").splitlines()]
+    at = replaced("fact", **fields)(lines)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    assert_refused(tmp_path, text.encode(), rf"line {at}\b.*token vectors")
 
 
 @pytest.mark.parametrize(("change", "words"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])

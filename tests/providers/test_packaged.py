@@ -17,7 +17,7 @@ import pytest
 from vmemo.errors import InvalidInput, ModelCorrupt
 from vmemo.ports import Embedder, TextKind, Vectors
 from vmemo.providers.packaged import PackagedEmbedder
-from vmemo_models import ARCTIC_EMBED_S_INT8, ModelFileError
+from vmemo_models import ENCODER, ModelFileError
 
 SHARED = PackagedEmbedder()
 TEXTS = [
@@ -36,13 +36,13 @@ def embed(texts: list[str], kind: TextKind = "document", embedder: Embedder = SH
 
 def copied_model(folder: Path) -> Path:
     target = folder / "model"
-    shutil.copytree(ARCTIC_EMBED_S_INT8.folder, target, copy_function=shutil.copyfile)
+    shutil.copytree(ENCODER.folder, target, copy_function=shutil.copyfile)
     return target
 
 
 def test_it_is_an_embedder_of_384_dimensions() -> None:
     embedder: Embedder = SHARED
-    assert (embedder.name, embedder.dimension) == ("arctic-embed-s-int8", 384)
+    assert (embedder.name, embedder.dimension) == ("vmemo-encoder-1", 384)
 
 
 def test_no_texts_give_no_vectors() -> None:
@@ -125,7 +125,7 @@ def test_a_changed_model_file_is_refused_with_what_to_do(file: str, tmp_path: Pa
     folder = copied_model(tmp_path)
     with (folder / file).open("r+b") as changed:
         changed.write(b"x")
-    embedder = PackagedEmbedder(replace(ARCTIC_EMBED_S_INT8, folder=folder))
+    embedder = PackagedEmbedder(replace(ENCODER, folder=folder))
     with pytest.raises(ModelCorrupt, match=rf"{file} has SHA-256 .* pip install --force-reinstall") as caught:
         embed(["text"], embedder=embedder)
     assert isinstance(caught.value.__cause__, ModelFileError)
@@ -134,7 +134,7 @@ def test_a_changed_model_file_is_refused_with_what_to_do(file: str, tmp_path: Pa
 def test_a_missing_model_file_is_refused_and_its_return_is_noticed(tmp_path: Path) -> None:
     folder = copied_model(tmp_path)
     (folder / "vocab.txt").rename(tmp_path / "aside")
-    embedder = PackagedEmbedder(replace(ARCTIC_EMBED_S_INT8, folder=folder))
+    embedder = PackagedEmbedder(replace(ENCODER, folder=folder))
     with pytest.raises(ModelCorrupt, match=r"vocab\.txt can't be read"):
         embed(["text"], embedder=embedder)
     (tmp_path / "aside").rename(folder / "vocab.txt")
@@ -142,7 +142,7 @@ def test_a_missing_model_file_is_refused_and_its_return_is_noticed(tmp_path: Pat
 
 
 def test_making_an_embedder_reads_nothing(tmp_path: Path) -> None:
-    assert PackagedEmbedder(replace(ARCTIC_EMBED_S_INT8, folder=tmp_path / "nowhere")).dimension == 384
+    assert PackagedEmbedder(replace(ENCODER, folder=tmp_path / "nowhere")).dimension == 384
 
 
 def test_embedding_prints_nothing() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,10 @@ import pytest
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
-from vmemo.ports import TextKind
+from vmemo.ports import Encoding, TextKind, Vectors
 from vmemo.providers.caching import EmbeddingCache, cache_key
 from vmemo.providers.packaged import PackagedEmbedder
+from vmemo.providers.token_caching import CachedTokenEmbedder
 from vmemo.providers.vector_files import export_missing, import_vectors
 
 
@@ -26,6 +28,19 @@ class Plain:
     name: str = "small"
     dimension: int = 4
     query_prefix: str = "query: "
+
+
+class Unasked:
+    """Has the packaged embedder's name, and must never be asked."""
+
+    name = PackagedEmbedder().name
+    dimension = PackagedEmbedder().dimension
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        raise AssertionError("was asked")
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        raise AssertionError("was asked")
 
 
 SPACE = Plain()
@@ -42,6 +57,10 @@ def cache(tmp_path: Path) -> Iterator[EmbeddingCache]:
 
 def packed(*numbers: float) -> str:
     return base64.b64encode(np.array(numbers, dtype="<f2").tobytes()).decode()
+
+
+def rows(*numbers: Sequence[int]) -> str:
+    return base64.b64encode(np.array(numbers, dtype=np.int8).tobytes()).decode()
 
 
 def write(path: Path, *lines: JsonValue) -> Path:
@@ -83,7 +102,7 @@ def test_queries_and_documents_have_keys_of_their_own(cache: EmbeddingCache, tmp
 def test_the_packaged_embedder_describes_its_space(cache: EmbeddingCache, tmp_path: Path) -> None:
     export_missing(cache, PackagedEmbedder(), ["a"], "query", tmp_path / "texts.jsonl")
     header = lines_of(tmp_path / "texts.jsonl")[0]
-    assert (header["embedder"], header["dimension"]) == ("arctic-embed-s-int8", 384)
+    assert (header["embedder"], header["dimension"]) == ("vmemo-encoder-1", 384)
 
 
 def test_vectors_come_back_for_the_exported_keys(cache: EmbeddingCache, tmp_path: Path) -> None:
@@ -96,7 +115,72 @@ def test_vectors_come_back_for_the_exported_keys(cache: EmbeddingCache, tmp_path
     np.testing.assert_allclose(found, [0, 0.6, 0.8, 0], atol=1e-3)
 
 
-GOOD: JsonValue = {"key": KEY, "vector": packed(1, 0, 0, 0)}
+def test_texts_without_token_vectors_are_written_where_those_are_wanted(cache: EmbeddingCache, tmp_path: Path) -> None:
+    one, file = np.ones(4, dtype=np.float32), tmp_path / "texts.jsonl"
+    cache.put_many({key_of(text): one for text in ("whole", "half")})
+    cache.put_tokens({key_of(text): np.eye(2, dtype=np.float32) for text in ("whole", "other half")})
+    texts = ["whole", "half", "other half", "neither"]
+    assert export_missing(cache, SPACE, texts, "document", file, tokens=True) == 3
+    header, *entries = lines_of(file)
+    assert header["tokens"] is True
+    assert [entry["text"] for entry in entries] == texts[1:]
+    assert export_missing(cache, SPACE, texts, "document", file) == 2
+    assert "tokens" not in lines_of(file)[0]
+
+
+def test_token_vectors_are_not_wanted_for_queries(cache: EmbeddingCache, tmp_path: Path) -> None:
+    cache.put_many({key_of("known", "query"): np.ones(4, dtype=np.float32)})
+    assert export_missing(cache, SPACE, ["known"], "query", tmp_path / "texts.jsonl", tokens=True) == 0
+    assert "tokens" not in lines_of(tmp_path / "texts.jsonl")[0]
+
+
+def test_token_vectors_come_back_beside_the_vectors(cache: EmbeddingCache, tmp_path: Path) -> None:
+    texts, vector = [f"text {n}" for n in range(1200)], packed(1, 0, 0, 0)
+    lines: list[JsonValue] = [
+        {"key": key_of(text).hex(), "vector": vector, "token_width": 3, "tokens": rows([127, 0, 0], [0, -n % 127, 64])}
+        for n, text in enumerate(texts)
+    ]
+    assert import_vectors(cache, write(tmp_path / "vectors.jsonl", HEADER, *lines), space=SPACE) == 1200
+    assert export_missing(cache, SPACE, texts, "document", tmp_path / "texts.jsonl", tokens=True) == 0
+    found = cache.get_tokens([key_of("text 1100")])[key_of("text 1100")]
+    np.testing.assert_allclose(found, [[1, 0, 0], [0, (-1100 % 127) / 127, 64 / 127]], atol=1e-6)
+
+
+def test_lines_with_and_without_token_vectors_may_stand_in_one_file(cache: EmbeddingCache, tmp_path: Path) -> None:
+    vector = packed(1, 0, 0, 0)
+    lines: list[JsonValue] = [
+        {"key": key_of("with").hex(), "vector": vector, "token_width": 2, "tokens": rows([0, 127])},
+        {"key": key_of("none").hex(), "vector": vector, "token_width": 2, "tokens": ""},
+        {"key": key_of("without").hex(), "vector": vector},
+    ]
+    assert import_vectors(cache, write(tmp_path / "vectors.jsonl", HEADER, *lines), space=SPACE) == 3
+    keys = [key_of(text) for text in ("with", "none", "without")]
+    assert cache.get_many(keys).keys() == set(keys)
+    tokens = cache.get_tokens(keys)
+    assert [tokens[key].shape for key in keys if key in tokens] == [(1, 2), (0, 2)]
+
+
+def test_what_the_packaged_embedder_gives_travels_through_a_file(cache: EmbeddingCache, tmp_path: Path) -> None:
+    text, real = "Caroline adopted a grey cat named Oscar.", PackagedEmbedder()
+    vector, tokens = asyncio.run(real.encode([text], "document"))[0]
+    assert tokens is not None
+    export_missing(cache, real, [text], "document", tmp_path / "texts.jsonl", tokens=True)
+    header, line = lines_of(tmp_path / "texts.jsonl")
+    answer: dict[str, JsonValue] = {
+        "key": line["key"],
+        "vector": packed(*vector.tolist()),
+        "token_width": tokens.shape[1],
+        "tokens": rows(*np.rint(tokens * 127).astype(int).tolist()),
+    }
+    file = write(tmp_path / "vectors.jsonl", header | {"format": "vmemo-vectors"}, answer)
+    import_vectors(cache, file, space=real)
+    found = asyncio.run(CachedTokenEmbedder(Unasked(), disk=cache).encode([text], "document"))[0]
+    assert found.tokens is not None
+    np.testing.assert_allclose(found.vector, vector, atol=1e-3)
+    np.testing.assert_allclose(found.tokens, tokens, atol=1 / 127)
+
+
+GOOD: dict[str, JsonValue] = {"key": KEY, "vector": packed(1, 0, 0, 0)}
 BAD: list[tuple[list[JsonValue], str]] = [
     ([], "line 1"),
     ([[1]], "line 1"),
@@ -115,6 +199,14 @@ BAD: list[tuple[list[JsonValue], str]] = [
     ([HEADER, GOOD, {"key": KEY, "vector": packed(1, 0, 0, float("nan"))}], "line 3: .*not finite"),
     ([HEADER, GOOD, {"key": KEY, "vector": packed(1, 0, 0, float("inf"))}], "line 3: .*not finite"),
     ([HEADER, GOOD, {"key": KEY, "vector": packed(0, 0, 0, 0)}], "line 3: .*all zeros"),
+    ([HEADER, GOOD, GOOD | {"token_width": 2}], "line 3: token_width and tokens come together"),
+    ([HEADER, GOOD, GOOD | {"tokens": rows([1, 2])}], "line 3: token_width and tokens come together"),
+    ([HEADER, GOOD, GOOD | {"token_width": 0, "tokens": ""}], "line 3: token_width"),
+    ([HEADER, GOOD, GOOD | {"token_width": "2", "tokens": ""}], "line 3: token_width"),
+    ([HEADER, GOOD, GOOD | {"token_width": 2, "tokens": 12}], "line 3: tokens"),
+    ([HEADER, GOOD, GOOD | {"token_width": 2, "tokens": "§"}], "line 3: tokens: not base64"),
+    ([HEADER, GOOD, GOOD | {"token_width": 2, "tokens": rows([1, 2, 3])}], "line 3: tokens: 3 bytes"),
+    ([HEADER, GOOD, GOOD | {"token_width": 2, "tokens": rows([1, 2], [0, 0])}], "line 3: tokens: a row of zeros"),
 ]
 
 
@@ -125,7 +217,7 @@ def test_a_file_with_a_fault_is_refused_by_line_and_changes_nothing(
     file = write(tmp_path / "vectors.jsonl", *lines)
     with pytest.raises(InvalidInput, match=rf"vectors\.jsonl, {reason}"):
         import_vectors(cache, file, space=SPACE)
-    assert cache.get_many([bytes.fromhex(KEY)]) == {}
+    assert cache.get_many([bytes.fromhex(KEY)]) == cache.get_tokens([bytes.fromhex(KEY)]) == {}
 
 
 @pytest.mark.parametrize("content", [b"{not json\n", b"\xff\xfe\n", b"\n"])

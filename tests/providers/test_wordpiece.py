@@ -13,7 +13,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from vmemo.providers.wordpiece import WordPiece
-from vmemo_models import ARCTIC_EMBED_S_INT8
+from vmemo_models import ENCODER
 
 CLS, SEP, UNKNOWN = 101, 102, 100
 
@@ -61,7 +61,7 @@ ALPHABET = st.one_of(
 
 @cache
 def vocabulary() -> list[str]:
-    return ARCTIC_EMBED_S_INT8.read("vocab.txt").decode().removesuffix("\n").split("\n")
+    return ENCODER.read("vocab.txt").decode().removesuffix("\n").split("\n")
 
 
 @cache

@@ -163,11 +163,13 @@ def test_a_hash_names_the_same_term_in_every_release() -> None:
 
 
 def index_row(seq: int, words: Sequence[str], *, expired: int = LATEST) -> IndexRow:
+    """A fact that mentions one entity in place of each of its words."""
     vector = np.random.default_rng(seq).standard_normal(8).astype(np.float32)
     return IndexRow(
         id=f"fact {seq}",
         embedding=(vector / np.linalg.norm(vector)).astype("<f2").tobytes(),
         terms=encode(words),
+        entities=",".join(str(WORDS.index(word)) for word in sorted(set(words))) or None,
         seq=seq,
         network=seq % 4,
         tokens=seq,
@@ -215,3 +217,6 @@ def test_a_refreshed_index_equals_one_built_anew(steps: list[tuple[list[list[str
     assert answers(index) == answers(fresh)
     assert index.ids == fresh.ids == [FactId(rows[seq].id) for seq in sorted(rows)]
     assert np.array_equal(index.columns, fresh.columns)
+    for entity in range(len(WORDS)):
+        holders = [row for row, seq in enumerate(sorted(rows)) if str(entity) in (rows[seq].entities or "")]
+        assert index.mentions.rows(entity).tolist() == fresh.mentions.rows(entity).tolist() == holders

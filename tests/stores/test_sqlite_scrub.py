@@ -5,14 +5,16 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vmemo.errors import ScrubDelayed
 from vmemo.models import EntityId, MessageId, Profile
-from vmemo.ports import ForgetTarget
+from vmemo.ports import Encoding, ForgetTarget
 from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.testing.samples import (
     BANK,
+    EMBEDDER,
     OTHER,
     a_bank,
     a_batch,
@@ -24,6 +26,7 @@ from vmemo.testing.samples import (
     matches,
     mention_of,
     tell,
+    with_vector,
 )
 from vmemo.words import terms
 
@@ -35,10 +38,15 @@ SECRET = a_message(
     tags=["vorpal"],
     metadata={"brillig": "borogove"},
 )
-ZEPHYRINE = an_entity("Zephyrine", id="someone", aliases=["Zeph"])
+ZEPHYRINE = an_entity("Zephyrine", id="someone", aliases=["Zeph", "Çõntràriän"])
+TOKENS = np.frombuffer(b"slithytovesgyre!", np.int8).reshape(2, 8).astype(np.float32) / np.float32(127)
+"""Token vectors whose stored bytes can be read."""
 TRACES = """quetzalcoatl hid xylophone zephyrine zeph veranda cryptogram balthasar vorpal brillig borogove
-    zibaldone marginalia krakatau""".split()
-"""Words that the secret alone brought in: its own, its entity's, its episode's, its error's, its speaker's."""
+    zibaldone marginalia krakatau contrarian slithytovesgyre""".split()
+"""Words that the secret alone brought in: its own, its entity's, its episode's, its error's, its speaker's.
+
+The last two stand only among the names that entities are found by, and in the token vectors.
+"""
 
 
 async def tell_secret(store: SqliteStore, count: int) -> None:
@@ -55,7 +63,7 @@ async def tell_secret(store: SqliteStore, count: int) -> None:
     ]
     facts[2] = facts[2].model_copy(update={"basis": (facts[0].id,)})
     episode = an_episode("Zibaldone", [SECRET, reply], narrative="Marginalia about Quetzalcoatl.")
-    batch = await a_batch(store, facts)
+    batch = await a_batch(store, [with_vector(facts[0], tokens=TOKENS), *facts[1:]])
     assert await store.write(
         replace(batch, claims=[SECRET.id, reply.id], episodes=[episode], entities=[ZEPHYRINE], words_kept=False)
     )
@@ -106,6 +114,42 @@ def test_a_forgotten_unread_message_leaves_no_words_in_the_text_index(tmp_path: 
         await store.append(BANK, [SECRET])
         await hear(store, *(f"line {n}" for n in range(50)))
         await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
+        assert traces(tmp_path) == set()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_name_that_only_forgotten_text_used_leaves_no_trace(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        known = an_entity("Rosalind", aliases=["Çõntràriän"])
+        said, secret = await hear(store, "Rosalind came by.", "They call her Çõntràriän.")
+        facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(known)]) for m in (said, secret)]
+        batch = replace(await a_batch(store, facts), entities=[known], claims=[said.id, secret.id])
+        assert await store.write(batch)
+        assert "contrarian" in traces(tmp_path)
+        await store.forget(BANK, ForgetTarget(messages=[secret.id]))
+        assert traces(tmp_path) == set()
+        assert await store.named(BANK, "Rosalind") == [mention_of(known)]
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_token_vectors_that_were_replaced_leave_no_trace_after_the_next_scrub(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        fact = a_fact("tulips")
+        assert await store.write(await a_batch(store, [with_vector(fact, tokens=TOKENS)]))
+        assert traces(tmp_path) == {"slithytovesgyre", *terms("slithytovesgyre")}
+        new = {fact.id: Encoding(EMBEDDER.vector("roses"))}
+        assert await store.replace_embeddings(BANK, "new", new, dimension=EMBEDDER.dimension)
+        await store.scrub()
         assert traces(tmp_path) == set()
         await store.close()
 

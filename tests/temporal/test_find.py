@@ -103,6 +103,37 @@ RANGES = [
     ("2018 or later", "2018-01-01", None),
 ]
 
+COUNTED = [
+    ("a year and a half ago", "2021-11-08", "2021-11-09"),
+    ("two and a half years ago", "2020-11-08", "2020-11-09"),
+    ("half a year ago", "2022-11-08", "2022-11-09"),
+    ("the last year and a half", "2021-11-08", "2023-05-08"),
+    ("2 or 3 weeks ago", "2023-04-17", "2023-04-25"),
+    ("a day or two ago", "2023-05-06", "2023-05-08"),
+    ("the past 2-3 weeks", "2023-04-17", "2023-05-08"),
+    ("a month ago today", "2023-04-08", "2023-04-09"),
+    ("two weeks ago yesterday", "2023-04-23", "2023-04-24"),
+    ("a year ago this month", "2022-05-01", "2022-06-01"),
+    ("a week ago Friday", "2023-04-28", "2023-04-29"),
+    ("two weeks ago on Friday", "2023-04-28", "2023-04-29"),
+    ("on this day last year", "2022-05-08", "2022-05-09"),
+    ("the night before last", "2023-05-06", "2023-05-07"),
+    ("so far this year", "2023-01-01", "2023-05-08"),
+    ("two summers ago", "2021-06-01", "2021-09-01"),
+    ("two Christmases ago", "2021-12-25", "2021-12-26"),
+    ("the Christmas before last", "2021-12-25", "2021-12-26"),
+    ("the March before last", "2022-03-01", "2022-04-01"),
+    ("in March last year", "2022-03-01", "2022-04-01"),
+    ("the two weeks before Christmas", "2022-12-11", "2022-12-25"),
+    ("a few days before Christmas", "2022-12-20", "2022-12-24"),
+    ("the days after Easter", "2023-04-10", "2023-04-15"),
+    ("at the weekend", "2023-05-06", "2023-05-08"),
+    ("since the 5th", "2023-05-05", None),
+    ("on the night of the 3rd", "2023-05-03", "2023-05-04"),
+    ("between the 2nd and the 5th", "2023-05-02", "2023-05-05"),
+    ("the first three months of the year", "2023-01-01", "2023-04-01"),
+]
+
 
 @pytest.mark.parametrize(("text", "start", "end"), EXPLICIT)
 def test_an_explicit_date_means_itself(text: str, start: str, end: str) -> None:
@@ -123,9 +154,48 @@ def test_a_range_may_be_open_at_one_side(text: str, start: str | None, end: str 
     assert borders(only(text)) == (start, end)
 
 
+@pytest.mark.parametrize(("text", "start", "end"), COUNTED)
+def test_a_distance_may_be_halved_doubtful_or_pinned(text: str, start: str, end: str | None) -> None:
+    assert borders(only(text)) == (start, end)
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("What will I do on Friday?", "2023-05-12"),
+        ("What are we doing on Friday?", "2023-05-12"),
+        ("What have I planned for Friday?", "2023-05-12"),
+        ("Where am I flying in December?", "2023-12-01"),
+        ("Will it be the day after Thanksgiving?", "2023-11-24"),
+        ("What did I do on Friday?", "2023-05-05"),
+        ("What did I want to do on Friday?", "2023-05-05"),
+        ("How is it going since March?", "2023-03-01"),
+        ("Will I be away from April to June?", "2023-04-01"),
+    ],
+)
+def test_without_a_preference_the_sentence_tells_whether_it_looks_ahead(text: str, start: str) -> None:
+    assert borders(only(text))[0] == start
+
+
+def test_hours_are_the_days_they_fall_on() -> None:
+    past_midnight = MONDAY.replace(hour=1)
+    assert borders(only("an hour ago")) == ("2023-05-08", "2023-05-09")
+    assert borders(only("two hours ago", past_midnight)) == ("2023-05-07", "2023-05-08")
+    assert borders(only("in the last 24 hours")) == ("2023-05-07", "2023-05-09")
+
+
+def test_a_year_named_once_is_that_of_all_it_is_listed_with() -> None:
+    found = find("in December, January or February 2022", MONDAY)
+    assert [borders(each)[0] for each in found] == ["2021-12-01", "2022-01-01", "2022-02-01"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "My Sunday roast, my Christmas tree and the Easter eggs; Black Friday deals.",
+        "He is in his mid 30s, she is in her early thirties.",
+        "They live at 12 March Street; the code 1987 opens it.",
+        "On the weekends we hike.",
         "You may come, or march on, in second hand clothes.",
         "The sun was up; he sat down with a spring in his step.",
         "Leaves fall down every day, and we go on Tuesdays.",
@@ -188,6 +258,12 @@ def test_the_generous_interval_holds_the_last_day_that_was_named() -> None:
     assert months.generous.end == datetime(2022, 11, 1, tzinfo=UTC)
     assert ago.generous.start == datetime(2021, 1, 1, tzinfo=UTC)
     assert ago.generous.end == datetime(2022, 1, 1, tzinfo=UTC)
+
+
+def test_the_generous_interval_of_by_and_as_of_reaches_to_the_end_of_what_is_named() -> None:
+    by, as_of = only("by 10 July 2022"), only("as of September 2022")
+    assert (by.generous.start, by.generous.end) == (None, datetime(2022, 7, 11, tzinfo=UTC))
+    assert (as_of.generous.start, as_of.generous.end) == (None, datetime(2022, 10, 1, tzinfo=UTC))
 
 
 def test_a_naive_reference_is_refused() -> None:

@@ -1,12 +1,14 @@
-"""Benchmarks: how well memory finds what answers a question (E1, retrieval mode), and how fast it is (E2).
+"""Benchmarks: how well memory finds what answers a question (E1, retrieval mode), how fast it is (E2), and what
+each of its parts is worth (E3).
 
 The surface that a command line needs:
 
 - `BenchOptions(benchmark=NAME, ...)`, where NAME is one of `BENCHMARKS`: `locomo`, `longmemeval` and `ours` read a
-  data folder (`data`, or one `file`), `sample` ships inside the package, `speed` makes its own texts.
+  data folder (`data`, or one `file`), `sample` ships inside the package, `speed` makes its own texts, `ablation`
+  runs over one of the datasets (`dataset`). `engine="recorded"` replays what an LLM wrote about LoCoMo.
   `limit` takes the first cases, `sample` a stratified part of longmemeval's questions. `budget` and
   `max_tokens` go to recall. `cache` keeps embeddings from run to run, `work` holds banks and finished cases.
-  `speed=SpeedOptions(sizes=..., queries=..., messages=...)` shapes the speed benchmark.
+  `speed=SpeedOptions(sizes=..., queries=..., messages=..., budgets=...)` shapes the speed benchmark.
 - `await run_benchmark(options, progress)` returns a `Report`. An interrupted run goes on where it stopped when
   it is started again; a finished one leaves nothing behind but the embeddings.
 - `progress` is called with `Progress(what, done, total)` after each step; `silent` shows nothing.
@@ -23,18 +25,23 @@ from vmemo.bench.options import (
     BENCHMARKS,
     BenchmarkName,
     BenchOptions,
+    DatasetName,
+    EngineName,
     Progress,
     ProgressSink,
     SpeedOptions,
     silent,
 )
-from vmemo.bench.report import Report
+from vmemo.bench.report import Outcome, Report
 from vmemo.bench.run import run_benchmark, write_report
 
 __all__ = [
     "BENCHMARKS",
     "BenchOptions",
     "BenchmarkName",
+    "DatasetName",
+    "EngineName",
+    "Outcome",
     "Progress",
     "ProgressSink",
     "Report",

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vmemo.ports import Embedder, TextKind, Vector, Vectors
-from vmemo.providers.caching import CachedEmbedder, EmbeddingCache
+from vmemo.ports import Embedder, Encoding, TextKind, TokenVectors, Vector, Vectors, encodings
+from vmemo.providers.caching import EmbeddingCache
+from vmemo.providers.token_caching import cached
+
+WIDTH = 48
+"""Of made-up token vectors."""
 
 
 class Recorder:
@@ -31,13 +35,18 @@ class Recorder:
             self.texts.extend(texts)
         return await self.real.embed(texts, kind)
 
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        if kind == "document":
+            self.texts.extend(texts)
+        return await encodings(self.real, texts, kind)
+
 
 class StoredDocuments:
     """Documents are embedded once and for all runs, on disk; queries every time, so that their time is real."""
 
     def __init__(self, embedder: Embedder, disk: EmbeddingCache) -> None:
         self._embedder = embedder
-        self._stored = CachedEmbedder(embedder, capacity=0, disk=disk)
+        self._stored = cached(embedder, capacity=0, disk=disk)
 
     @property
     def name(self) -> str:
@@ -53,6 +62,12 @@ class StoredDocuments:
         # The disk keeps fewer digits: what is used is what was read back, in the first run as in the next.
         await self._stored.embed(texts, kind)
         return await self._stored.embed(texts, kind)
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        if kind == "query":
+            return await encodings(self._embedder, texts, kind)
+        await encodings(self._stored, texts, kind)
+        return await encodings(self._stored, texts, kind)
 
 
 class Placeholder:
@@ -71,6 +86,9 @@ class Placeholder:
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         return _unit([_dice(text).standard_normal(self.dimension, dtype=np.float32) for text in texts], self.dimension)
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        return _with_tokens(texts, await self.embed(texts, kind))
 
 
 class Synthetic:
@@ -98,12 +116,27 @@ class Synthetic:
             return await self._embedder.embed(texts, kind)
         return _unit([self._mix(text) for text in texts], self.dimension)
 
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        if kind == "query":
+            return await encodings(self._embedder, texts, kind)
+        return _with_tokens(texts, await self.embed(texts, kind))
+
     def _mix(self, text: str) -> Vector:
         dice = _dice(text)
         one, two = self._base[dice.integers(len(self._base), size=2)]
         weight = dice.uniform(0.5, 0.9)
         noise = dice.standard_normal(self.dimension) * (self.NOISE / np.sqrt(self.dimension))
         return np.asarray(weight * one + (1 - weight) * two + noise, dtype=np.float32)
+
+
+def _with_tokens(texts: Sequence[str], vectors: Vectors) -> list[Encoding]:
+    return [Encoding(vector, _tokens(text)) for text, vector in zip(texts, vectors, strict=True)]
+
+
+def _tokens(text: str) -> TokenVectors:
+    """As many as the text has words, a little more than a model would keep."""
+    rows = _dice(text).standard_normal((len(text.split()) + 4, WIDTH), dtype=np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def _dice(text: str) -> np.random.Generator:

@@ -26,8 +26,14 @@ def describe(embedder: Embedder, settings: Settings) -> dict[str, Setting]:
         "code": code_digest(),
         "embedder": embedder.name,
         "dimension": embedder.dimension,
-        "settings": _short(repr(replace(settings, embedding_cache=None))),
+        "settings": _short(_written(settings)),
     }
+
+
+def _written(settings: Settings) -> str:
+    """The settings as text that is the same in every process, where a set's own order is not."""
+    rest = replace(settings, embedding_cache=None, channels=frozenset())
+    return f"{rest!r} {sorted(settings.channels)}"
 
 
 @cache

@@ -13,14 +13,14 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vmemo import Memory
 from vmemo.bench.datasets import Dataset, load
 from vmemo.bench.embedders import Placeholder, Recorder
-from vmemo.bench.environment import embedding_cache, make_folder, sqlite_url
+from vmemo.bench.environment import embedding_cache, make_folder
 from vmemo.bench.options import BenchOptions, ProgressSink, silent
-from vmemo.bench.runner import ingest
+from vmemo.bench.retrieval import setup_of
+from vmemo.bench.runner import Setup, ingest
 from vmemo.bench.steps import Steps
-from vmemo.ports import Embedder
+from vmemo.ports import Embedder, TokenEmbedder
 from vmemo.providers import vector_files
 from vmemo.providers.packaged import PackagedEmbedder
 from vmemo.settings import Settings
@@ -39,11 +39,18 @@ async def export_texts(options: BenchOptions, file: Path, progress: ProgressSink
     embedder = options.embedder or PackagedEmbedder()
     recorder = Recorder(Placeholder(embedder))
     settings = replace(options.settings or Settings(), embedding_cache=None)
+    setup = setup_of(options, dataset, recorder, settings)
     with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:
-        await _collect(dataset, recorder, settings, Path(folder), progress)
+        await _collect(dataset, setup, Path(folder), progress)
     with embedding_cache(options) as cache:
         return await asyncio.to_thread(
-            vector_files.export_missing, cache, _space(embedder), recorder.texts, "document", file
+            vector_files.export_missing,
+            cache,
+            _space(embedder),
+            recorder.texts,
+            "document",
+            file,
+            tokens=isinstance(embedder, TokenEmbedder),
         )
 
 
@@ -54,13 +61,10 @@ async def import_vectors(options: BenchOptions, file: Path) -> int:
         return await asyncio.to_thread(vector_files.import_vectors, cache, file, space=space)
 
 
-async def _collect(
-    dataset: Dataset, recorder: Recorder, settings: Settings, folder: Path, progress: ProgressSink
-) -> None:
+async def _collect(dataset: Dataset, setup: Setup, folder: Path, progress: ProgressSink) -> None:
     steps = Steps(progress, f"texts of {dataset.name}", sum(len(case.sessions) for case in dataset.cases))
     for number, case in enumerate(dataset.cases):
-        url = sqlite_url(folder / f"{number}.db")
-        async with Memory(url, bank=case.id, embedder=recorder, settings=settings) as memory:
+        async with setup.memory(case, folder / f"{number}.db") as memory:
             await ingest(memory, case, steps.advance)
 
 

@@ -10,8 +10,10 @@ from vmemo.models import Budget
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
 
-BenchmarkName = Literal["locomo", "longmemeval", "ours", "sample", "speed"]
+DatasetName = Literal["locomo", "longmemeval", "ours", "sample"]
+BenchmarkName = Literal[DatasetName, "speed", "ablation"]
 BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
+EngineName = Literal["local", "recorded"]
 
 DEFAULT_DATA = Path("../shared/data")
 DEFAULT_SIZES = (1_000, 10_000, 100_000)
@@ -19,12 +21,16 @@ DEFAULT_SIZES = (1_000, 10_000, 100_000)
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedOptions:
-    """Sizes to grow a bank to, queries asked at each, and messages retained with the real embedder."""
+    """Sizes to grow a bank to, queries asked at each, and messages retained with the real embedder.
+
+    With `budgets` each of them is measured under its own name, in place of the run's one budget.
+    """
 
     sizes: tuple[int, ...] = DEFAULT_SIZES
     queries: int = 100
     messages: int = 500
     base_sentences: int = 500
+    budgets: tuple[Budget, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +38,10 @@ class BenchOptions:
     """One run. None is the default: packaged embedder, the user's cache folder, the dataset's own depth."""
 
     benchmark: BenchmarkName
+    dataset: DatasetName = "locomo"
+    """What an ablation runs over; every other benchmark is its own dataset."""
+    engine: EngineName = "local"
+    """Who reads the messages; `recorded` replays what an LLM wrote about LoCoMo's conversations."""
     data: Path | None = None
     file: Path | None = None
     sample: int | None = None
@@ -43,6 +53,11 @@ class BenchOptions:
     embedder: Embedder | None = None
     settings: Settings | None = None
     speed: SpeedOptions = SpeedOptions()
+
+    @property
+    def data_folder(self) -> Path:
+        """The folder of the datasets."""
+        return self.data or DEFAULT_DATA
 
     @property
     def cache_folder(self) -> Path:

@@ -59,6 +59,31 @@ def _bar(y: float, place: int, filled: float, label: str) -> str:
     return bar + _text(_LABEL + length + 6, y + _BAR - 3, label, kind="value")
 
 
+def differences(rows: Sequence[Row]) -> str:
+    """Bars to the left of a middle line for losses and to the right of it for gains, the longest as far as it goes."""
+    farthest = max((abs(value) for row in rows for value in row.values if value is not None), default=0.0) or 1.0
+    reach = (WIDTH - _LABEL) / 2 - _VALUE
+    middle = _LABEL + _VALUE + reach
+    parts: list[str] = []
+    y = 4
+    for row in rows:
+        height = _BAR * len(row.values)
+        parts.append(_text(_LABEL - 10, y + height / 2 + 4, row.label, anchor="end"))
+        for place, value in enumerate(row.values):
+            if value is not None:
+                parts.append(_swing(y + place * _BAR, place, middle, value / farthest * reach, f"{value:+.3f}"))
+        y += height + _GAP
+    parts.append(f'<line class="rule" x1="{middle:.1f}" x2="{middle:.1f}" y1="0" y2="{y}"/>')
+    return _svg(y, parts)
+
+
+def _swing(y: float, place: int, middle: float, length: float, label: str) -> str:
+    x, width = min(middle, middle + length), abs(length)
+    bar = f'<rect class="s{place}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_BAR - 2}" rx="2"/>'
+    side, anchor = (x - 6, "end") if length < 0 else (x + width + 6, "start")
+    return bar + _text(side, y + _BAR - 3, label, anchor=anchor, kind="value")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Axes:
     """How lines are scaled and labelled; `tall` is the top of the y axis, or else the highest point."""

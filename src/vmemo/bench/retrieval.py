@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vmemo.bench.datasets import Case, Dataset, load
+from vmemo.bench.engines import engine
 from vmemo.bench.environment import describe, fingerprint, make_folder
 from vmemo.bench.ledger import Asked, Finished, Ledger
 from vmemo.bench.metrics import means, spread
@@ -24,18 +25,24 @@ async def measure_retrieval(
 ) -> Report:
     """Run what is left of the dataset and report on all of it."""
     dataset = load(options)
-    setup = Setup(
+    setup = setup_of(options, dataset, embedder, settings)
+    config = config_of(dataset, setup)
+    ledger = Ledger(options.work_folder, f"{dataset.name}-{fingerprint(config)}")
+    finished = await _run(dataset, setup, ledger, options.work_folder, sink)
+    ledger.clear()
+    return summarise(options, dataset, finished, {**config, **setup.engine.counts})
+
+
+def setup_of(options: BenchOptions, dataset: Dataset, embedder: Embedder, settings: Settings) -> Setup:
+    """How the dataset's cases are kept and asked."""
+    return Setup(
         embedder=embedder,
         settings=settings,
         unit=dataset.unit,
         budget=options.budget,
         max_tokens=dataset.max_tokens,
+        engine=engine(options, dataset),
     )
-    config = _config(dataset, setup)
-    ledger = Ledger(options.work_folder, f"{dataset.name}-{fingerprint(config)}")
-    finished = await _run(dataset, setup, ledger, options.work_folder, sink)
-    ledger.clear()
-    return summarise(options, dataset, finished, config)
 
 
 async def _run(dataset: Dataset, setup: Setup, ledger: Ledger, work: Path, sink: ProgressSink) -> list[Finished]:
@@ -49,7 +56,7 @@ async def _run(dataset: Dataset, setup: Setup, ledger: Ledger, work: Path, sink:
                 database = Path(folder) / f"{number}.db"
                 done = await run_case(case, setup, database, steps.advance)
                 ledger.note(done)
-                _remove(database)
+                remove(database)
             else:
                 steps.advance(_length(case))
             finished.append(done)
@@ -60,15 +67,18 @@ def _length(case: Case) -> int:
     return len(case.sessions) + len(case.questions)
 
 
-def _remove(database: Path) -> None:
+def remove(database: Path) -> None:
+    """Delete a database file and what stands beside it."""
     for path in database.parent.glob(f"{database.name}*"):
         path.unlink()
 
 
-def _config(dataset: Dataset, setup: Setup) -> dict[str, Setting]:
+def config_of(dataset: Dataset, setup: Setup) -> dict[str, Setting]:
+    """What the scores depend on."""
     # What selects cases (sample, limit) is left out: a wider run may build on a narrower one.
     return {
         **describe(setup.embedder, setup.settings),
+        **setup.engine.config,
         "dataset": dataset.digest[:12],
         "unit": setup.unit,
         "budget": setup.budget,
@@ -101,6 +111,7 @@ def summarise(
         benchmark=options.benchmark,
         metrics=means([question.metrics for question in asked]),
         categories={name: means([q.metrics for q in members]) for name, members in sorted(categories.items())},
-        timings={stage: spread(times) for stage, times in stages.items()},
+        # Some stages run for some questions only; the sum of all stands at the end.
+        timings={stage: spread(stages[stage]) for stage in sorted(stages, key="total".__eq__)},
         config=config | counts,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from vmemo.bench.ablation import measure_ablation
 from vmemo.bench.embedders import StoredDocuments
 from vmemo.bench.environment import embedding_cache, make_folder
 from vmemo.bench.html import render
@@ -24,7 +25,8 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
     if options.benchmark == "speed":
         return await measure_speed(options, embedder, settings, progress)
     with embedding_cache(options) as cache:
-        return await measure_retrieval(options, StoredDocuments(embedder, cache), settings, progress)
+        measure = measure_ablation if options.benchmark == "ablation" else measure_retrieval
+        return await measure(options, StoredDocuments(embedder, cache), settings, progress)
 
 
 def write_report(report: Report, *, json: Path | None = None, html: Path | None = None) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from vmemo import Memory, Message
 from vmemo.bench.clock import timed
 from vmemo.bench.datasets import Case, Question, Session, Unit
+from vmemo.bench.engines import Engine
 from vmemo.bench.environment import sqlite_url
 from vmemo.bench.ledger import Asked, Finished
 from vmemo.bench.metrics import Metrics, Ranked, rank_metrics, token_metrics
@@ -34,6 +36,19 @@ class Setup:
     unit: Unit
     budget: Budget
     max_tokens: int
+    engine: Engine
+    reranker: Literal["late", "none"] = "late"
+
+    def memory(self, case: Case, database: Path) -> Memory:
+        """The case's bank in a file of its own."""
+        return Memory(
+            sqlite_url(database),
+            bank=case.id,
+            llm=self.engine.readers.get(case.id),
+            embedder=self.embedder,
+            reranker=self.reranker,
+            settings=self.settings,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +59,40 @@ class Place:
     session: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A case in its bank: where each message comes from, and how much there is."""
+
+    places: Mapping[MessageId, Place]
+    messages: int
+    facts: int
+
+
 async def run_case(case: Case, setup: Setup, database: Path, tick: Tick) -> Finished:
     """Scores and timings of every question of the case."""
-    url = sqlite_url(database)
-    async with Memory(url, bank=case.id, embedder=setup.embedder, settings=setup.settings) as memory:
-        places = await ingest(memory, case, tick)
-        status = await memory.status()
-        if status.pending:
-            reasons = "; ".join(trouble.error for trouble in status.troubles)
-            raise VmemoError(f"{status.pending} messages of {case.id} were not processed: {reasons}")
-        asked: list[Asked] = []
-        for question in case.questions:
-            asked.append(await _ask(memory, question, places, setup))
-            tick()
-    return Finished(case=case.id, messages=status.messages, facts=status.facts, questions=tuple(asked))
+    async with setup.memory(case, database) as memory:
+        kept = await keep(memory, case, tick)
+        return await ask(memory, case, kept, setup, tick)
+
+
+async def keep(memory: Memory, case: Case, tick: Tick) -> Kept:
+    """Retain the case; whatever stays unread is an error."""
+    places = await ingest(memory, case, tick)
+    status = await memory.status()
+    if status.pending:
+        reasons = "; ".join(trouble.error for trouble in status.troubles)
+        raise VmemoError(f"{status.pending} messages of {case.id} were not processed: {reasons}")
+    return Kept(places=places, messages=status.messages, facts=status.facts)
+
+
+async def ask(memory: Memory, case: Case, kept: Kept, setup: Setup, tick: Tick) -> Finished:
+    """Ask every question of a case that is in its bank."""
+    end = _end(case)
+    asked: list[Asked] = []
+    for question in case.questions:
+        asked.append(await _ask(memory, question, question.asked_at or end, kept.places, setup))
+        tick()
+    return Finished(case=case.id, messages=kept.messages, facts=kept.facts, questions=tuple(asked))
 
 
 async def ingest(memory: Memory, case: Case, tick: Tick) -> dict[MessageId, Place]:
@@ -89,8 +124,16 @@ def _messages(session: Session, first: int) -> list[Message]:
     ]
 
 
-async def _ask(memory: Memory, question: Question, places: Mapping[MessageId, Place], setup: Setup) -> Asked:
-    found, total = await timed(memory.recall(question.text, max_tokens=setup.max_tokens, budget=setup.budget))
+def _end(case: Case) -> datetime | None:
+    """When the last session is over: the moment of a question that has none of its own."""
+    return max((session.started_at + len(session.turns) * TURN_GAP for session in case.sessions), default=None)
+
+
+async def _ask(
+    memory: Memory, question: Question, now: datetime | None, places: Mapping[MessageId, Place], setup: Setup
+) -> Asked:
+    recalling = memory.recall(question.text, max_tokens=setup.max_tokens, budget=setup.budget, now=now)
+    found, total = await timed(recalling)
     return Asked(
         id=question.id,
         category=question.category,

@@ -13,6 +13,8 @@ from rich.progress import TaskID
 from vmemo.bench import (
     BenchmarkName,
     BenchOptions,
+    DatasetName,
+    EngineName,
     Progress,
     Report,
     SpeedOptions,
@@ -25,6 +27,7 @@ from vmemo.cli.command import command
 from vmemo.cli.options import Budgeted, budget
 from vmemo.cli.output import progress, stdout
 from vmemo.cli.scores import tables
+from vmemo.models import Budget
 
 _SPEED = "Speed"
 _ELSEWHERE = "Embedding elsewhere"
@@ -33,14 +36,18 @@ _ELSEWHERE = "Embedding elsewhere"
 @command(
     "vmemo benchmark sample",
     "vmemo benchmark locomo --data ../shared/data --json locomo.json --html locomo.html",
+    "vmemo benchmark locomo --engine recorded",
     "vmemo benchmark longmemeval --sample 50",
-    "vmemo benchmark speed --sizes 1000,10000 --json speed.json",
+    "vmemo benchmark ablation --dataset sample --html ablation.html",
+    "vmemo benchmark speed --sizes 1000,10000 --budgets low,mid,high --json speed.json",
     "vmemo benchmark longmemeval --export-texts missing.jsonl",
 )
 def benchmark(  # noqa: PLR0913 - each is an option of the command line
     name: Annotated[BenchmarkName, typer.Argument(help="Which one; sample and speed need no data.")],
     data: Annotated[Path | None, typer.Option(envvar="VMEMO_DATA", help="The folder of the datasets.")] = None,
     file: Annotated[Path | None, typer.Option(help="One file in place of the folder.")] = None,
+    dataset: Annotated[DatasetName, typer.Option(help="What it runs over.", rich_help_panel="Ablation")] = "locomo",
+    engine: Annotated[EngineName, typer.Option(help="Who reads: recorded replays an LLM, locomo only.")] = "local",
     sample: Annotated[int | None, typer.Option(min=1, help="A stratified part of longmemeval's questions.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first cases.")] = None,
     how_far: Budgeted = "mid",
@@ -49,6 +56,9 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     work: Annotated[Path | None, typer.Option(help="Folder of an interrupted run's banks and cases.")] = None,
     sizes: Annotated[
         str | None, typer.Option(metavar="N,N,…", help="Facts to grow a bank to.", rich_help_panel=_SPEED)
+    ] = None,
+    budgets: Annotated[
+        str | None, typer.Option(metavar="low,mid,…", help="Budgets to measure in turn.", rich_help_panel=_SPEED)
     ] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Queries at each size.", rich_help_panel=_SPEED)] = None,
     messages: Annotated[
@@ -67,6 +77,8 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     """Measure how well memory finds what answers a question, and how fast. An interrupted run goes on."""
     options = BenchOptions(
         benchmark=name,
+        dataset=dataset,
+        engine=engine,
         data=data,
         file=file,
         sample=sample,
@@ -75,7 +87,7 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
         max_tokens=max_tokens,
         cache=cache,
         work=work,
-        speed=_speed(sizes, queries, messages),
+        speed=_speed(sizes, budgets, queries, messages),
     )
     if export_to is not None or import_from is not None:
         _elsewhere(options, export_to, import_from)
@@ -86,12 +98,13 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     _show(report, [path for path in (json, html) if path is not None])
 
 
-def _speed(sizes: str | None, queries: int | None, messages: int | None) -> SpeedOptions:
+def _speed(sizes: str | None, budgets: str | None, queries: int | None, messages: int | None) -> SpeedOptions:
     given = SpeedOptions()
     return SpeedOptions(
         sizes=given.sizes if sizes is None else _sizes(sizes),
         queries=queries or given.queries,
         messages=messages or given.messages,
+        budgets=given.budgets if budgets is None else _budgets(budgets),
     )
 
 
@@ -100,6 +113,10 @@ def _sizes(text: str) -> tuple[int, ...]:
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1000,10000.", param_hint="--sizes")
     return tuple(map(int, parts))
+
+
+def _budgets(text: str) -> tuple[Budget, ...]:
+    return tuple(budget(part) for part in text.replace(" ", "").split(","))
 
 
 def _elsewhere(options: BenchOptions, export_to: Path | None, import_from: Path | None) -> None:

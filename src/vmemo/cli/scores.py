@@ -2,25 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.table import Table
+from rich.text import Text
 
 from vmemo.bench import Report
 from vmemo.cli.output import clipped, table
 
 _COMPACT = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
 """What the table of categories shows of each; the whole is in the JSON."""
+_SEEN = 0.0005
+"""A difference that shows in three digits."""
 
 
 def tables(report: Report) -> Iterator[Table]:
-    """Metrics, categories and timings, each where there are any."""
+    """Metrics, categories and timings, each where there are any; of an ablation what its variants change."""
+    if report.variants:
+        yield _variants(report, f"ablation of {report.config.get('ablation_of')}")
+        yield _variants_by_category(report)
+        return
     if report.metrics:
         yield _metrics(report)
     if report.categories:
         yield _categories(report.categories)
     if report.timings:
         yield _timings(report.timings)
+
+
+def _variants(report: Report, title: str) -> Table:
+    """The whole's scores, and under them what each variant adds or takes."""
+    made = _by_variant(report.full.metrics, title)
+    made.add_row("full", *(f"{value:.3f}" for value in report.full.metrics.values()))
+    for name, outcome in report.variants.items():
+        if name != "full":
+            made.add_row(name, *map(_change, outcome.less(report.full).metrics.values()))
+    return made
+
+
+def _variants_by_category(report: Report) -> Table:
+    """The same of the first metric, a column per category."""
+    metric = next(iter(report.full.metrics), "")
+    categories = report.full.categories
+    made = _by_variant(map(clipped, categories), f"{metric} by category")
+    made.add_row("full", *(f"{categories[name].get(metric, 0.0):.3f}" for name in categories))
+    for name, outcome in report.variants.items():
+        if name != "full":
+            change = outcome.less(report.full).categories
+            made.add_row(name, *(_change(change[category].get(metric, 0.0)) for category in categories))
+    return made
+
+
+def _by_variant(columns: Iterable[str], title: str) -> Table:
+    made = table("variant", *(f"{name}>" for name in columns), title=title)
+    made.columns[0].no_wrap = True
+    return made
+
+
+def _change(value: float) -> Text:
+    if abs(value) < _SEEN:
+        return Text("·", style="dim")
+    return Text(f"{value:+.3f}", style="green" if value > 0 else "red")
 
 
 def _metrics(report: Report) -> Table:

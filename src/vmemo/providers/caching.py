@@ -11,18 +11,21 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.errors import EmbeddingFailed, StoreBusy, StoreError, VmemoError
-from vmemo.ports import Embedder, TextKind, Vector, Vectors
+from vmemo.ports import Embedder, TextKind, TokenVectors, Vector, Vectors
 
-_MAX_TEXTS = 100
+MAX_TEXTS = 100
 """Texts of one request to the inner embedder: few enough for every hosted service."""
 _BACKOFF = (0.2, 0.4)
 """Seconds to wait before the second and the third try."""
 _MAX_VARIABLES = 500
+_Answer = TypeVar("_Answer")
+_ONE = 127.0
 _PATIENCE = 30.0
 """Seconds to wait for another process that writes to the same file."""
 
@@ -62,6 +65,26 @@ class EmbeddingCache:
         with self._connection() as connection, connection:
             connection.executemany("INSERT OR REPLACE INTO vectors (key, vector) VALUES (?, ?)", rows)
 
+    def get_tokens(self, keys: Sequence[bytes]) -> dict[bytes, TokenVectors]:
+        """The token vectors that are there, by key; a damaged row counts as missing."""
+        found: dict[bytes, TokenVectors] = {}
+        with self._connection() as connection:
+            for start in range(0, len(keys), _MAX_VARIABLES):
+                chunk = keys[start : start + _MAX_VARIABLES]
+                marks = ",".join("?" * len(chunk))
+                rows = connection.execute(f"SELECT key, width, vectors FROM tokens WHERE key IN ({marks})", chunk)
+                found.update((key, unpack_tokens(packed, width)) for key, width, packed in rows if _even(packed, width))
+        return found
+
+    def put_tokens(self, tokens: Mapping[bytes, TokenVectors]) -> None:
+        """Store a document's token vectors by key, in one transaction: a signed byte per number, 127 standing for 1."""
+        rows = [
+            (key, vectors.shape[1], np.rint(vectors * _ONE).clip(-_ONE, _ONE).astype(np.int8).tobytes())
+            for key, vectors in tokens.items()
+        ]
+        with self._connection() as connection, connection:
+            connection.executemany("INSERT OR REPLACE INTO tokens (key, width, vectors) VALUES (?, ?, ?)", rows)
+
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         with self._lock:
@@ -84,6 +107,9 @@ def _open(path: Path) -> sqlite3.Connection:
         _switch_to_wal(connection)
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS tokens (key BLOB PRIMARY KEY, width INTEGER NOT NULL, vectors BLOB NOT NULL)"
+        )
     except sqlite3.Error:
         connection.close()
         raise
@@ -127,6 +153,15 @@ def _usable(packed: bytes) -> bool:
         return False
     numbers = np.frombuffer(packed, dtype="<f2")
     return bool(np.isfinite(numbers).all() and numbers.any())
+
+
+def _even(packed: bytes, width: int) -> bool:
+    return width > 0 and len(packed) % width == 0
+
+
+def unpack_tokens(packed: bytes, width: int) -> TokenVectors:
+    """Token vectors as they were before they became signed bytes, to 1/254."""
+    return (np.frombuffer(packed, np.int8).astype(np.float32) / _ONE).reshape(-1, width)
 
 
 def _unpack(packed: bytes) -> Vector:
@@ -173,8 +208,8 @@ class CachedEmbedder:
         if missing:
             found |= await self._from_disk(list(missing))
             unknown = [key for key in missing if key not in found]
-            for start in range(0, len(unknown), _MAX_TEXTS):
-                chunk = unknown[start : start + _MAX_TEXTS]
+            for start in range(0, len(unknown), MAX_TEXTS):
+                chunk = unknown[start : start + MAX_TEXTS]
                 found |= await self._compute(chunk, [missing[key] for key in chunk], kind)
         vectors = np.empty((len(keys), self.dimension), dtype=np.float32)
         for row, key in enumerate(keys):
@@ -194,18 +229,18 @@ class CachedEmbedder:
         return fitting
 
     async def _compute(self, keys: Sequence[bytes], texts: Sequence[str], kind: TextKind) -> dict[bytes, Vector]:
-        answer = await self._ask(texts, kind)
-        vectors = _checked(answer, (len(texts), self.dimension), self.name)
+        answer = await self._tried(lambda: self._inner.embed(texts, kind), len(texts))
+        vectors = checked(answer, (len(texts), self.dimension), self.name)
         computed = dict(zip(keys, vectors, strict=True))
         if self._disk is not None:
             await asyncio.to_thread(self._disk.put_many, computed)
         self._recent.put_many(computed)
         return computed
 
-    async def _ask(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+    async def _tried(self, ask: Callable[[], Awaitable[_Answer]], texts: int) -> _Answer:
         for pause in (*_BACKOFF, None):
             try:
-                return await self._inner.embed(texts, kind)
+                return await ask()
             except VmemoError:
                 raise
             # Anyone's embedder may stand here, so nothing is known about what it raises.
@@ -213,7 +248,7 @@ class CachedEmbedder:
                 if pause is None:
                     tries = len(_BACKOFF) + 1
                     raise EmbeddingFailed(
-                        f"The embedder {self.name!r} failed {tries} times on {len(texts)} texts: {error!r}"
+                        f"The embedder {self.name!r} failed {tries} times on {texts} texts: {error!r}"
                     ) from error
                 await self._sleep(pause)
         raise AssertionError("unreachable")
@@ -240,7 +275,8 @@ class _Recent:
         with self._lock:
             for key, vector in vectors.items():
                 # A row would keep its whole batch alive.
-                self._vectors[key] = vector.copy()
+                self._vectors[key] = kept = vector.copy()
+                kept.flags.writeable = False
                 self._vectors.move_to_end(key)
             while len(self._vectors) > self._capacity:
                 self._vectors.popitem(last=False)
@@ -250,7 +286,7 @@ class _Recent:
             self._vectors.clear()
 
 
-def _checked(answer: object, shape: tuple[int, int], name: str) -> Vectors:
+def checked(answer: object, shape: tuple[int, int], name: str) -> Vectors:
     """The answer as float32 unit vectors, or `EmbeddingFailed` with what is wrong with it."""
     try:
         numbers: NDArray[np.float64] = np.asarray(answer, dtype=np.float64)

@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from vmemo.errors import InvalidInput, ModelCorrupt
-from vmemo.ports import TextKind, Vectors
+from vmemo.ports import Encoding, TextKind, TokenVectors, Vectors
+from vmemo.providers.onnx import Session, passes, session
 from vmemo.providers.wordpiece import WordPiece
-from vmemo_models import ARCTIC_EMBED_S_INT8, EmbeddingModel, ModelFileError
+from vmemo_models import ENCODER, EmbeddingModel, ModelFileError
 
 _MAX_PADDED_TOKENS = 1024
 """Beyond this a pass gains no speed, and its attention matrices leave the processor's cache."""
-_MAX_PASSES = 4
-"""Passes of one call that run at once, where there are as many processors; more would take too much memory."""
-_SILENT = 4
+_Work = tuple[Sequence[Sequence[int]], TextKind]
+"""Rows of ids for one model pass, and what they are."""
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
-
-
-class _Options(Protocol):
-    """What is used of `onnxruntime.SessionOptions`, which carries no types."""
-
-    intra_op_num_threads: int
-    inter_op_num_threads: int
-    log_severity_level: int
-
-
-class _Session(Protocol):
-    """What is used of `onnxruntime.InferenceSession`, which carries no types."""
-
-    def run(
-        self, output_names: Sequence[str], input_feed: Mapping[str, NDArray[np.int64]], /
-    ) -> list[NDArray[np.float32]]: ...
 
 
 @dataclass(frozen=True)
 class _Loaded:
     tokenizer: WordPiece
-    session: _Session
+    session: Session
+    telling: NDArray[np.bool_]
+    """Which ids of the vocabulary say something: no punctuation, no end marker."""
 
 
 class PackagedEmbedder:
@@ -56,16 +40,16 @@ class PackagedEmbedder:
     `threads` are those of one model pass. Passes over documents run side by side, so one thread each is the
     fastest for them; on an idle machine two make a query a fifth faster, on a busy one they double its time.
     `batch` is the most texts in one pass. The int8 model scales its numbers per pass, so a text's vector
-    moves a little with its company (cosine 0.99 or more); a batch of 1 ends that, at up to twice the time.
+    moves a little with its company (cosine 0.97 or more); a batch of 1 ends that, at up to twice the time.
     """
 
-    def __init__(self, model: EmbeddingModel = ARCTIC_EMBED_S_INT8, *, threads: int = 1, batch: int = 32) -> None:
+    def __init__(self, model: EmbeddingModel = ENCODER, *, threads: int = 1, batch: int = 32) -> None:
         if batch < 1:
             raise InvalidInput(f"batch is {batch}, but a pass holds one text at least")
         self._model = model
         self._batch = batch
         self._threads = threads
-        self._passes = min(_processors(), _MAX_PASSES)
+        self._passes = passes()
         # One more than a call takes: a query overtakes a long run of documents.
         self._executor = ThreadPoolExecutor(self._passes + 1, thread_name_prefix="vmemo-embed")
         self._loading = threading.Lock()
@@ -90,35 +74,53 @@ class PackagedEmbedder:
         """Unit vectors in the order of the texts, whose words beyond the model's 512 tokens are not seen."""
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
+        return np.stack([encoding.vector for encoding in await self.encode(texts, kind)])
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
+        """Vectors and token vectors. A query's tokens are as long as they count; a document's punctuation has none."""
+        if not texts:
+            return []
         prefix = self.query_prefix if kind == "query" else ""
         if len(texts) == 1:
-            return await self._in_thread(self._embed_one, prefix + texts[0])
-        encoded = await self._in_thread(self._encode, [prefix + text for text in texts])
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        batches = list(_batches(encoded, self._batch))
+            return await self._in_thread(self._encode_one, (prefix + texts[0], kind))
+        rows = await self._in_thread(self._ids, [prefix + text for text in texts])
+        encoded: dict[int, Encoding] = {}
+        batches = list(_batches(rows, self._batch))
         for start in range(0, len(batches), self._passes):
             group = batches[start : start + self._passes]
-            rows = [[encoded[index] for index in indexes] for indexes in group]
-            answers = await asyncio.gather(*(self._in_thread(self._run, batch) for batch in rows))
-            for indexes, answer in zip(group, answers, strict=True):
-                vectors[indexes] = answer
-        return vectors
+            work: list[_Work] = [([rows[index] for index in indexes], kind) for indexes in group]
+            for indexes, answer in zip(
+                group, await asyncio.gather(*(self._in_thread(self._run, batch) for batch in work)), strict=True
+            ):
+                encoded.update(zip(indexes, answer, strict=True))
+        return [encoded[index] for index in range(len(texts))]
 
     def _in_thread(self, work: Callable[[_In], _Out], given: _In) -> asyncio.Future[_Out]:
         return asyncio.get_running_loop().run_in_executor(self._executor, work, given)
 
-    def _embed_one(self, text: str) -> Vectors:
-        return self._run(self._encode([text]))
+    def _encode_one(self, given: tuple[str, TextKind]) -> list[Encoding]:
+        text, kind = given
+        return self._run((self._ids([text]), kind))
 
-    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         encode = self._load().tokenizer.encode
         return [encode(text) for text in texts]
 
-    def _run(self, rows: Sequence[Sequence[int]]) -> Vectors:
-        """One model pass: the first token's last state, as unit vectors."""
-        (states,) = self._load().session.run(["last_hidden_state"], _inputs(rows))
-        first = states[:, 0]
-        return first / np.linalg.norm(first, axis=1, keepdims=True)
+    def _run(self, given: _Work) -> list[Encoding]:
+        """One model pass."""
+        rows, kind = given
+        loaded = self._load()
+        pooled, tokens, attention = loaded.session.run(["pooled", "tokens", "attention"], _inputs(rows))
+        pooled = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+        if kind == "query":
+            return [
+                Encoding(vector, _weighed(tokens[n, : len(row)], attention[n, : len(row)]))
+                for n, (row, vector) in enumerate(zip(rows, pooled, strict=True))
+            ]
+        return [
+            Encoding(vector, tokens[n, : len(row)][loaded.telling[np.array(row)]])
+            for n, (row, vector) in enumerate(zip(rows, pooled, strict=True))
+        ]
 
     def _load(self) -> _Loaded:
         if self._loaded is None:
@@ -137,22 +139,14 @@ def _open(model: EmbeddingModel, threads: int) -> _Loaded:
         ) from error
     tokens = vocabulary.decode("utf-8").removesuffix("\n").split("\n")
     tokenizer = WordPiece(tokens, max_tokens=model.max_tokens)
-    return _Loaded(tokenizer, _session(network, threads))
+    telling = np.array([token != "[SEP]" and any(map(str.isalnum, token)) for token in tokens])
+    return _Loaded(tokenizer, session(network, threads), telling)
 
 
-def _session(network: bytes, threads: int) -> _Session:
-    options = cast("_Options", ort.SessionOptions())  # pyright: ignore[reportUnknownMemberType]
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = _SILENT
-    return cast("_Session", ort.InferenceSession(network, options, providers=["CPUExecutionProvider"]))
-
-
-def _processors() -> int:
-    """Processors this process may use, which can be fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _weighed(tokens: NDArray[np.float32], attention: NDArray[np.float32]) -> TokenVectors:
+    """A query's token vectors, each as long as the share of attention that it has."""
+    shares = np.exp(attention - attention.max())
+    return tokens * (shares / shares.sum())[:, None]
 
 
 def _batches(encoded: Sequence[Sequence[int]], most: int) -> Iterator[list[int]]:

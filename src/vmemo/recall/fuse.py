@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Sequence, Set
+from typing import NamedTuple
 
 from vmemo.models import Channel, FactId, Placing
 from vmemo.ports import Ranking
+from vmemo.recall.plan import Fusion
 
-Fusion = Literal["sum", "rank"]
-WEIGHTS: dict[Channel, float] = {"semantic": 1.0, "keyword": 0.5, "verbatim": 0.8}
-"""Weights of the normalised scores: flat between .4 and .8 for keyword on conversations, so the round value."""
 RANK_K = 60
+
+
+class Strand(NamedTuple):
+    """One ranking and what it weighs. A question in parts has several strands of one channel."""
+
+    channel: Channel
+    ranking: Ranking
+    weight: float
 
 
 class Fused(NamedTuple):
@@ -22,29 +28,28 @@ class Fused(NamedTuple):
     tokens: int
 
 
-def fuse(
-    rankings: Mapping[Channel, Ranking], method: Fusion = "sum", weights: Mapping[Channel, float] = WEIGHTS
-) -> list[Fused]:
+def fuse(strands: Iterable[Strand], method: Fusion = "sum") -> list[Fused]:
     """All candidates, best first: a candidate found by several channels rises above one found by one."""
     scores: dict[FactId, float] = {}
     tokens: dict[FactId, int] = {}
-    for channel, ranking in rankings.items():
-        weight = weights.get(channel, 1.0)
-        points = by_sum(ranking) if method == "sum" else by_rank(ranking)
-        for hit, point in zip(ranking.hits, points, strict=True):
-            scores[hit.id] = scores.get(hit.id, 0.0) + weight * point
+    for strand in strands:
+        points = by_sum(strand.ranking) if method == "sum" else by_rank(strand.ranking)
+        for hit, point in zip(strand.ranking.hits, points, strict=True):
+            scores[hit.id] = scores.get(hit.id, 0.0) + strand.weight * point
             tokens[hit.id] = hit.tokens
     order = sorted(scores, key=scores.__getitem__, reverse=True)
     return [Fused(id, scores[id], tokens[id]) for id in order]
 
 
-def placings(rankings: Mapping[Channel, Ranking], ids: Set[FactId]) -> dict[FactId, dict[Channel, Placing]]:
-    """Where each channel had put each of these candidates."""
+def placings(strands: Sequence[Strand], ids: Set[FactId]) -> dict[FactId, dict[Channel, Placing]]:
+    """Where each channel had put each of these candidates; of several strands of a channel the best rank counts."""
     found: dict[FactId, dict[Channel, Placing]] = {id: {} for id in ids}
-    for channel, ranking in rankings.items():
+    for channel, ranking, _ in strands:
         for rank, hit in enumerate(ranking.hits, start=1):
             if hit.id in ids:
-                found[hit.id][channel] = Placing(rank, hit.score)
+                known = found[hit.id].get(channel)
+                if known is None or rank < known.rank:
+                    found[hit.id][channel] = Placing(rank, hit.score)
     return found
 
 

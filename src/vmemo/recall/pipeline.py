@@ -3,65 +3,116 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, MessageId, Placing, utc_now
-from vmemo.ports import Embedder, Ranking, Store, TokenCounter
-from vmemo.recall.fuse import Fused, Fusion, fuse, placings
+from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, MessageId, Placing, Reranking, utc_now
+from vmemo.ports import Embedder, Store, TokenCounter
+from vmemo.recall.analyse import Analysis, analyse
+from vmemo.recall.explain import Explanation, explanation
+from vmemo.recall.fuse import Fused, fuse, placings
 from vmemo.recall.pack import pack
+from vmemo.recall.plan import Plan
 from vmemo.recall.query import Query
 from vmemo.recall.recalled import Recalled
-from vmemo.recall.search import search
+from vmemo.recall.rerank import Reranked, by_reading, by_tokens
+from vmemo.recall.search import Found, Searching
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.weigh import weigh
 
-Rankings = Mapping[Channel, Ranking]
+
+@dataclass(frozen=True)
+class Sources:
+    """What a recall reads from."""
+
+    store: Store
+    embedder: Embedder
+    counter: TokenCounter
 
 
-async def recall(
-    query: Query, store: Store, embedder: Embedder, counter: TokenCounter, *, fusion: Fusion = "sum"
-) -> Recalled:
-    """Search, fuse, weigh and pack."""
+async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
+    """Analyse, search, fuse, rerank, weigh and pack."""
     watch = Stopwatch()
-    rankings = await search(query, store, embedder, watch)
+    with watch.stage("analyse"):
+        analysis = (
+            analyse(query.text, query.now or utc_now()) if plan.analysis else Analysis(type="general", during=None)
+        )
+    searching = Searching(query, analysis, sources.store, sources.embedder, plan, watch)
+    found = await searching.run()
     with watch.stage("fuse"):
-        candidates = fuse(rankings, fusion)
+        fused = fuse(found.strands, plan.fusion)
+    with watch.stage("rerank"):
+        ranked = await _rerank(query, fused, found, sources.store, plan)
     with watch.stage("load"):
-        hits, titles = await _load(query, candidates, rankings, store, counter)
-    return _result(query, hits, titles, watch)
+        hits, titles = await _load(query, ranked, found, sources)
+    why = None
+    if query.explain:
+        hits = _explained(hits, fused, ranked, found)
+        why = explanation(analysis, found, plan, ranked)
+    return _result(query, hits, titles, watch, why)
+
+
+async def _rerank(query: Query, fused: Sequence[Fused], found: Found, store: Store, plan: Plan) -> Reranked:
+    """The plan's reranker over the fused order; messages in their own words have only that order."""
+    if plan.reranker == "none":
+        return Reranked(fused)
+    if plan.reranker != "late":
+        return await by_reading(query, fused, plan.reranker, store)
+    return Reranked(fused) if found.query.tokens is None else await by_tokens(query, fused, found.query.tokens, store)
 
 
 async def _load(
-    query: Query, candidates: Sequence[Fused], rankings: Rankings, store: Store, counter: TokenCounter
+    query: Query, ranked: Reranked, found: Found, sources: Sources
 ) -> tuple[list[Hit], Mapping[EpisodeId, str]]:
     """Hits that fit. Only they are read from the store, unless weighing needs to see all candidates."""
     weighed = query.recency_half_life is not None or query.importance_weight > 0
-    chosen = candidates if weighed else pack(candidates, query.max_tokens, query.top_k)
-    facts, titles = await _facts(query, chosen, rankings["verbatim"], store, counter)
-    placed = placings(rankings, facts.keys())
+    chosen = ranked.candidates if weighed else pack(ranked.candidates, query.max_tokens, query.top_k)
+    facts, titles = await _facts(query, chosen, found, sources)
+    placed = placings(found.strands, facts.keys())
     hits = [_hit(facts[item.id], item.score, placed[item.id]) for item in chosen if item.id in facts]
     if weighed:
-        hits = weigh(hits, utc_now(), half_life=query.recency_half_life, importance_weight=query.importance_weight)
+        now = query.now or utc_now()
+        hits = weigh(hits, now, half_life=query.recency_half_life, importance_weight=query.importance_weight)
     return pack(hits, query.max_tokens, query.top_k), titles
 
 
 async def _facts(
-    query: Query, chosen: Sequence[Fused], verbatim: Ranking, store: Store, counter: TokenCounter
+    query: Query, chosen: Sequence[Fused], found: Found, sources: Sources
 ) -> tuple[dict[FactId, Fact], Mapping[EpisodeId, str]]:
-    bank, said = query.scope.bank, {hit.id for hit in verbatim.hits}
-    loaded = await store.load(bank, [item.id for item in chosen if item.id not in said])
+    bank = query.scope.bank
+    said = {hit.id for strand in found.strands if strand.channel == "verbatim" for hit in strand.ranking.hits}
+    loaded = await sources.store.load(bank, [item.id for item in chosen if item.id not in said])
     facts = {fact.id: fact for fact in loaded.facts}
     messages = [MessageId(item.id) for item in chosen if item.id in said]
-    for message in await store.messages(bank, messages) if messages else ():
-        facts[FactId(message.id)] = Fact.in_own_words(message, bank, counter)
+    for message in await sources.store.messages(bank, messages) if messages else ():
+        facts[FactId(message.id)] = Fact.in_own_words(message, bank, sources.counter)
     return facts, loaded.titles
 
 
 def _hit(fact: Fact, score: float, channels: Mapping[Channel, Placing]) -> Hit:
-    values = {"fact": fact, "score": score, "channels": channels, "verbatim": "verbatim" in channels}
+    said = "verbatim" in channels
+    values = {"fact": fact, "score": score, "channels": channels, "verbatim": said, "path": (), "reranking": None}
     return Hit.trusted(values)
 
 
-def _result(query: Query, hits: Sequence[Hit], titles: Mapping[EpisodeId, str], watch: Stopwatch) -> Recalled:
+def _explained(hits: Sequence[Hit], fused: Sequence[Fused], ranked: Reranked, found: Found) -> list[Hit]:
+    before = {item.id: place for place, item in enumerate(fused, start=1)}
+    after = {item.id: place for place, item in enumerate(ranked.candidates, start=1)}
+    return [
+        hit.model_copy(
+            update={
+                "path": found.graph.path(hit.id),
+                "reranking": Reranking(before[hit.id], after[hit.id], ranked.scores.get(hit.id))
+                if ranked.looked_at
+                else None,
+            }
+        )
+        for hit in hits
+    ]
+
+
+def _result(
+    query: Query, hits: Sequence[Hit], titles: Mapping[EpisodeId, str], watch: Stopwatch, why: Explanation | None
+) -> Recalled:
     return Recalled.model_construct(
         query=query.text,
         hits=tuple(hits),
@@ -70,4 +121,5 @@ def _result(query: Query, hits: Sequence[Hit], titles: Mapping[EpisodeId, str], 
         known_at=query.scope.known_at,
         titles=titles,
         timings=watch.timings(),
+        explanation=why,
     )

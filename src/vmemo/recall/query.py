@@ -20,6 +20,7 @@ MAX_TOKENS = 1_000_000
 MAX_NODES = 10_000
 NODES: dict[Literal["low", "mid", "high"], int] = {"low": 100, "mid": 300, "high": 1000}
 """Candidates taken from each channel by budget."""
+LEAST_RERANKED = 64
 
 
 class RecallOptions(TypedDict, total=False):
@@ -35,6 +36,8 @@ class RecallOptions(TypedDict, total=False):
     include_expired: bool
     recency_half_life: timedelta
     importance_weight: float
+    now: datetime | None
+    explain: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,14 @@ class Query:
     top_k: int | None = None
     recency_half_life: timedelta | None = None
     importance_weight: float = 0.0
+    now: datetime | None = None
+    """When the question is asked, for "last week" and the like; the present unless given."""
+    explain: bool = False
+
+    @property
+    def reranked(self) -> int:
+        """Candidates that a reranker looks at, at most."""
+        return max(LEAST_RERANKED, self.nodes // 2)
 
 
 def make_query(
@@ -73,6 +84,8 @@ def make_query(
         top_k=_whole("top_k", top_k, MAX_NODES),
         recency_half_life=_half_life(options.get("recency_half_life")),
         importance_weight=_weight(options.get("importance_weight", 0.0)),
+        now=_aware("now", options.get("now")),
+        explain=_flag("explain", options.get("explain", False)),
     )
 
 

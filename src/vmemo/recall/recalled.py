@@ -8,6 +8,7 @@ from datetime import datetime
 from pydantic import Field
 
 from vmemo.models import EpisodeId, Fact, FactId, Hit
+from vmemo.recall.explain import Explanation
 from vmemo.record import Instant, Record
 
 
@@ -21,6 +22,7 @@ class Recalled(Record):
     known_at: Instant | None = None
     titles: Mapping[EpisodeId, str] = Field(default_factory=dict[EpisodeId, str])
     timings: Mapping[str, float] = Field(default_factory=dict[str, float])
+    explanation: Explanation | None = None
 
     @property
     def facts(self) -> tuple[Fact, ...]:

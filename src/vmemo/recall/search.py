@@ -3,37 +3,121 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from vmemo.models import Channel
-from vmemo.ports import Embedder, Ranking, Search, TextQuery, VectorQuery
+from vmemo.models import Channel, Mention
+from vmemo.ports import Embedder, Encoding, Ranking, Store, TextQuery, TokenEmbedder, Vector, VectorQuery
+from vmemo.recall.analyse import Analysis
+from vmemo.recall.fuse import Strand
+from vmemo.recall.moments import moments
+from vmemo.recall.plan import Plan
 from vmemo.recall.query import Query
+from vmemo.recall.spread import Spread, spread
 from vmemo.recall.stopwatch import Stopwatch
 
 FLOOR = 0.3
 """Cosine under which a fact is no candidate of the semantic channel."""
+PART = 0.3
+"""What the rankings of all parts of a question weigh together, beside the whole question's."""
+T = TypeVar("T")
 
 
-async def search(query: Query, store: Search, embedder: Embedder, watch: Stopwatch) -> dict[Channel, Ranking]:
-    """Every channel's ranking. Keyword search runs while the query is embedded."""
-    words = TextQuery(scope=query.scope, text=query.text, limit=query.nodes)
-    semantic, keyword, verbatim = await asyncio.gather(
-        _semantic(query, store, embedder, watch),
-        _timed("keyword", store.matching(words), watch),
-        _timed("verbatim", store.verbatim(words), watch),
-    )
-    return {"semantic": semantic, "keyword": keyword, "verbatim": verbatim}
+@dataclass(frozen=True)
+class Found:
+    """What the channels found, and what they found it with."""
+
+    strands: Sequence[Strand]
+    query: Encoding
+    entities: Sequence[Mention] = ()
+    graph: Spread = field(default_factory=Spread)
 
 
-async def _timed(stage: str, work: Awaitable[Ranking], watch: Stopwatch) -> Ranking:
-    with watch.stage(stage):
-        return await work
+class Searching:
+    """One recall's channels. Words are searched while the query is embedded; the rest needs its vector."""
 
+    def __init__(
+        self, query: Query, analysis: Analysis, store: Store, embedder: Embedder, plan: Plan, watch: Stopwatch
+    ) -> None:
+        self._query = query
+        self._analysis = analysis
+        self._store = store
+        self._embedder = embedder
+        self._plan = plan
+        self._weights = plan.weights(analysis.type)
+        self._watch = watch
 
-async def _semantic(query: Query, store: Search, embedder: Embedder, watch: Stopwatch) -> Ranking:
-    with watch.stage("embed"):
-        vectors = await embedder.embed([query.text], "query")
-    with watch.stage("semantic"):
-        return await store.nearest(
-            VectorQuery(scope=query.scope, space=embedder.name, vector=vectors[0], limit=query.nodes, floor=FLOOR)
+    async def run(self) -> Found:
+        """Every channel of the plan."""
+        encodings, (worded, entities) = await asyncio.gather(self._encode(), self._read())
+        near, temporal = await asyncio.gather(self._by_meaning(encodings), self._in_time(encodings[0].vector))
+        graph = await self._through_graph(encodings[0].vector, near, entities)
+        strands = [*(near if self._on("semantic") else ()), *worded, *temporal]
+        if self._on("graph"):
+            strands.append(Strand("graph", graph.ranking, self._weights["graph"]))
+        return Found(strands, encodings[0], entities, graph)
+
+    def _on(self, channel: Channel) -> bool:
+        return channel in self._plan.channels
+
+    async def _read(self) -> tuple[list[Strand], Sequence[Mention]]:
+        """What needs only the query's words, one after the other: side by side they would hold up the model."""
+        texts = [self._query.text, *self._analysis.parts] if self._on("keyword") else []
+        found = [await self._timed("keyword", self._store.matching(self._words(text))) for text in texts]
+        strands = self._strands("keyword", found)
+        if self._on("verbatim"):
+            said = await self._timed("verbatim", self._store.verbatim(self._words(self._query.text)))
+            strands.append(Strand("verbatim", said, self._weights["verbatim"]))
+        if not self._on("graph"):
+            return strands, ()
+        return strands, await self._timed("entities", self._store.named(self._query.scope.bank, self._query.text))
+
+    async def _encode(self) -> Sequence[Encoding]:
+        texts = [self._query.text, *self._analysis.parts]
+        with self._watch.stage("embed"):
+            if self._plan.reranker == "late" and isinstance(self._embedder, TokenEmbedder):
+                return await self._embedder.encode(texts, "query")
+            return [Encoding(vector) for vector in await self._embedder.embed(texts, "query")]
+
+    def _words(self, text: str) -> TextQuery:
+        return TextQuery(scope=self._query.scope, text=text, limit=self._query.nodes)
+
+    async def _by_meaning(self, encodings: Sequence[Encoding]) -> list[Strand]:
+        """The graph channel starts from the whole question's ranking, also where that is no channel itself."""
+        wanted = encodings if self._on("semantic") else encodings[:1] if self._on("graph") else ()
+        found = await asyncio.gather(
+            *(self._timed("semantic", self._store.nearest(self._near(encoding.vector))) for encoding in wanted)
         )
+        return self._strands("semantic", found)
+
+    def _near(self, vector: Vector) -> VectorQuery:
+        return VectorQuery(
+            scope=self._query.scope, space=self._embedder.name, vector=vector, limit=self._query.nodes, floor=FLOOR
+        )
+
+    def _strands(self, channel: Channel, rankings: Sequence[Ranking]) -> list[Strand]:
+        """The whole question's ranking and those of its parts."""
+        weight, parts = self._weights[channel], max(1, len(rankings) - 1)
+        return [
+            Strand(channel, ranking, weight * PART / parts if number else weight)
+            for number, ranking in enumerate(rankings)
+        ]
+
+    async def _in_time(self, vector: Vector) -> list[Strand]:
+        if self._analysis.during is None or not self._on("temporal"):
+            return []
+        work = moments(self._store, self._near(vector), self._analysis.during)
+        return [Strand("temporal", await self._timed("temporal", work), self._weights["temporal"])]
+
+    async def _through_graph(self, vector: Vector, near: Sequence[Strand], entities: Sequence[Mention]) -> Spread:
+        if not self._on("graph"):
+            return Spread()
+        entries = near[0].ranking.hits
+        steps = self._plan.steps(self._analysis.type, self._query.nodes)
+        work = spread(self._store, self._near(vector), entries, entities, nodes=steps)
+        return await self._timed("graph", work)
+
+    async def _timed(self, stage: str, work: Awaitable[T]) -> T:
+        with self._watch.stage(stage):
+            return await work

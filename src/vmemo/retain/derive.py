@@ -25,7 +25,19 @@ from vmemo.models import (
     MessageId,
     Usage,
 )
-from vmemo.ports import Batch, Draft, Embedder, Extractor, NewFact, Scored, Store, TokenCounter, Vectors
+from vmemo.ports import (
+    Batch,
+    Draft,
+    Embedder,
+    Extractor,
+    NewFact,
+    Scored,
+    Store,
+    TokenCounter,
+    Vector,
+    Vectors,
+    encodings,
+)
 from vmemo.retain.episodes import chained, place
 from vmemo.retain.link import ALIKE, CLOSEST, MOST_ALIKE, semantic_links, temporal_links
 from vmemo.retain.resolve import Resolution
@@ -62,9 +74,10 @@ async def derive(bank: BankId, revision: int, messages: Sequence[Message], tools
     drafts = [draft for stream in streams for draft in stream.drafts]
     texts = [embedded_text(draft.text, draft.mentioned_at) for draft in drafts]
     # Names are resolved while the model runs: neither needs the other.
-    vectors, resolution = await asyncio.gather(
-        tools.embedder.embed(texts, "document"), tools.roster.resolve(bank, revision, drafts)
+    encoded, resolution = await asyncio.gather(
+        encodings(tools.embedder, texts, "document"), tools.roster.resolve(bank, revision, drafts)
     )
+    vectors = stacked([encoding.vector for encoding in encoded], tools.embedder.dimension)
     episodes = await _place(bank, streams, _by_message(drafts, vectors), tools.store)
     facts = await asyncio.to_thread(_facts, bank, drafts, episodes, resolution, tools)
     batch = Batch(
@@ -73,12 +86,20 @@ async def derive(bank: BankId, revision: int, messages: Sequence[Message], tools
         space=tools.embedder.name,
         claims=[message.id for message in messages],
         episodes=episodes,
-        facts=[NewFact(fact=fact, embedding=vector) for fact, vector in zip(facts, vectors, strict=True)],
+        facts=[
+            NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
+            for fact, encoding in zip(facts, encoded, strict=True)
+        ],
         entities=resolution.entities,
         links=await _links(bank, facts, vectors, tools.store),
         words_kept=tools.extractor.keeps_words,
     )
     return batch, _total([stream.usage for stream in streams], embedded=len(drafts))
+
+
+def stacked(vectors: Sequence[Vector], dimension: int) -> Vectors:
+    """Vectors as rows, also when there are none."""
+    return np.stack(vectors) if vectors else np.empty((0, dimension), np.float32)
 
 
 def _streams(messages: Sequence[Message]) -> list[tuple[Message, ...]]:

@@ -25,7 +25,9 @@ from vmemo.temporal.stretch import (
     shift,
 )
 
-_FEW, _SEVERAL = tags_of("FEWER"), tags_of("several")
+_FEW, _SOME = tags_of("FEWER"), tags_of("SOME")
+A_FEW, _SEVERAL = (2, 5), (3, 8)
+"""The least and the most that people mean."""
 ALIGNED = (FORTNIGHT, QUARTER, DECADE, CENTURY)
 """Units whose windows follow the calendar: the last two quarters are whole quarters."""
 _NOT_AHEAD = re.compile(
@@ -81,13 +83,19 @@ def _away(reading: Reading, sign: int) -> Stretch | None:
     today, unit, count = reading.scene.today, reading.value("u"), reading.value("n")
     if unit == WEEKEND:
         return of_period(period(today, WEEKEND, sign * count), WEEKEND)
-    if reading.tag("n") in _FEW | _SEVERAL:
-        near, far = (2, 5) if reading.tag("n") in _FEW else (3, 8)
-        return _roughly(shift(today, sign * near, unit), shift(today, sign * far, unit), unit)
-    return offset_day(today, sign * count, unit)
+    return vaguely(reading, today, sign) or offset_day(today, sign * count, unit)
 
 
-def _roughly(near: date | None, far: date | None, unit: int) -> Stretch | None:
+def vaguely(reading: Reading, origin: date, sign: int) -> Stretch | None:
+    """A few or several units from a day, or None when the number is exact."""
+    if reading.tag("n") not in _SOME:
+        return None
+    near, far = A_FEW if reading.tag("n") in _FEW else _SEVERAL
+    unit = reading.value("u")
+    return roughly(shift(origin, sign * near, unit), shift(origin, sign * far, unit), unit)
+
+
+def roughly(near: date | None, far: date | None, unit: int) -> Stretch | None:
     """Between two days, shown in whole months or years when these were counted."""
     if near is None or far is None:
         return None

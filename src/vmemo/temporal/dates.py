@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 
 from vmemo.temporal.grammar import rule
@@ -21,6 +22,7 @@ from vmemo.temporal.stretch import (
 )
 from vmemo.temporal.words import TAGS
 
+_STREET = re.compile(r"\s(?:St|Street|Road|Rd|Ave|Avenue|Lane|Drive|Court|Close|Way)\b")
 _AMBIGUOUS = tags_of("MVERB")
 _YEARLIKE = tags_of("FULLYEAR")
 _PLAIN_NUMBERS = tags_of("DAYNUM")
@@ -63,7 +65,10 @@ def _numeric_without_year(reading: Reading) -> Stretch | None:
 
 
 def _written_day(reading: Reading) -> Stretch | None:
-    return None if _is_verb(reading, "d") else _month_day(reading.value("m"), reading.value("d"), reading.scene)
+    street = _STREET.match(reading.scene.text, reading.tokens[reading.match.end() - 1].end)
+    if street or _is_verb(reading, "d"):
+        return None
+    return _month_day(reading.value("m"), reading.value("d"), reading.scene)
 
 
 def _is_verb(reading: Reading, number: str) -> bool:
@@ -118,6 +123,16 @@ def _nearest_day_number(reading: Reading) -> Stretch | None:
     return fixed_day(_search_months(reading, weekday=None))
 
 
+def _day_numbers(reading: Reading) -> Stretch | None:
+    """between the 5th and the 10th, of the month that the first of them is found in."""
+    start, number = _search_months(reading, weekday=None), reading.value("b")
+    month = start and start.replace(day=1)
+    if month and start and number <= start.day:
+        month = shift(month, 1, MONTH)
+    end = month and make_day(month.year, month.month, number)
+    return through_last_day(Stretch(start, end)) if start and end else None
+
+
 def _weekday_and_number(reading: Reading) -> Stretch | None:
     return fixed_day(_search_months(reading, weekday=reading.value("w")))
 
@@ -144,6 +159,7 @@ _CLEAR = "(?!SEP NUMERAL)(?!s)"
 _FREE = "(?<!DASH)(?<!SLASH)(?<!DOT)"
 _CUE_DATE = "(?<=on|by|from|until|till|til|to|since|before|after|between|through|WFULL|WABBR|DASH|HYPHEN|TILDE)"
 _NUMBERS = "(ORD|DAYNUM)"
+_ALONE = "(?=$|COMMA|STOP|HYPHEN|at|and|for|with|to|from|we|i)"
 _END = "(?!SLASH)(?!DOT)(?!of)(?!MONTH)(?!UNIT)"
 
 RULES = (
@@ -171,8 +187,11 @@ RULES = (
     rule("(from|between) a=DAYNUM (TO|and) b=DAYNUM (of|in)? z=MOD month", _days_of_this_month),
     rule("the? o=ORD day? of z=MOD month", _day_of_this_month),
     rule("the o=ORD day? of z=the month", _day_of_this_month),
-    rule("(?<=on) o=ORDNUM (?=$|COMMA|STOP|HYPHEN|at|and|for|with|to|from|we|i)", _nearest_day_number),
-    rule("(?<=on) the o=ORDNUM (?=$|COMMA|STOP|HYPHEN|at|and|for|with|to|from|we|i)", _nearest_day_number),
+    rule(f"(?<=on) the? o=ORDNUM {_ALONE}", _nearest_day_number),
+    rule(f"(?<=since|until|till|by|before|after) the o=ORDNUM {_ALONE}", _nearest_day_number),
+    rule(f"(?<=(night|daytime) of) the o=ORDNUM {_ALONE}", _nearest_day_number),
+    rule(f"(?<=on the ORDNUM (and|or)) the? o=ORDNUM {_ALONE}", _nearest_day_number),
+    rule(f"(from|between) the o=ORDNUM (and|TO) the b=ORDNUM {_ALONE}", _day_numbers),
     rule("w=WDAY COMMA? the? o=ORDNUM (?!of)(?!MONTH)", _weekday_and_number),
     rule("the? week (of|starting|beginning) the o=ORDNUM (?!of)(?!MONTH)", _week_of_number),
 )

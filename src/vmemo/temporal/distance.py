@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date, timedelta
 
+from vmemo.temporal.counted import A_FEW, vaguely
 from vmemo.temporal.grammar import rule
 from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading
@@ -14,9 +15,12 @@ _MORE, _FROM = tags_of("more"), tags_of("from")
 
 
 def _weekday_from_offset(reading: Reading) -> Stretch | None:
+    """Looking back it is the weekday of that week, as in "two weeks ago on Monday"; ahead it is the next one."""
     offset, named = reading.stretch("x").start, reading.stretch("w").start
     if offset is None or named is None:
         return None
+    if offset < reading.scene.today:
+        return fixed_day(offset + timedelta(days=named.weekday() - offset.weekday()))
     return fixed_day(offset + timedelta(days=(named.weekday() - offset.weekday()) % 7))
 
 
@@ -25,6 +29,8 @@ def _neighbour_of(reading: Reading) -> Stretch | None:
     x, unit, after = reading.stretch("x"), reading.value("u"), reading.has("n")
     if x.start is None or x.end is None:
         return None
+    if reading.plural("u"):
+        return _span_beside(x, A_FEW[1] if after else -A_FEW[1], unit)
     if unit == WEEKEND:
         return _weekend_beside(x, after=after)
     if unit == DAY or x.kind in ("day", "weekday", "offset"):
@@ -33,6 +39,20 @@ def _neighbour_of(reading: Reading) -> Stretch | None:
     else:
         pair = period(x.end if after else x.start - ONE_DAY, unit)
     return pair and Stretch(*pair, kind="day" if unit == DAY else "span", relative=x.relative)
+
+
+def _units_beside(reading: Reading) -> Stretch | None:
+    """the two weeks before Christmas: all of them, where "two weeks before Christmas" is a day."""
+    count = reading.value("n")
+    return _span_beside(reading.stretch("x"), count if reading.has("f") else -count, reading.value("u"))
+
+
+def _span_beside(x: Stretch, count: int, unit: int) -> Stretch | None:
+    origin = x.end if count > 0 else x.start
+    other = origin and shift(origin, count, unit)
+    if origin is None or other is None:
+        return None
+    return Stretch(min(origin, other), max(origin, other), relative=x.relative)
 
 
 def _weekend_beside(x: Stretch, *, after: bool) -> Stretch | None:
@@ -71,8 +91,11 @@ def _distance(reading: Reading) -> Stretch | None:
     """N units before or after X; "more than" opens the far side and "less than" closes it at X."""
     x = reading.stretch("x")
     origin = _ahead(x, reading) if reading.has("f") and reading.tag("f") in _FROM else x.start
-    count = reading.value("n") * (1 if reading.has("f") else -1)
-    return origin and _measured(reading, origin, count, relative=x.relative)
+    sign = 1 if reading.has("f") else -1
+    vague = origin and vaguely(reading, origin, sign)
+    if vague:
+        return replace(vague, relative=x.relative)
+    return origin and _measured(reading, origin, reading.value("n") * sign, relative=x.relative)
 
 
 def _distance_from_now(reading: Reading) -> Stretch | None:
@@ -97,11 +120,12 @@ def _lasting(reading: Reading) -> Stretch | None:
 
 
 _COMPARED = "(m=(more|less) than)?"
-_COUNTED = "n=(COUNT|A)"
+_COUNTED = "n=(COUNT|A|SOME)"
 
 NOW = (rule("m=(more|less) than n=(COUNT|A) u=UNIT (ago|f=(from now|hence))", _distance_from_now),)
 RULES = (
     rule("the u=(UNIT|weekend) (before|previous to|n=after) x=ANY", _neighbour_of),
+    rule("the n=(COUNT|SOME) u=UNIT (before|previous to|f=after) x=ANY", _units_beside),
     rule("u=day (before|previous to|n=after) x=ANY", _neighbour_of),
     rule("the w=WEEKDAY (before|previous to|n=after) x=ANY", _weekday_beside),
     rule(f"{_COMPARED} {_COUNTED} u=UNIT (before|previous to|f=(after|from)) x=(DAY|SPAN)", _distance),

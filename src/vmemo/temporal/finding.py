@@ -2,60 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import date, datetime, time, tzinfo
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
-from vmemo.temporal import (
-    counted,
-    dates,
-    distance,
-    joined,
-    numerals,
-    occasions,
-    periods,
-    pieces,
-    ranges,
-    relative,
-    weekdays,
-)
-from vmemo.temporal.grammar import Stage, line_of
-from vmemo.temporal.patterns import tags_of
-from vmemo.temporal.reading import Scene
-from vmemo.temporal.stretch import DAY, MONTH, WEEK, YEAR, Prefer, Stretch, following
-from vmemo.temporal.tokens import Token, tokens
-from vmemo.temporal.words import FAMILIES, UNITS
-
-_FIRST = (
-    Stage(*numerals.RULES),
-    Stage(
-        *dates.RULES, *periods.RULES, *occasions.RULES, *relative.RULES, *counted.RULES, *weekdays.RULES, *distance.NOW
-    ),
-)
-_LATER = (
-    Stage(*joined.JOINS),
-    Stage(*joined.WEEKDAYS, *joined.PARTS, *pieces.RULES),
-    Stage(*pieces.WEEKDAYS, *distance.RULES, *joined.PARTS),
-    Stage(*distance.WEEKDAYS),
-    Stage(*ranges.RANGES),
-    Stage(*ranges.BOUNDS),
-)
-_TELLING = (
-    "MFULL MNAME MVERB MABBR WFULL WABBR WPLURAL SEASON SEASONX DECADEWORD RELDAY TEEN TENS thanksgiving "
-    "christmas halloween valentine patrick daytime"
-).split()
-_TELLING_WORDS = frozenset(
-    [word for name in _TELLING for word in FAMILIES.get(name, {name: 0})]
-    + [word for unit in UNITS for word in FAMILIES[unit]]
-    + "night date easter juneteenth pentecost eid ramadan mayo thousand".split()
-)
-_LONGEST = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
-"""Days that an earlier date may span for a unit to be counted from it."""
-_RESOLVED = tags_of("ANY")
-_WORDS = re.compile(r"[^\W\d_]+")
-_DIGIT = re.compile(r"\d")
+from vmemo.temporal.parsing import stretches
+from vmemo.temporal.speech import by_tense
+from vmemo.temporal.stretch import Prefer, Stretch
+from vmemo.temporal.tokens import Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,60 +26,19 @@ class TimeExpression:
     """As people mean it: the last day named is inside, and "two years ago" is that whole year. For searching."""
 
 
-def find(text: str, reference: datetime, *, prefer: Prefer = "past", day_first: bool = False) -> list[TimeExpression]:
-    """The time expressions in order, without overlap; day borders are those of the reference's time zone."""
-    return [
-        expression(text, token, stretch, reference)
-        for token, stretch in stretches(text, reference, prefer=prefer, day_first=day_first)
-    ]
+def find(
+    text: str, reference: datetime, *, prefer: Prefer | None = None, day_first: bool = False
+) -> list[TimeExpression]:
+    """The time expressions in order, without overlap; day borders are those of the reference's time zone.
 
-
-def stretches(
-    text: str, reference: datetime, *, prefer: Prefer = "past", day_first: bool = False
-) -> list[tuple[Token, Stretch]]:
-    """Like `find`, as days of the reference's own calendar."""
+    A bare weekday, month or day is the one that `prefer` says; without it the past one, unless the sentence
+    looks ahead ("What will I do on Friday?").
+    """
     _zone(reference)
-    lowered = _lower(text)
-    if _DIGIT.search(lowered) is None and _TELLING_WORDS.isdisjoint(_WORDS.findall(lowered)):
-        return []
-    scene = Scene(text, reference.date(), prefer, day_first)
-    line = line_of(tokens(lowered))
-    for stage in _FIRST:
-        line = stage.reduce(line, scene)
-    if line.present.isdisjoint(_RESOLVED):
-        return []
-    for stage in _LATER:
-        line = stage.reduce(line, scene)
-    return _followed([(token, token.stretch) for token in line.tokens if token.stretch is not None])
-
-
-def _followed(found: list[tuple[Token, Stretch]]) -> list[tuple[Token, Stretch]]:
-    """Place what leans on an earlier date of the same text: "on 5 May ... the next day"."""
-    if all(stretch.follows is None for _, stretch in found):
-        return found
-    placed: list[tuple[Token, Stretch]] = []
-    anchor: Stretch | None = None
-    for token, stretch in found:
-        seen = _seen_from(anchor, stretch)
-        placed.append((token, seen))
-        anchor = anchor if seen.quiet or seen.start is None else seen
-    return placed
-
-
-def _seen_from(anchor: Stretch | None, stretch: Stretch) -> Stretch:
-    if anchor is None or anchor.start is None or anchor.end is None or stretch.follows is None:
-        return stretch
-    unit = stretch.follows[0]
-    fits = (anchor.end - anchor.start).days <= _LONGEST.get(unit, 1)
-    return (following(anchor.start, stretch.follows) if fits else None) or stretch
-
-
-def _lower(text: str) -> str:
-    """Lower case of the same length, so that offsets hold."""
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    found = stretches(text, reference, prefer=prefer or "past", day_first=day_first)
+    if prefer is None:
+        found = by_tense(text, reference, found, day_first=day_first)
+    return [expression(text, token, stretch, reference) for token, stretch in found]
 
 
 def _zone(reference: datetime) -> tzinfo:
@@ -137,7 +51,8 @@ def expression(text: str, token: Token, stretch: Stretch, reference: datetime) -
     """What was found as it is handed out, in the reference's time zone."""
     zone = _zone(reference)
     interval = _interval(stretch.start, stretch.end, zone)
-    generous = _interval(*stretch.shown, zone) if stretch.shown else interval
+    meant = stretch.meant or stretch.shown
+    generous = _interval(*meant, zone) if meant else interval
     return TimeExpression(token.start, token.end, text[token.start : token.end], interval, stretch.relative, generous)
 
 

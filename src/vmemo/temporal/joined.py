@@ -64,6 +64,26 @@ def _beside(reading: Reading) -> Stretch | None:
     return next((found for found in placed if step == 0 or (found.start and found.start > today)), None)
 
 
+def _times_ago(reading: Reading) -> Stretch | None:
+    """two Christmases ago, the Easter before last: counted back from the latest."""
+    x, today = reading.stretch("x"), reading.scene.today
+    count = reading.value("n") if reading.has("n") else 2
+    years = range(today.year, today.year - count - 2, -1) if 0 < count < 100 else ()
+    placed = (in_year(x, year, relative=True) for year in years)
+    past = [found for found in placed if found and found.start and found.start < today]
+    return past[count - 1] if len(past) >= count else None
+
+
+def _sharing_year(reading: Reading) -> Stretch | None:
+    """October or November 2022: the year that was named once is that of both."""
+    x, other = reading.stretch("x"), reading.stretch("y")
+    years = (other.start.year, other.start.year - 1) if other.start and not other.relative else ()
+    placed = (in_year(x, year) for year in years)
+    return next(
+        (found for found in placed if found and found.start and other.start and found.start < other.start), None
+    )
+
+
 def _weekend_days(day: date) -> Days:
     """The weekend beside a day, stretched to hold a day that makes it long."""
     if day.weekday() == 0:
@@ -101,9 +121,12 @@ JOINS = (
     rule("x=FLOATING (of|APOSTROPHE|of APOSTROPHE) y=YY (?!COUNT)", _with_short_year),
     rule("y=YEAR (in|on|COMMA|at|SLASH|DASH|around)? x=FLOATING", _with_relative_year),
     rule("z=MOD x=DAYF", _beside),
+    rule("the x=FLOATING before last", _times_ago),
+    rule("n=COUNT x=DAYF ago", _times_ago),
     rule("x=DAY weekend", _weekend_of),
     rule("x=DAYF weekend y=(YEAR|FULLYEAR)", _weekend_in_year),
 )
+SHARED = (rule("x=FLOATING (?=(or|and|COMMA) (in|on|the)? y=(DAYX|SPANX))", _sharing_year),)
 WEEKDAYS = (
     rule("w=(WEEKDAY|DAYX) COMMA? the? x=(DAYF|DAYX)", _with_weekday),
     rule("weekend of x=DAY", _weekend_of),

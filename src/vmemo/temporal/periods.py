@@ -29,7 +29,7 @@ _COUNTED_THINGS = re.compile(
     re.IGNORECASE,
 )
 _NUMBERED_THINGS = re.compile(
-    r"\b(?:room|order|page|number|no|model|version|ext|suite|apt|flight|route|gate)\.?\s$", re.IGNORECASE
+    r"\b(?:room|order|page|number|no|model|version|ext|code|pin|suite|apt|flight|route|gate)\.?\s$", re.IGNORECASE
 )
 
 
@@ -45,6 +45,11 @@ def _month_of_year(reading: Reading) -> Stretch | None:
 def _month(reading: Reading) -> Stretch | None:
     number = reading.value("m")
     return float_days(lambda year: _month_days(year, number), reading.scene, "span")
+
+
+def _capital_month(reading: Reading) -> Stretch | None:
+    """March last year; but it may last years."""
+    return _month(reading) if reading.written("m")[0].isupper() else None
 
 
 def _month_days(year: int, month: int) -> Days | None:
@@ -155,6 +160,7 @@ RULES = (
     rule("m=(MABBR|MVERB|MNAME) (?=TO from? the? (MONTH|PARTOF))", _month),
     rule("(?<=(MONTH|DD|ORDNUM|FULLYEAR) (to|and|or|COMMA|DASH|HYPHEN)) m=(MABBR|MNAME)", _month),
     rule("(?<=to|DASH|HYPHEN) m=MVERB (?=$|STOP|COMMA|FULLYEAR)", _month),
+    rule("m=(MABBR|MVERB|MNAME) (?=of? MOD year|before last)", _capital_month),
     rule("m=MNAME (?=$|STOP|COMMA|and|or)", _month),
     rule("the? calendar? year of? y=FULLYEAR", _year),
     rule("(cy|fy) y=FULLYEAR", _year),

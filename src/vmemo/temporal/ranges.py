@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from vmemo.temporal.grammar import rule
 from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading, Scene
-from vmemo.temporal.stretch import MONTH, Days, Stretch, between, fixed_day, in_year, make_day, shift
+from vmemo.temporal.stretch import MONTH, Days, Stretch, between, fixed_day, in_year, make_day, shift, through_last_day
 
 _WHOLE_DAYS = ("day", "weekday", "offset")
 _NUMBERED = tags_of("DD")
@@ -68,7 +68,8 @@ def _from_now(reading: Reading) -> Stretch | None:
 
 def _until_now(reading: Reading) -> Stretch | None:
     start = reading.stretch("a").point
-    return Stretch(start, reading.scene.today) if start and start < reading.scene.today else None
+    found = Stretch(start, reading.scene.today) if start and start < reading.scene.today else None
+    return found and through_last_day(found)
 
 
 def _shown(x: Stretch) -> Days | None:
@@ -82,6 +83,18 @@ def _open(x: Stretch, start: date | None, end: date | None) -> Stretch:
 def _before_it(reading: Reading) -> Stretch | None:
     x = reading.stretch("x")
     return x.point and _open(x, None, x.point)
+
+
+def _by_then(reading: Reading) -> Stretch | None:
+    """by, until, up to: the far border is where it begins, and people mean it to be inside."""
+    x, found = reading.stretch("x"), _before_it(reading)
+    return found and replace(found, meant=(None, x.end))
+
+
+def _as_of(reading: Reading) -> Stretch | None:
+    """Valid from then on when told; when asked, what was so until then."""
+    x, found = reading.stretch("x"), _since(reading)
+    return found and replace(found, meant=(None, x.end))
 
 
 def _after_it(reading: Reading) -> Stretch | None:
@@ -101,6 +114,7 @@ def _up_to_its_end(reading: Reading) -> Stretch | None:
     return x.end and _open(x, None, x.end)
 
 
+_NO_VERB = "(?<!is|are|was|be|am|m|re|we|i|they|it)"
 _CLOSED = "(?=$|STOP|COMMA|or|and|HYPHEN)"
 
 RANGES = (
@@ -112,16 +126,18 @@ RANGES = (
     rule("(from|between)? a=ANY (and|TO) now", _until_now),
 )
 BOUNDS = (
-    rule("(before|until|till|til|by|previous to|up to|up until) (the|at|on)? x=ANY", _before_it),
+    rule("(before|previous to) (the|at|on)? x=ANY", _before_it),
+    rule("(until|till|til|by|up to|up until) (the|at|on)? x=ANY", _by_then),
     rule("(no later|no more|earlier|sooner) than x=ANY", _before_it),
     rule("as LATE as x=ANY", _before_it),
     rule("(after|MORE) the? x=ANY", _after_it),
     rule("later than x=ANY", _after_it),
     rule("no later than x=ANY", _before_it),
     rule("no earlier than x=ANY", _since),
-    rule("(since|starting|beginning) (on|from|in|the)? x=ANY", _since),
+    rule("since (on|from|in|the)? x=ANY", _since),
+    rule(f"{_NO_VERB} (starting|beginning) (on|from|in|the)? x=ANY", _since),
     rule("as EARLY as x=ANY", _since),
-    rule("as of x=ANY", _since),
+    rule("as of x=ANY", _as_of),
     rule("on or after x=ANY", _since),
     rule("after or on x=ANY", _since),
     rule("on or before x=ANY", _up_to_its_end),

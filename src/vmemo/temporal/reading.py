@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import NamedTuple
 
 from vmemo.temporal.stretch import Kind, Prefer, Stretch, Yearly, floating
@@ -17,9 +17,14 @@ class Scene:
     """What an expression is resolved against."""
 
     text: str
-    today: date
+    now: datetime
     prefer: Prefer
     day_first: bool
+
+    @property
+    def today(self) -> date:
+        """The reference's day in its own time zone."""
+        return self.now.date()
 
 
 class Reading(NamedTuple):
@@ -31,7 +36,7 @@ class Reading(NamedTuple):
 
     def has(self, label: str) -> bool:
         """Whether the labelled part took part in the match."""
-        return self.match[label] is not None
+        return label in self.match.re.groupindex and self.match[label] is not None
 
     def tag(self, label: str) -> str:
         """The labelled token's tag, or an empty text when absent."""
@@ -50,6 +55,11 @@ class Reading(NamedTuple):
         stretch = self.token(label).stretch
         assert stretch is not None, f"{label} is no stretch"
         return stretch
+
+    def plural(self, label: str) -> bool:
+        """Whether the labelled unit was written in the plural."""
+        written = self.written(label)
+        return written.endswith("s") and written[-2] not in "'’"
 
     def written(self, label: str) -> str:
         """The labelled token's text as the writer cased it."""

@@ -22,6 +22,7 @@ from vmemo.temporal.stretch import (
     part,
     period,
     shift,
+    through_last_day,
 )
 
 _PAST, _LAST = tags_of("past"), tags_of("last")
@@ -37,6 +38,10 @@ def _last_night(reading: Reading) -> Stretch | None:
     return fixed_day(shift(reading.scene.today, -1, DAY))
 
 
+def _night_before_last(reading: Reading) -> Stretch | None:
+    return fixed_day(shift(reading.scene.today, -2, DAY))
+
+
 def _today(reading: Reading) -> Stretch:
     today = reading.scene.today
     return Stretch(today, today + ONE_DAY, kind="day", quiet=True)
@@ -45,7 +50,7 @@ def _today(reading: Reading) -> Stretch:
 def _period(reading: Reading) -> Stretch | None:
     """last, this or next week, month, year ..."""
     unit, step, today = reading.value("u"), reading.value("z"), reading.scene.today
-    if _is_plural(reading) or (unit == DAY and (step == 0 or reading.tag("z") in _LAST)):
+    if reading.plural("u") or (unit == DAY and (step == 0 or reading.tag("z") in _LAST)):
         return None
     if reading.tag("z") in _PAST and unit not in ALIGNED and unit != WEEKEND:
         return window(today, -1, unit)
@@ -54,14 +59,9 @@ def _period(reading: Reading) -> Stretch | None:
     return of_period(period(today, unit, step), unit)
 
 
-def _is_plural(reading: Reading) -> bool:
-    written = reading.written("u")
-    return written.endswith("s") and written[-2] not in "'’"
-
-
 def _rolling(reading: Reading) -> Stretch | None:
     """in the last year: up to today, where "last year" alone is the calendar's."""
-    if _is_plural(reading) or reading.value("u") in ALIGNED:
+    if reading.plural("u") or reading.value("u") in ALIGNED:
         return None
     return window(reading.scene.today, -1, reading.value("u"))
 
@@ -73,14 +73,16 @@ def _following(reading: Reading) -> Stretch | None:
 
 
 def _over_the_weekend(reading: Reading) -> Stretch | None:
-    """On the first days of a week it is the one just past."""
+    """On the first days of a week it is the one just past; "on the weekends" is a habit."""
+    if reading.plural("u"):
+        return None
     today = reading.scene.today
     step = -1 if reading.scene.prefer == "past" and today.weekday() < 4 else 0
     return of_period(period(today, WEEKEND, step), WEEKEND)
 
 
 def _this_period(reading: Reading) -> Stretch | None:
-    if _is_plural(reading):
+    if reading.plural("u"):
         return None
     days = period(reading.scene.today, reading.value("u"))
     return days and Stretch(*days, kind="span", quiet=True)
@@ -114,7 +116,13 @@ def _earlier_or_later(reading: Reading) -> Stretch | None:
 def _period_to_date(reading: Reading) -> Stretch | None:
     today = reading.scene.today
     start = floor(today, reading.value("u"))
-    return Stretch(start, today) if start < today else None
+    return through_last_day(Stretch(start, today)) if start < today else None
+
+
+def _so_far(reading: Reading) -> Stretch | None:
+    """this year so far: on the first day it is that day."""
+    start, today = floor(reading.scene.today, reading.value("u")), reading.scene.today
+    return through_last_day(Stretch(start, today)) if start < today else fixed_day(today)
 
 
 def _running(reading: Reading) -> Stretch | None:
@@ -124,7 +132,7 @@ def _running(reading: Reading) -> Stretch | None:
 
 def _part_of_running(reading: Reading) -> Stretch | None:
     """the end of the month."""
-    whole = _running(reading) if reading.value("u") != DAY and not _is_plural(reading) else None
+    whole = _running(reading) if reading.value("u") != DAY and not reading.plural("u") else None
     return whole and part(whole, EDGES[reading.value("p")])
 
 
@@ -142,15 +150,17 @@ def _to_date(reading: Reading) -> Stretch:
 RULES = (
     rule("r=RELDAY", _day),
     rule("last night", _last_night),
+    rule("the (night|daytime) before last", _night_before_last),
     rule("this daytime", _today),
     rule("(?<=in|over|during|within|for) the z=last u=UNIT (?!of)", _rolling),
     rule("the (next day|following u=UNIT)", _following),
     rule("the? very? p=PARTOF of the? u=UNIT (?!of)", _part_of_running),
-    rule("(?<=(ORD|last) (day|week|weekend|WFULL|half) of) the u=UNIT", _running),
+    rule("(?<=(ORD|last) (UNIT|weekend|WFULL|half) of) the u=UNIT", _running),
+    rule("(?<=(ORDONE|last) COUNT UNIT of) the u=UNIT", _running),
     rule("the? z=last calendar? u=UNIT (?!of)(?!in (MONTH|FULLYEAR))", _period),
     rule("the? this? z=(previous|past|this|next|coming|following) calendar? u=UNIT", _period),
     rule("the? z=MOD u=weekend (?!of)", _period),
-    rule("(?<=over|during) the u=weekend (?!of)(?!before)(?!after)", _over_the_weekend),
+    rule("(?<=over|during|on|at) the u=weekend (?!of)(?!before)(?!after)", _over_the_weekend),
     rule("(?<!every) the u=weekend (?!of)(?!before)(?!after)", _this_period),
     rule("the u=fortnight", _this_period),
     rule("(?<=for) the u=UNIT (?=$|STOP|COMMA)", _this_period),
@@ -158,6 +168,8 @@ RULES = (
     rule("the u=(UNIT|weekend) (before|n=after) (?=$|STOP|COMMA)", _neighbour),
     rule("(earlier|n=later) in? (this|the) u=UNIT", _earlier_or_later),
     rule("u=(week|month|quarter|year) DASH? to DASH? date", _period_to_date),
+    rule("this u=UNIT so far", _so_far),
+    rule("so far this u=UNIT", _so_far),
     rule("the? rest of (the|this) u=UNIT", _rest),
     rule("(?<!DASH) to date (?!DASH)", _to_date),
 )

@@ -15,6 +15,7 @@ Edge = Literal["early", "mid", "late"]
 EDGES: tuple[Edge, ...] = ("early", "mid", "late")
 Prefer = Literal["past", "future"]
 Days = tuple[date, date]
+Borders = tuple[date | None, date | None]
 Follows = tuple[int, int, bool]
 """Unit, number of units, and whether to the day: a place seen from the date that was named before, if one was."""
 Yearly = Callable[[int], Days | None]
@@ -42,6 +43,8 @@ class Stretch:
     follows: Follows | None = None
     edge: Edge | None = None
     whole: Stretch | None = None
+    meant: Borders | None = None
+    """For searching, where it is neither the stretch nor what is shown: "by 10 July" holds that day."""
 
     @property
     def days(self) -> Days | None:

@@ -65,7 +65,8 @@ def _week_number(reading: Reading) -> Stretch | None:
 RULES = (
     rule("n=COUNT w=WPLURAL ago", _weekdays_ago),
     rule("(on|this)? z=MOD w=WDAY (?!of)(?!in (MONTH|FULLYEAR))", _weekday_beside),
-    rule("(?<!every)(?<!A) w=WFULL (?!habit)", _weekday),
+    rule("(?<!every|A|POSS) w=WFULL (?!habit)", _weekday),
+    rule("(?<=POSS) w=WFULL (?!habit|WORD)", _weekday),
     rule("(?<=on|by|until) w=WABBR", _weekday),
     rule("w=WABBR (?=(or|and|TO|SLASH) WDAY)", _weekday),
     rule("(?<=WDAY (or|and|TO|SLASH)) w=WABBR", _weekday),

@@ -50,6 +50,10 @@ FAMILIES: dict[str, dict[str, int]] = {
     "DECADEWORD": _numbered(_DECADES, 20, 10),
     "RELDAY": {"yesterday": -1, "today": 0, "tonight": 0, "tomorrow": 1, "tmrw": 1, "tmr": 1, "tomorow": 1},
     "A": {"a": 1, "an": 1},
+    "POSS": {"my": 0, "our": 0, "your": 0, "his": 0, "their": 0},
+    "her": {"her": 0},
+    "SEASONS": {"springs": 3, "summers": 6, "autumns": 9, "falls": 9, "winters": 12},
+    "HOUR": {"hour": 60, "hours": 60, "hr": 60, "hrs": 60, "minute": 1, "minutes": 1, "min": 1, "mins": 1},
     "few": {"few": 3},
     "several": {"several": 4},
     "last": {"last": -1},
@@ -79,7 +83,7 @@ FAMILIES: dict[str, dict[str, int]] = {
     "saint": {"saint": 0, "st": 0},
     "valentine": {"valentine": 0, "valentines": 0},
     "fools": {"fools": 0, "fool": 0},
-    "christmas": {"christmas": 0, "xmas": 0},
+    "christmas": {"christmas": 0, "xmas": 0, "christmases": 0},
     "labor": {"labor": 0, "labour": 0},
     "halloween": {"halloween": 0},
     "patrick": {"patrick": 0, "patricks": 0, "paddy": 0},
@@ -102,7 +106,7 @@ business working calendar s q h rest cy fy w c oh half couple hundred thousand n
 new eve black cyber good easter thanksgiving martin luther king jr mlk columbus memorial independence
 boxing groundhog earth juneteenth cinco de mayo flag inauguration international guy fawkes bonfire
 eid al fitr ul adha ramadan islamic chinese lunar canada bastille anzac australia ash palm pentecost
-singles we i they it that very these sooner beyond
+singles we i they it that very these sooner beyond am m re so far same
 """.split()
 
 SYMBOLS = ("DASH", "HYPHEN", "SLASH", "DOT", "TILDE", "COMMA", "STOP", "APOSTROPHE", "LESS", "MORE", "EQUALS")

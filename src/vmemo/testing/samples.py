@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -24,8 +24,36 @@ from vmemo.models import (
     Status,
     new_id,
 )
-from vmemo.ports import Batch, NewFact, Scope, Store, TextQuery, Vector, VectorQuery
+from vmemo.ports import (
+    Batch,
+    Encoding,
+    NewFact,
+    Scope,
+    Store,
+    TextKind,
+    TextQuery,
+    TokenVectors,
+    Vector,
+    VectorQuery,
+)
 from vmemo.testing.embedders import HashEmbedder
+from vmemo.words import terms
+
+
+class TokenHashEmbedder(HashEmbedder):
+    """The hash embedder with a short vector for each word of a text, of the same space as without them."""
+
+    _short = HashEmbedder("short", 8)
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
+        """Vectors with token vectors."""
+        return [Encoding(self.vector(text), self.tokens(text)) for text in texts]
+
+    def tokens(self, text: str) -> TokenVectors:
+        """The vectors of a text's words as rows."""
+        rows = [self._short.vector(term) for term in terms(text)]
+        return np.stack(rows) if rows else np.zeros((0, self._short.dimension), np.float32)
+
 
 EMBEDDER = HashEmbedder()
 BANK = BankId("alice")
@@ -73,9 +101,15 @@ def an_episode(title: str, messages: Sequence[Message], **fields: object) -> Epi
     return Episode.of({**plain, **spans, **fields})
 
 
-def with_vector(fact: Fact, vector: Vector | None = None) -> NewFact:
-    """The fact with a vector, which is that of its words unless given."""
-    return NewFact(fact=fact, embedding=EMBEDDER.vector(fact.text) if vector is None else vector)
+def with_vector(fact: Fact, vector: Vector | None = None, tokens: TokenVectors | None = None) -> NewFact:
+    """The fact with a vector, which is that of its words unless given, and with token vectors where there are some."""
+    return NewFact(fact=fact, embedding=EMBEDDER.vector(fact.text) if vector is None else vector, tokens=tokens)
+
+
+def some_tokens(count: int, width: int = 8) -> TokenVectors:
+    """Unit vectors of some tokens; each count gives other ones."""
+    vectors = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def at_cosine(cosine: float, *, dimension: int = EMBEDDER.dimension) -> Vector:
@@ -110,6 +144,12 @@ async def tell(store: Store, text: str, *, bank: BankId = BANK, vector: Vector |
     return fact
 
 
+async def know(store: Store, *entities: Entity, bank: BankId = BANK) -> None:
+    """Write entities, new ones or others in place of those of the same ids."""
+    landed = await store.write(replace(await a_batch(store, bank=bank), entities=entities))
+    assert landed, "a batch that is up to date must land"
+
+
 async def matches(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[FactId]:
     """Ids of the facts found by these words, best first."""
     return [hit.id for hit in (await store.matching(TextQuery(scope=scope, text=text, limit=limit))).hits]
@@ -139,21 +179,29 @@ class Snapshot:
     episodes: list[Episode]
     entities: list[Entity]
     links: list[Link]
+    tokens: list[tuple[tuple[float, ...], ...] | None]
     status: Status
 
 
 async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:
     """What the bank holds now; it must be small."""
     status = await store.status(bank)
+    facts = await store.facts(bank, limit=1000, with_embeddings=True)
     return Snapshot(
         bank=await store.bank(bank),
         messages=await store.messages(bank, limit=1000),
-        facts=await store.facts(bank, limit=1000, with_embeddings=True),
+        facts=facts,
         episodes=await store.episodes(bank, limit=1000),
         entities=await store.entities(bank, limit=1000),
         links=await store.links(bank),
+        tokens=_plain(await store.token_vectors(bank, [fact.id for fact in facts])),
         status=status.model_copy(update={"bytes": 0}),
     )
+
+
+def _plain(found: Iterable[TokenVectors | None]) -> list[tuple[tuple[float, ...], ...] | None]:
+    """Token vectors as values that can be compared."""
+    return [None if tokens is None else tuple(map(tuple, tokens.tolist())) for tokens in found]
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from vmemo.bench.datasets import locomo, longmemeval, ours
 from vmemo.bench.datasets.cases import Case, Dataset, Parsed, Question, Session, Turn, Unit
-from vmemo.bench.options import DEFAULT_DATA, BenchmarkName, BenchOptions
+from vmemo.bench.options import BenchOptions, DatasetName
 from vmemo.errors import InvalidInput
 
 __all__ = ["Case", "Dataset", "Parsed", "Question", "Session", "Turn", "Unit", "load"]
 
-_PLACES: dict[BenchmarkName, str] = {
+_PLACES: dict[DatasetName, str] = {
     "locomo": "locomo/locomo_dev.json",
     "longmemeval": "longmemeval/longmemeval_s_dev.json.xz",
     "ours": "training/conversations",
@@ -29,33 +29,38 @@ SESSION_DEPTH = 32_768
 
 def load(options: BenchOptions) -> Dataset:
     """The benchmark's cases. A missing or unreadable file is an `InvalidInput` that says what to pass."""
+    name = _name(options)
     if any(count is not None and count < 1 for count in (options.sample, options.limit, options.max_tokens)):
         raise InvalidInput("sample, limit and max_tokens must be at least one")
-    if options.sample is not None and options.benchmark != "longmemeval":
+    if options.sample is not None and name != "longmemeval":
         raise InvalidInput("sample is for longmemeval, whose questions have types; elsewhere use limit")
     try:
-        dataset = _parse(options, _contents(options))
+        dataset = _parse(name, options, _contents(name, options))
     except (ValueError, KeyError, lzma.LZMAError, OSError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"this can't be read as {options.benchmark} data: {error}") from error
+        raise InvalidInput(f"this can't be read as {name} data: {error}") from error
     return replace(dataset, cases=dataset.parsed.cases[: options.limit])
 
 
-def _parse(options: BenchOptions, contents: Sequence[bytes]) -> Dataset:
+def _name(options: BenchOptions) -> DatasetName:
+    if options.benchmark == "speed":
+        raise InvalidInput("speed has no dataset: it makes its own texts")
+    return options.dataset if options.benchmark == "ablation" else options.benchmark
+
+
+def _parse(name: DatasetName, options: BenchOptions, contents: Sequence[bytes]) -> Dataset:
     unit: Unit = "turn"
     depth = TURN_DEPTH
-    match options.benchmark:
+    match name:
         case "locomo":
             parsed = locomo.parse(contents[0])
         case "longmemeval":
             parsed, unit, depth = longmemeval.parse(contents[0], options.sample), "session", SESSION_DEPTH
         case "ours" | "sample":
             parsed = ours.parse(contents)
-        case "speed":
-            raise InvalidInput("speed has no dataset: it makes its own texts")
     return Dataset(
-        name=options.benchmark,
+        name=name,
         digest=_digest(contents),
         unit=unit,
         max_tokens=options.max_tokens or depth,
@@ -71,29 +76,27 @@ def _digest(contents: Sequence[bytes]) -> str:
     return whole.hexdigest()
 
 
-def _contents(options: BenchOptions) -> list[bytes]:
-    if options.benchmark == "sample":
+def _contents(name: DatasetName, options: BenchOptions) -> list[bytes]:
+    if name == "sample":
         folder = resources.files("vmemo.bench") / "sample"
         files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda file: file.name)
         return [file.read_bytes() for file in files]
-    place = _place(options)
+    place = _place(_PLACES[name], options)
     if place.is_dir():
         return [_read(path) for path in sorted(place.glob("*.json"))]
     return [_read(place)]
 
 
-def _place(options: BenchOptions) -> Path:
+def _place(usual: str, options: BenchOptions) -> Path:
     if options.file is not None:
         if not options.file.exists():
             raise InvalidInput(f"no such file: {options.file}")
         return options.file
-    folder = options.data or DEFAULT_DATA
-    place = folder / _PLACES.get(options.benchmark, "")
+    place = options.data_folder / usual
     if not place.exists():
         raise InvalidInput(
             f"{place} is not there: pass --data FOLDER (or set VMEMO_DATA) with the folder that holds "
-            f"{_PLACES.get(options.benchmark, 'the data')}, or --file with the dataset's own file; "
-            "`vmemo benchmark sample` needs no data"
+            f"{usual}, or --file with the dataset's own file; `vmemo benchmark sample` needs no data"
         )
     return place
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from vmemo.bench.options import DatasetName
 from vmemo.models import Role
 
 Unit = Literal["turn", "session"]
@@ -33,13 +34,17 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question with the turns, and where the dataset names them the sessions, that answer it."""
+    """A question with the turns, and where the dataset names them the sessions, that answer it.
+
+    `asked_at` is the moment it is asked, where the dataset tells.
+    """
 
     id: str
     text: str
     category: str
     evidence: frozenset[str]
     sessions: frozenset[str] = frozenset()
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +69,7 @@ class Parsed:
 class Dataset:
     """Cases to run, the files they come from, the unit that is ranked, and how deep to recall for it."""
 
-    name: str
+    name: DatasetName
     digest: str
     unit: Unit
     max_tokens: int

@@ -36,6 +36,7 @@ class RawQuestion(BaseModel):
     question_id: str
     question_type: str
     question: str
+    question_date: str
     answer_session_ids: list[str]
     haystack_session_ids: list[str]
     haystack_dates: list[str]
@@ -105,5 +106,6 @@ def _case(raw: RawQuestion) -> Case:
         category=raw.question_type,
         evidence=frozenset(evidence),
         sessions=frozenset(raw.answer_session_ids) & frozenset(raw.haystack_session_ids),
+        asked_at=parse_time(raw.question_date),
     )
     return Case(id=raw.question_id, sessions=tuple(sessions), questions=(question,))

@@ -32,6 +32,7 @@ class RawQuestion(BaseModel):
     question: str
     kind: str
     evidence: list[str] = []
+    asked_at: str | None = None
 
 
 class RawConversation(BaseModel):
@@ -43,6 +44,12 @@ class RawConversation(BaseModel):
 
 
 _FILE = TypeAdapter(RawConversation)
+
+
+def parse_time(text: str) -> datetime:
+    """A day or a time in ISO 8601, taken as UTC where it has no zone."""
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def parse(contents: Sequence[bytes]) -> Parsed:
@@ -62,10 +69,8 @@ def parse(contents: Sequence[bytes]) -> Parsed:
 
 
 def _session(raw: RawSession) -> Session:
-    started = datetime.fromisoformat(raw.date)
-    started = started.astimezone(UTC) if started.tzinfo else started.replace(tzinfo=UTC)
     name = f"session-{raw.n}"
-    return Session(id=name, document=name, started_at=started, turns=tuple(map(_turn, raw.turns)))
+    return Session(id=name, document=name, started_at=parse_time(raw.date), turns=tuple(map(_turn, raw.turns)))
 
 
 def _turn(raw: RawTurn) -> Turn:
@@ -74,4 +79,10 @@ def _turn(raw: RawTurn) -> Turn:
 
 
 def _question(name: str, raw: RawQuestion, known: set[str]) -> Question:
-    return Question(id=name, text=raw.question, category=raw.kind, evidence=frozenset(raw.evidence) & known)
+    return Question(
+        id=name,
+        text=raw.question,
+        category=raw.kind,
+        evidence=frozenset(raw.evidence) & known,
+        asked_at=parse_time(raw.asked_at) if raw.asked_at else None,
+    )

@@ -35,7 +35,7 @@ async def measure_speed(options: BenchOptions, embedder: Embedder, settings: Set
         metrics = await measure_retain(bench)
         timings: Timings = {}
         # One query more per size: the first is asked cold and counts apart.
-        asked = options.speed.queries + 1
+        asked = options.speed.queries * len(bench.paces) + 1
         questions = texts.queries(asked * len(sizes))
         for number, size in enumerate(sizes):
             metrics |= await fill(bench, mixed, 0 if number == 0 else sizes[number - 1], size)
@@ -46,7 +46,7 @@ async def measure_speed(options: BenchOptions, embedder: Embedder, settings: Set
         metrics["bytes_per_fact"] = metrics[f"bytes_per_fact@{sizes[-1]}"]
     config = {
         **describe(embedder, settings),
-        "budget": options.budget,
+        "budget": " ".join(str(pace.budget) for pace in bench.paces),
         "max_tokens": options.max_tokens or DEPTH,
         "queries": options.speed.queries,
         "messages": options.speed.messages,

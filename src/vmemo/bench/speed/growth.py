@@ -15,7 +15,7 @@ from vmemo.bench.environment import sqlite_url
 from vmemo.bench.metrics import Metrics, spread
 from vmemo.bench.options import BenchOptions, ProgressSink
 from vmemo.bench.speed import texts
-from vmemo.bench.speed.recalls import RecallOptions, Timings, race
+from vmemo.bench.speed.recalls import Pace, Timings, race
 from vmemo.bench.speed.retains import cost
 from vmemo.bench.steps import Steps
 from vmemo.ports import Embedder, Vectors
@@ -38,6 +38,14 @@ class Bench:
     settings: Settings
     folder: Path
     sink: ProgressSink
+
+    @property
+    def paces(self) -> list[Pace]:
+        """How recalls are asked: with each budget under its own name, or with the run's one."""
+        depth = self.options.max_tokens or DEPTH
+        budgets = self.options.speed.budgets
+        named = [Pace(budget=budget, max_tokens=depth, name=f"recall_{budget}") for budget in budgets]
+        return named or [Pace(budget=self.options.budget, max_tokens=depth)]
 
     def memory(self, embedder: Embedder, name: str) -> Memory:
         """A memory in a file of that name."""
@@ -84,13 +92,13 @@ async def fill(bench: Bench, embedder: Synthetic, first: int, last: int) -> Metr
 async def measure_recall(bench: Bench, embedder: Synthetic, size: int, queries: list[str]) -> tuple[Metrics, Timings]:
     """Open the bank, ask once cold, then race the rest of the queries against the embedder."""
     stored = await asyncio.to_thread(bench.size, "speed.db")
-    options = RecallOptions(budget=bench.options.budget, max_tokens=bench.options.max_tokens or DEPTH)
     memory = bench.memory(embedder, "speed.db")
     _, opening = await timed(memory.open())
     try:
-        _, cold = await timed(memory.recall(queries[0], max_tokens=options.max_tokens, budget=options.budget))
+        _, cold = await timed(bench.paces[0].recall(memory, queries[0]))
+        # No query is asked twice: its vector would be remembered.
         steps = Steps(bench.sink, f"recall at {size:,}", len(queries) - 1)
-        raced = await race(memory, bench.embedder, queries[1:], options, steps)
+        raced = await race(memory, bench.embedder, queries[1:], bench.paces, steps)
         facts = (await memory.status()).facts
     finally:
         await memory.close()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from vmemo import Memory
+from vmemo import Memory, Recalled
 from vmemo.bench.clock import timed
 from vmemo.bench.metrics import Metrics, percentile, spread
+from vmemo.bench.speed import texts
 from vmemo.bench.steps import Steps
 from vmemo.models import Budget
 from vmemo.ports import Embedder
@@ -17,51 +18,72 @@ Timings = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How queries are asked; the name tells one pace of a run from another."""
+
+    budget: Budget
+    max_tokens: int
+    name: str = "recall"
+
+    async def recall(self, memory: Memory, query: str) -> Recalled:
+        """Ask at the moment when the made-up talk has ended."""
+        return await memory.recall(query, max_tokens=self.max_tokens, budget=self.budget, now=texts.ENDED)
+
+
+@dataclass(frozen=True)
+class Lap:
+    """Milliseconds of each query at one pace: the whole recall, and its stages."""
+
+    recall: list[float] = field(default_factory=list[float])
+    stages: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict[str, list[float]](list))
+
+    async def run(self, memory: Memory, pace: Pace, query: str) -> None:
+        """Ask one query and note what it took."""
+        found, took = await timed(pace.recall(memory, query))
+        self.recall.append(took)
+        for stage, ms in found.timings.items():
+            if stage != "total":
+                self.stages[stage].append(ms)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Race:
-    """Milliseconds of each query: the embedder alone, the whole recall, and the recall's stages."""
+    """Milliseconds of each query: the embedder alone, and recall at each pace."""
 
     embed: Sequence[float]
-    recall: Sequence[float]
-    stages: dict[str, list[float]]
+    laps: dict[str, Lap]
 
     def metrics(self, size: int) -> Metrics:
         """Recall's median and 95th percentile as multiples of the embedder's median."""
         own = percentile(self.embed, 0.5)
         return {
-            f"recall_p50_over_embed@{size}": percentile(self.recall, 0.5) / own,
-            f"recall_p95_over_embed@{size}": percentile(self.recall, 0.95) / own,
+            f"{name}_p{share}_over_embed@{size}": percentile(lap.recall, share / 100) / own
+            for name, lap in self.laps.items()
+            for share in (50, 95)
         }
 
     def timings(self, size: int) -> Timings:
         """Median and 95th percentile of everything that was timed."""
-        named = {f"recall@{size}/{stage}": spread(times) for stage, times in self.stages.items()}
-        return {f"embed@{size}": spread(self.embed), f"recall@{size}/total": spread(self.recall), **named}
+        times = {f"embed@{size}": spread(self.embed)}
+        for name, lap in self.laps.items():
+            times[f"{name}@{size}/total"] = spread(lap.recall)
+            times |= {f"{name}@{size}/{stage}": spread(spent) for stage, spent in lap.stages.items()}
+        return times
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecallOptions:
-    """How queries are asked."""
+async def race(memory: Memory, embedder: Embedder, queries: Sequence[str], paces: Sequence[Pace], steps: Steps) -> Race:
+    """Ask every query once, the paces in turn, so that a slow minute of the machine slows all of them.
 
-    budget: Budget
-    max_tokens: int
-
-
-async def race(
-    memory: Memory, embedder: Embedder, queries: Sequence[str], options: RecallOptions, steps: Steps
-) -> Race:
-    """Ask every query once; every other one is embedded first, so that neither side always runs warm."""
+    Every other query of a pace is embedded first, so that neither side always runs warm.
+    """
     embed: list[float] = []
-    recall: list[float] = []
-    stages: defaultdict[str, list[float]] = defaultdict(list)
+    laps = {pace.name: Lap() for pace in paces}
     for number, query in enumerate(queries):
-        if number % 2:
+        turn, place = divmod(number, len(paces))
+        if turn % 2:
             embed.append((await timed(embedder.embed([query], "query")))[1])
-        found, took = await timed(memory.recall(query, max_tokens=options.max_tokens, budget=options.budget))
-        if not number % 2:
+        await laps[paces[place].name].run(memory, paces[place], query)
+        if not turn % 2:
             embed.append((await timed(embedder.embed([query], "query")))[1])
-        recall.append(took)
-        for stage, ms in found.timings.items():
-            stages[stage].append(ms)
         steps.advance()
-    stages.pop("total", None)
-    return Race(embed=embed, recall=recall, stages=dict(stages))
+    return Race(embed=embed, laps=laps)

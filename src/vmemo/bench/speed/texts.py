@@ -20,6 +20,8 @@ from vmemo.models import Message
 
 STARTED = datetime(2023, 1, 2, 8, tzinfo=UTC)
 SPAN = timedelta(days=730)
+ENDED = STARTED + SPAN
+"""When questions are asked, so that "last month" speaks of talk that is there."""
 SITTING = 20
 """Messages of one document, a minute apart."""
 GOLDEN = 0.6180339887498949
@@ -33,6 +35,7 @@ class _Words(BaseModel):
     thing: list[str]
     quality: list[str]
     when: list[str]
+    during: list[str]
     syllable: list[str]
     said: list[str]
     asked: list[str]
@@ -82,6 +85,7 @@ def _talk() -> _Talk:
         "thing": words.thing,
         "quality": words.quality,
         "when": words.when,
+        "during": words.during,
         "coined": [words.coin(number * 37 + 5) for number in range(BRANDS)],
     }
     return _Talk(words, {slot: _Bag(choices) for slot, choices in slots.items()})
@@ -111,7 +115,7 @@ def sentences(count: int) -> list[str]:
 
 
 def queries(count: int) -> list[str]:
-    """Distinct questions."""
+    """Distinct questions that name people; about a fifth of them name a time."""
     return _distinct(_talk().words.asked, "query", count)
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Column, Connection, Table, delete, select, update
 from vmemo.errors import NotFound
 from vmemo.models import Forgotten
 from vmemo.ports import ForgetTarget
+from vmemo.stores.sql import naming
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.rows import dump, names_of
 from vmemo.stores.sql.schema import (
@@ -20,6 +21,7 @@ from vmemo.stores.sql.schema import (
     MESSAGE,
     banks,
     entities,
+    entity_names,
     episode_messages,
     episodes,
     facts,
@@ -177,6 +179,7 @@ def remove(connection: Connection, bank: int, removal: Removal) -> None:
         _delete(connection, bank, column, removal.facts)
     _delete(connection, bank, facts.c.seq, removal.facts)
     _delete(connection, bank, mentions.c.entity, removal.entities)
+    _delete(connection, bank, entity_names.c.entity, removal.entities)
     _delete(connection, bank, entities.c.seq, removal.entities)
     _dissolve(connection, bank, removal.episodes)
     _delete(connection, bank, messages.c.seq, removal.messages)
@@ -188,7 +191,7 @@ def remove(connection: Connection, bank: int, removal: Removal) -> None:
 
 def remove_bank(connection: Connection, bank: int) -> None:
     """Delete all rows of a bank, and then its own."""
-    for table in (links, mentions, sources, episode_messages, facts, entities, episodes, messages):
+    for table in (links, mentions, sources, episode_messages, facts, entity_names, entities, episodes, messages):
         connection.execute(delete(table).where(table.c.bank == bank))
     connection.execute(delete(banks).where(banks.c.seq == bank))
     _demand_scrub(connection)
@@ -252,8 +255,10 @@ def _forget_names(connection: Connection, bank: int, kept: Iterable[int]) -> Non
         if names:
             values = {"name": names[0], "aliases": dump(names[1:])}
             connection.execute(update(entities).where(entities.c.seq == seq).values(values))
+            naming.replace(connection, bank, {seq: naming.folded_names(names[0], names[1:])})
         else:
             _delete(connection, bank, mentions.c.entity, [seq])
+            _delete(connection, bank, entity_names.c.entity, [seq])
             _delete(connection, bank, entities.c.seq, [seq])
 
 

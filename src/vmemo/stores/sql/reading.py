@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -115,17 +115,6 @@ def episodes_of(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> li
     for episode, id in connection.execute(statement).all():
         members[episode].append(MessageId(id))
     return [episode_of(row, members[row.seq]) for row in rows]
-
-
-_TITLES = select(episodes.c.id, episodes.c.title).where(
-    episodes.c.bank == bindparam("bank", type_=Integer), among(episodes.c.id, later("ids"))
-)
-
-
-def titles(connection: Connection, bank: int, ids: Iterable[EpisodeId]) -> dict[EpisodeId, str]:
-    """Titles of episodes."""
-    rows = connection.execute(_TITLES, {"bank": bank, "ids": listed(ids)}).all()
-    return {EpisodeId(id): title for id, title in rows}
 
 
 def holding(connection: Connection, bank: int, message: MessageId) -> Episode | None:

@@ -40,7 +40,7 @@ def restore(
                 stored = archive.append(connection, number, [item for item in part if isinstance(item, Message)])
                 index_words(connection, number, [(s, m.content) for s, m in stored if m.state != "derived"])
             elif kind is NewFact:
-                writing.demand_vectors((x.embedding for x in part if isinstance(x, NewFact)), bank.dimension)
+                writing.demand_vectors((x.encoding for x in part if isinstance(x, NewFact)), bank.dimension)
                 _facts(connection, number, [x for x in part if isinstance(x, NewFact)], revision, index_facts)
             elif kind is Episode:
                 writing.save_episodes(connection, number, [x for x in part if isinstance(x, Episode)])

@@ -26,6 +26,8 @@ from vmemo.stores.sql.schema import facts
 
 Values = dict[str, str | int | float | None]
 AnyRow = Row[*tuple[Any, ...]]
+Cells = Sequence[Any]
+"""A row's values by place."""
 
 
 def dump(value: Sequence[JsonValue] | Mapping[str, JsonValue]) -> str:
@@ -175,7 +177,7 @@ def fact_values(bank: int, fact: Fact, revision: int) -> Values:
 
 
 def fact_of(
-    row: AnyRow,
+    row: Cells,
     bank: BankId,
     entities: Sequence[Mention],
     sources: Sequence[Sequence[str]],

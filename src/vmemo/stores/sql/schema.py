@@ -187,6 +187,26 @@ mentions = Table(
     sqlite_with_rowid=False,
 )
 
+entity_names = Table(
+    "entity_names",
+    metadata,
+    _bank(primary_key=True),
+    Column("name", Text, primary_key=True),
+    _key("entity"),
+    Index("entity_names_entity", "bank", "entity"),
+    sqlite_with_rowid=False,
+)
+"""Every name an entity goes by, folded, so that a query's words find it."""
+
+token_vectors = Table(
+    "token_vectors",
+    metadata,
+    Column("fact", _Number, primary_key=True, autoincrement=False),
+    Column("width", Integer, nullable=False),
+    Column("vectors", LargeBinary, nullable=False),
+)
+"""One signed byte per component, row by row; facts of an embedder without token vectors have no row."""
+
 links = Table(
     "links",
     metadata,

@@ -17,12 +17,29 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 from sqlalchemy import Connection
 
+from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId, Forgotten, MessageId, Status, utc_now
-from vmemo.ports import ForgetTarget, Ranking, Scored, TextQuery, Vector, VectorQuery, Vectors
-from vmemo.stores.sql import forgetting, migrate, sqlite_rows, writing
-from vmemo.stores.sql.archive import bank_state
+from vmemo.ports import (
+    Edge,
+    EdgeQuery,
+    Encoding,
+    ForgetTarget,
+    Loaded,
+    Ranking,
+    Scope,
+    Scored,
+    TextQuery,
+    TimeQuery,
+    TokenVectors,
+    VectorQuery,
+    Vectors,
+)
+from vmemo.stores.sql import edges, forgetting, migrate, sqlite_load, sqlite_rows, token_rows, writing
+from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.bank import BankIndex
+from vmemo.stores.sql.index.vectors import Mask
+from vmemo.stores.sql.raw import fetch
 from vmemo.stores.sql.restoring import Indexed
 from vmemo.stores.sql.sqlite_file import SqliteFile
 from vmemo.stores.sql.store import SqlStore
@@ -30,6 +47,7 @@ from vmemo.words import terms
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_STATE = "SELECT seq, revision, purges, dimension, embedder FROM banks WHERE id = ?"
 MOST_TERMS = 64
 """Different words of a query that are searched; a longer query's longest words are taken."""
 
@@ -87,18 +105,49 @@ class SqliteStore(SqlStore):
         return await self._read(self._nearest, query)
 
     def _nearest(self, connection: Connection, query: VectorQuery) -> Ranking:
-        bank_state(connection, query.scope.bank).demand(query.space)
-        index = self._index(connection, query.scope.bank)
-        allowed = index.allowed(query.scope, micros(utc_now()), sqlite_rows.filtered(connection, query.scope))
+        index, allowed = self._view(connection, query.scope, query.space)
         return index.nearest(query.vector, allowed, query.limit, query.floor)
+
+    async def during(self, query: TimeQuery) -> Ranking:
+        """Facts inside a stretch of time."""
+        return await self._read(self._during, query)
+
+    def _during(self, connection: Connection, query: TimeQuery) -> Ranking:
+        index, allowed = self._view(connection, query.scope, query.space)
+        return index.during(query, allowed)
+
+    async def edges(self, query: EdgeQuery) -> list[Edge]:
+        """Edges that leave facts or entities."""
+        return await self._read(self._edges, query)
+
+    def _edges(self, connection: Connection, query: EdgeQuery) -> list[Edge]:
+        index, allowed = self._view(connection, query.scope, query.space)
+        return edges.find(connection, index, allowed, query)
+
+    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+        """The facts' token vectors; None for a fact that has none."""
+        return await self._read(self._token_vectors, bank, facts)
+
+    def _token_vectors(
+        self, connection: Connection, bank: BankId, facts: Sequence[FactId]
+    ) -> list[TokenVectors | None]:
+        index = self._index(connection, bank, self._state(connection, bank))
+        return token_rows.load(connection, index.numbers(facts), facts)
+
+    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        """Facts with the titles of their episodes."""
+        return await self._read(self._load, bank, ids)
+
+    def _load(self, connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        index = self._index(connection, bank, self._state(connection, bank))
+        return sqlite_load.load(connection, index, bank, ids)
 
     async def matching(self, query: TextQuery) -> Ranking:
         """Facts by BM25."""
         return await self._read(self._matching, query)
 
     def _matching(self, connection: Connection, query: TextQuery) -> Ranking:
-        index = self._index(connection, query.scope.bank)
-        allowed = index.allowed(query.scope, micros(utc_now()), sqlite_rows.filtered(connection, query.scope))
+        index, allowed = self._view(connection, query.scope)
         return index.matching(_query_terms(query.text), allowed, query.limit)
 
     async def verbatim(self, query: TextQuery) -> Ranking:
@@ -112,13 +161,27 @@ class SqliteStore(SqlStore):
     def _neighbours(
         self, connection: Connection, bank: BankId, vectors: Vectors, limit: int, floor: float
     ) -> list[list[Scored]]:
-        index = self._index(connection, bank)
+        index = self._index(connection, bank, self._state(connection, bank))
         allowed = index.current(micros(utc_now()))
         return [index.neighbours(vector, allowed, limit, floor) for vector in vectors]
 
-    def _index(self, connection: Connection, bank: BankId) -> BankIndex:
+    def _view(self, connection: Connection, scope: Scope, space: str | None = None) -> tuple[BankIndex, Mask]:
+        """The bank's index and which of its facts a scope lets through; refuses vectors of another space."""
+        state = self._state(connection, scope.bank)
+        if space is not None:
+            state.demand(space)
+        index = self._index(connection, scope.bank, state)
+        return index, index.allowed(scope, micros(utc_now()), sqlite_rows.filtered(connection, scope))
+
+    @staticmethod
+    def _state(connection: Connection, bank: BankId) -> BankState:
+        rows = fetch(connection, _STATE, bank)
+        if not rows:
+            raise NotFound(f"There is no bank {bank!r} here.")
+        return BankState(*rows[0])
+
+    def _index(self, connection: Connection, bank: BankId, state: BankState) -> BankIndex:
         """The bank's index as of this connection's view of the database."""
-        state = bank_state(connection, bank)
         index = self._indexes.get(bank)
         if index is not None and (index.number, index.revision, index.purges) == (
             state.seq,
@@ -141,7 +204,7 @@ class SqliteStore(SqlStore):
         return index
 
     async def replace_embeddings(
-        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Vector], *, dimension: int
+        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
     ) -> bool:
         """Switch all vectors in one step; False if there are facts without a new one."""
         return await self._write(self._replace_embeddings, bank, embedder, vectors, dimension)
@@ -151,7 +214,7 @@ class SqliteStore(SqlStore):
         connection: Connection,
         bank: BankId,
         embedder: str,
-        vectors: Mapping[FactId, Vector],
+        vectors: Mapping[FactId, Encoding],
         dimension: int,
     ) -> bool:
         number = bank_state(connection, bank).seq

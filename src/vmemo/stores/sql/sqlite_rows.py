@@ -28,8 +28,8 @@ from sqlalchemy import (
 from sqlalchemy import table as sql_table
 
 from vmemo.models import FactId, MessageId
-from vmemo.ports import Ranking, Scope, Scored, TextQuery, Vector
-from vmemo.stores.sql import forgetting
+from vmemo.ports import Encoding, Ranking, Scope, Scored, TextQuery
+from vmemo.stores.sql import forgetting, token_rows
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.archive import bank_state
 from vmemo.stores.sql.clock import micros
@@ -58,12 +58,20 @@ def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
     ]
     if rows:
         connection.execute(insert(fact_index), rows)
+    token_rows.save(connection, ((seq, item.tokens) for seq, item in batch))
 
 
 _START = func.coalesce(
     facts.c.occurred_start, func.min(facts.c.mentioned_at, facts.c.occurred_end - 1), facts.c.mentioned_at
 )
 """Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""
+
+
+_ENTITIES = (
+    select(func.group_concat(mentions.c.entity))
+    .where(mentions.c.bank == facts.c.bank, mentions.c.fact == facts.c.seq)
+    .scalar_subquery()
+)
 
 
 def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRow]:
@@ -74,6 +82,7 @@ def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRo
             f.id,
             fact_index.c.embedding,
             fact_index.c.terms,
+            _ENTITIES,
             f.seq,
             _network_number(),
             f.tokens,
@@ -102,15 +111,17 @@ def vectors(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, byte
     return [(seq, vector) for seq, vector in connection.execute(statement).all()]
 
 
-def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Vector]) -> bool:
+def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
     """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
     seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
     if not seqs.keys() <= new.keys():
         return False
     statement = update(fact_index).where(fact_index.c.seq == bindparam("fact")).values(embedding=bindparam("vector"))
-    rows = [{"fact": seq, "vector": new[FactId(id)].astype("<f2").tobytes()} for id, seq in seqs.items()]
+    rows = [{"fact": seq, "vector": new[FactId(id)].vector.astype("<f2").tobytes()} for id, seq in seqs.items()]
     if rows:
         connection.execute(statement, rows)
+    token_rows.drop(connection, seqs.values())
+    token_rows.save(connection, ((seq, new[FactId(id)].tokens) for id, seq in seqs.items()))
     return True
 
 
@@ -185,6 +196,7 @@ def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> lis
 def unindex(connection: Connection, bank: int, removal: forgetting.Removal) -> None:
     """Drop vectors and words of what is forgotten; index the words of what will be read again."""
     connection.execute(fact_index.delete().where(among(fact_index.c.seq, removal.facts)))
+    token_rows.drop(connection, removal.facts)
     drop_words(connection, bank, _by_state(connection, removal.messages, worded=True))
     add_words(connection, bank, _by_state(connection, removal.again, worded=False))
 

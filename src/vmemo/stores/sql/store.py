@@ -23,13 +23,14 @@ from vmemo.models import (
     FactId,
     Forgotten,
     Link,
+    Mention,
     Message,
     MessageId,
     Profile,
     Status,
 )
-from vmemo.ports import Batch, ForgetTarget, Loaded, RestoreRecord
-from vmemo.stores.sql import archive, counting, forgetting, reading, restoring, writing
+from vmemo.ports import Batch, ForgetTarget, RestoreRecord
+from vmemo.stores.sql import archive, counting, forgetting, naming, reading, restoring, writing
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.schema import entities, episodes, facts
 
@@ -143,7 +144,7 @@ class SqlStore(ABC):
 
     def _save(self, connection: Connection, state: BankState, batch: Batch) -> None:
         bank, new = state.seq, [item.fact for item in batch.facts]
-        writing.demand_vectors((item.embedding for item in batch.facts), state.dimension)
+        writing.demand_vectors((item.encoding for item in batch.facts), state.dimension)
         revision = archive.bump(connection, bank)
         known = writing.save_entities(connection, bank, batch.entities)
         writing.save_episodes(connection, bank, batch.episodes)
@@ -225,17 +226,6 @@ class SqlStore(ABC):
             rows = reading.rows_by_id(connection, episodes, number, ids)
         return reading.episodes_of(connection, number, rows)
 
-    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-        """Facts with the titles of their episodes."""
-        return await self._read(self._load, bank, ids)
-
-    def _load(self, connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-        number = bank_state(connection, bank).seq
-        rows = reading.rows_by_id(connection, facts, number, ids)
-        found = reading.facts_of(connection, number, bank, rows, {})
-        told = {episode for fact in found for episode in fact.episodes}
-        return Loaded(found, reading.titles(connection, number, told) if told else {})
-
     async def episode_of(self, bank: BankId, message: MessageId) -> Episode | None:
         """The episode that holds a message."""
         return await self._read(self._with_bank(reading.holding), bank, message)
@@ -287,6 +277,10 @@ class SqlStore(ABC):
     async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
         """For each entity those it shares a fact with."""
         return await self._read(self._with_bank(reading.cooccurring), bank, entities)
+
+    async def named(self, bank: BankId, text: str) -> list[Mention]:
+        """Entities that a text names."""
+        return await self._read(self._with_bank(naming.named), bank, text)
 
     async def touch(self, bank: BankId, counts: Mapping[FactId, int]) -> None:
         """Add to access counts."""

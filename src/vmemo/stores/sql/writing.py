@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId, MessageState
-from vmemo.ports import NewFact, Vector
+from vmemo.ports import Encoding, NewFact
+from vmemo.stores.sql import naming
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
 from vmemo.stores.sql.schema import (
@@ -68,7 +69,9 @@ def _insert(connection: Connection, table: Table, values: Sequence[Values]) -> S
 def save_entities(connection: Connection, bank: int, new: Sequence[Entity]) -> Seqs:
     """Insert or update entities."""
     known = seqs_of(connection, entities, bank, (entity.id for entity in new))
-    return _save(connection, entities, [entity_values(bank, entity) for entity in new], known)
+    seqs = _save(connection, entities, [entity_values(bank, entity) for entity in new], known)
+    naming.save(connection, bank, new, seqs)
+    return seqs
 
 
 def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> Seqs:
@@ -91,11 +94,13 @@ def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> 
     return seqs
 
 
-def demand_vectors(vectors: Iterable[Vector], dimension: int) -> None:
+def demand_vectors(encodings: Iterable[Encoding], dimension: int) -> None:
     """Refuse vectors that no search of the bank could compare."""
-    for vector in vectors:
+    for vector, tokens in encodings:
         if vector.shape != (dimension,) or not np.isfinite(vector).all():
             raise InvalidInput(f"A vector must be {dimension} finite numbers. Nothing was written.")
+        if tokens is not None and (tokens.ndim != 2 or not np.isfinite(tokens).all()):
+            raise InvalidInput("Token vectors must be rows of finite numbers. Nothing was written.")
 
 
 def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:

@@ -19,14 +19,18 @@ class TestMyStore(StoreConformance):
 
 from vmemo.testing.conformance.archive import ArchiveConformance
 from vmemo.testing.conformance.banks import BankConformance
+from vmemo.testing.conformance.during import DuringConformance
+from vmemo.testing.conformance.edges import EdgeConformance
 from vmemo.testing.conformance.filters import FilterConformance
 from vmemo.testing.conformance.forgetting import ForgettingConformance
 from vmemo.testing.conformance.isolation import IsolationConformance
 from vmemo.testing.conformance.library import LibraryConformance
+from vmemo.testing.conformance.naming import NamingConformance
 from vmemo.testing.conformance.reopening import ReopeningConformance
 from vmemo.testing.conformance.searching import SearchConformance
 from vmemo.testing.conformance.sharing import SharingConformance
 from vmemo.testing.conformance.time_travel import TimeTravelConformance
+from vmemo.testing.conformance.token_vectors import TokenVectorConformance
 from vmemo.testing.conformance.writing import WritingConformance
 
 __all__ = ["StoreConformance"]
@@ -37,6 +41,10 @@ class StoreConformance(
     WritingConformance,
     LibraryConformance,
     SearchConformance,
+    NamingConformance,
+    EdgeConformance,
+    DuringConformance,
+    TokenVectorConformance,
     FilterConformance,
     TimeTravelConformance,
     IsolationConformance,

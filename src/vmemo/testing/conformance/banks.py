@@ -8,7 +8,7 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, VmemoError
 from vmemo.models import Bank, BankId, Disposition, FactId, Profile, new_id
-from vmemo.ports import NewFact, RestoreRecord, Scope, Store, VectorQuery
+from vmemo.ports import EdgeQuery, Encoding, NewFact, RestoreRecord, Scope, Store, VectorQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.testing.samples import (
@@ -29,6 +29,7 @@ from vmemo.testing.samples import (
     near,
     quotes,
     snapshot,
+    some_tokens,
     tell,
     tell_story,
     with_vector,
@@ -62,7 +63,7 @@ class BankConformance(StoreSuite):
     @on_store
     async def test_all_embeddings_are_switched_in_one_step(self, store: Store) -> None:
         facts = [await tell(store, text) for text in ("tulips", "roses", "oaks")]
-        vectors = {fact.id: WIDER.vector(fact.text) for fact in facts}
+        vectors = {fact.id: Encoding(WIDER.vector(fact.text)) for fact in facts}
         assert await near(store, EMBEDDER.vector("roses"), limit=1) == [facts[1].id]
         assert await store.replace_embeddings(BANK, "wider", vectors, dimension=96)
         stored = await store.bank(BANK)
@@ -71,7 +72,7 @@ class BankConformance(StoreSuite):
         query = VectorQuery(scope=EVERYTHING, space="wider", vector=WIDER.vector("roses"), limit=1)
         assert [hit.id for hit in (await store.nearest(query)).hits] == [facts[1].id]
         [first, *_] = await store.facts(BANK, with_embeddings=True)
-        assert np.allclose(first.embedding or (), vectors[first.id], atol=1e-3)
+        assert np.allclose(first.embedding or (), vectors[first.id].vector, atol=1e-3)
         assert await matches(store, "roses") == [facts[1].id]
         with refused(EmbedderMismatch):
             await near(store, EMBEDDER.vector("roses"))
@@ -82,7 +83,7 @@ class BankConformance(StoreSuite):
     async def test_embeddings_are_not_switched_while_one_is_missing(self, store: Store) -> None:
         facts = [await tell(store, text) for text in ("tulips", "roses", "oaks")]
         before = await snapshot(store)
-        some = {fact.id: WIDER.vector(fact.text) for fact in facts[:2]}
+        some = {fact.id: Encoding(WIDER.vector(fact.text)) for fact in facts[:2]}
         assert await store.replace_embeddings(BANK, "wider", some, dimension=96) is False
         assert await snapshot(store) == before
         assert await near(store, EMBEDDER.vector("roses"), limit=1) == [facts[1].id]
@@ -91,13 +92,14 @@ class BankConformance(StoreSuite):
     async def test_embeddings_of_another_length_than_said_are_refused(self, store: Store) -> None:
         fact = await tell(store, "tulips")
         before = await snapshot(store)
+        short = {fact.id: Encoding(at_cosine(1.0, dimension=95))}
         with refused(VmemoError):
-            await store.replace_embeddings(BANK, "wider", {fact.id: at_cosine(1.0, dimension=95)}, dimension=96)
+            await store.replace_embeddings(BANK, "wider", short, dimension=96)
         assert await snapshot(store) == before
 
     @on_store
     async def test_an_empty_bank_is_switched_to_another_embedder(self, store: Store) -> None:
-        extra = {FactId("forgotten meanwhile"): WIDER.vector("x")}
+        extra = {FactId("forgotten meanwhile"): Encoding(WIDER.vector("x"))}
         assert await store.replace_embeddings(BANK, "wider", extra, dimension=96)
         assert (await store.status(BANK)).dimension == 96
 
@@ -105,6 +107,7 @@ class BankConformance(StoreSuite):
     async def test_a_restored_bank_equals_the_exported_one(self, store: Store) -> None:
         await tell_story(store)
         await tell(store, "tulips closed", invalid_at=day(2), expired_at=day(3), access_count=4, tags=["t"])
+        assert await store.write(await a_batch(store, [with_vector(a_fact("tulips"), tokens=some_tokens(3))]))
         await hear(store, "tulips unread", tags=["x"], metadata={"n": [1]})
         await hear(store, "tulips raw", state="raw")
         await store.save_profile(BANK, Profile(name="somebody"))
@@ -118,6 +121,13 @@ class BankConformance(StoreSuite):
         assert set(await quotes(store, "tulips", copy)) == set(await quotes(store, "tulips"))
         vector = EMBEDDER.vector("tulips")
         assert await near(store, vector, copy) == await near(store, vector)
+        assert await store.named(COPY, "Caroline in Oslo") == await store.named(BANK, "Caroline in Oslo")
+        ids = [fact.id for fact in exported.facts]
+        edges = await store.edges(EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=ids))
+        assert edges
+        assert sorted(
+            await store.edges(EdgeQuery(scope=copy, space=EMBEDDER.name, vector=vector, facts=ids))
+        ) == sorted(edges)
 
     @on_store
     async def test_a_restored_bank_goes_on(self, store: Store) -> None:
@@ -165,9 +175,12 @@ def _records(exported: Snapshot) -> Iterator[RestoreRecord]:
     yield from exported.messages
     yield from exported.entities
     yield from exported.episodes
-    for fact in exported.facts:
-        vector = np.array(fact.embedding, np.float32)
-        yield NewFact(fact=fact.model_copy(update={"bank": COPY, "embedding": None}), embedding=vector)
+    for fact, tokens in zip(exported.facts, exported.tokens, strict=True):
+        yield NewFact(
+            fact=fact.model_copy(update={"bank": COPY, "embedding": None}),
+            embedding=np.array(fact.embedding, np.float32),
+            tokens=None if tokens is None else np.array(tokens, np.float32),
+        )
     yield from exported.links
 
 
@@ -180,5 +193,6 @@ def _renamed(found: Snapshot) -> Snapshot:
         episodes=found.episodes,
         entities=found.entities,
         links=found.links,
+        tokens=found.tokens,
         status=found.status.model_copy(update={"bank": COPY}),
     )

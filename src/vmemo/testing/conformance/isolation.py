@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from vmemo.errors import NotFound
-from vmemo.models import BankId, FactId, MessageId, Profile
-from vmemo.ports import ForgetTarget, Loaded, Scope, Store, TextQuery, Vector, VectorQuery
+from vmemo.models import BankId, FactId, Interval, MessageId, Profile
+from vmemo.ports import EdgeQuery, Encoding, ForgetTarget, Loaded, Scope, Store, TextQuery, TimeQuery, VectorQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import (
     BANK,
@@ -153,6 +153,10 @@ class IsolationConformance(StoreSuite):
             store.nearest(VectorQuery(scope=scope, space=EMBEDDER.name, vector=vector, limit=5)),
             store.matching(text),
             store.verbatim(text),
+            store.during(TimeQuery(scope=scope, space=EMBEDDER.name, vector=vector, during=Interval(), limit=5)),
+            store.edges(EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector)),
+            store.named(NOBODY, "tulips"),
+            store.token_vectors(NOBODY, []),
             store.neighbours(NOBODY, np.stack([vector]), limit=5, floor=0.0),
             store.facts(NOBODY),
             store.episodes(NOBODY),
@@ -171,5 +175,5 @@ class IsolationConformance(StoreSuite):
         assert await store.bank(NOBODY) is None
 
 
-async def _vectors(store: Store) -> dict[FactId, Vector]:
-    return {fact.id: EMBEDDER.vector("new") for fact in await store.facts(BANK, limit=1000)}
+async def _vectors(store: Store) -> dict[FactId, Encoding]:
+    return {fact.id: Encoding(EMBEDDER.vector("new")) for fact in await store.facts(BANK, limit=1000)}

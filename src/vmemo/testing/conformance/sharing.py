@@ -6,24 +6,29 @@ import asyncio
 from dataclasses import replace
 
 from vmemo.errors import EmbedderMismatch, NotFound
-from vmemo.models import Bank
-from vmemo.ports import ForgetTarget, Store
+from vmemo.models import Bank, FactId
+from vmemo.ports import EdgeQuery, Encoding, ForgetTarget, Store
 from vmemo.testing.conformance.suite import StoreSuite, on_two_stores, refused
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,
+    EVERYTHING,
     a_bank,
     a_batch,
     a_fact,
     a_message,
+    an_entity,
     day,
     hear,
     matches,
+    mention_of,
     near,
     quotes,
     snapshot,
+    some_tokens,
     tell,
     tell_story,
+    with_vector,
 )
 
 
@@ -60,6 +65,25 @@ class SharingConformance(StoreSuite):
                 assert set(await near(reader, vector)) == set(expected)
 
     @on_two_stores
+    async def test_names_edges_and_token_vectors_of_one_are_found_by_the_other(self, one: Store, other: Store) -> None:
+        oslo = an_entity("Oslo")
+        assert await other.named(BANK, "Oslo") == []
+        facts: list[FactId] = []
+        for n, writer in enumerate((one, other, one)):
+            fact = a_fact(f"tulips {n}", entities=[mention_of(oslo)])
+            batch = await a_batch(writer, [with_vector(fact, tokens=some_tokens(n + 1))])
+            assert await writer.write(replace(batch, entities=[oslo]))
+            facts.append(fact.id)
+            for reader in (one, other):
+                assert await reader.named(BANK, "Oslo") == [mention_of(oslo)]
+                query = EdgeQuery(
+                    scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("tulips"), entities=[oslo.id]
+                )
+                assert {edge.target for edge in await reader.edges(query)} == set(facts)
+                counts = [len(v) for v in await reader.token_vectors(BANK, facts) if v is not None]
+                assert counts == list(range(1, n + 2))
+
+    @on_two_stores
     async def test_facts_forgotten_by_one_are_gone_for_the_other(self, one: Store, other: Store) -> None:
         first, second = await tell(one, "tulips one"), await tell(one, "tulips two")
         assert set(await matches(other, "tulips")) == {first.id, second.id}
@@ -91,7 +115,7 @@ class SharingConformance(StoreSuite):
     async def test_a_switch_of_embedder_by_one_holds_for_the_other(self, one: Store, other: Store) -> None:
         fact = await tell(one, "tulips")
         assert await near(other, EMBEDDER.vector("tulips")) == [fact.id]
-        assert await one.replace_embeddings(BANK, "new", {fact.id: EMBEDDER.vector("roses")}, dimension=64)
+        assert await one.replace_embeddings(BANK, "new", {fact.id: Encoding(EMBEDDER.vector("roses"))}, dimension=64)
         with refused(EmbedderMismatch):
             await near(other, EMBEDDER.vector("tulips"))
 

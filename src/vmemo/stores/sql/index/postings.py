@@ -102,6 +102,11 @@ class Postings:
         added = np.array([len(text) for text in texts], np.float32)
         return Postings(self.count + len(texts), segments, np.concatenate([self.lengths, added]))
 
+    def rows(self, term: int) -> NDArray[np.int64]:
+        """Rows that hold a term, given by its number."""
+        found = [segment.of(term)[0].astype(np.int64) for segment in self.segments]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
     def scores(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """BM25 of every row for these terms; rows without any of them have 0."""
         scores = np.zeros(self.count, np.float32)

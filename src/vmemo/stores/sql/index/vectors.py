@@ -70,10 +70,16 @@ class Vectors:
         self, query: NDArray[np.float32], allowed: Mask, limit: int, exact: int = EXACT
     ) -> tuple[Rows, NDArray[np.float32]]:
         """The allowed rows of highest cosine, best first; at least `exact` rows are scored."""
-        rows = self._candidates(query, allowed, max(exact, OVERSAMPLE * limit))
-        cosines = self.cosines(rows, query)
+        rows, cosines = self.likely(query, allowed, limit, exact)
         order = best(cosines, limit)
         return rows[order], cosines[order]
+
+    def likely(
+        self, query: NDArray[np.float32], allowed: Mask, limit: int, exact: int = EXACT
+    ) -> tuple[Rows, NDArray[np.float32]]:
+        """Allowed rows among which those of highest cosine are, in order of row, for a ranking that weighs more."""
+        rows = self._candidates(query, allowed, max(exact, OVERSAMPLE * limit))
+        return rows, self.cosines(rows, query)
 
     def ground(self, query: NDArray[np.float32]) -> float:
         """The cosine of unrelated rows: two deviations under the mean of an even sample."""

@@ -9,11 +9,14 @@ from vmemo.stores.sql.schema import fact_index, metadata
 revision = "0001"
 down_revision = None
 
+LATER = frozenset({"entity_names", "token_vectors"})
+"""Tables that later versions add."""
+
 
 def upgrade() -> None:
     """Create every table; on SQLite the vectors and the full-text index live in the same file."""
     bind = op.get_bind()
-    metadata.create_all(bind)
+    metadata.create_all(bind, tables=[table for table in metadata.sorted_tables if table.name not in LATER])
     if bind.dialect.name == "sqlite":
         fact_index.create(bind)
         op.execute(

@@ -1,0 +1,45 @@
+"""What a recall did, for those who ask why a fact was found or was not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vmemo.models import Channel, FactId, Interval, Mention, QueryType
+from vmemo.recall.analyse import Analysis
+from vmemo.recall.plan import Plan
+from vmemo.recall.rerank import Reranked
+from vmemo.recall.search import Found
+from vmemo.record import Record
+
+
+class Explanation(Record):
+    """How the question was read, what each channel brought, and what the reranker looked at."""
+
+    type: QueryType
+    during: Interval | None
+    parts: tuple[str, ...]
+    entities: tuple[Mention, ...]
+    weights: Mapping[Channel, float]
+    candidates: Mapping[Channel, int]
+    reranker: str
+    reranked: int
+
+
+def explanation(analysis: Analysis, found: Found, plan: Plan, ranked: Reranked) -> Explanation:
+    """The explanation of one recall."""
+    brought: dict[Channel, set[FactId]] = {}
+    for strand in found.strands:
+        brought.setdefault(strand.channel, set()).update(hit.id for hit in strand.ranking.hits)
+    weights: dict[Channel, float] = {
+        channel: weight for channel, weight in plan.weights(analysis.type).items() if channel in plan.channels
+    }
+    return Explanation(
+        type=analysis.type,
+        during=analysis.during,
+        parts=analysis.parts,
+        entities=tuple(found.entities),
+        weights=weights,
+        candidates={channel: len(ids) for channel, ids in brought.items()},
+        reranker=plan.reranker if isinstance(plan.reranker, str) else plan.reranker.name,
+        reranked=ranked.looked_at,
+    )

@@ -1,0 +1,17 @@
+"""Statements in SQLite's own words for the hot path of a recall, where wrapping their rows costs more than they do."""
+
+from __future__ import annotations
+
+from sqlite3 import Connection as RawConnection
+from typing import Any
+
+from sqlalchemy import Connection
+
+
+def fetch(connection: Connection, statement: str, *parameters: int | str) -> list[tuple[Any, ...]]:
+    """All rows as plain tuples, in the connection's transaction."""
+    if not connection.in_transaction():
+        connection.begin()
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, RawConnection)
+    return raw.execute(statement, parameters).fetchall()

@@ -1,0 +1,69 @@
+"""C4 and C10: a fact that shares neither meaning nor words with the question, two entities away from it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from builders import NOON, TopicEmbedder, url
+
+from vmemo import Memory, Message, Settings
+from vmemo.models import Channel
+from vmemo.recall.plan import CHANNELS
+
+QUESTION = "Which instrument does the vet of Nadia's dog play?"
+CHAIN = (
+    "My friend Nadia adopted a dog and named it Biscuit.",
+    "Yesterday Biscuit was taken to Dr. Okafor because of a limp.",
+    "Every Tuesday Dr. Okafor practises the cello until midnight.",
+)
+OTHERS = tuple(f"On day {n} nothing but rain fell on the roofs of Leith." for n in range(40))
+TOPICS = TopicEmbedder({"nadia": (1, 0, 0, 0), "limp": (0, 1, 0, 0), "cello": (0, 0, 1, 0), "rain": (0, 0, 0, 1)})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A bank where each line was said on a day of its own, so that none is another's context or neighbour in time."""
+    with Memory(url(tmp_path), embedder=TOPICS) as memory:
+        lines = [*CHAIN, *OTHERS]
+        memory.retain_sync(
+            [
+                Message(content=line, speaker=f"Speaker {n}", timestamp=NOON + timedelta(days=3 * n))
+                for n, line in enumerate(lines)
+            ]
+        )
+    return url(tmp_path)
+
+
+def texts(file: str, channels: frozenset[Channel]) -> list[str]:
+    with Memory(file, embedder=TOPICS, settings=Settings(channels=channels)) as memory:
+        return [hit.text for hit in memory.recall_sync(QUESTION, max_tokens=100_000, budget="high").hits]
+
+
+def test_meaning_and_words_alone_do_not_find_it(file: str) -> None:
+    found = texts(file, frozenset({"semantic", "keyword"}))
+    assert any(CHAIN[0] in text for text in found)
+    assert not any("cello" in text for text in found)
+
+
+def test_the_graph_finds_it(file: str) -> None:
+    found = texts(file, CHANNELS)
+    assert any("cello" in text for text in found)
+    assert texts(file, CHANNELS - {"graph"}) == texts(file, frozenset({"semantic", "keyword"}))
+
+
+def test_explain_shows_the_way_that_led_to_it(file: str) -> None:
+    with Memory(file, embedder=TOPICS) as memory:
+        found = memory.recall_sync(QUESTION, explain=True)
+        assert found.explanation is not None
+        assert found.explanation.type == "multi-hop"
+        assert [entity.name for entity in found.explanation.entities] == ["Nadia"]
+        by_text = {hit.id: hit.text for hit in found.hits}
+        (answer,) = [hit for hit in found.hits if "cello" in hit.text]
+        assert set(answer.channels) == {"graph"}
+        assert [step.via for step in answer.path] == ["Nadia", "Biscuit", "Dr. Okafor"]
+        assert [step.kind for step in answer.path] == ["entity", "entity", "entity"]
+        assert answer.path[0].source == found.explanation.entities[0].id
+        assert ["Biscuit" in by_text[answer.path[0].target], "limp" in by_text[answer.path[1].target]] == [True, True]
+        assert answer.path[-1].target == answer.id

@@ -1,0 +1,394 @@
+"""Cross-encoders by path, with real ONNX models that are written here, byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece as ReferenceWordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import BertProcessing
+
+from vmemo.errors import InvalidInput, RerankFailed
+from vmemo.ports import Reranker
+from vmemo.providers.cross_encoder import CrossEncoder, join
+from vmemo.providers.wordpiece import WordPiece
+from vmemo_models import ENCODER
+
+MARKERS = {"[PAD]": 5e5, "[UNK]": 0.0, "[CLS]": 0.25, "[SEP]": 0.5}
+WORDS = {"which": 0.0, "pet": 1.0, "cat": 16.0, "##s": 2.0, "train": -8.0, "grey": 4.0, "!": 0.125}
+WEIGHTS = MARKERS | WORDS
+TOKENS = list(WEIGHTS)
+QUESTION = "Which pet?"
+AROUND = 0.25 + 1.0 + 0.5 + 10 * 0.5
+"""What start, question and the two ends weigh: [CLS] which pet [UNK] [SEP] … [SEP]."""
+INT32, INT64, FLOAT = 6, 7, 1
+
+
+@dataclass(frozen=True)
+class Net:
+    """A model that adds up its tokens' weights, tenfold in the second segment, and nothing where the mask is 0."""
+
+    inputs: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
+    integer: int = INT64
+    outputs: tuple[str, ...] = ("logits",)
+    columns: int = 1
+    flat: bool = False
+    weights: tuple[float, ...] = tuple(WEIGHTS.values())
+
+    def write(self, folder: Path, file: str = "model.onnx") -> Path:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(self.model())
+        return folder
+
+    def model(self) -> bytes:
+        table = np.outer(self.weights, [1.0, -2.0, 3.0][: self.columns]).astype("<f4")
+        last, nodes = "weight", [node("Gather", ["table", self.inputs[0]], "weight")]
+        if "token_type_ids" in self.inputs:
+            nodes += [*as_float("token_type_ids"), node("Mul", ["token_type_ids_f", "nine"], "extra")]
+            nodes += [node("Add", ["extra", "one"], "factor"), node("Mul", [last, "factor"], "tenfold")]
+            last = "tenfold"
+        if "attention_mask" in self.inputs:
+            nodes += [*as_float("attention_mask"), node("Mul", [last, "attention_mask_f"], "masked")]
+            last = "masked"
+        nodes += [node("ReduceSum", [last, "rows"], "total", keepdims=0)]
+        nodes += [node("Squeeze", ["total", "rows"], self.outputs[0])] if self.flat else []
+        nodes += [node("Identity", ["total"], name) for name in self.outputs[self.flat :]]
+        constants = [("table", table), ("one", np.ones(1, "<f4")), ("nine", np.full(1, 9, "<f4"))]
+        axes = [("rows", np.array([1], "<i8")), ("columns", np.array([2], "<i8"))]
+        graph = b"".join(field(1, item) for item in nodes) + field(2, b"net")
+        graph += b"".join(field(5, tensor(name, values)) for name, values in [*constants, *axes])
+        graph += b"".join(field(11, port(name, self.integer, 2)) for name in self.inputs)
+        graph += b"".join(field(12, port(name, FLOAT, 1 if self.flat else 2)) for name in self.outputs)
+        return number(1, 8) + field(8, field(1, b"") + number(2, 13)) + field(7, graph)
+
+
+def varint(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def number(key: int, value: int) -> bytes:
+    return varint(key << 3) + varint(value)
+
+
+def field(key: int, content: bytes) -> bytes:
+    return varint(key << 3 | 2) + varint(len(content)) + content
+
+
+def node(operator: str, inputs: Sequence[str], output: str, **attributes: int) -> bytes:
+    written = b"".join(field(1, name.encode()) for name in inputs) + field(2, output.encode())
+    written += field(4, operator.encode())
+    for name, value in attributes.items():
+        written += field(5, field(1, name.encode()) + number(3, value) + number(20, 2))
+    return written
+
+
+def as_float(name: str) -> list[bytes]:
+    """The rows of an input as numbers of shape (rows, tokens, 1)."""
+    return [node("Cast", [name], f"{name}_n", to=FLOAT), node("Unsqueeze", [f"{name}_n", "columns"], f"{name}_f")]
+
+
+def tensor(name: str, values: np.ndarray[tuple[int, ...], np.dtype[np.float32 | np.int64]]) -> bytes:
+    kind = INT64 if values.dtype.kind == "i" else FLOAT
+    shape = b"".join(number(1, size) for size in values.shape)
+    return shape + number(2, kind) + field(8, name.encode()) + field(9, values.tobytes())
+
+
+def port(name: str, kind: int, rank: int) -> bytes:
+    shape = b"".join(field(1, field(2, f"{name}_{axis}".encode())) for axis in range(rank))
+    return field(1, name.encode()) + field(2, field(1, number(1, kind) + field(2, shape)))
+
+
+def folder_with(net: Net, folder: Path) -> Path:
+    net.write(folder)
+    (folder / "vocab.txt").write_text("\n".join(TOKENS) + "\n")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return folder_with(Net(), tmp_path / "sum-of-words")
+
+
+def rerank(reranker: Reranker, texts: Sequence[str], question: str = QUESTION) -> Sequence[float]:
+    return asyncio.run(reranker.rerank(question, texts))
+
+
+def tokenizer_json(**changes: object) -> str:
+    """As the reference writes it, but for changes of `part` or `part__key`."""
+    written = json.loads(reference(TOKENS).to_str())
+    for place, value in changes.items():
+        part, _, key = place.partition("__")
+        written[part] = {**written[part], key: value} if key else value
+    return json.dumps(written)
+
+
+def reference(tokens: Sequence[str]) -> Tokenizer:
+    built = Tokenizer(ReferenceWordPiece({token: n for n, token in enumerate(tokens)}, unk_token="[UNK]"))
+    built.normalizer = BertNormalizer(lowercase=True)
+    built.pre_tokenizer = BertPreTokenizer()
+    return built
+
+
+def test_a_score_is_the_models_for_question_and_text(folder: Path) -> None:
+    scores = rerank(CrossEncoder(folder), ["grey cats!", "train", ""])
+    assert scores == [AROUND + 10 * (4 + 16 + 2 + 0.125), AROUND - 80, AROUND]
+
+
+def test_the_question_counts_too(folder: Path) -> None:
+    reranker = CrossEncoder(folder)
+    assert rerank(reranker, ["cat"], "grey")[0] - rerank(reranker, ["cat"], "train")[0] == 12
+
+
+def test_it_is_a_reranker_named_after_its_folder_or_as_told(folder: Path) -> None:
+    reranker: Reranker = CrossEncoder(folder)
+    assert reranker.name == "sum-of-words"
+    assert CrossEncoder(folder / "model.onnx").name == "sum-of-words"
+    assert CrossEncoder(folder / "onnx" / "model_int8.onnx").name == "sum-of-words"
+    assert CrossEncoder(folder, name="mine").name == "mine"
+
+
+def test_scores_keep_the_order_of_texts_of_any_length_in_any_batch(folder: Path) -> None:
+    texts = ["cat " * (n * 7 % 30) + "grey " * (n % 3) for n in range(50)]
+    expected = [AROUND + 10 * (16 * (n * 7 % 30) + 4 * (n % 3)) for n in range(50)]
+    for batch in (1, 7, 16, 1000):
+        assert rerank(CrossEncoder(folder, batch=batch), texts) == expected
+
+
+def test_no_texts_give_no_scores_and_load_nothing(tmp_path: Path) -> None:
+    assert rerank(CrossEncoder(tmp_path / "nowhere"), []) == []
+
+
+@pytest.mark.parametrize(
+    ("net", "factor"),
+    [(Net(flat=True), 1), (Net(columns=1), 1), (Net(columns=2), -3), (Net(outputs=("other", "logits")), 1)],
+    ids=["one number", "one column", "two columns", "logits among others"],
+)
+def test_logits_come_in_three_shapes(net: Net, factor: int, tmp_path: Path) -> None:
+    reranker = CrossEncoder(folder_with(net, tmp_path))
+    assert rerank(reranker, ["cat", "train"]) == [factor * (AROUND + 160), factor * (AROUND - 80)]
+    assert rerank(reranker, ["cat"]) == [factor * (AROUND + 160)]
+
+
+@pytest.mark.parametrize("integer", [INT64, INT32])
+def test_only_the_inputs_that_a_model_declares_are_fed_in_its_own_type(integer: int, tmp_path: Path) -> None:
+    net = Net(inputs=("input_ids", "attention_mask"), integer=integer)
+    texts = ["cat", "grey cat train"]
+    assert rerank(CrossEncoder(folder_with(net, tmp_path)), texts) == [2.25 + 16, 2.25 + 12]
+
+
+def test_without_a_mask_no_padding_reaches_the_model(tmp_path: Path) -> None:
+    reranker = CrossEncoder(folder_with(Net(inputs=("input_ids",)), tmp_path))
+    assert rerank(reranker, ["cat", "grey cat", "train", ""]) == [18.25, 22.25, -5.75, 2.25]
+
+
+def test_the_text_is_cut_before_the_question(folder: Path) -> None:
+    reranker = CrossEncoder(folder, max_tokens=10)
+    # [CLS] pet pet pet pet [SEP] cat cat cat [SEP]
+    assert rerank(reranker, ["cat " * 600], "pet " * 4) == [0.25 + 4 + 0.5 + 480 + 5]
+
+
+def test_a_question_as_long_as_a_pair_leaves_room_for_the_text(folder: Path) -> None:
+    reranker = CrossEncoder(folder, max_tokens=10)
+    # Half of the ten tokens at most, unless the text needs less than the other half.
+    assert rerank(reranker, ["cat " * 600, "cat"], "pet " * 600) == [0.25 + 4 + 0.5 + 480 + 5, 0.25 + 6 + 0.5 + 160 + 5]
+
+
+@pytest.mark.parametrize("text", ["", "Oscar.", "Melanie paints sunsets, déjà vu! " * 9])
+def test_pairs_are_those_of_the_reference_tokenizer(text: str) -> None:
+    vocabulary = ENCODER.read("vocab.txt").decode().removesuffix("\n").split("\n")
+    theirs, ours = reference(vocabulary), WordPiece(vocabulary, max_tokens=32)
+    theirs.post_processor = BertProcessing(("[SEP]", 102), ("[CLS]", 101))
+    theirs.enable_truncation(32, strategy="only_second")  # pyright: ignore[reportUnknownMemberType]
+    question = "Which pet does Caroline have?"
+    expected = theirs.encode(question, text)
+    pair = join(ours.encode(question), ours.encode(text), most=32)
+    assert (pair.ids, pair.second) == (expected.ids, expected.type_ids.index(1))
+
+
+def test_words_of_a_tokenizer_json_are_read_without_its_library(folder: Path) -> None:
+    (folder / "vocab.txt").unlink()
+    (folder / "tokenizer.json").write_text(tokenizer_json())
+    assert rerank(CrossEncoder(folder), ["Cats"]) == [AROUND + 180]
+
+
+def test_windows_line_ends_in_a_vocabulary_do_no_harm(folder: Path) -> None:
+    (folder / "vocab.txt").write_bytes("\r\n".join(TOKENS).encode())
+    assert rerank(CrossEncoder(folder), ["cat"]) == [AROUND + 160]
+
+
+def test_a_model_is_found_under_another_name_and_in_the_usual_folder(folder: Path) -> None:
+    (folder / "model.onnx").rename(folder / "small.onnx")
+    assert rerank(CrossEncoder(folder), ["cat"]) == [AROUND + 160]
+    Net(flat=True).write(folder, "onnx/model.onnx")
+    (folder / "small.onnx").unlink()
+    for path in (folder, folder / "onnx", folder / "onnx" / "model.onnx", str(folder)):
+        assert rerank(CrossEncoder(path), ["cat"]) == [AROUND + 160]
+
+
+def test_of_several_models_one_must_be_named(folder: Path) -> None:
+    (folder / "model.onnx").rename(folder / "a.onnx")
+    Net().write(folder, "b.onnx")
+    with pytest.raises(InvalidInput, match=r"it holds a\.onnx, b\.onnx, of which one must be named"):
+        rerank(CrossEncoder(folder), ["cat"])
+    assert rerank(CrossEncoder(folder / "b.onnx"), ["cat"]) == [AROUND + 160]
+
+
+NEEDED = "Give a folder with model.onnx"
+
+
+@pytest.mark.parametrize("path", ["nowhere", "nowhere.onnx", "sum-of-words/vocab.txt"])
+def test_a_path_without_a_model_is_refused_with_what_is_needed(path: str, folder: Path) -> None:
+    with pytest.raises(InvalidInput, match=rf"no model\.onnx is there.* {NEEDED}"):
+        rerank(CrossEncoder(folder.parent / path), ["cat"])
+
+
+def test_a_file_that_is_no_model_is_refused(folder: Path) -> None:
+    (folder / "model.onnx").write_bytes(b"no model")
+    with pytest.raises(InvalidInput, match=rf"the runtime can't load it.* {NEEDED}") as caught:
+        rerank(CrossEncoder(folder), ["cat"])
+    assert caught.value.__cause__ is not None
+
+
+def test_a_missing_vocabulary_is_refused_and_its_return_is_noticed(folder: Path) -> None:
+    (folder / "vocab.txt").rename(folder / "aside")
+    reranker = CrossEncoder(folder)
+    with pytest.raises(InvalidInput, match=rf"no vocab\.txt and no tokenizer\.json is there.* {NEEDED}"):
+        rerank(reranker, ["cat"])
+    (folder / "aside").rename(folder / "vocab.txt")
+    assert rerank(reranker, ["cat"]) == [AROUND + 160]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "it has no"),
+        (b"[UNK]\n[CLS]\ncat", r"it has no \[SEP\]"),
+        (
+            "\n".join([*TOKENS, "Cat", "Train"]).encode(),
+            "2 of its 13 tokens have capitals, so the model is a cased one",
+        ),
+        (b"\xff\xfe", "it can't be read"),
+    ],
+)
+def test_a_vocabulary_of_another_kind_is_refused(content: bytes, problem: str, folder: Path) -> None:
+    (folder / "vocab.txt").write_bytes(content)
+    with pytest.raises(InvalidInput, match=rf"vocab\.txt can't be used.*{problem}.* {NEEDED}"):
+        rerank(CrossEncoder(folder), ["cat"])
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (tokenizer_json(model__type="BPE"), "model.type is not"),
+        (tokenizer_json(model__vocab=[["cat", -1.5]]), "model.vocab is not"),
+        (tokenizer_json(model__vocab={token: 2 * n for n, token in enumerate(TOKENS)}), "without a gap"),
+        (tokenizer_json(model__continuing_subword_prefix="@@"), "continuing_subword_prefix is not"),
+        (tokenizer_json(normalizer__lowercase=False), "normalizer.lowercase is not"),
+        (tokenizer_json(normalizer__strip_accents=False), "normalizer.strip_accents is not"),
+        (tokenizer_json(normalizer=None), "normalizer is not"),
+        ("not json", "the file is not"),
+    ],
+)
+def test_a_tokenizer_json_of_another_kind_is_refused_even_beside_a_vocabulary(
+    content: str, problem: str, folder: Path
+) -> None:
+    (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(InvalidInput, match=rf"tokenizer\.json can't be used.*{problem}.* {NEEDED}"):
+        rerank(CrossEncoder(folder), ["cat"])
+
+
+@pytest.mark.parametrize(
+    ("net", "problem"),
+    [
+        (Net(inputs=("input_ids", "position_ids")), "its inputs are .*position_ids"),
+        (Net(inputs=("tokens",)), "its inputs are tokens"),
+        (Net(outputs=("first", "second")), "its outputs are first .*second"),
+    ],
+)
+def test_a_model_with_other_inputs_or_outputs_is_refused(net: Net, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=rf"{problem}.* {NEEDED}"):
+        rerank(CrossEncoder(folder_with(net, tmp_path)), ["cat"])
+
+
+@pytest.mark.parametrize("texts", [["cat"], ["cat", "train"], ["cat"] * 3])
+def test_logits_of_another_shape_are_an_error(texts: list[str], tmp_path: Path) -> None:
+    with pytest.raises(RerankFailed, match=rf"shape \({len(texts)}, 3\) for {len(texts)} pairs.* relevance head"):
+        rerank(CrossEncoder(folder_with(Net(columns=3), tmp_path)), texts)
+
+
+def test_an_embedding_model_is_refused_and_no_source_of_scores() -> None:
+    with pytest.raises(InvalidInput, match=rf"its outputs are pooled .*where logits are needed.* {NEEDED}"):
+        rerank(CrossEncoder(ENCODER.folder), ["cat"])
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), float("-inf")])
+def test_a_score_that_is_not_finite_is_an_error(weight: float, tmp_path: Path) -> None:
+    heavy = replace(Net(), weights=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, weight, 0.0, 0.0, 0.0, 0.0))
+    reranker = CrossEncoder(folder_with(heavy, tmp_path))
+    assert rerank(reranker, ["train"]) == [0]
+    with pytest.raises(RerankFailed, match="not a finite number"):
+        rerank(reranker, ["train", "cat"])
+
+
+def test_a_pass_that_fails_is_an_error_with_what_may_help(tmp_path: Path) -> None:
+    reranker = CrossEncoder(folder_with(replace(Net(), weights=(1.0,) * 7), tmp_path))
+    with pytest.raises(RerankFailed, match=r"failed on 1 pairs of up to 7 tokens.*max_tokens") as caught:
+        rerank(reranker, ["train"])
+    assert caught.value.__cause__ is not None
+
+
+def test_options_without_room_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="max_tokens is 4, but"):
+        CrossEncoder(tmp_path, max_tokens=4)
+    with pytest.raises(InvalidInput, match="batch is 0, but"):
+        CrossEncoder(tmp_path, batch=0)
+
+
+def test_the_event_loop_runs_on_while_a_model_loads(folder: Path) -> None:
+    (folder / "vocab.txt").unlink()
+    os.mkfifo(folder / "vocab.txt")
+
+    async def work() -> Sequence[float]:
+        asked = asyncio.create_task(CrossEncoder(folder).rerank(QUESTION, ["cat"]))
+        await asyncio.sleep(0)
+        # Opening waits for a reader, and the reader for these words: no one gets on if the loop does the reading.
+        (folder / "vocab.txt").write_text("\n".join(TOKENS))
+        return await asked
+
+    assert asyncio.run(work()) == [AROUND + 160]
+
+
+def test_threads_with_event_loops_of_their_own_share_one_reranker(folder: Path) -> None:
+    reranker = CrossEncoder(folder)
+    start = threading.Barrier(4)
+
+    def work(number: int) -> Sequence[float]:
+        start.wait()
+        return rerank(reranker, ["cat " * number] * 40)
+
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(work, range(4)))
+    assert answers == [[AROUND + 160 * number] * 40 for number in range(4)]
+
+
+def test_reranking_prints_nothing(folder: Path) -> None:
+    script = (
+        "import asyncio, sys\n"
+        "from vmemo.providers.cross_encoder import CrossEncoder\n"
+        "asyncio.run(CrossEncoder(sys.argv[1]).rerank('quiet', ['cat']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

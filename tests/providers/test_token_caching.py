@@ -1,0 +1,355 @@
+"""The cache of an embedder that gives token vectors, and the contract it holds it to."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeAlias, cast
+
+import numpy as np
+import pytest
+
+from vmemo.errors import EmbeddingFailed, Unsupported
+from vmemo.ports import Embedder, Encoding, TextKind, TokenEmbedder, TokenVectors, Vector, Vectors
+from vmemo.providers.caching import CachedEmbedder, EmbeddingCache, cache_key
+from vmemo.providers.token_caching import CachedTokenEmbedder, cached
+
+DIMENSION, WIDTH = 8, 6
+STEP = 1 / 127
+"""What a byte on disk can tell apart."""
+Answer: TypeAlias = Callable[[list[Encoding]], object]
+
+
+def directions(count: int, width: int, seed: str) -> Vectors:
+    rows = np.random.default_rng(int.from_bytes(cache_key("seed", "document", seed)[:4], "big"))
+    vectors = rows.normal(size=(count, width))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def vector_of(text: str, kind: TextKind) -> Vector:
+    return directions(1, DIMENSION, f"{kind} {text}")[0]
+
+
+def tokens_of(text: str, kind: TextKind) -> TokenVectors:
+    """As many as the text has words; a query's lengths add up to 1."""
+    rows = directions(len(text.split()), WIDTH, f"{kind} {text} tokens")
+    return rows / np.float32(len(rows) or 1) if kind == "query" else rows
+
+
+class Counting:
+    """A deterministic embedder that notes what it is asked; `answer` may replace its encodings."""
+
+    name = "counting"
+    dimension = DIMENSION
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.embedded: list[list[str]] = []
+        self.encoded: list[list[str]] = []
+        self._answer = answer
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        self.embedded.append(list(texts))
+        return np.stack([vector_of(text, kind) for text in texts])
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        self.encoded.append(list(texts))
+        given = [Encoding(vector_of(text, kind), tokens_of(text, kind)) for text in texts]
+        return cast("Sequence[Encoding]", self._answer(given)) if self._answer else given
+
+
+class Plain:
+    """An embedder without token vectors."""
+
+    name = "plain"
+    dimension = DIMENSION
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        return np.stack([vector_of(text, kind) for text in texts])
+
+
+class FailingAfter(Counting):
+    """Answers as many requests as are `left`, then refuses."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        if self.left == 0:
+            raise Unsupported("no more")
+        self.left -= 1
+        return await super().encode(texts, kind)
+
+
+class Unsteady(Counting):
+    """Fails twice, then works."""
+
+    failures = 2
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("refused")
+        return await super().encode(texts, kind)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[EmbeddingCache]:
+    opened = EmbeddingCache(tmp_path / "cache.db")
+    yield opened
+    opened.close()
+
+
+def encode(embedder: TokenEmbedder, *texts: str, kind: TextKind = "document") -> list[Encoding]:
+    return list(asyncio.run(embedder.encode(texts, kind)))
+
+
+def embed(embedder: Embedder, *texts: str, kind: TextKind = "document") -> Vectors:
+    return asyncio.run(embedder.embed(texts, kind))
+
+
+def assert_encoded(encodings: Sequence[Encoding], *texts: str, kind: TextKind = "document", off: float = 1e-6) -> None:
+    for text, (vector, tokens) in zip(texts, encodings, strict=True):
+        assert tokens is not None
+        assert tokens.dtype == vector.dtype == np.float32
+        np.testing.assert_allclose(vector, vector_of(text, kind), atol=max(off / 4, 1e-6))
+        np.testing.assert_allclose(tokens, tokens_of(text, kind), atol=off)
+
+
+def test_an_embedder_of_tokens_gets_a_cache_of_tokens_and_a_plain_one_does_not(disk: EmbeddingCache) -> None:
+    assert isinstance(cached(Counting(), capacity=1, disk=disk), CachedTokenEmbedder)
+    plain = cached(Plain(), capacity=1, disk=disk)
+    assert type(plain) is CachedEmbedder
+    assert not isinstance(plain, TokenEmbedder)
+    np.testing.assert_allclose(embed(plain, "a"), [vector_of("a", "document")], atol=1e-6)
+
+
+def test_it_has_the_inner_name_and_dimension_and_is_an_embedder_of_tokens() -> None:
+    embedder: TokenEmbedder = CachedTokenEmbedder(Counting())
+    assert (embedder.name, embedder.dimension) == ("counting", DIMENSION)
+    assert isinstance(embedder, TokenEmbedder)
+
+
+def test_no_texts_give_no_encodings_and_no_request() -> None:
+    inner = Counting()
+    assert encode(CachedTokenEmbedder(inner)) == []
+    assert inner.encoded == []
+
+
+@pytest.mark.parametrize("kind", ["query", "document"])
+def test_a_text_is_computed_once(kind: TextKind) -> None:
+    inner = Counting()
+    embedder = CachedTokenEmbedder(inner)
+    for _ in range(2):
+        assert_encoded(encode(embedder, "one text", kind=kind), "one text", kind=kind)
+    assert inner.encoded == [["one text"]]
+
+
+def test_a_query_and_a_document_of_the_same_text_are_two_things() -> None:
+    embedder = CachedTokenEmbedder(Counting())
+    assert_encoded(encode(embedder, "one"), "one")
+    assert_encoded(encode(embedder, "one", kind="query"), "one", kind="query")
+
+
+def test_duplicates_keep_their_places_and_only_unknown_texts_are_asked_for() -> None:
+    inner = Counting()
+    embedder = CachedTokenEmbedder(inner)
+    assert_encoded(encode(embedder, "b", "a", "b"), "b", "a", "b")
+    assert_encoded(encode(embedder, "c", "b", "c"), "c", "b", "c")
+    assert inner.encoded == [["b", "a"], ["c"]]
+
+
+def test_a_request_holds_a_hundred_texts_at_most_and_a_repetition_resumes() -> None:
+    inner = FailingAfter(1)
+    embedder = CachedTokenEmbedder(inner)
+    texts = [f"text {n}" for n in range(150)]
+    with pytest.raises(Unsupported):
+        encode(embedder, *texts)
+    inner.left = 1
+    assert_encoded(encode(embedder, *texts), *texts)
+    assert [len(asked) for asked in inner.encoded] == [100, 50]
+
+
+@pytest.mark.parametrize(("capacity", "asked_again"), [(2, ["b"]), (3, []), (0, ["a", "b"])])
+def test_the_least_recently_used_text_leaves_first(capacity: int, asked_again: list[str]) -> None:
+    inner = Counting()
+    embedder = CachedTokenEmbedder(inner, capacity=capacity)
+    for text in ("a", "b", "a", "c"):
+        encode(embedder, text)
+    inner.encoded.clear()
+    encode(embedder, "a", "b")
+    assert [text for texts in inner.encoded for text in texts] == asked_again
+
+
+def test_vectors_of_encodings_serve_embed() -> None:
+    inner = Counting()
+    embedder = CachedTokenEmbedder(inner)
+    encode(embedder, "a", "b")
+    np.testing.assert_allclose(embed(embedder, "b"), [vector_of("b", "document")], atol=1e-6)
+    assert inner.embedded == []
+
+
+def test_a_vector_without_tokens_is_computed_again_with_them() -> None:
+    inner = Counting()
+    embedder = CachedTokenEmbedder(inner)
+    embed(embedder, "a")
+    assert_encoded(encode(embedder, "a", "b"), "a", "b")
+    assert (inner.embedded, inner.encoded) == ([["a"]], [["a", "b"]])
+
+
+def test_a_text_to_which_the_embedder_gives_no_tokens_is_computed_once_too(disk: EmbeddingCache) -> None:
+    inner = Counting(lambda given: [Encoding(encoding.vector) for encoding in given])
+    embedder = CachedTokenEmbedder(inner, disk=disk)
+    assert [encode(embedder, "a")[0].tokens for _ in range(2)] == [None, None]
+    assert inner.encoded == [["a"]]
+
+
+def test_a_text_may_have_no_token_at_all(disk: EmbeddingCache) -> None:
+    for _ in range(2):
+        (encoding,) = encode(CachedTokenEmbedder(Counting(), disk=disk), "")
+        assert encoding.tokens is not None
+        assert encoding.tokens.shape == (0, WIDTH)
+
+
+def test_a_cleared_cache_computes_again() -> None:
+    inner = Counting()
+    embedder = CachedTokenEmbedder(inner)
+    encode(embedder, "a")
+    embedder.clear()
+    encode(embedder, "a")
+    assert inner.encoded == [["a"], ["a"]]
+
+
+def test_a_cleared_cache_still_reads_from_disk(disk: EmbeddingCache) -> None:
+    inner = Counting()
+    embedder = CachedTokenEmbedder(inner, disk=disk)
+    encode(embedder, "a text")
+    embedder.clear()
+    assert_encoded(encode(embedder, "a text"), "a text", off=STEP)
+    assert inner.encoded == [["a text"]]
+
+
+def test_a_caller_can_not_change_what_is_cached() -> None:
+    embedder = CachedTokenEmbedder(Counting())
+    fresh = encode(embedder, "a text")[0]
+    assert fresh.tokens is not None
+    fresh.vector[:] = 0
+    fresh.tokens[:] = 0
+    kept = encode(embedder, "a text")[0]
+    assert kept.tokens is not None
+    for array in kept:
+        with pytest.raises(ValueError, match="read-only"):
+            cast("Vector", array)[:] = 0
+    assert_encoded(encode(embedder, "a text"), "a text")
+
+
+def test_the_disk_serves_a_later_embedder_within_a_byte(disk: EmbeddingCache) -> None:
+    first, second = Counting(), Counting()
+    texts = ["a", "two words", "three short words", ""]
+    encode(CachedTokenEmbedder(first, disk=disk), *texts)
+    disk.close()
+    embedder = CachedTokenEmbedder(second, disk=disk)
+    assert_encoded(encode(embedder, *texts[::-1]), *texts[::-1], off=STEP)
+    assert second.encoded == []
+    disk.close()
+    disk.path.unlink()
+    assert_encoded(encode(embedder, *texts), *texts, off=STEP)
+    assert second.encoded == []
+
+
+def test_the_disk_keeps_no_tokens_of_queries_for_which_a_byte_is_too_coarse(disk: EmbeddingCache) -> None:
+    question = " ".join(["word"] * 60)
+    inner = Counting()
+    encode(CachedTokenEmbedder(inner, disk=disk), question, kind="query")
+    assert_encoded(encode(CachedTokenEmbedder(inner, disk=disk), question, kind="query"), question, kind="query")
+    assert len(inner.encoded) == 2
+    assert disk.get_tokens([cache_key("counting", "query", question)]) == {}
+
+
+def test_a_vector_without_tokens_on_disk_is_computed_again(disk: EmbeddingCache) -> None:
+    inner = Counting()
+    embed(CachedTokenEmbedder(inner, disk=disk), "a")
+    assert_encoded(encode(CachedTokenEmbedder(inner, disk=disk), "a"), "a")
+    assert inner.encoded == [["a"]]
+    assert_encoded(encode(CachedTokenEmbedder(inner, disk=disk), "a"), "a", off=STEP)
+    assert inner.encoded == [["a"]]
+
+
+def test_tokens_without_a_vector_or_damaged_ones_on_disk_are_computed_again(disk: EmbeddingCache) -> None:
+    encode(CachedTokenEmbedder(Counting(), disk=disk), *"abcd")
+    disk.close()
+    raw = sqlite3.connect(disk.path)
+    raw.execute("DELETE FROM vectors WHERE key = ?", (cache_key("counting", "document", "a"),))
+    for text, width in (("b", 0), ("c", -1), ("d", 5)):
+        raw.execute("UPDATE tokens SET width = ? WHERE key = ?", (width, cache_key("counting", "document", text)))
+    raw.commit()
+    raw.close()
+    inner = Counting()
+    assert_encoded(encode(CachedTokenEmbedder(inner, disk=disk), *"abcd"), *"abcd")
+    assert inner.encoded == [list("abcd")]
+
+
+def test_the_disk_holds_the_tokens_of_thousands_of_texts(disk: EmbeddingCache) -> None:
+    tokens = {cache_key("e", "document", str(n)): tokens_of(f"text {n}", "document") for n in range(1500)}
+    disk.put_tokens(tokens)
+    assert disk.get_tokens([*tokens, cache_key("e", "document", "unknown")]).keys() == tokens.keys()
+
+
+def test_a_passing_failure_is_tried_again() -> None:
+    async def no_pause(_: float) -> None: ...
+
+    assert_encoded(encode(CachedTokenEmbedder(Unsteady(), sleep=no_pause), "a"), "a")
+
+
+def last(**changed: object) -> Answer:
+    """Encodings of which the last one has something else in it."""
+    return lambda given: [*given[:-1], given[-1]._replace(**cast("dict[str, Vector]", changed))]
+
+
+BROKEN: dict[str, tuple[Answer, str]] = {
+    "too few": (lambda given: given[1:], r"shape \(1, 8\) where \(2, 8\) was due"),
+    "too many": (lambda given: given * 2, r"shape \(4, 8\)"),
+    "none": (lambda given: [], "shape"),
+    "nothing": (lambda given: None, "something else than encodings"),
+    "vectors": (lambda given: np.stack([encoding.vector for encoding in given]), "something else than encodings"),
+    "narrow vector": (last(vector=np.ones(7)), "rows of numbers"),
+    "vector of zeros": (last(vector=np.zeros(8)), "zeros"),
+    "vector of nan": (last(vector=np.full(8, np.nan)), "not finite"),
+    "flat tokens": (last(tokens=np.ones(6)), "rows of finite numbers"),
+    "deep tokens": (last(tokens=np.ones((1, 1, 6))), "rows of finite numbers"),
+    "tokens of no width": (last(tokens=np.ones((3, 0))), "rows of finite numbers"),
+    "ragged tokens": (last(tokens=[[1.0], [0.6, 0.8]]), "rows of numbers"),
+    "words": (last(tokens=[["x"]]), "rows of numbers"),
+    "nan tokens": (last(tokens=np.full((2, 6), np.nan)), "rows of finite numbers"),
+    "infinite tokens": (last(tokens=np.full((2, 6), np.inf)), "rows of finite numbers"),
+    "long tokens": (last(tokens=np.full((2, 6), 1.5)), "longer than 1"),
+}
+
+
+@pytest.mark.parametrize(("answer", "reason"), BROKEN.values(), ids=BROKEN)
+def test_an_answer_that_breaks_the_contract_is_refused_and_not_kept(
+    answer: Answer, reason: str, disk: EmbeddingCache
+) -> None:
+    embedder = CachedTokenEmbedder(Counting(answer), disk=disk)
+    with pytest.raises(EmbeddingFailed, match=f"'counting'.*{reason}"):
+        encode(embedder, "a", "b")
+    keys = [cache_key("counting", "document", text) for text in "ab"]
+    assert disk.get_many(keys) == disk.get_tokens(keys) == {}
+
+
+def test_threads_with_event_loops_of_their_own_share_one_cache(disk: EmbeddingCache) -> None:
+    embedder = CachedTokenEmbedder(Counting(), capacity=20, disk=disk)
+    start = threading.Barrier(4)
+
+    def work(worker: int) -> None:
+        start.wait()
+        for turn in range(20):
+            texts = [f"text {(worker + turn + n) % 40}" for n in range(10)]
+            assert_encoded(encode(embedder, *texts), *texts, off=STEP)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))

@@ -1,0 +1,390 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from vmemo.models import Interval
+from vmemo.recall.analyse import QueryType, analyse
+
+NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
+"""A Wednesday."""
+
+EXAMPLES: dict[QueryType, list[str]] = {
+    "temporal": [
+        "When did I adopt the parrot?",
+        "Do you remember when Ana moved to Lisbon?",
+        "How long have I been learning Welsh?",
+        "How many weeks ago did the boiler break?",
+        "How many days were there between the audit and the launch?",
+        "How many years have I known Ben?",
+        "Which did I finish first, the shed or the fence?",
+        "What year did my parents buy the cabin?",
+        "On which day is the piano lesson?",
+        "In what order did I visit the three islands?",
+        "How old was Carla when she learned to sail?",
+        "Did the concert come before or after the exam?",
+        "What was the first play I ever saw?",
+        "since when does Omar own the bakery",
+        "Put these in order: the flood, the fair, the launch.",
+        "What did we eat last Friday?",
+        "Who visited me in March 2023?",
+        "What happened right after the flood?",
+        "pottery class last autumn",
+        "What has Lena been reading lately?",
+        "When and where did I lose my keys?",
+    ],
+    "update": [
+        "Where does Omar work now?",
+        "What is my current weight?",
+        "Do I still rent the garage?",
+        "What is Ana's latest phone number?",
+        "Who coaches the team these days?",
+        "How many hens do I currently keep?",
+        "Is Ben allergic to cats anymore?",
+        "What changed in my training plan?",
+        "How has my sleep changed?",
+        "What did I use before I switched to the blue notebook?",
+        "What was my previous landlord called?",
+        "Has Carla found a flat yet?",
+        "What was the last film I watched?",
+        "What is the most recent version of the budget?",
+        "current address of the studio",
+        "Where did Ana use to live, and is that what it is at the moment?",
+    ],
+    "multi-hop": [
+        "What do Ana and Ben both collect?",
+        "What do my uncle and Carla have in common?",
+        "Is Lena taller than Omar?",
+        "Who runs more, Ana or Ben?",
+        "Does Omar go to the same gym as Lena?",
+        "How does my rent compare to Ben's rent?",
+        "Who is the vet of Anna's dog?",
+        "What does her sister's husband's company sell?",
+        "What breed is the dog of Tom's sister?",
+        "Where does the person who repaired my bike live?",
+        "What is the mayor of the town where Carla studies called?",
+        "What kinds of trees did Omar plant?",
+        "Which countries has Lena visited?",
+        "What instruments can Ben play?",
+        "List all the recipes from Ana",
+        "What are Carla's hobbies?",
+        "Where does she work and who is her boss?",
+        "Where have I lived over the years?",
+    ],
+    "preference": [
+        "Can you recommend a podcast?",
+        "Could you please suggest a name for the boat?",
+        "What should I cook for Ana?",
+        "Should I buy the red bicycle?",
+        "Any tips for sleeping better?",
+        "I need some advice about my garden",
+        "What would be a nice present for Omar?",
+        "Help me choose a paint for the hall",
+        "I'm looking for a quiet hotel",
+        "What could I watch tonight?",
+        "I have run out of novels. What would suit me next?",
+        "Plan a birthday dinner for my wife.",
+        "What is my favourite soup?",
+        "Does Lena like spicy food?",
+        "Which tea do I prefer?",
+        "Who enjoys chess?",
+        "Is Ben a fan of opera?",
+        "What kind of music does Carla love?",
+        "Would my mother enjoy a cruise?",
+    ],
+    "assistant": [
+        "What did you recommend for my back pain?",
+        "What was the name of the café you mentioned?",
+        "Which book did you suggest?",
+        "Remind me what you said about visas",
+        "What was your advice on the loan?",
+        "How many exercises did you list?",
+        "When did you tell me about the strike?",
+        "You told me about a museum in Porto.",
+        "In our last conversation, what was the third option?",
+        "What was the assistant's answer about taxes?",
+        "Did the assistant explain the second rule?",
+        "Can you repeat your previous answer?",
+        "Which painters did you bring up?",
+        "Who played the villain in the ad you scripted?",
+        "What was the hiking trail we talked about?",
+        "Did I like the hotel you've recommended?",
+        "What have you written about lichens? You wrote a poem.",
+    ],
+    "count": [
+        "How many marathons have I run?",
+        "How often do I water the ferns?",
+        "How many times did Ana cancel?",
+        "How much did I spend on paint in total?",
+        "How much have I saved for the boat?",
+        "What is the total weight of my luggage?",
+        "What is the number of guests at the wedding?",
+        "How many siblings does Omar have?",
+        "How frequently does Lena call?",
+        "How many hours a week does Ben practise?",
+        "how many chairs did we order last month",
+        "Count all the museums I went to",
+        "How much time do I spend on trains?",
+        "How many plants and books did I buy?",
+    ],
+    "factual": [
+        "Who is my dentist?",
+        "What colour is the front door?",
+        "What kind of dog does my neighbour have?",
+        "Where does Carla study?",
+        "Which airline lost my bag?",
+        "Did Omar pass the exam?",
+        "What is the name of Lena's boat?",
+        "Why did Ana quit the choir?",
+        "How did Ben break his arm?",
+        "Is the cabin near a lake?",
+        "did ben sell the van",
+        "I wonder where Omar keeps the ladder",
+        "How much did the sofa cost?",
+        "What does the new kitchen look like?",
+        "When I was ill, who walked the dog?",
+        "What did I tell you about my allergy?",
+        "What did Ana recommend?",
+        "Remind me of Ben's address",
+        "What is my last name?",
+    ],
+    "general": [
+        "hello",
+        "Hi there, how are you?",
+        "How are you doing today?",
+        "Thanks a lot!",
+        "I still live in Oslo.",
+        "I went to Paris last week and it rained all the time.",
+        "What a day!",
+        "What is it?",
+        "Ana garden",
+        "pottery",
+        "Tell me about Omar",
+        "The vet of Anna's dog moved to another town yesterday.",
+        "My current job is fine.",
+        "When I was young we had no car.",
+        "ok",
+    ],
+}
+
+
+@pytest.mark.parametrize(("type", "text"), [(type, text) for type, texts in EXAMPLES.items() for text in texts])
+def test_a_query_has_the_type_of_what_its_asker_wants(type: QueryType, text: str) -> None:
+    assert analyse(text, NOW).type == type
+
+
+@pytest.mark.parametrize(
+    ("text", "type"),
+    [
+        ("How many books did you recommend last year?", "assistant"),
+        ("Can you suggest what to do now?", "preference"),
+        ("What should I cook for Ana and Ben, who both like fish?", "preference"),
+        ("How long have I had my current car?", "temporal"),
+        ("How many days ago did I change my password?", "temporal"),
+        ("When should I leave for the airport?", "temporal"),
+        ("When does the choir rehearse these days?", "update"),
+        ("What did the doctor say I should eat?", "factual"),
+        ("What did I order for my aunt, and how much was it?", "multi-hop"),
+        ("How often do I run these days?", "update"),
+        ("What is my favourite tea now?", "update"),
+        ("Do Ana and Ben both still work there?", "update"),
+        ("How many books did both Ana and Ben read in 2023?", "count"),
+        ("What do Ana and Ben both like?", "multi-hop"),
+        ("What do Ana and Ben have in common since last year?", "multi-hop"),
+        ("What kinds of music does Ana like?", "preference"),
+        ("What did I like most last summer?", "preference"),
+        ("What activities did Ana do last week?", "temporal"),
+        ("Where did the vet of Anna's dog move last year?", "temporal"),
+        ("I am tired now. Where does Ana live?", "factual"),
+    ],
+)
+def test_where_two_types_fit_the_documented_order_decides(text: str, type: QueryType) -> None:
+    assert analyse(text, NOW).type == type
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("What do Ana and Ben both like to cook?", ["Ana like to cook", "Ben like to cook"]),
+        ("what do ana and ben both collect", ["ana collect", "ben collect"]),
+        ("What hobbies do Ana, Ben and my aunt share?", ["Ana hobbies", "Ben hobbies", "my aunt hobbies"]),
+        ("Who attended both the wedding and the fair?", ["attended the wedding", "attended the fair"]),
+        ("Which came first, the trip to Oslo or the new job?", ["the trip to Oslo", "the new job"]),
+        (
+            "Which came last, the red boat, the blue boat or the raft?",
+            ["the red boat", "the blue boat", "the raft"],
+        ),
+        ("Which did I get first, the old phone or the lamp, and how far apart?", ["the old phone", "the lamp"]),
+        ("Who moved first, Ana or Ben?", ["Ana moved first", "Ben moved first"]),
+        ("Did I see Rome or Paris first?", ["I see Rome", "Paris"]),
+        ("How many days passed between my dentist visit and the marathon?", ["my dentist visit", "the marathon"]),
+        ("How long after the flood did we sell the house?", ["the flood", "we sell the house"]),
+        ("Did I buy the van before or after my move to Cork?", ["I buy the van", "my move to Cork"]),
+        ("What is the difference between Ana's job and Ben's job?", ["Ana's job", "Ben's job"]),
+        ("Where does she work and who is her boss?", ["Where does she work", "who is her boss"]),
+        ("Where does Ana live? And what is her job?", ["Where does Ana live", "what is her job Ana"]),
+        ("Do you know where Ben works and what he earns?", ["where Ben works", "what he earns Ben"]),
+        ("What breed is the dog of Tom's sister?", ["the dog of Tom's sister", "Tom's sister"]),
+        ("What does the friend of my wife do?", ["the friend of my wife", "my wife"]),
+        ("Who is Anna’s dog’s vet?", ["Anna's dog's vet", "Anna's dog"]),
+        ("What is her sister's husband's job?", ["her sister's husband", "her sister"]),
+        ("Where does the man who sold me the car live?", ["the man who sold me the car live"]),
+        ("How many plants and books did I buy?", ["plants I buy", "books I buy"]),
+        ("How much did I spend on paint and on wood in total?", ["I spend on paint", "I spend on wood"]),
+    ],
+)
+def test_a_question_over_several_things_is_split_into_a_search_for_each(text: str, parts: list[str]) -> None:
+    assert list(analyse(text, NOW).parts) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where does Carla study?",
+        "When and where did I meet Ana?",
+        "Did Simon and Garfunkel play in Oslo?",
+        "How many black and white shirts did I buy?",
+        "What happened between Ana and Ben?",
+        "What happened between March and June 2023?",
+        "How many days are there between 3 March 2024 and 9 March 2024?",
+        "Who is the person who fixed my sink?",
+        "What is the name of the book that I lost?",
+        "What is Tom's sister's name?",
+        "How did the interview of my wife go?",
+        "What did I order for my aunt, and how much was it?",
+        "Did the roof leak? Which one was it?",
+        "What did you say about the trip and the hotel?",
+        "Should I buy the boat or the van first?",
+        "Where does Dr. Smith live?",
+        "I wonder who sold the salt and pepper mill",
+        "The dog of Tom's sister is ill.",
+    ],
+)
+def test_a_question_about_one_thing_is_not_split(text: str) -> None:
+    assert analyse(text, NOW).parts == ()
+
+
+def test_there_are_at_most_four_parts_and_none_is_the_whole_question() -> None:
+    text = "Where is Ana? Where is Ben? Where is Carla? Where is Omar? Where is Lena?"
+
+    parts = analyse(text, NOW).parts
+
+    assert parts == ("Where is Ana", "Where is Ben", "Where is Carla", "Where is Omar")
+    assert analyse("Where is Ana? Where is Ana?", NOW).parts == ()
+
+
+def days(first: str | None, after_last: str | None) -> Interval:
+    return Interval(
+        start=datetime.fromisoformat(first).replace(tzinfo=UTC) if first else None,
+        end=datetime.fromisoformat(after_last).replace(tzinfo=UTC) if after_last else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "during"),
+    [
+        ("What did I do last week?", days("2024-06-03", "2024-06-10")),
+        ("What happened between March and June 2023?", days("2023-03-01", "2023-07-01")),
+        ("Where was I in May 2022 and in July 2022?", days("2022-05-01", "2022-08-01")),
+        ("What did I buy today or yesterday?", days("2024-06-11", "2024-06-13")),
+        ("Which came first, the trip in May 2022 or the job in July 2021?", days("2021-07-01", "2022-06-01")),
+        ("What did I say yesterday concerning the party of 2019?", days("2024-06-11", "2024-06-12")),
+        ("What did I do before 2020 that I did again in May 2022?", days("2022-05-01", "2022-06-01")),
+        ("Who has visited since 2020?", days("2020-01-01", None)),
+        ("Did it break before 2020 or after 2022?", None),
+        ("What stood here in 1066?", days("1066-01-01", "1067-01-01")),
+        ("It rained last week. What did I do yesterday?", days("2024-06-11", "2024-06-12")),
+        ("I was in Rome last week. Which hotel was it?", days("2024-06-03", "2024-06-10")),
+        ("I went to Paris last week.", days("2024-06-03", "2024-06-10")),
+    ],
+)
+def test_the_time_a_query_is_about_is_found(text: str, during: Interval | None) -> None:
+    assert analyse(text, NOW).during == during
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When did I first visit Oslo?",
+        "How many days ago did I buy it?",
+        "What year was it?",
+        "How long does it take?",
+        "What do I do now?",
+        "May I ask who owns the boat?",
+    ],
+)
+def test_the_time_that_is_asked_for_is_no_time_to_search_in(text: str) -> None:
+    assert analyse(text, NOW).during is None
+
+
+def test_days_begin_at_midnight_where_the_asker_is() -> None:
+    there = timezone(timedelta(hours=9))
+
+    during = analyse("What did I do yesterday?", datetime(2024, 6, 12, 1, 0, tzinfo=there)).during
+
+    assert during == Interval(
+        start=datetime(2024, 6, 11, tzinfo=there),
+        end=datetime(2024, 6, 12, tzinfo=there),
+    )
+
+
+def test_only_the_beginning_of_a_long_text_is_read() -> None:
+    filling = "The weather was fine and nothing happened. " * 60
+
+    assert analyse(filling + "When did I leave?", NOW).type == "general"
+    assert analyse("When did I leave? " + filling, NOW).type == "temporal"
+
+
+HOSTILE = [
+    "",
+    " ",
+    "?",
+    "?!" * 50_000,
+    "x" * 100_000,
+    "how many days " * 8_000,
+    "who is first, " * 8_000,
+    "Ana and Ben both " * 6_000,
+    "the dog of Tom's sister's " * 4_000,
+    "which " * 20_000,
+    "\x00\x01\ud800\u200b",
+    "😀" * 3_000,
+    "SELECT * FROM facts; -- \"' OR 1=1",
+    "(((((*+?[]{}|^$\\",
+    "İstanbul’da ne zaman buluştuk?",
+    "昨天我吃了什么？",
+    "متى انتقلت آنا؟",
+    "Когда я встретил Анну?",
+    "अना कहाँ रहती है?",
+    "12345 67890",
+    "and or and or between and",
+    "'s 's 's of 's",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_any_text_gets_an_answer(text: str) -> None:
+    result = analyse(text, NOW)
+
+    assert result.type in EXAMPLES
+    assert len(result.parts) <= 4
+
+
+WORDS = (
+    "what which who when how many much long did does is Ana Ben Tom's sister's dog of the my and or both between first "
+    "before since now last week 2022 March you said should like , ? . the person where in total books plants common "
+    "Where"
+).split()
+
+
+@given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join)))
+@example("Which first, A or B?")
+def test_every_part_is_a_search_of_its_own(text: str) -> None:
+    result = analyse(text, NOW)
+
+    assert len(result.parts) <= 4
+    assert len(set(result.parts)) == len(result.parts)
+    assert all(part.strip() and part != text for part in result.parts)
+    assert result == analyse(text, NOW)

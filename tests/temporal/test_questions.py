@@ -1,0 +1,57 @@
+"""Questions as people ask an agent's memory, each against the moment it is asked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from vmemo.models import Interval
+from vmemo.temporal import find
+
+Borders = tuple[str | None, str | None]
+
+
+class Question(BaseModel):
+    """What is asked, when, and the ranges that are right; none where nothing should be found."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    q: str
+    now: datetime
+    expect: list[Borders]
+    day_first: bool = False
+
+
+TABLE = Path(__file__).parent / "questions.jsonl"
+QUESTIONS = [Question.model_validate_json(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
+
+
+def _borders(interval: Interval) -> Borders:
+    start, end = interval.start, interval.end
+    return start and f"{start:%Y-%m-%d}", end and f"{end:%Y-%m-%d}"
+
+
+def _found(question: Question) -> list[Borders]:
+    found = find(question.q, question.now, day_first=question.day_first)
+    return [_borders(each.generous) for each in found]
+
+
+def _is_right(question: Question) -> bool:
+    found = _found(question)
+    return bool(found) == bool(question.expect) and all(borders in question.expect for borders in found)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.q)
+def test_a_question_is_read_against_the_moment_it_is_asked(question: Question) -> None:
+    assert _is_right(question), _found(question)
+
+
+def test_all_150_questions_are_right_and_none_of_the_40_without_a_time_finds_one() -> None:
+    assert len(QUESTIONS) == 150
+    assert sum(_is_right(question) for question in QUESTIONS) == 150
+    timeless = [question for question in QUESTIONS if not question.expect]
+    assert len(timeless) == 40
+    assert not [question.q for question in timeless if _found(question)]

@@ -1,0 +1,181 @@
+"""Everything the encoder learns from and is judged on, as banks: documents of one memory and questions over them."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from vmemo.retain.derive import embedded_text
+from vmemo.temporal import dated
+
+OWN = Path(__file__).parent / "conversations"
+HELD_OUT = 6
+"""Every sixth conversation and session is kept for validation and never trained on."""
+TURN = re.compile(r"(\d+)\.(\d+) ([^:]{1,40}): (.+)")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A turn or fact as retain would embed it, its words alone, and the turn before it."""
+
+    id: str
+    text: str
+    words: str
+    context: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question and the documents that hold its answer."""
+
+    text: str
+    evidence: frozenset[str]
+    kind: str
+    turns: tuple[frozenset[str], ...] = ()
+    """Where documents stand for several turns: for each turn the documents that hold it."""
+
+
+@dataclass(frozen=True)
+class MemoryBank:
+    """Documents that compete for each question's attention."""
+
+    name: str
+    split: str
+    documents: Sequence[Document]
+    questions: Sequence[Asked] = field(default_factory=tuple)
+
+
+def document(id: str, voice: str, content: str, said: datetime, before: Document | None) -> Document:
+    """A turn in the form in which the local engine embeds it; an empty voice makes it a narrative fact."""
+    text = dated(content, said)[0] if voice else content
+    words = f"{voice}: {content}" if voice else content
+    stored = f"{voice}: {text}" if voice else text
+    return Document(id, embedded_text(stored, said), words, before.words[-400:] if before else "")
+
+
+def conversations() -> Iterator[MemoryBank]:
+    """The conversations written for this training."""
+    for number, path in enumerate(sorted(OWN.glob("*.txt"))):
+        yield _conversation(path, "valid" if number % HELD_OUT == HELD_OUT - 1 else "train")
+
+
+def _conversation(path: Path, split: str) -> MemoryBank:
+    head, _, tail = path.read_text("utf-8").partition("\n??")
+    said, previous, documents = datetime.min.replace(tzinfo=UTC), None, list[Document]()
+    for line in head.splitlines():
+        if line.startswith("== "):
+            said, previous = datetime.strptime(line[3:].strip(), "%Y-%m-%d %H:%M").replace(tzinfo=UTC), None
+        elif match := TURN.match(line):
+            session, turn, voice, content = match.groups()
+            fact = voice == "fact"
+            made = document(f"{session}.{turn}", "" if fact else voice, content, said, None if fact else previous)
+            documents.append(made)
+            previous = made
+    known = {made.id for made in documents}
+    rows = [[part.strip() for part in line.split("|")] for line in tail.splitlines() if line.count("|") == 3]
+    asked = [Asked(text, frozenset(ids.split()) & known, kind) for kind, text, ids, _ in rows]
+    return MemoryBank(path.stem, split, documents, [question for question in asked if question.evidence])
+
+
+def earlier_conversations(data: Path) -> Iterator[MemoryBank]:
+    """The four conversations that are also the project's sample: for validation only."""
+    for path in sorted((data / "training/conversations").glob("*.json")):
+        raw, documents = json.loads(path.read_text("utf-8")), list[Document]()
+        for session in raw["sessions"]:
+            said, previous = datetime.fromisoformat(session["date"]).replace(tzinfo=UTC), None
+            for turn in session["turns"]:
+                previous = document(turn["id"], turn["speaker"], turn["text"], said, previous)
+                documents.append(previous)
+        asked = [Asked(q["question"], frozenset(q["evidence"]), q["kind"]) for q in raw["questions"]]
+        yield MemoryBank(path.stem, "valid", documents, [question for question in asked if question.evidence])
+
+
+def sessions(data: Path, together: int = 8) -> Iterator[MemoryBank]:
+    """Chats with an assistant, some in each bank, so that every question has other chats' turns beside it."""
+    raw = json.loads((data / "training/sessions.json").read_text("utf-8"))
+    lines = (data / "training/questions.jsonl").read_text("utf-8").splitlines()
+    asked: dict[str, list[Asked]] = {}
+    for q in map(json.loads, lines):
+        asked.setdefault(q["session"], []).append(Asked(q["question"], frozenset(q["evidence"]), q["kind"]))
+    order = list(range(len(raw)))
+    random.Random(7).shuffle(order)
+    for number in range(0, len(order), together):
+        chosen = [raw[index] for index in order[number : number + together]]
+        documents = [made for session in chosen for made in _session(session)]
+        questions = [q for session in chosen for q in asked.get(f"S{session['n']}", [])]
+        split = "valid" if number // together % HELD_OUT == HELD_OUT - 1 else "train"
+        yield MemoryBank(f"sessions-{number // together}", split, documents, questions)
+
+
+def _session(raw: dict) -> Iterator[Document]:
+    said = datetime.strptime(re.sub(r" \(\w+\)", "", raw["date"]), "%Y/%m/%d %H:%M").replace(tzinfo=UTC)
+    previous = None
+    for number, turn in enumerate(raw["turns"]):
+        previous = document(f"S{raw['n']}:{number}", turn["role"], turn["content"][:1600], said, previous)
+        yield previous
+
+
+def sentences(data: Path, together: int = 16) -> Iterator[MemoryBank]:
+    """Questions over two or more sentences of an encyclopedia, some questions to a bank."""
+    with lzma.open(data / "training/multihop_sentences.jsonl.xz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    for number in range(0, len(rows) - together + 1, together):
+        documents, questions = list[Document](), list[Asked]()
+        for index, row in enumerate(rows[number : number + together]):
+            positive = [Document(f"{index}/p{i}", text, text) for i, text in enumerate(row["p"])]
+            negative = [Document(f"{index}/n{i}", text, text) for i, text in enumerate(row["n"][:14])]
+            documents += [*positive, *negative]
+            questions.append(Asked(row["q"], frozenset(made.id for made in positive), "hop"))
+        yield MemoryBank(f"sentences-{number // together}", "hop", documents, questions)
+
+
+def locomo(data: Path) -> Iterator[MemoryBank]:
+    """LoCoMo's development part: reported, never trained on."""
+    for raw in json.loads((data / "locomo/locomo_dev.json").read_text("utf-8")):
+        talk, documents = raw["conversation"], list[Document]()
+        for key in sorted((k for k in talk if re.fullmatch(r"session_\d+", k)), key=lambda k: int(k[8:])):
+            said = datetime.strptime(talk[f"{key}_date_time"].strip(), "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+            previous = None
+            for turn in talk[key]:
+                photo = f" [photo: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+                previous = document(turn["dia_id"], turn["speaker"], turn["text"] + photo, said, previous)
+                documents.append(previous)
+        yield MemoryBank(raw["sample_id"], "locomo", documents, _locomo_questions(raw, documents))
+
+
+def _locomo_questions(raw: dict, documents: Sequence[Document]) -> list[Asked]:
+    known = {made.id for made in documents}
+    names = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
+    asked = [
+        Asked(q["question"], frozenset(q["evidence"]) & known, names[q["category"]])
+        for q in raw["qa"]
+        if q["category"] in names
+    ]
+    return [question for question in asked if question.evidence]
+
+
+def extractions(data: Path) -> Iterator[MemoryBank]:
+    """LoCoMo's recorded extractions: reported, never trained on. A fact counts when it rests on an evidence turn."""
+    for bank in locomo(data):
+        lines = (data / f"locomo/extractions/{bank.name}.jsonl").read_text("utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+        said = {made.id.split(":")[0]: made.text.split(". ", 1)[0] for made in bank.documents}
+        documents = [
+            Document(f"F{n}", f"{said[row['sources'][0].split(':')[0]]}. {row['text']}", row["text"])
+            for n, row in enumerate(rows)
+        ]
+        sources = {made.id: set(row["sources"]) for made, row in zip(documents, rows, strict=True)}
+        questions = [_over_facts(q, sources) for q in bank.questions]
+        yield MemoryBank(f"{bank.name}-facts", "facts", documents, [q for q in questions if q.evidence])
+
+
+def _over_facts(question: Asked, sources: dict[str, set[str]]) -> Asked:
+    turns = [frozenset(id for id, held in sources.items() if turn in held) for turn in sorted(question.evidence)]
+    known = tuple(facts for facts in turns if facts)
+    return Asked(question.text, frozenset().union(*known), question.kind, known)

@@ -1,0 +1,106 @@
+"""What the encoder makes of a bank, and how good the order is that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from batching import groups, rows
+from bert import Encoder
+from torch import Tensor
+
+SPANS = (500, 1000, 2000)
+BEFORE = 0.8
+POOL = 200
+"""Candidates that are reranked."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """For each question (row) and document (column): cosine, late interaction, words."""
+
+    pooled: Tensor
+    late: Tensor
+    words: Tensor
+    window: Tensor
+    """Late interaction with the turn before as well, whose matches count a little less."""
+
+
+def score(
+    encoder: Encoder, bank: dict, dropped: Tensor, *, context: bool, questions: Sequence[int] | None = None
+) -> Scores:
+    """All questions of a bank, or some, against all its documents."""
+    device = str(dropped.device)
+    asked = list(range(len(bank["questions"]))) if questions is None else list(questions)
+    texts = [bank["questions"][n] for n in asked]
+    none = torch.zeros_like(dropped)
+    query = rows(texts, [np.zeros(0, np.uint16)] * len(texts), none, device)
+    q_pooled, q_tokens, attention = encoder(query.ids, query.segments, query.mask)
+    weights = attention.masked_fill(~query.own, -1e4).softmax(-1)
+    documents, contexts = bank["documents"], bank["contexts"]
+    seconds = contexts if context else [text[:0] for text in contexts]
+    lengths = [len(a) + len(b) for a, b in zip(documents, seconds, strict=True)]
+    pooled, matches, order = [], [], []
+    for group in groups(lengths):
+        part = rows([documents[n] for n in group], [seconds[n] for n in group], dropped, device)
+        vectors, tokens, _ = encoder(part.ids, part.segments, part.mask)
+        pooled.append(q_pooled @ vectors.T)
+        matches.append(_matches(q_tokens, tokens, part.own))
+        order += group
+    back = torch.from_numpy(np.argsort(order)).to(device)
+    words = torch.from_numpy(bank["words"][asked].astype(np.float32)).to(device)
+    best = torch.cat(matches, 1)[:, back]
+    follows = torch.tensor([len(text) > 0 for text in contexts], device=device)
+    before = torch.cat([best[:, :1], best[:, :-1]], 1).masked_fill(~follows[None, :, None], -1.0)
+    late = (best * weights[:, None, :]).sum(-1)
+    window = (torch.maximum(best, BEFORE * before) * weights[:, None, :]).sum(-1)
+    return Scores(torch.cat(pooled, 1)[:, back], late, words, window)
+
+
+def _matches(query: Tensor, tokens: Tensor, own: Tensor) -> Tensor:
+    """For each query token its best match in each document."""
+    best = []
+    for some in query.split(max(1, 60_000_000 // max(1, query.shape[1] * own.numel()))):
+        likeness = torch.einsum("qik,djk->qdij", some, tokens)
+        best.append(likeness.masked_fill(~own[None, :, None, :], -1.0).amax(-1))
+    return torch.cat(best)
+
+
+def normalised(values: Tensor) -> Tensor:
+    """From two deviations under the mean (0) to the best (1), as recall's fusion does it."""
+    ground = values.mean(1, keepdim=True) - 2 * values.std(1, keepdim=True)
+    return ((values - ground) / (values.amax(1, keepdim=True) - ground).clamp_min(1e-6)).clamp_min(0)
+
+
+def order(scores: Scores, pooled: float, words: float, late: float, window: float = 0.0) -> np.ndarray:
+    """Documents as recall would order them: fused, then the first of them reranked."""
+    fused = pooled * normalised(scores.pooled) + words * scores.words
+    top = fused.topk(min(POOL, fused.shape[1]), 1).indices
+    extra = late * normalised(scores.late.gather(1, top)) + window * normalised(scores.window.gather(1, top))
+    return fused.scatter_add(1, top, extra).argsort(1, descending=True).cpu().numpy()
+
+
+def judge(bank: dict, ranked: np.ndarray) -> list[tuple[str, list[float]]]:
+    """For each question its kind, recall@10, and the share of evidence inside 500, 1,000 and 2,000 tokens."""
+    tokens, judged = np.array(bank["tokens"]), []
+    for row, turns, kind in zip(ranked, bank["turns"], bank["kinds"], strict=True):
+        used = np.cumsum(tokens[row])
+        # A turn is found where the first document that holds it stands.
+        place = np.array([np.flatnonzero(np.isin(row, documents))[0] for documents in turns])
+        judged.append((kind, [float(np.mean(part)) for part in (place < 10, *(used[place] <= n for n in SPANS))]))
+    return judged
+
+
+def mean(judged: Sequence[tuple[str, list[float]]]) -> np.ndarray:
+    """Over all questions."""
+    return np.array([values for _, values in judged]).mean(0).round(4)
+
+
+def listwise(logits: Tensor, evidence: Tensor) -> Tensor:
+    """Each right document against all wrong ones."""
+    wrong = logits.masked_fill(evidence, -1e4).logsumexp(1, keepdim=True)
+    losses = F.softplus(wrong - logits)
+    return (losses * evidence).sum(1) / evidence.sum(1)

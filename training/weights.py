@@ -1,0 +1,99 @@
+"""Reads an int8 ONNX BERT back into floats, without the onnx package: the file is a plain protocol buffer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+GRAPH, NODE, INITIALIZER = 7, 1, 5
+INPUT, NODE_NAME, OPERATOR = 1, 3, 4
+DIMS, TYPE, FLOATS, INTEGERS, NAME, RAW = 1, 2, 4, 5, 8, 9
+DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64}
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Field numbers and values of one message."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        if key & 7 == 0:
+            value, at = _varint(data, at)
+        else:
+            size, at = _varint(data, at) if key & 7 == 2 else ({1: 8, 5: 4}[key & 7], at)
+            value, at = data[at : at + size], at + size
+        yield key >> 3, value
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _tensor(data: memoryview) -> tuple[str, np.ndarray]:
+    parts: dict[int, list[int | memoryview]] = {}
+    for number, value in fields(data):
+        parts.setdefault(number, []).append(value)
+    (kind,), (name,) = parts[TYPE], parts[NAME]
+    shape = _integers(parts.get(DIMS, []))
+    if RAW in parts:
+        values = np.frombuffer(bytes(parts[RAW][0]), DTYPES[kind])
+    elif FLOATS in parts:
+        values = np.frombuffer(b"".join(map(bytes, parts[FLOATS])), np.float32)
+    else:
+        values = np.array(_integers(parts.get(INTEGERS, [])), np.int64).astype(DTYPES[kind])
+    return bytes(name).decode(), values.reshape(shape)
+
+
+def _integers(values: list[int | memoryview]) -> list[int]:
+    """Repeated integers, packed or one by one."""
+    return [n for value in values for n in ([value] if isinstance(value, int) else _packed(value))]
+
+
+def _packed(data: memoryview) -> Iterator[int]:
+    at = 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        yield value
+
+
+def _node(data: memoryview) -> tuple[str, str, list[str]]:
+    kind = name = ""
+    inputs = []
+    for number, value in fields(data):
+        if number == INPUT:
+            inputs.append(bytes(value).decode())
+        elif number == NODE_NAME:
+            name = bytes(value).decode()
+        elif number == OPERATOR:
+            kind = bytes(value).decode()
+    return kind, name, inputs
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """Float weights under BERT's usual names; matrices as (inputs, outputs)."""
+    (graph,) = (value for number, value in fields(memoryview(path.read_bytes())) if number == GRAPH)
+    parts = list(fields(graph))
+    tensors = dict(_tensor(value) for number, value in parts if number == INITIALIZER)
+    weights = {name: value for name, value in tensors.items() if value.dtype == np.float32 and "scale" not in name}
+    weights = {name: value for name, value in weights.items() if re.match(r"(embeddings|encoder)\.", name)}
+    for table in ("word", "position", "token_type"):
+        name = f"embeddings.{table}_embeddings.weight"
+        weights[name] = _dequantised(tensors, name)
+    for kind, name, inputs in (_node(value) for number, value in parts if number == NODE):
+        if kind == "MatMulInteger":
+            layer = re.fullmatch(r"/(encoder/layer\.\d+/.+)/MatMul_quant", name)[1].replace("/", ".")
+            weights[f"{layer}.weight"] = _dequantised(tensors, inputs[1].removesuffix("_quantized"))
+    return weights
+
+
+def _dequantised(tensors: dict[str, np.ndarray], name: str) -> np.ndarray:
+    values = tensors[f"{name}_quantized"].astype(np.float32) - tensors[f"{name}_zero_point"].astype(np.float32)
+    return values * tensors[f"{name}_scale"].astype(np.float32)
