@@ -148,8 +148,8 @@ class TimeQuery:
 class EdgeQuery:
     """Edges that leave some facts, along stored links in both directions and along shared entities.
 
-    Of an entity with more facts than `fan`, those most like `vector` are taken. An entity of so many facts that
-    sharing it says nothing may be left out.
+    Of an entity with more facts than `fan`, those most like `vector` are taken. Edges lighter than `least` are left
+    out, and so may be the weakest links where there are very many.
     """
 
     scope: Scope
@@ -159,6 +159,7 @@ class EdgeQuery:
     entities: Sequence[EntityId] = ()
     kinds: frozenset[LinkKind] = frozenset()
     fan: int = 8
+    least: float = 0.0
 
 
 class Edge(NamedTuple):

@@ -15,7 +15,7 @@ from vmemo.models import BankId, Fact, FactId
 from vmemo.ports import Loaded, Reranker, Scope, Store, TokenVectors
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
-from vmemo.recall.rerank import LATE, MOST_READ, Reranked, by_reading, by_tokens, late_scores, pool
+from vmemo.recall.rerank import LATE, MOST_READ, Reranked, by_reading, by_tokens, late_scores, pool, reordered
 
 ASKED = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
 BANK = BankId("bank")
@@ -85,11 +85,12 @@ class Judge:
 
 
 def late(asked: Query, candidates: Sequence[Fused], shelf: Shelf) -> Reranked:
-    return asyncio.run(by_tokens(asked, candidates, ASKED, cast("Store", shelf)))
+    return reordered(candidates, asyncio.run(by_tokens(asked, candidates, ASKED, cast("Store", shelf))))
 
 
 def reading(asked: Query, candidates: Sequence[Fused], judge: Judge, shelf: Shelf | None = None) -> Reranked:
-    return asyncio.run(by_reading(asked, candidates, cast("Reranker", judge), cast("Store", shelf or Shelf())))
+    looked = asyncio.run(by_reading(asked, candidates, cast("Reranker", judge), cast("Store", shelf or Shelf())))
+    return reordered(candidates, looked)
 
 
 # Late interaction

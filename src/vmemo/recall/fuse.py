@@ -28,17 +28,33 @@ class Fused(NamedTuple):
     tokens: int
 
 
+class Tally:
+    """Scores so far: a candidate found by several channels rises above one found by one."""
+
+    def __init__(self, method: Fusion = "sum") -> None:
+        self._points = by_sum if method == "sum" else by_rank
+        self._scores: dict[FactId, float] = {}
+        self._tokens: dict[FactId, int] = {}
+
+    def add(self, strands: Iterable[Strand]) -> None:
+        """Add rankings."""
+        scores, tokens = self._scores, self._tokens
+        for _, ranking, weight in strands:
+            for hit, point in zip(ranking.hits, self._points(ranking), strict=True):
+                scores[hit.id] = scores.get(hit.id, 0.0) + weight * point
+                tokens[hit.id] = hit.tokens
+
+    def order(self) -> list[Fused]:
+        """All candidates, best first."""
+        ranked = sorted(self._scores, key=self._scores.__getitem__, reverse=True)
+        return [Fused(id, self._scores[id], self._tokens[id]) for id in ranked]
+
+
 def fuse(strands: Iterable[Strand], method: Fusion = "sum") -> list[Fused]:
-    """All candidates, best first: a candidate found by several channels rises above one found by one."""
-    scores: dict[FactId, float] = {}
-    tokens: dict[FactId, int] = {}
-    for strand in strands:
-        points = by_sum(strand.ranking) if method == "sum" else by_rank(strand.ranking)
-        for hit, point in zip(strand.ranking.hits, points, strict=True):
-            scores[hit.id] = scores.get(hit.id, 0.0) + strand.weight * point
-            tokens[hit.id] = hit.tokens
-    order = sorted(scores, key=scores.__getitem__, reverse=True)
-    return [Fused(id, scores[id], tokens[id]) for id in order]
+    """The order that all rankings together give."""
+    tally = Tally(method)
+    tally.add(strands)
+    return tally.order()
 
 
 def placings(strands: Sequence[Strand], ids: Set[FactId]) -> dict[FactId, dict[Channel, Placing]]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, MessageId, Placing, Reranking, utc_now
 from vmemo.ports import Embedder, Store, TokenCounter
 from vmemo.recall.analyse import Analysis, analyse
 from vmemo.recall.explain import Explanation, explanation
-from vmemo.recall.fuse import Fused, fuse, placings
+from vmemo.recall.fuse import Fused, Tally, placings
 from vmemo.recall.pack import pack
 from vmemo.recall.plan import Plan
 from vmemo.recall.query import Query
 from vmemo.recall.recalled import Recalled
-from vmemo.recall.rerank import Reranked, by_reading, by_tokens
+from vmemo.recall.rerank import Looked, Reranked, by_reading, by_tokens, reordered
 from vmemo.recall.search import Found, Searching
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.weigh import weigh
@@ -37,11 +38,7 @@ async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
             analyse(query.text, query.now or utc_now()) if plan.analysis else Analysis(type="general", during=None)
         )
     searching = Searching(query, analysis, sources.store, sources.embedder, plan, watch)
-    found = await searching.run()
-    with watch.stage("fuse"):
-        fused = fuse(found.strands, plan.fusion)
-    with watch.stage("rerank"):
-        ranked = await _rerank(query, fused, found, sources.store, plan)
+    found, fused, ranked = await _ranked(query, analysis, searching, sources.store, plan)
     with watch.stage("load"):
         hits, titles = await _load(query, ranked, found, sources)
     why = None
@@ -51,13 +48,37 @@ async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
     return _result(query, hits, titles, watch, why)
 
 
-async def _rerank(query: Query, fused: Sequence[Fused], found: Found, store: Store, plan: Plan) -> Reranked:
-    """The plan's reranker over the fused order; messages in their own words have only that order."""
-    if plan.reranker == "none":
-        return Reranked(fused)
+async def _ranked(
+    query: Query, analysis: Analysis, searching: Searching, store: Store, plan: Plan
+) -> tuple[Found, Sequence[Fused], Reranked]:
+    """The channels' candidates, fused, and in their new order. The graph is followed while the reranker looks."""
+    found, tally = await searching.run(), Tally(plan.fusion)
+    with searching.watch.stage("fuse"):
+        tally.add(found.strands)
+        first = tally.order()
+    graph, looked = await asyncio.gather(
+        searching.through_graph(found), searching.timed("rerank", _look(query, first, found, store, plan))
+    )
+    reached = searching.reached(graph)
+    with searching.watch.stage("fuse"):
+        tally.add(reached)
+        fused = tally.order()
+    if analysis.type == "multi-hop":
+        # What only the graph leads to may be just what is asked for.
+        seen = {candidate.id for candidate in first}
+        new = [candidate for candidate in fused if candidate.id not in seen]
+        looked = looked.and_also(await searching.timed("rerank", _look(query, new, found, store, plan)))
+    found = replace(found, strands=[*found.strands, *reached], graph=graph)
+    return found, fused, reordered(fused, looked)
+
+
+async def _look(query: Query, fused: Sequence[Fused], found: Found, store: Store, plan: Plan) -> Looked:
+    """What the plan's reranker thinks of candidates."""
+    if not fused or plan.reranker == "none":
+        return Looked()
     if plan.reranker != "late":
         return await by_reading(query, fused, plan.reranker, store)
-    return Reranked(fused) if found.query.tokens is None else await by_tokens(query, fused, found.query.tokens, store)
+    return Looked() if found.query.tokens is None else await by_tokens(query, fused, found.query.tokens, store)
 
 
 async def _load(

@@ -13,7 +13,7 @@ Fusion = Literal["sum", "rank"]
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
 WEIGHTS: Mapping[Channel, float] = {"semantic": 1.0, "keyword": 0.4, "graph": 0.05, "temporal": 0.3, "verbatim": 0.8}
 """Weights of the channels' normalised scores, for questions of no special kind; chosen on conversations of our own."""
-STEPS = 8
+STEPS = 6
 """Facts whose edges are followed at least."""
 BY_TYPE: Mapping[QueryType, Mapping[Channel, float]] = {
     "temporal": {"temporal": 0.4},

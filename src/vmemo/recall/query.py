@@ -18,7 +18,7 @@ MAX_QUERY = 100_000
 """Characters a query may have. The embedder reads the first 512 tokens, keyword search the 64 longest words."""
 MAX_TOKENS = 1_000_000
 MAX_NODES = 10_000
-NODES: dict[Literal["low", "mid", "high"], int] = {"low": 100, "mid": 300, "high": 1000}
+NODES: dict[Literal["low", "mid", "high"], int] = {"low": 100, "mid": 200, "high": 1000}
 """Candidates taken from each channel by budget."""
 LEAST_RERANKED = 64
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -27,6 +26,19 @@ _INSTEAD = 'Nothing was changed; recall works without it: reranker="none".'
 
 
 @dataclass(frozen=True)
+class Looked:
+    """What a reranker thought of the candidates that it looked at; some may have nothing to be compared by."""
+
+    ids: Sequence[FactId] = ()
+    scores: Mapping[FactId, float] = field(default_factory=dict[FactId, float])
+    weight: float = 0.0
+
+    def and_also(self, more: Looked) -> Looked:
+        """Together with a later look."""
+        return Looked([*self.ids, *more.ids], {**self.scores, **more.scores}, self.weight)
+
+
+@dataclass(frozen=True)
 class Reranked:
     """Candidates in their new order, and what the reranker thought of those it looked at."""
 
@@ -35,24 +47,23 @@ class Reranked:
     looked_at: int = 0
 
 
-async def by_tokens(query: Query, candidates: Sequence[Fused], asked: TokenVectors, store: Store) -> Reranked:
+async def by_tokens(query: Query, candidates: Sequence[Fused], asked: TokenVectors, store: Store) -> Looked:
     """Late interaction: for each token of the question its best match among a fact's, added up."""
-    chosen = pool(candidates, query, LATE, query.reranked)
-    ids = [candidate.id for candidate in chosen]
+    ids = [candidate.id for candidate in pool(candidates, query, LATE, query.reranked)]
     stored = await store.token_vectors(query.scope.bank, ids)
-    scores = await asyncio.to_thread(late_scores, asked, stored)
-    return _reordered(candidates, len(chosen), scores, LATE)
+    # A few hundred candidates take less time than a hop to another thread and back.
+    scores = zip(ids, late_scores(asked, stored), strict=True)
+    return Looked(ids, {id: score for id, score in scores if score is not None}, LATE)
 
 
-async def by_reading(query: Query, candidates: Sequence[Fused], reranker: Reranker, store: Store) -> Reranked:
+async def by_reading(query: Query, candidates: Sequence[Fused], reranker: Reranker, store: Store) -> Looked:
     """Another reranker, given each candidate's text with its date and what was said before it."""
-    chosen = pool(candidates, query, CROSS, min(MOST_READ, query.reranked))
-    loaded = await store.load(query.scope.bank, [candidate.id for candidate in chosen])
+    ids = [candidate.id for candidate in pool(candidates, query, CROSS, min(MOST_READ, query.reranked))]
+    loaded = await store.load(query.scope.bank, ids)
     texts = {fact.id: shown(fact) for fact in loaded.facts}
-    known = [candidate.id for candidate in chosen if candidate.id in texts]
+    known = [id for id in ids if id in texts]
     given = await _read(query.text, [texts[id] for id in known], reranker) if known else []
-    by_id = dict(zip(known, given, strict=True))
-    return _reordered(candidates, len(chosen), [by_id.get(candidate.id) for candidate in chosen], CROSS)
+    return Looked(ids, dict(zip(known, given, strict=True)), CROSS)
 
 
 async def _read(question: str, texts: Sequence[str], reranker: Reranker) -> list[float]:
@@ -117,16 +128,19 @@ def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
     return product
 
 
-def _reordered(candidates: Sequence[Fused], count: int, scores: Sequence[float | None], weight: float) -> Reranked:
-    """Candidates by fused score and normalised reranking score; one without such a score counts as an average one."""
-    known = np.array([score for score in scores if score is not None])
-    if not len(known):
+def reordered(candidates: Sequence[Fused], looked: Looked) -> Reranked:
+    """Candidates by fused score and normalised reranking score.
+
+    One that was looked at without being comparable counts as an average one; others keep their fused score.
+    """
+    if not looked.scores:
         return Reranked(candidates)
+    known = np.array(list(looked.scores.values()))
     average = float(known.mean())
     ground = average - 2 * float(known.std())
-    share = weight / max(float(known.max()) - ground, 1e-6)
-    points = [share * max(0.0, (average if score is None else score) - ground) for score in scores]
-    lifted = [Fused(id, score + point, tokens) for (id, score, tokens), point in zip(candidates, points, strict=False)]
+    share = looked.weight / max(float(known.max()) - ground, 1e-6)
+    points = dict.fromkeys(looked.ids, share * (average - ground))
+    points.update((id, share * max(0.0, score - ground)) for id, score in looked.scores.items())
+    lifted = [Fused(id, score + points.get(id, 0.0), tokens) for id, score, tokens in candidates]
     lifted.sort(key=lambda candidate: candidate.score, reverse=True)
-    thought = {c.id: score for c, score in zip(candidates, scores, strict=False) if score is not None}
-    return Reranked([*lifted, *candidates[count:]], thought, count)
+    return Reranked(lifted, looked.scores, len(looked.ids))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from vmemo.models import Channel, Mention
-from vmemo.ports import Embedder, Encoding, Ranking, Store, TextQuery, TokenEmbedder, Vector, VectorQuery
+from vmemo.ports import Embedder, Encoding, Ranking, Scored, Store, TextQuery, TokenEmbedder, Vector, VectorQuery
 from vmemo.recall.analyse import Analysis
 from vmemo.recall.fuse import Strand
 from vmemo.recall.moments import moments
@@ -31,6 +31,8 @@ class Found:
     strands: Sequence[Strand]
     query: Encoding
     entities: Sequence[Mention] = ()
+    entries: Sequence[Scored] = ()
+    """Semantic hits, where the graph starts."""
     graph: Spread = field(default_factory=Spread)
 
 
@@ -46,17 +48,27 @@ class Searching:
         self._embedder = embedder
         self._plan = plan
         self._weights = plan.weights(analysis.type)
-        self._watch = watch
+        self.watch = watch
 
     async def run(self) -> Found:
-        """Every channel of the plan."""
+        """Every channel of the plan but the graph, which starts from what they found."""
         encodings, (worded, entities) = await asyncio.gather(self._encode(), self._read())
         near, temporal = await asyncio.gather(self._by_meaning(encodings), self._in_time(encodings[0].vector))
-        graph = await self._through_graph(encodings[0].vector, near, entities)
+        entries = near[0].ranking.hits if near else ()
         strands = [*(near if self._on("semantic") else ()), *worded, *temporal]
-        if self._on("graph"):
-            strands.append(Strand("graph", graph.ranking, self._weights["graph"]))
-        return Found(strands, encodings[0], entities, graph)
+        return Found(strands, encodings[0], entities, entries)
+
+    async def through_graph(self, found: Found) -> Spread:
+        """What the graph leads to; nothing when it is switched off."""
+        if not self._on("graph"):
+            return Spread()
+        steps = self._plan.steps(self._analysis.type, self._query.nodes)
+        near = self._near(found.query.vector)
+        return await self.timed("graph", spread(self._store, near, found.entries, found.entities, nodes=steps))
+
+    def reached(self, graph: Spread) -> list[Strand]:
+        """The graph's ranking as one more strand."""
+        return [Strand("graph", graph.ranking, self._weights["graph"])] if self._on("graph") else []
 
     def _on(self, channel: Channel) -> bool:
         return channel in self._plan.channels
@@ -64,18 +76,18 @@ class Searching:
     async def _read(self) -> tuple[list[Strand], Sequence[Mention]]:
         """What needs only the query's words, one after the other: side by side they would hold up the model."""
         texts = [self._query.text, *self._analysis.parts] if self._on("keyword") else []
-        found = [await self._timed("keyword", self._store.matching(self._words(text))) for text in texts]
+        found = [await self.timed("keyword", self._store.matching(self._words(text))) for text in texts]
         strands = self._strands("keyword", found)
         if self._on("verbatim"):
-            said = await self._timed("verbatim", self._store.verbatim(self._words(self._query.text)))
+            said = await self.timed("verbatim", self._store.verbatim(self._words(self._query.text)))
             strands.append(Strand("verbatim", said, self._weights["verbatim"]))
         if not self._on("graph"):
             return strands, ()
-        return strands, await self._timed("entities", self._store.named(self._query.scope.bank, self._query.text))
+        return strands, await self.timed("entities", self._store.named(self._query.scope.bank, self._query.text))
 
     async def _encode(self) -> Sequence[Encoding]:
         texts = [self._query.text, *self._analysis.parts]
-        with self._watch.stage("embed"):
+        with self.watch.stage("embed"):
             if self._plan.reranker == "late" and isinstance(self._embedder, TokenEmbedder):
                 return await self._embedder.encode(texts, "query")
             return [Encoding(vector) for vector in await self._embedder.embed(texts, "query")]
@@ -87,7 +99,7 @@ class Searching:
         """The graph channel starts from the whole question's ranking, also where that is no channel itself."""
         wanted = encodings if self._on("semantic") else encodings[:1] if self._on("graph") else ()
         found = await asyncio.gather(
-            *(self._timed("semantic", self._store.nearest(self._near(encoding.vector))) for encoding in wanted)
+            *(self.timed("semantic", self._store.nearest(self._near(encoding.vector))) for encoding in wanted)
         )
         return self._strands("semantic", found)
 
@@ -108,16 +120,9 @@ class Searching:
         if self._analysis.during is None or not self._on("temporal"):
             return []
         work = moments(self._store, self._near(vector), self._analysis.during)
-        return [Strand("temporal", await self._timed("temporal", work), self._weights["temporal"])]
+        return [Strand("temporal", await self.timed("temporal", work), self._weights["temporal"])]
 
-    async def _through_graph(self, vector: Vector, near: Sequence[Strand], entities: Sequence[Mention]) -> Spread:
-        if not self._on("graph"):
-            return Spread()
-        entries = near[0].ranking.hits
-        steps = self._plan.steps(self._analysis.type, self._query.nodes)
-        work = spread(self._store, self._near(vector), entries, entities, nodes=steps)
-        return await self._timed("graph", work)
-
-    async def _timed(self, stage: str, work: Awaitable[T]) -> T:
-        with self._watch.stage(stage):
+    async def timed(self, stage: str, work: Awaitable[T]) -> T:
+        """Await some work and note its time."""
+        with self.watch.stage(stage):
             return await work

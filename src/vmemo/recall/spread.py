@@ -15,9 +15,9 @@ LEAST = 0.1
 """Activation below which nothing is reached."""
 ENTRY_FLOOR = 0.5
 """Cosine that makes a semantic hit an entry point."""
-ENTRIES = 8
+ENTRIES = 6
 """Semantic hits that activation starts from, at most."""
-WAVE = 8
+WAVE = 6
 """Facts whose edges are fetched together: the strongest that were not followed yet."""
 MULTIPLIERS: Mapping[LinkKind, float] = {
     "entity": 1.2,
@@ -74,10 +74,16 @@ class _State:
                 chosen.append(node)
         return chosen
 
+    def least(self, wave: Sequence[Node]) -> float:
+        """The weight under which no edge of a wave can carry enough activation."""
+        return LEAST / (max(self.active[node] for node in wave) * DECAY * max(MULTIPLIERS.values()))
+
     def follow(self, edge: Edge) -> None:
         """Carry activation along an edge; only the strongest way to a fact counts."""
         activation = self.active[edge.source] * edge.weight * DECAY * MULTIPLIERS[edge.kind]
-        if activation < LEAST or activation <= self.reached.get(edge.target, 0.0) or self._returns(edge):
+        if activation < LEAST or activation <= self.reached.get(edge.target, 0.0):
+            return
+        if edge.source in self.came_by and self._returns(edge):
             return
         self.reached[edge.target] = activation
         self.came_by[edge.target] = edge
@@ -106,16 +112,21 @@ async def spread(
         if hit.score >= ENTRY_FLOOR:
             state.enter(hit.id, hit.score)
     named = {entity.id for entity in entities}
-    tokens: dict[FactId, int] = {}
     while len(state.followed) < nodes and (wave := state.wave()):
         facts = [FactId(node) for node in wave if node not in named]
         sources = [entity for entity in named if entity in wave]
         found = await search.edges(
-            EdgeQuery(scope=query.scope, space=query.space, vector=query.vector, facts=facts, entities=sources)
+            EdgeQuery(
+                scope=query.scope,
+                space=query.space,
+                vector=query.vector,
+                facts=facts,
+                entities=sources,
+                least=state.least(wave),
+            )
         )
-        for edge in sorted(found, key=lambda edge: edge.weight, reverse=True):
-            tokens[edge.target] = edge.tokens
+        for edge in found:
             state.follow(edge)
     order = sorted(state.reached, key=state.reached.__getitem__, reverse=True)[: query.limit]
-    hits = [Scored(id, state.reached[id], tokens[id]) for id in order]
+    hits = [Scored(id, state.reached[id], state.came_by[id].tokens) for id in order]
     return Spread(Ranking(hits), state.came_by)

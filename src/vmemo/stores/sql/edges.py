@@ -18,16 +18,17 @@ from vmemo.stores.sql.index.vectors import Mask, Rows
 from vmemo.stores.sql.raw import fetch
 from vmemo.stores.sql.writing import LINK_KINDS
 
-HUB = 4096
-"""Facts of an entity beyond which sharing it weighs too little to be followed; such an entity joins no facts."""
 _OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
 """What a link is from its other end, where that is something else."""
+LINKS = 8
+"""Links of a fact that are followed on the average, the strongest of all facts asked about."""
 _LINKS = """
 SELECT source, target, kind, weight, 0 FROM links
-WHERE bank = ?1 AND source IN (SELECT value FROM json_each(?2))
-UNION ALL
+WHERE bank = ?1 AND source IN (SELECT value FROM json_each(?2)) AND kind IN (SELECT value FROM json_each(?3))
+AND weight >= ?6 UNION ALL
 SELECT target, source, kind, weight, 1 FROM links
-WHERE bank = ?1 AND target IN (SELECT value FROM json_each(?2))
+WHERE bank = ?1 AND target IN (SELECT value FROM json_each(?2)) AND kind IN (SELECT value FROM json_each(?4))
+AND weight >= ?6 ORDER BY 4 DESC LIMIT ?5
 """
 _SHARED = """
 SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
@@ -61,8 +62,8 @@ class _Reach:
         """Facts of an entity, most like the query first, and how much sharing it says: the rarer, the more."""
         if entity not in self._chosen:
             rows = self._index.mentions.rows(entity)
-            weight = 1.0 / (1.0 + math.log(max(1, len(rows))))
-            rows = rows[self._allowed[rows]] if len(rows) <= HUB else rows[:0]
+            weight = 1.0 / math.sqrt(max(1, len(rows)))
+            rows = rows[self._allowed[rows]] if weight >= self.query.least else rows[:0]
             if len(rows) > self.query.fan:
                 likeness = self._index.vectors.cosines(rows, self.query.vector)
                 rows = rows[np.argpartition(-likeness, self.query.fan)[: self.query.fan]]
@@ -83,16 +84,20 @@ class _Reach:
 
 
 def _linked(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> Iterator[Edge]:
-    stored: list[tuple[int, int, int, float, int]] = fetch(connection, _LINKS, bank, listed(ids))
+    """Stored links, the strongest first. A causal link seen from its other end is the opposite kind."""
+    wanted = reach.query.kinds or frozenset(LINK_KINDS)
+    onward = [number for number, kind in enumerate(LINK_KINDS) if kind in wanted]
+    backward = [number for number, kind in enumerate(LINK_KINDS) if _OTHER_WAY.get(kind, kind) in wanted]
+    stored: list[tuple[int, int, int, float, int]] = fetch(
+        connection, _LINKS, bank, listed(ids), listed(onward), listed(backward), LINKS * len(ids), reach.query.least
+    )
     rows = reach.among(row[1] for row in stored)
-    wanted = reach.query.kinds
     for source, target, number, weight, back in stored:
         if target in rows and target != source:
             kind = LINK_KINDS[number]
             if back and kind in _OTHER_WAY:
                 kind = _OTHER_WAY[kind]
-            if not wanted or kind in wanted:
-                yield Edge(ids[source], *rows[target], kind=kind, weight=weight)
+            yield Edge(ids[source], *rows[target], kind=kind, weight=weight)
 
 
 def _entity_edges(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> Iterator[Edge]:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 
-def fetch(connection: Connection, statement: str, *parameters: int | str) -> list[tuple[Any, ...]]:
+def fetch(connection: Connection, statement: str, *parameters: float | str) -> list[tuple[Any, ...]]:
     """All rows as plain tuples, in the connection's transaction."""
     if not connection.in_transaction():
         connection.begin()

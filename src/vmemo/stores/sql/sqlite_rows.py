@@ -35,6 +35,7 @@ from vmemo.stores.sql.archive import bank_state
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
 from vmemo.stores.sql.index.postings import encode
+from vmemo.stores.sql.raw import fetch
 from vmemo.stores.sql.restoring import Indexed
 from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
@@ -207,11 +208,17 @@ def _by_state(connection: Connection, seqs: Iterable[int], *, worded: bool) -> l
     return [(seq, content) for seq, content in connection.execute(statement).all()]
 
 
+_ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'extracted', 'raw') LIMIT 1"
+"""Where facts repeat all words, as with the local engine, there is nothing to search."""
+
+
 def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ranking:
     """Messages by BM25 over their words. Networks and entities are properties of facts, so such filters let none in."""
     scope = query.scope
     bank = bank_state(connection, scope.bank).seq
     if not words or scope.entities or (scope.networks and "world" not in scope.networks):
+        return Ranking()
+    if not fetch(connection, _ANY_WORDED, bank):
         return Ranking()
     quoted = " OR ".join(f'"{word}"' for word in words)
     match = f'bank : "{bank}" AND words : ({quoted})'
