@@ -7,6 +7,7 @@ from vmemo.errors import (
     MissingExtra,
     ModelCorrupt,
     NotFound,
+    RerankFailed,
     SchemaTooNew,
     ScrubDelayed,
     StoreBusy,
@@ -29,6 +30,7 @@ from vmemo.models import (
     Retained,
     Status,
 )
+from vmemo.recall.explain import Explanation
 from vmemo.recall.recalled import Recalled
 from vmemo.settings import Settings
 from vmemo.tasks import Task
@@ -40,6 +42,7 @@ __all__ = [
     "EmbeddingFailed",
     "Entity",
     "Episode",
+    "Explanation",
     "Fact",
     "Hit",
     "Interval",
@@ -52,6 +55,7 @@ __all__ = [
     "Profile",
     "Provenance",
     "Recalled",
+    "RerankFailed",
     "Retained",
     "SchemaTooNew",
     "ScrubDelayed",

@@ -6,6 +6,7 @@ VmemoError
 ├── NotFound              an id or a bank that is not there; nothing changed
 ├── EmbedderMismatch      the bank was written with another embedder
 ├── EmbeddingFailed       the embedder gave no usable vector; messages stay queued
+├── RerankFailed          the reranker gave no usable scores; recall works without it
 ├── StoreError            the database refused or failed; the transaction was rolled back
 │   ├── StoreBusy         another process held the lock for too long; try again
 │   ├── SchemaTooNew      the database was written by a newer vmemo

@@ -111,7 +111,7 @@ def test_the_rank_fusion_adds_reciprocal_ranks(tmp_path: Path) -> None:
     with Memory(url(tmp_path), embedder=WordEmbedder(), settings=Settings(fusion="rank")) as memory:
         memory.retain_sync("The kettle is red.")
         (hit,) = memory.recall_sync("red kettle").hits
-        assert hit.score == pytest.approx((1.0 + 0.4) / 61)
+        assert hit.score == pytest.approx((1.0 + 0.5) / 61)
         assert {channel: placing.rank for channel, placing in hit.channels.items()} == {"semantic": 1, "keyword": 1}
 
 

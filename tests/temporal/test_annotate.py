@@ -106,6 +106,9 @@ def test_an_instant_within_a_day_is_written_as_that_day() -> None:
         ("We got married in September", "2025-03-03", "We got married in September (September 2024)"),
         ("My sister turns thirty next month", "2024-02-07", "My sister turns thirty next month (March 2024)"),
         ("I saw him on Friday", "2024-10-29", "I saw him on Friday (25 October 2024)"),
+        ("We should have pizza on Friday", "2024-03-05", "We should have pizza on Friday (8 March 2024)"),
+        ("We should have gone on Friday", "2024-03-05", "We should have gone on Friday (1 March 2024)"),
+        ("She might have said so on Monday", "2024-03-05", "She might have said so on Monday (4 March 2024)"),
     ],
 )
 def test_a_yearless_date_is_read_by_the_tense_of_its_sentence(text: str, said: str, annotated: str) -> None:

@@ -11,7 +11,7 @@ from vmemo.ports import Reranker
 
 Fusion = Literal["sum", "rank"]
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
-WEIGHTS: Mapping[Channel, float] = {"semantic": 1.0, "keyword": 0.4, "graph": 0.05, "temporal": 0.3, "verbatim": 0.8}
+WEIGHTS: Mapping[Channel, float] = {"semantic": 1.0, "keyword": 0.5, "graph": 0.05, "temporal": 0.3, "verbatim": 0.8}
 """Weights of the channels' normalised scores, for questions of no special kind; chosen on conversations of our own."""
 STEPS = 6
 """Facts whose edges are followed at least."""

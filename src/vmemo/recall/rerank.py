@@ -15,7 +15,7 @@ from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 
 LATE = 1.0
-"""What late interaction weighs beside the fused score, whose best is about 1.4."""
+"""What late interaction weighs beside the fused score, whose best is about 1.5."""
 CROSS = 1.0
 """What another reranker weighs."""
 ONE_THREAD = 1 << 18

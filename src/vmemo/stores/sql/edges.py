@@ -20,16 +20,12 @@ from vmemo.stores.sql.writing import LINK_KINDS
 
 _OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
 """What a link is from its other end, where that is something else."""
-LINKS = 8
-"""Links of a fact that are followed on the average, the strongest of all facts asked about."""
-_LINKS = """
-SELECT source, target, kind, weight, 0 FROM links
-WHERE bank = ?1 AND source IN (SELECT value FROM json_each(?2)) AND kind IN (SELECT value FROM json_each(?3))
-AND weight >= ?6 UNION ALL
-SELECT target, source, kind, weight, 1 FROM links
-WHERE bank = ?1 AND target IN (SELECT value FROM json_each(?2)) AND kind IN (SELECT value FROM json_each(?4))
-AND weight >= ?6 ORDER BY 4 DESC LIMIT ?5
-"""
+_ALL = frozenset(LINK_KINDS)
+LINKS = 16
+"""Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
+_ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
+_BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
+"""Left to itself SQLite would read all links of the bank."""
 _SHARED = """
 SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
 WHERE mentions.bank = ?1 AND mentions.fact IN (SELECT value FROM json_each(?2))
@@ -43,7 +39,7 @@ def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQue
     """Edges to facts that the scope lets through, in the order of their sources."""
     ids = index.numbers(query.facts)
     reach = _Reach(index, allowed, query)
-    found = list(_linked(connection, index.number, ids, reach)) if ids else []
+    found = _linked(connection, index.number, ids, reach) if ids else []
     if not query.kinds or "entity" in query.kinds:
         found += _entity_edges(connection, index.number, ids, reach)
     return found
@@ -83,21 +79,29 @@ class _Reach:
         ]
 
 
-def _linked(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> Iterator[Edge]:
-    """Stored links, the strongest first. A causal link seen from its other end is the opposite kind."""
-    wanted = reach.query.kinds or frozenset(LINK_KINDS)
-    onward = [number for number, kind in enumerate(LINK_KINDS) if kind in wanted]
-    backward = [number for number, kind in enumerate(LINK_KINDS) if _OTHER_WAY.get(kind, kind) in wanted]
-    stored: list[tuple[int, int, int, float, int]] = fetch(
-        connection, _LINKS, bank, listed(ids), listed(onward), listed(backward), LINKS * len(ids), reach.query.least
-    )
-    rows = reach.among(row[1] for row in stored)
-    for source, target, number, weight, back in stored:
-        if target in rows and target != source:
-            kind = LINK_KINDS[number]
-            if back and kind in _OTHER_WAY:
-                kind = _OTHER_WAY[kind]
-            yield Edge(ids[source], *rows[target], kind=kind, weight=weight)
+def _linked(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> list[Edge]:
+    """Stored links in both directions."""
+    stored = [(seq, target, kind, weight) for seq in ids for target, kind, weight in _links(connection, bank, seq)]
+    rows = reach.among(target for _, target, _, _ in stored)
+    wanted, least = reach.query.kinds or _ALL, reach.query.least
+    return [
+        Edge(ids[seq], *rows[target], kind=kind, weight=weight)
+        for seq, target, kind, weight in stored
+        if target in rows and target != seq and kind in wanted and weight >= least
+    ]
+
+
+def _links(connection: Connection, bank: int, seq: int) -> Iterator[tuple[int, LinkKind, float]]:
+    """Links of one fact; from its other end a link may be of another kind."""
+    onward: list[tuple[int, int, float]] = fetch(connection, _ONWARD, bank, seq, LINKS)
+    for target, number, weight in onward:
+        yield target, LINK_KINDS[number], weight
+    backward: list[tuple[int, int, float]] = fetch(connection, _BACKWARD, bank, seq, LINKS)
+    for source, number, weight in backward:
+        kind = LINK_KINDS[number]
+        if kind in _OTHER_WAY:
+            kind = _OTHER_WAY[kind]
+        yield source, kind, weight
 
 
 def _entity_edges(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> Iterator[Edge]:
