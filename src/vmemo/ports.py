@@ -407,6 +407,12 @@ class Found:
     type: EntityType = "OTHER"
 
 
+class NameReader(Protocol):
+    """Finds the names in texts. Called from a worker thread."""
+
+    def __call__(self, texts: Sequence[str], /) -> Sequence[Sequence[Found]]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Draft:
     """A fact as an engine reads it, before it is embedded, resolved and linked."""

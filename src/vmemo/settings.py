@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from vmemo.errors import InvalidInput, Unsupported
 from vmemo.models import Channel
-from vmemo.ports import Embedder, Extractor, Reranker, Store, TokenCounter
+from vmemo.ports import Embedder, Extractor, NameReader, Reranker, Store, TokenCounter
 from vmemo.recall.plan import CHANNELS, Fusion, Plan
 
 
@@ -28,6 +28,8 @@ class Settings:
     """The ways of finding candidates that recall uses."""
     analysis: bool = True
     """Whether a question's type, time and parts are looked for."""
+    names: Literal["auto", "rules", "spacy"] = "auto"
+    """Who finds names besides the rules: spaCy, where it is installed, or nobody."""
     reranker_key: str | None = field(default=None, repr=False)
     """What a reranking service is asked with."""
     access_delay: float = 2.0
@@ -49,7 +51,14 @@ class Settings:
             embedding_cache=Path(cache).expanduser() if cache else None,
             busy_seconds=_number(environment, "VMEMO_BUSY_SECONDS", cls.busy_seconds),
             reranker_key=environment.get("VMEMO_RERANKER_KEY"),
+            names=_names(environment.get("VMEMO_NAMES", "auto")),
         )
+
+
+def _names(given: str) -> Literal["auto", "rules", "spacy"]:
+    if given in ("auto", "rules", "spacy"):
+        return given
+    raise InvalidInput(f"VMEMO_NAMES is auto, rules or spacy, not {given!r}.")
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:
@@ -84,7 +93,7 @@ def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object,
     return Parts(
         store=_store(url, chosen),
         embedder=_cached(embedder or PackagedEmbedder(), chosen),
-        extractor=_extractor(llm),
+        extractor=_extractor(llm, chosen),
         counter=count_tokens,
         plan=Plan(
             channels=frozenset(chosen.channels),
@@ -96,15 +105,23 @@ def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object,
     )
 
 
-def _extractor(llm: object) -> Extractor:
+def _extractor(llm: object, settings: Settings) -> Extractor:
     """The local engine unless an engine of the caller's own is given."""
     from vmemo.retain.local import LocalExtractor
 
     if llm is None:
-        return LocalExtractor()
+        return LocalExtractor(_name_reader(settings))
     if isinstance(llm, Extractor):
         return llm
     raise Unsupported("This release has the local engine only. Leave llm out, or pass an Extractor of your own.")
+
+
+def _name_reader(settings: Settings) -> NameReader | None:
+    if settings.names == "rules":
+        return None
+    from vmemo.providers.spacy_names import SpacyNames, installed
+
+    return SpacyNames() if settings.names == "spacy" or installed() else None
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:

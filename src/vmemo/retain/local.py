@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from vmemo.models import Message
-from vmemo.ports import Draft, Found, Reading
-from vmemo.retain.names import find_entities
+from vmemo.ports import Draft, Found, NameReader, Reading
+from vmemo.retain.names import find_entities, joined
 from vmemo.retain.split import split
 from vmemo.temporal import TimeExpression, dated
 
@@ -24,9 +25,21 @@ class LocalExtractor:
     name = "local"
     keeps_words = True
 
+    def __init__(self, names: NameReader | None = None) -> None:
+        """`names` adds what it finds to what the rules find."""
+        self._names = names
+
     async def read(self, messages: Sequence[Message], before: Message | None) -> Reading:
         """One draft per turn, or one per piece of a long turn. The reading is done off the event loop."""
-        return await asyncio.to_thread(_read, messages, before)
+        reading = await asyncio.to_thread(_read, messages, before)
+        return reading if self._names is None else await asyncio.to_thread(_more_names, reading, self._names)
+
+
+def _more_names(reading: Reading, names: NameReader) -> Reading:
+    """Drafts with further names; a voice in front of the words is no part of them."""
+    found = names([draft.text.partition(": ")[2] for draft in reading.drafts])
+    drafts = zip(reading.drafts, found, strict=True)
+    return replace(reading, drafts=tuple(replace(d, entities=joined(d.entities, more)) for d, more in drafts))
 
 
 def _read(messages: Sequence[Message], before: Message | None) -> Reading:

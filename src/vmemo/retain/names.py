@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -36,6 +36,19 @@ def find_entities(text: str, *, speakers: Collection[str] = ()) -> tuple[Found, 
     for start, end, entity in sorted(spots, key=lambda spot: (spot[0], -spot[1])):
         if start >= reached:
             reached = end
+            _keep(found, entity)
+    return tuple(found.values())[:MAX_FOUND]
+
+
+def joined(rules: Sequence[Found], others: Sequence[Found]) -> tuple[Found, ...]:
+    """What the rules found and what another reader adds: new names, and types where the rules had none.
+
+    A piece of a name that is known already, or a longer form of one, is no new name.
+    """
+    found = {entity.name.casefold(): entity for entity in rules}
+    for entity in others:
+        name = entity.name.casefold()
+        if name in found or not any(f" {name} " in f" {known} " or f" {known} " in f" {name} " for known in found):
             _keep(found, entity)
     return tuple(found.values())[:MAX_FOUND]
 

@@ -1,0 +1,67 @@
+"""Names found by spaCy; the tests that need it are skipped where it is not installed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from vmemo import InvalidInput, Memory, MissingExtra, Settings
+from vmemo.ports import Found
+from vmemo.providers.spacy_names import SpacyNames, installed
+from vmemo.retain.names import joined
+from vmemo.testing import HashEmbedder
+
+needs_spacy = pytest.mark.skipif(installed() is None, reason='spaCy is not installed: pip install "vmemo[names]"')
+
+
+@needs_spacy
+def test_a_pipeline_finds_names_with_their_types() -> None:
+    (found, nothing) = SpacyNames()(["Barack Obama visited Microsoft in Seattle.", "it rained all day"])
+    assert {(entity.name, entity.type) for entity in found} >= {("Barack Obama", "PERSON"), ("Seattle", "LOCATION")}
+    assert nothing == ()
+
+
+@needs_spacy
+def test_a_memory_uses_it_where_it_is_installed(tmp_path: Path) -> None:
+    text = "we flew over seattle, then stayed in Gdansk with the Kowalskis"
+    found: dict[str, set[str]] = {}
+    for names in ("auto", "rules"):
+        settings = Settings(names=names)
+        with Memory(f"sqlite:///{tmp_path}/{names}.db", embedder=HashEmbedder(), settings=settings) as memory:
+            memory.retain_sync(text)
+            found[names] = {entity.name for entity in memory.entities_sync()}
+    assert found["rules"] <= found["auto"]
+
+
+@pytest.mark.skipif(find_spec("spacy") is not None, reason="spaCy is installed")
+def test_without_it_the_rules_go_on_alone_and_asking_for_it_names_the_command(tmp_path: Path) -> None:
+    with Memory(f"sqlite:///{tmp_path}/m.db", embedder=HashEmbedder(), settings=Settings(names="auto")) as memory:
+        memory.retain_sync("Nadia moved to Oslo.")
+        assert "Nadia" in {entity.name for entity in memory.entities_sync()}
+    with pytest.raises(MissingExtra, match=r'pip install "vmemo\[names\]"'):
+        Memory(embedder=HashEmbedder(), settings=Settings(names="spacy"))
+    assert "spacy" not in sys.modules
+
+
+def test_names_are_joined_with_what_the_rules_found() -> None:
+    rules = (Found(name="Anna Smith", type="PERSON"), Found(name="Oslo"))
+    others = (
+        Found(name="oslo", type="LOCATION"),
+        Found(name="Anna", type="PERSON"),
+        Found(name="Anna Smith of Leith", type="PERSON"),
+        Found(name="Statoil", type="ORGANIZATION"),
+    )
+    assert joined(rules, others) == (
+        Found(name="Anna Smith", type="PERSON"),
+        Found(name="Oslo", type="LOCATION"),
+        Found(name="Statoil", type="ORGANIZATION"),
+    )
+
+
+def test_the_environment_chooses_who_finds_names() -> None:
+    assert Settings.from_environment({"VMEMO_NAMES": "rules"}).names == "rules"
+    with pytest.raises(InvalidInput, match="auto, rules or spacy"):
+        Settings.from_environment({"VMEMO_NAMES": "magic"})
