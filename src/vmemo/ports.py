@@ -413,6 +413,12 @@ class NameReader(Protocol):
     def __call__(self, texts: Sequence[str], /) -> Sequence[Sequence[Found]]: ...
 
 
+class TimeReader(Protocol):
+    """Finds the times that a text names, against the moment it was said. Called from any thread."""
+
+    def __call__(self, text: str, reference: datetime, /) -> Sequence[Interval]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Draft:
     """A fact as an engine reads it, before it is embedded, resolved and linked."""

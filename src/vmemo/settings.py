@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from vmemo.errors import InvalidInput, Unsupported
 from vmemo.models import Channel
-from vmemo.ports import Embedder, Extractor, NameReader, Reranker, Store, TokenCounter
+from vmemo.ports import Embedder, Extractor, NameReader, Reranker, Store, TimeReader, TokenCounter
 from vmemo.recall.plan import CHANNELS, Fusion, Plan
 
 
@@ -30,6 +30,8 @@ class Settings:
     """Whether a question's type, time and parts are looked for."""
     names: Literal["auto", "rules", "spacy"] = "auto"
     """Who finds names besides the rules: spaCy, where it is installed, or nobody."""
+    languages: tuple[str, ...] = ()
+    """Codes of languages besides English in which times are read, such as de; needs `vmemo[languages]`."""
     reranker_key: str | None = field(default=None, repr=False)
     """What a reranking service is asked with."""
     access_delay: float = 2.0
@@ -52,6 +54,7 @@ class Settings:
             busy_seconds=_number(environment, "VMEMO_BUSY_SECONDS", cls.busy_seconds),
             reranker_key=environment.get("VMEMO_RERANKER_KEY"),
             names=_names(environment.get("VMEMO_NAMES", "auto")),
+            languages=tuple(filter(None, environment.get("VMEMO_LANGUAGES", "").replace(" ", "").split(","))),
         )
 
 
@@ -90,30 +93,40 @@ def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object,
     if not isinstance(settings, Settings | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"settings must be Settings(...), not {settings!r:.40}.")
     chosen = settings or Settings.from_environment()
+    times = _time_reader(chosen)
     return Parts(
         store=_store(url, chosen),
         embedder=_cached(embedder or PackagedEmbedder(), chosen),
-        extractor=_extractor(llm, chosen),
+        extractor=_extractor(llm, chosen, times),
         counter=count_tokens,
         plan=Plan(
             channels=frozenset(chosen.channels),
             fusion=chosen.fusion,
             analysis=chosen.analysis,
             reranker=_reranker(reranker, chosen),
+            times=times,
         ),
         settings=chosen,
     )
 
 
-def _extractor(llm: object, settings: Settings) -> Extractor:
+def _extractor(llm: object, settings: Settings, times: TimeReader | None) -> Extractor:
     """The local engine unless an engine of the caller's own is given."""
     from vmemo.retain.local import LocalExtractor
 
     if llm is None:
-        return LocalExtractor(_name_reader(settings))
+        return LocalExtractor(_name_reader(settings), times)
     if isinstance(llm, Extractor):
         return llm
     raise Unsupported("This release has the local engine only. Leave llm out, or pass an Extractor of your own.")
+
+
+def _time_reader(settings: Settings) -> TimeReader | None:
+    if not settings.languages:
+        return None
+    from vmemo.providers.foreign_times import ForeignTimes
+
+    return ForeignTimes(settings.languages)
 
 
 def _name_reader(settings: Settings) -> NameReader | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
-from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, MessageId, Placing, Reranking, utc_now
+from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, Interval, MessageId, Placing, Reranking, utc_now
 from vmemo.ports import Embedder, Store, TokenCounter
 from vmemo.recall.analyse import Analysis, analyse
 from vmemo.recall.explain import Explanation, explanation
@@ -34,9 +35,7 @@ async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
     """Analyse, search, fuse, rerank, weigh and pack."""
     watch = Stopwatch()
     with watch.stage("analyse"):
-        analysis = (
-            analyse(query.text, query.now or utc_now()) if plan.analysis else Analysis(type="general", during=None)
-        )
+        analysis = await _analysed(query, plan)
     searching = Searching(query, analysis, sources.store, sources.embedder, plan, watch)
     found, fused, ranked = await _ranked(query, analysis, searching, sources.store, plan)
     with watch.stage("load"):
@@ -46,6 +45,22 @@ async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
         hits = _explained(hits, fused, ranked, found)
         why = explanation(analysis, found, plan, ranked)
     return _result(query, hits, titles, watch, why)
+
+
+async def _analysed(query: Query, plan: Plan) -> Analysis:
+    if not plan.analysis:
+        return Analysis(type="general", during=None)
+    now = query.now or utc_now()
+    analysis = analyse(query.text, now)
+    if plan.times is None:
+        return analysis
+    found = [*(await asyncio.to_thread(plan.times, query.text, now))[:1], *filter(None, [analysis.during])]
+    # The narrower one is what was read better: rules for English know "2024" alone in "4. März 2024".
+    return replace(analysis, during=min(found, key=_length), type="temporal") if found else analysis
+
+
+def _length(time: Interval) -> timedelta:
+    return time.end - time.start if time.start is not None and time.end is not None else timedelta.max
 
 
 async def _ranked(

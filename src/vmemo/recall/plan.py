@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from vmemo.models import Channel, QueryType
-from vmemo.ports import Reranker
+from vmemo.ports import Reranker, TimeReader
 
 Fusion = Literal["sum", "rank"]
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
@@ -31,6 +31,8 @@ class Plan:
     analysis: bool = True
     """Without it a question has no type, no time and no parts."""
     reranker: Reranker | Literal["late", "none"] = "late"
+    times: TimeReader | None = None
+    """Who reads a question's time in other languages."""
 
     def steps(self, type: QueryType, nodes: int) -> int:
         """Facts whose edges the graph channel follows: deeper for questions that need several facts joined."""

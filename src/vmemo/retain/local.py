@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from vmemo.models import Message
-from vmemo.ports import Draft, Found, NameReader, Reading
+from vmemo.ports import Draft, Found, NameReader, Reading, TimeReader
 from vmemo.retain.names import find_entities, joined
 from vmemo.retain.split import split
 from vmemo.temporal import TimeExpression, dated
@@ -25,14 +25,29 @@ class LocalExtractor:
     name = "local"
     keeps_words = True
 
-    def __init__(self, names: NameReader | None = None) -> None:
-        """`names` adds what it finds to what the rules find."""
+    def __init__(self, names: NameReader | None = None, times: TimeReader | None = None) -> None:
+        """`names` adds what it finds to what the rules find; `times` reads other languages."""
         self._names = names
+        self._times = times
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> Reading:
         """One draft per turn, or one per piece of a long turn. The reading is done off the event loop."""
         reading = await asyncio.to_thread(_read, messages, before)
+        if self._times is not None:
+            reading = await asyncio.to_thread(_more_times, reading, self._times)
         return reading if self._names is None else await asyncio.to_thread(_more_names, reading, self._names)
+
+
+def _more_times(reading: Reading, times: TimeReader) -> Reading:
+    """Drafts with the first time that another reader finds, where that is narrower than what the rules found."""
+    return replace(reading, drafts=tuple(_timed(draft, times) for draft in reading.drafts))
+
+
+def _timed(draft: Draft, times: TimeReader) -> Draft:
+    found = times(draft.text.partition(": ")[2], draft.mentioned_at)
+    bounded = [(time.start, time.end) for time in found if time.start is not None and time.end is not None]
+    known = [*bounded[:1], *([draft.occurred] if draft.occurred else [])]
+    return replace(draft, occurred=min(known, key=lambda time: time[1] - time[0], default=None))
 
 
 def _more_names(reading: Reading, names: NameReader) -> Reading:

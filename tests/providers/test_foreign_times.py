@@ -1,0 +1,77 @@
+"""Times in other languages, where they are asked for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from vmemo import InvalidInput, Memory, Message, Settings
+from vmemo.providers.foreign_times import ForeignTimes
+from vmemo.testing import HashEmbedder
+
+NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
+"""A Wednesday."""
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "start", "days"),
+    [
+        ("de", "Gestern war ich beim Zahnarzt.", "2024-03-05", 1),
+        ("de", "Vor zwei Wochen sind wir nach Köln gefahren.", "2024-02-19", 7),
+        ("de", "Wir haben am 3. Mai 2023 geheiratet.", "2023-05-03", 1),
+        ("de", "Im Juni 2022 war es sehr heiß.", "2022-06-01", 30),
+        ("fr", "Elle est née le 5 mars 1990.", "1990-03-05", 1),
+        ("fr", "Hier je suis allé au marché.", "2024-03-05", 1),
+        ("es", "Nos casamos el 12 de agosto de 2021.", "2021-08-12", 1),
+    ],
+)
+def test_a_time_is_found_in_its_language(language: str, text: str, start: str, days: int) -> None:
+    (found,) = ForeignTimes([language])(text, NOW)
+    begin = datetime.fromisoformat(start).replace(tzinfo=UTC)
+    assert (found.start, found.end) == (begin, begin + timedelta(days=days))
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Er hat drei Katzen und zwei Hunde."),
+        ("fr", "J'ai deux chats."),
+        ("es", "Tengo tres hermanos."),
+        ("de", ""),
+    ],
+)
+def test_a_text_without_a_time_has_none(language: str, text: str) -> None:
+    assert ForeignTimes([language])(text, NOW) == []
+
+
+def test_days_begin_at_midnight_where_the_speaker_is() -> None:
+    tokyo = timezone(timedelta(hours=9))
+    (found,) = ForeignTimes(["de"])("gestern", NOW.astimezone(tokyo))
+    assert found.start == datetime(2024, 3, 5, tzinfo=tokyo)
+
+
+def test_a_language_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="such as de or fr"):
+        ForeignTimes(["klingon"])("gestern", NOW)
+
+
+def test_a_memory_dates_facts_and_reads_questions_in_the_languages_it_is_told(tmp_path: Path) -> None:
+    settings = Settings(languages=("de",))
+    with Memory(f"sqlite:///{tmp_path}/m.db", embedder=HashEmbedder(), settings=settings) as memory:
+        memory.retain_sync(Message(content="Vorgestern war ich beim Zahnarzt.", timestamp=NOW))
+        (fact,) = memory.facts_sync()
+        assert (fact.occurred_start, fact.occurred_end) == (
+            datetime(2024, 3, 4, tzinfo=UTC),
+            datetime(2024, 3, 5, tzinfo=UTC),
+        )
+        found = memory.recall_sync("Was war am 4. März 2024?", now=NOW, explain=True)
+        assert found.explanation is not None
+        assert found.explanation.during is not None
+        assert found.explanation.during.start == datetime(2024, 3, 4, tzinfo=UTC)
+
+
+def test_the_environment_names_languages() -> None:
+    assert Settings.from_environment({"VMEMO_LANGUAGES": "de, fr"}).languages == ("de", "fr")
+    assert Settings.from_environment({}).languages == ()
