@@ -15,20 +15,29 @@ WIDTH = 48
 """Of made-up token vectors."""
 
 
-class Recorder:
-    """Passes everything on, and keeps the document texts that were embedded."""
+class Around:
+    """Stands around an embedder under its name."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.real = embedder
-        self.texts: list[str] = []
 
     @property
     def name(self) -> str:
+        """The real embedder's name."""
         return self.real.name
 
     @property
     def dimension(self) -> int:
+        """The real embedder's dimension."""
         return self.real.dimension
+
+
+class Recorder(Around):
+    """Passes everything on, and keeps the document texts that were embedded."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        super().__init__(embedder)
+        self.texts: list[str] = []
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         if kind == "document":
@@ -41,48 +50,29 @@ class Recorder:
         return await encodings(self.real, texts, kind)
 
 
-class StoredDocuments:
+class StoredDocuments(Around):
     """Documents are embedded once and for all runs, on disk; queries every time, so that their time is real."""
 
     def __init__(self, embedder: Embedder, disk: EmbeddingCache) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._stored = cached(embedder, capacity=0, disk=disk)
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         if kind == "query":
-            return await self._embedder.embed(texts, kind)
+            return await self.real.embed(texts, kind)
         # The disk keeps fewer digits: what is used is what was read back, in the first run as in the next.
         await self._stored.embed(texts, kind)
         return await self._stored.embed(texts, kind)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
         if kind == "query":
-            return await encodings(self._embedder, texts, kind)
+            return await encodings(self.real, texts, kind)
         await encodings(self._stored, texts, kind)
         return await encodings(self._stored, texts, kind)
 
 
-class Placeholder:
+class Placeholder(Around):
     """Vectors that cost nothing and mean nothing, under the real embedder's name."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         return _unit([_dice(text).standard_normal(self.dimension, dtype=np.float32) for text in texts], self.dimension)
@@ -91,7 +81,7 @@ class Placeholder:
         return _with_tokens(texts, await self.embed(texts, kind))
 
 
-class Synthetic:
+class Synthetic(Around):
     """Documents get a mix of two really embedded vectors with noise, chosen by the text; queries are real.
 
     So a bank of 100,000 facts has vectors that lie where real ones lie, without hours of embedding.
@@ -100,25 +90,17 @@ class Synthetic:
     NOISE = 0.35
 
     def __init__(self, embedder: Embedder, base: Vectors) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._base = base
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         if kind == "query":
-            return await self._embedder.embed(texts, kind)
+            return await self.real.embed(texts, kind)
         return _unit([self._mix(text) for text in texts], self.dimension)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
         if kind == "query":
-            return await encodings(self._embedder, texts, kind)
+            return await encodings(self.real, texts, kind)
         return _with_tokens(texts, await self.embed(texts, kind))
 
     def _mix(self, text: str) -> Vector:

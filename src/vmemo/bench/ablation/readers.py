@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vmemo.bench.embedders import Around
 from vmemo.models import Message
-from vmemo.ports import Draft, Embedder, Encoding, Reading, TextKind, Vectors, encodings
+from vmemo.ports import Draft, Encoding, Reading, TextKind, Vectors, encodings
 from vmemo.retain.local import LocalExtractor
 from vmemo.retain.split import split
 
@@ -40,25 +41,14 @@ def _alone(draft: Draft) -> Draft:
     return replace(draft, context="", context_from=None)
 
 
-class WithoutDays:
+class WithoutDays(Around):
     """Embeds documents without the day that retain puts before them."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        return await self._embedder.embed(_stripped(texts, kind), kind)
+        return await self.real.embed(_stripped(texts, kind), kind)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
-        return await encodings(self._embedder, _stripped(texts, kind), kind)
+        return await encodings(self.real, _stripped(texts, kind), kind)
 
 
 def _stripped(texts: Sequence[str], kind: TextKind) -> Sequence[str]:
