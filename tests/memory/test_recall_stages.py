@@ -12,8 +12,9 @@ from builders import NOON, TopicEmbedder, WordEmbedder, exported, open_memory, s
 
 from vmemo import Fact, Interval, InvalidInput, Memory, Recalled, Settings, VmemoError
 from vmemo.models import Channel, FactId, Network, Reranking
-from vmemo.ports import Embedder, Vector
+from vmemo.ports import Embedder
 from vmemo.recall.plan import Plan
+from vmemo.searches import Vector
 from vmemo.testing.samples import TokenHashEmbedder
 
 CHANNELS: list[Channel] = ["semantic", "keyword", "graph", "temporal", "verbatim"]

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from vmemo.errors import EmbeddingFailed, StoreError, Unsupported
-from vmemo.ports import Embedder, TextKind, Vector, Vectors
+from vmemo.ports import Embedder, TextKind, Vectors
 from vmemo.providers.caching import CachedEmbedder, EmbeddingCache, cache_key
+from vmemo.searches import Vector
 
 DIMENSION = 8
 ROUNDS = 60

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vmemo.models import Channel, FactId, Placing
-from vmemo.ports import Ranking, Scored
 from vmemo.recall.fuse import RANK_K, Strand, fuse, placings
 from vmemo.recall.plan import Fusion
+from vmemo.searches import Ranking, Scored
 
 
 def strand(channel: Channel, weight: float, *hits: tuple[str, float], ground: float = 0.0) -> Strand:

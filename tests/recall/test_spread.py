@@ -9,8 +9,9 @@ from typing import cast
 import numpy as np
 
 from vmemo.models import BankId, EntityId, FactId, LinkKind, Mention
-from vmemo.ports import Edge, EdgeQuery, Scope, Scored, Search, VectorQuery
+from vmemo.ports import Search
 from vmemo.recall.spread import DECAY, LEAST, MULTIPLIERS, Spread, spread
+from vmemo.searches import Edge, EdgeQuery, Scope, Scored, VectorQuery
 
 SCOPE = Scope(bank=BankId("bank"))
 VECTOR = np.ones(2, np.float32)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vmemo.models import FactId
-from vmemo.ports import Ranking, Scored
+from vmemo.searches import Ranking, Scored
 from vmemo.stores.sql.index.bank import EARLIEST, LATEST, BankIndex, IndexRow
 from vmemo.stores.sql.index.postings import K1, SEGMENTS, B, Postings, encode, term_hash
 from vmemo.stores.sql.index.vectors import EXACT, Vectors, best

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from vmemo.errors import InvalidInput, SchemaTooNew, StoreBusy, StoreError
-from vmemo.ports import Scope
+from vmemo.searches import Scope
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.stores.sql.sqlite_file import SqliteFile

@@ -10,7 +10,8 @@ import pytest
 from vmemo import Memory
 from vmemo.errors import SchemaTooNew
 from vmemo.models import Interval
-from vmemo.ports import EdgeQuery, Encoding, ForgetTarget, TimeQuery
+from vmemo.ports import Encoding, ForgetTarget
+from vmemo.searches import EdgeQuery, TimeQuery
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.stores.sql.sqlite_file import SqliteFile

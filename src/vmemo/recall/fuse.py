@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from vmemo.models import Channel, FactId, Placing
-from vmemo.ports import Ranking
 from vmemo.recall.plan import Fusion
+from vmemo.searches import Ranking
 
 RANK_K = 60
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vmemo.models import FactId, Interval
-from vmemo.ports import EdgeQuery, Ranking, Scored, Search, TimeQuery, VectorQuery
+from vmemo.ports import Search
+from vmemo.searches import EdgeQuery, Ranking, Scored, TimeQuery, VectorQuery
 
 FLOOR = 0.4
 """Cosine that a fact inside the time must have by itself."""

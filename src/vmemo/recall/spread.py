@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vmemo.models import EntityId, FactId, LinkKind, Mention, Step
-from vmemo.ports import Edge, EdgeQuery, Ranking, Scored, Search, VectorQuery
+from vmemo.ports import Search
+from vmemo.searches import Edge, EdgeQuery, Ranking, Scored, VectorQuery
 
 DECAY = 0.8
 """What is left of activation after each step."""

@@ -25,23 +25,12 @@ from vmemo.models import (
     MessageId,
     Usage,
 )
-from vmemo.ports import (
-    Batch,
-    Draft,
-    Embedder,
-    Extractor,
-    NewFact,
-    Scored,
-    Store,
-    TokenCounter,
-    Vector,
-    Vectors,
-    encodings,
-)
+from vmemo.ports import Batch, Draft, Embedder, Extractor, NewFact, Store, TokenCounter, Vectors, encodings
 from vmemo.retain.episodes import chained, place
 from vmemo.retain.link import ALIKE, CLOSEST, MOST_ALIKE, semantic_links, temporal_links
 from vmemo.retain.resolve import Resolution
 from vmemo.retain.roster import Roster
+from vmemo.searches import Scored, Vector
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Name space of fact ids; it must never change."""

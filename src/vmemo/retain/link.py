@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from vmemo.models import Fact, FactId, Link
-from vmemo.ports import Scored
+from vmemo.searches import Scored
 
 SIGMA = timedelta(hours=24)
 """Time over which the weight of a temporal link falls to 1/e."""

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from vmemo.errors import EmbeddingFailed
-from vmemo.ports import Embedder, TextKind, Vector, Vectors
+from vmemo.ports import Embedder, TextKind, Vectors
+from vmemo.searches import Vector
 from vmemo.words import terms
 
 

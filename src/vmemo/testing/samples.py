@@ -24,18 +24,8 @@ from vmemo.models import (
     Status,
     new_id,
 )
-from vmemo.ports import (
-    Batch,
-    Encoding,
-    NewFact,
-    Scope,
-    Store,
-    TextKind,
-    TextQuery,
-    TokenVectors,
-    Vector,
-    VectorQuery,
-)
+from vmemo.ports import Batch, Encoding, NewFact, Store, TextKind, TokenVectors
+from vmemo.searches import Scope, TextQuery, Vector, VectorQuery
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.words import terms
 

@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from vmemo.models import EntityId, FactId, LinkKind
-from vmemo.ports import Edge, EdgeQuery
+from vmemo.searches import Edge, EdgeQuery
 from vmemo.stores.sql.among import listed
 from vmemo.stores.sql.index.bank import BankIndex
 from vmemo.stores.sql.index.vectors import Mask, Rows

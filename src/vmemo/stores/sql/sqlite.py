@@ -19,21 +19,8 @@ from sqlalchemy import Connection
 
 from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId, Forgotten, MessageId, Status, utc_now
-from vmemo.ports import (
-    Edge,
-    EdgeQuery,
-    Encoding,
-    ForgetTarget,
-    Loaded,
-    Ranking,
-    Scope,
-    Scored,
-    TextQuery,
-    TimeQuery,
-    TokenVectors,
-    VectorQuery,
-    Vectors,
-)
+from vmemo.ports import Encoding, ForgetTarget, Loaded, TokenVectors, Vectors
+from vmemo.searches import Edge, EdgeQuery, Ranking, Scope, Scored, TextQuery, TimeQuery, VectorQuery
 from vmemo.stores.sql import edges, forgetting, migrate, sqlite_load, sqlite_rows, token_rows, writing
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.clock import micros

@@ -28,7 +28,8 @@ from sqlalchemy import (
 from sqlalchemy import table as sql_table
 
 from vmemo.models import FactId, MessageId
-from vmemo.ports import Encoding, Ranking, Scope, Scored, TextQuery
+from vmemo.ports import Encoding
+from vmemo.searches import Ranking, Scope, Scored, TextQuery
 from vmemo.stores.sql import forgetting, token_rows
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.archive import bank_state

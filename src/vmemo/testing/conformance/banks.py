@@ -8,7 +8,8 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, VmemoError
 from vmemo.models import Bank, BankId, Disposition, FactId, Profile, new_id
-from vmemo.ports import EdgeQuery, Encoding, NewFact, RestoreRecord, Scope, Store, VectorQuery
+from vmemo.ports import Encoding, NewFact, RestoreRecord, Store
+from vmemo.searches import EdgeQuery, Scope, VectorQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.testing.samples import (

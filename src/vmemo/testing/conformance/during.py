@@ -9,7 +9,8 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch
 from vmemo.models import FactId, Interval
-from vmemo.ports import ForgetTarget, Scope, Scored, Store, TimeQuery
+from vmemo.ports import ForgetTarget, Store
+from vmemo.searches import Scope, Scored, TimeQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, a_bank, a_batch, at_cosine, day, tell
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TypedDict, Unpack
 
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Interval, Link, LinkKind
-from vmemo.ports import Edge, EdgeQuery, ForgetTarget, NewFact, Scope, Store, Vector
+from vmemo.ports import ForgetTarget, NewFact, Store
+from vmemo.searches import Edge, EdgeQuery, Scope, Vector
 from vmemo.testing.conformance.suite import StoreSuite, on_store
 from vmemo.testing.samples import (
     BANK,

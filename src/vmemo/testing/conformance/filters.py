@@ -8,7 +8,8 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from vmemo.models import Interval, Network
-from vmemo.ports import Scope, Store
+from vmemo.ports import Store
+from vmemo.searches import Scope
 from vmemo.testing.conformance.suite import StoreSuite, on_store
 from vmemo.testing.samples import (
     BANK,

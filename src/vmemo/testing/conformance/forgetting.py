@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from vmemo.errors import NotFound
 from vmemo.models import EntityId, Fact, Forgotten, Message, MessageId
-from vmemo.ports import ForgetTarget, Scope, Store
+from vmemo.ports import ForgetTarget, Store
+from vmemo.searches import Scope
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import (
     BANK,

@@ -8,7 +8,8 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch
 from vmemo.models import MessageId
-from vmemo.ports import Store, TextQuery, VectorQuery
+from vmemo.ports import Store
+from vmemo.searches import TextQuery, VectorQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import (
     BANK,

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, FactId
-from vmemo.ports import EdgeQuery, Encoding, ForgetTarget, Store
+from vmemo.ports import Encoding, ForgetTarget, Store
+from vmemo.searches import EdgeQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_two_stores, refused
 from vmemo.testing.samples import (
     BANK,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from vmemo.ports import Scope, Store
+from vmemo.ports import Store
+from vmemo.searches import Scope
 from vmemo.testing.conformance.suite import StoreSuite, on_store
 from vmemo.testing.samples import BANK, EMBEDDER, day, matches, near, tell
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import FactId, Interval, Network
-from vmemo.ports import Ranking, Scope, Scored, TimeQuery
+from vmemo.searches import Ranking, Scope, Scored, TimeQuery
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.postings import Postings
 from vmemo.stores.sql.index.vectors import Mask, Rows, Vectors, best
