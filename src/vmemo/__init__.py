@@ -16,22 +16,10 @@ from vmemo.errors import (
     VmemoError,
 )
 from vmemo.memory import Memory
-from vmemo.models import (
-    Answer,
-    Disposition,
-    Entity,
-    Episode,
-    Fact,
-    Hit,
-    Interval,
-    Message,
-    Profile,
-    Provenance,
-    Retained,
-    Status,
-)
+from vmemo.models import Disposition, Entity, Episode, Fact, Hit, Interval, Message, Profile, Provenance
 from vmemo.recall.explain import Explanation
 from vmemo.recall.recalled import Recalled
+from vmemo.reports import Answer, Retained, Status
 from vmemo.settings import Settings
 from vmemo.tasks import Task
 

@@ -7,8 +7,9 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId, EntityId, Fact, FactId, MessageId, Profile, Provenance
-from vmemo.ports import Embedder, ForgetTarget, Store, TokenCounter
+from vmemo.ports import Embedder, Store, TokenCounter
 from vmemo.recall.query import text_of
+from vmemo.writes import ForgetTarget
 
 LARGEST_PAGE = 1000
 Id = TypeVar("Id", bound=str)

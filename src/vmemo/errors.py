@@ -6,6 +6,11 @@ VmemoError
 ├── NotFound              an id or a bank that is not there; nothing changed
 ├── EmbedderMismatch      the bank was written with another embedder
 ├── EmbeddingFailed       the embedder gave no usable vector; messages stay queued
+├── LLMFailed             a language model gave no usable answer; messages stay stored and queued
+│   ├── LLMUnavailable    it could not be reached, was too slow or too busy; tried again later
+│   ├── LLMRefused        it declined to answer
+│   ├── LLMUnusable       its answer did not fit, even after it was asked to repair it
+│   └── LLMDenied         the key, the model or the request is not accepted; correct the configuration
 ├── RerankFailed          the reranker gave no usable scores; recall works without it
 ├── StoreError            the database refused or failed; the transaction was rolled back
 │   ├── StoreBusy         another process held the lock for too long; try again
@@ -38,6 +43,26 @@ class EmbedderMismatch(VmemoError):
 
 class EmbeddingFailed(VmemoError):
     """The embedder failed or broke its contract. Messages are stored and stay queued; `process()` resumes."""
+
+
+class LLMFailed(VmemoError):
+    """A language model gave no usable answer. Messages are stored and stay queued; `process()` resumes."""
+
+
+class LLMUnavailable(LLMFailed):
+    """The model could not be reached, took too long or was too busy, several times over. It is tried again later."""
+
+
+class LLMRefused(LLMFailed):
+    """The model declined to answer. The work is tried again later; another model may read it."""
+
+
+class LLMUnusable(LLMFailed):
+    """The model's answer did not fit what was asked for, and its repair did not either. It is tried again later."""
+
+
+class LLMDenied(LLMFailed):
+    """The service does not accept the key, the model's name or the request. Correct them; the work stays queued."""
 
 
 class RerankFailed(VmemoError):

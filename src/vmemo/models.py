@@ -23,8 +23,15 @@ EntityType = Literal["PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT",
 Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
 QueryType = Literal["temporal", "update", "multi-hop", "preference", "assistant", "count", "factual", "general"]
 Budget = Literal["low", "mid", "high"] | int
-MessageState = Literal["pending", "derived", "extracted", "raw"]
-"""Unread; read into facts that repeat its words; read into facts that don't; kept for recall by its words alone."""
+MessageState = Literal["pending", "grouped", "derived", "extracted", "raw"]
+"""Unread; unread but placed in an episode; read into facts that repeat its words; read into facts that don't; kept for
+recall by its words alone."""
+Verdict = Literal["add", "merge", "supersede", "duplicate"]
+Stance = Literal["reinforce", "weaken", "contradict", "neutral"]
+JobKind = Literal["process", "extract", "opinions", "observe", "maintain"]
+"""Work of a bank: read what is unread; read one episode; weigh opinions against new facts; describe an entity anew;
+tidy the bank up."""
+CauseKind = Literal["causes", "caused_by", "enables", "prevents"]
 
 
 class Interval(Record):
@@ -82,17 +89,43 @@ class Entity(Record):
     name: Name
     type: EntityType = "OTHER"
     aliases: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = Field(default=(), description="names that were found to be another's")
     first_seen: Instant
     last_seen: Instant
     mentions: int = 0
 
 
 class Mention(Record):
-    """An entity's appearance in a fact."""
+    """An entity's appearance in a fact; `said` is the name that the fact knows it by, where that is another."""
 
     id: EntityId
     name: str
     type: EntityType = "OTHER"
+    said: str = ""
+
+
+class Merge(Record):
+    """A name, or an entity with its names, that became part of an entity; it can be undone."""
+
+    id: str
+    entity: EntityId
+    absorbed: EntityId | None = Field(default=None, description="the entity that it was; None for a bare name")
+    names: tuple[str, ...]
+    reason: str
+    at: Instant
+    undone_at: Instant | None = None
+
+
+class Move(Record):
+    """A step of an opinion's confidence, with the facts that moved it."""
+
+    opinion: FactId
+    stance: Stance
+    before: Share
+    after: Share
+    evidence: tuple[FactId, ...] = ()
+    reason: str = ""
+    at: Instant
 
 
 class Link(Record):
@@ -187,34 +220,6 @@ class Bank(Record):
     created_at: Instant = Field(default_factory=utc_now)
 
 
-class Usage(Record):
-    """Model tokens and calls that an operation cost."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    embedded_texts: int = 0
-
-
-class Skipped(Record):
-    """Something that was handed in and not stored, and why."""
-
-    what: str
-    reason: str
-
-
-class Retained(Record):
-    """What one retain or process did."""
-
-    stored: tuple[MessageId, ...] = ()
-    derived: tuple[FactId, ...] = ()
-    revised: tuple[FactId, ...] = ()
-    episodes: tuple[EpisodeId, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
-    pending: int = 0
-    usage: Usage = Field(default_factory=Usage)
-
-
 @dataclass(frozen=True, slots=True)
 class Placing:
     """Where a channel put a fact: rank from 1, and the channel's own score."""
@@ -282,62 +287,3 @@ class Provenance(Record):
     messages: tuple[Message, ...] = ()
     basis: tuple[Provenance, ...] = ()
     superseded_by: tuple[Fact, ...] = ()
-
-
-class Forgotten(Record):
-    """Counts of what was deleted, and how many messages were queued to be read again."""
-
-    messages: int = 0
-    facts: int = 0
-    episodes: int = 0
-    entities: int = 0
-    requeued: int = 0
-
-
-class Trouble(Record):
-    """An error that keeps messages from being processed."""
-
-    error: str
-    messages: int
-    attempts: int
-    since: Instant
-
-
-class Status(Record):
-    """What a bank holds and what is left to do."""
-
-    bank: str
-    engine: str
-    embedder: str
-    dimension: int
-    messages: int = 0
-    pending: int = 0
-    episodes: int = 0
-    facts: int = 0
-    closed_facts: int = 0
-    entities: int = 0
-    links: int = 0
-    troubles: tuple[Trouble, ...] = ()
-    scrub_pending: bool = False
-    bytes: int = 0
-
-
-class Citation(Record):
-    """A recalled fact that an answer rests on."""
-
-    fact: FactId
-    text: str
-    mentioned_at: Instant
-
-
-class Answer(Record):
-    """What reflect says, what it rests on, and what it cost."""
-
-    query: str
-    text: str
-    citations: tuple[Citation, ...] = ()
-    facts: tuple[Fact, ...] = ()
-    opinions: tuple[Fact, ...] = ()
-    extractive: bool = False
-    found: bool = True
-    usage: Usage = Field(default_factory=Usage)

@@ -15,6 +15,17 @@ from vmemo.models import BankId, EntityId, FactId, Interval, LinkKind, Network
 
 Vector: TypeAlias = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
+Vectors: TypeAlias = NDArray[np.float32]
+"""Unit vectors as rows, shape (count, dimension)."""
+TokenVectors: TypeAlias = NDArray[np.float32]
+"""Short vectors of a text's tokens as rows: unit ones of a document, a query's as long as each token counts."""
+
+
+class Encoding(NamedTuple):
+    """What a text is found by: its vector, and its tokens' vectors where the embedder gives them."""
+
+    vector: Vector
+    tokens: TokenVectors | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

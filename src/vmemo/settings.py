@@ -10,8 +10,11 @@ from typing import Literal, get_args
 
 from vmemo.errors import InvalidInput, Unsupported
 from vmemo.models import Channel
-from vmemo.ports import Embedder, Extractor, NameReader, Reranker, Store, TimeReader, TokenCounter
+from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, Store, TimeReader, TokenCounter
 from vmemo.recall.plan import CHANNELS, Fusion, Plan
+from vmemo.retain.maintain import Upkeep
+from vmemo.retain.read import Style
+from vmemo.retain.resolve import Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,42 @@ class Settings:
     """Codes of languages besides English in which times are read, such as de; needs `vmemo[languages]`."""
     reranker_key: str | None = field(default=None, repr=False)
     """What a reranking service is asked with."""
+    llm: str | None = None
+    """The language model where none is passed, such as openai:gpt-5-mini; None is the local engine."""
+    llm_key: str | None = field(default=None, repr=False)
+    """The model's key; without it, the variable that its provider documents is read."""
+    llm_url: str | None = None
+    """The base URL of an OpenAI-compatible server, in place of the provider's own."""
+    llm_timeout: float = 60.0
+    """Seconds that one call of a language model may take."""
+    llm_tries: int = 4
+    """How often a call is made that fails for a reason which may pass."""
+    llm_rate: float | None = None
+    """Calls per minute at most."""
+    llm_prices: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """Dollars per million tokens in and out, by model, where the provider does not tell."""
+    style: Style = "narrative"
+    """How a language model writes facts: a few comprehensive ones, or many that can't be divided."""
+    identity: Weights = field(default_factory=Weights)
+    """What tells whether two names are one entity."""
+    extractions_per_bank: int = 10
+    """Pieces of queued work that run at a time for one bank."""
+    extractions_per_process: int = 300
+    """Pieces of queued work that run at a time in this process."""
+    lease_seconds: float = 60.0
+    """How long a worker that has died keeps others from its work."""
+    poll_seconds: float = 0.25
+    """How often the queue is looked at while there is nothing to do."""
+    first_retry: float = 15.0
+    """Seconds after which failed work is tried again by itself; each failure doubles them."""
+    longest_retry: float = 3600.0
+    """The most seconds between two tries."""
+    observe_delay: float = 30.0
+    """Seconds after new facts in which further ones are waited for before an entity is described anew."""
+    background: bool = True
+    """Whether opinions and observations are seen to while the program goes on, and not by `process()` or a worker only."""
+    upkeep: Upkeep = field(default_factory=Upkeep)
+    """What maintenance does."""
     access_delay: float = 2.0
     """Seconds after a recall until access counts are written."""
     busy_seconds: float = 60.0
@@ -44,6 +83,10 @@ class Settings:
             raise InvalidInput(f"fusion is {' or '.join(get_args(Fusion))}, not {self.fusion!r}.")
         if unknown := set(self.channels) - CHANNELS:
             raise InvalidInput(f"There is no channel {min(unknown)!r}; there are {', '.join(sorted(CHANNELS))}.")
+        if self.style not in get_args(Style):
+            raise InvalidInput(f"style is {' or '.join(get_args(Style))}, not {self.style!r}.")
+        if self.lease_seconds <= 0 or self.extractions_per_bank < 1 or self.extractions_per_process < 1:
+            raise InvalidInput("Leases take time, and at least one piece of work must be allowed to run.")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -54,6 +97,11 @@ class Settings:
             busy_seconds=_number(environment, "VMEMO_BUSY_SECONDS", cls.busy_seconds),
             reranker_key=environment.get("VMEMO_RERANKER_KEY"),
             names=_names(environment.get("VMEMO_NAMES", "auto")),
+            llm=environment.get("VMEMO_LLM") or None,
+            llm_key=environment.get("VMEMO_LLM_KEY"),
+            llm_url=environment.get("VMEMO_LLM_URL"),
+            llm_timeout=_number(environment, "VMEMO_LLM_TIMEOUT", cls.llm_timeout),
+            style=_style(environment.get("VMEMO_STYLE", "narrative")),
             languages=tuple(filter(None, environment.get("VMEMO_LANGUAGES", "").replace(" ", "").split(","))),
         )
 
@@ -62,6 +110,12 @@ def _names(given: str) -> Literal["auto", "rules", "spacy"]:
     if given in ("auto", "rules", "spacy"):
         return given
     raise InvalidInput(f"VMEMO_NAMES is auto, rules or spacy, not {given!r}.")
+
+
+def _style(given: str) -> Style:
+    if given in ("narrative", "atomic"):
+        return given
+    raise InvalidInput(f"VMEMO_STYLE is narrative or atomic, not {given!r}.")
 
 
 def _number(environment: Mapping[str, str], name: str, default: float) -> float:
@@ -78,6 +132,8 @@ class Parts:
     store: Store
     embedder: Embedder
     extractor: Extractor
+    llm: LLM | None
+    llm_is_ours: bool
     counter: TokenCounter
     plan: Plan
     settings: Settings
@@ -97,7 +153,9 @@ def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object,
     return Parts(
         store=_store(url, chosen),
         embedder=_cached(embedder or PackagedEmbedder(), chosen),
-        extractor=_extractor(llm, chosen, times),
+        extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
+        llm=None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen),
+        llm_is_ours=isinstance(llm or chosen.llm, str),
         counter=count_tokens,
         plan=Plan(
             channels=frozenset(chosen.channels),
@@ -110,15 +168,32 @@ def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object,
     )
 
 
-def _extractor(llm: object, settings: Settings, times: TimeReader | None) -> Extractor:
-    """The local engine unless an engine of the caller's own is given."""
+def _local(settings: Settings, times: TimeReader | None) -> Extractor:
     from vmemo.retain.local import LocalExtractor
 
-    if llm is None:
-        return LocalExtractor(_name_reader(settings), times)
-    if isinstance(llm, Extractor):
-        return llm
-    raise Unsupported("This release has the local engine only. Leave llm out, or pass an Extractor of your own.")
+    return LocalExtractor(_name_reader(settings), times)
+
+
+def _llm(given: object, settings: Settings) -> LLM | None:
+    """The language model that reads; None leaves reading to the local engine."""
+    if given is None or isinstance(given, LLM):
+        return given
+    if not isinstance(given, str):
+        raise InvalidInput(
+            "llm is a text such as openai:gpt-5-mini, an object with name and complete(), or an Extractor, "
+            f"not {given!r:.40}."
+        )
+    from vmemo.providers.llm_names import LLMOptions, resolve
+
+    options = LLMOptions(
+        timeout=settings.llm_timeout,
+        tries=settings.llm_tries,
+        requests_per_minute=settings.llm_rate,
+        prices=settings.llm_prices,
+        base_url=settings.llm_url,
+        api_key=settings.llm_key,
+    )
+    return resolve(given, keys=os.environ, options=options)
 
 
 def _time_reader(settings: Settings) -> TimeReader | None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
+from contextlib import suppress
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
+from typing import Protocol, runtime_checkable
 
 from vmemo.access import AccessCounts
 from vmemo.models import BankId
-from vmemo.retain.derive import Tools
+from vmemo.reports import Retained
+from vmemo.retain.landing import Tools
+from vmemo.retain.pipeline import process
+from vmemo.retain.read import Reader
 from vmemo.retain.roster import Roster
 from vmemo.settings import Parts
+from vmemo.work import Outcome, Worker
 
 
 @dataclass
@@ -20,20 +24,66 @@ class Shared:
 
     parts: Parts
     tools: Tools
+    worker: Worker
     access: AccessCounts
     checked: set[BankId] = field(default_factory=set[BankId])
-    turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]] = field(
-        default_factory=WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]]
-    )
+    following: dict[BankId, asyncio.Task[Outcome]] = field(default_factory=dict[BankId, asyncio.Task[Outcome]])
 
     @staticmethod
     def of(parts: Parts) -> Shared:
         """The shared state over some parts, before anything is opened."""
-        roster = Roster(parts.store)
-        tools = Tools(parts.store, parts.embedder, parts.extractor, parts.counter, roster)
-        return Shared(parts, tools, AccessCounts(parts.store, parts.settings.access_delay))
+        tools = Tools(
+            parts.store,
+            parts.embedder,
+            parts.extractor,
+            parts.counter,
+            Roster(parts.store, parts.settings.identity),
+            parts.llm,
+            Reader(parts.settings.style),
+        )
+        worker = Worker(tools, parts.settings)
+        return Shared(parts, tools, worker, AccessCounts(parts.store, parts.settings.access_delay))
 
-    def turn(self, bank: BankId) -> AbstractAsyncContextManager[None]:
-        """One processing at a time per bank and loop: a second would only derive the same again."""
-        locks = self.turns.setdefault(asyncio.get_running_loop(), {})
-        return locks.setdefault(bank, asyncio.Lock())
+    async def derive(self, bank: BankId) -> Retained:
+        """Read all that is unread. An error is raised when everything that can be read is read."""
+        if self.tools.llm is None:
+            async with self.tools.turns(bank):
+                await self._regroup(bank)
+                return await process(bank, self.tools)
+        outcome = await self.worker.drain(bank)
+        if outcome.errors:
+            raise outcome.errors[0]
+        return outcome.retained
+
+    async def _regroup(self, bank: BankId) -> None:
+        """What a language model had begun to read is left to the engine that reads now."""
+        if await self.parts.store.jobs(bank, ["extract"]):
+            await self.parts.store.ungroup(bank)
+
+    def follow(self, bank: BankId) -> None:
+        """See to opinions and observations while the program goes on."""
+        if self.tools.llm is None or not self.parts.settings.background:
+            return
+        running = self.following.get(bank)
+        if running is None or running.done():
+            self.following[bank] = asyncio.get_running_loop().create_task(self.worker.follow(bank))
+
+    async def stop(self) -> None:
+        """Leave what is not done in the queue."""
+        loop = asyncio.get_running_loop()
+        for task in [task for task in self.following.values() if not task.done()]:
+            if task.get_loop() is loop:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            elif not task.get_loop().is_closed():
+                task.get_loop().call_soon_threadsafe(task.cancel)
+        self.following.clear()
+        # A model that was passed in is its owner's to close.
+        if self.parts.llm_is_ours and isinstance(self.parts.llm, _Closing):
+            await self.parts.llm.close()
+
+
+@runtime_checkable
+class _Closing(Protocol):
+    async def close(self) -> None: ...

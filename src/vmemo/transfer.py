@@ -16,9 +16,25 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import Bank, BankId, Entity, Episode, Fact, FactId, Link, Message
-from vmemo.ports import NewFact, RestoreRecord, Store, TokenVectors
+from vmemo.models import (
+    Bank,
+    BankId,
+    Entity,
+    EntityId,
+    Episode,
+    EpisodeId,
+    Fact,
+    FactId,
+    Link,
+    Message,
+    MessageId,
+    Move,
+)
+from vmemo.ports import Store
 from vmemo.record import Record
+from vmemo.reports import Spending
+from vmemo.searches import TokenVectors
+from vmemo.writes import ExportedMerge, NewFact, RestoreRecord
 
 FORMAT = "vmemo-export"
 VERSION = 1
@@ -48,21 +64,62 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
 
 
 async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
-    """A bank's records as lines of JSON: the bank, then messages, entities, episodes, facts and links."""
+    """A bank's records as lines of JSON: the bank, messages, entities, episodes, facts and links, then what became of
+    opinions and entities, and what it cost."""
     stored = await store.bank(bank)
     if stored is None:
         raise NotFound(f"There is no bank {bank!r} here.")
     yield _line("bank", stored, {"format": FORMAT, "version": VERSION})
+    unread = _Unread(store, bank)
     async for message in paged(lambda after: store.messages(bank, after=after, limit=PAGE)):
-        yield _line("message", message)
+        yield _line("message", unread.noted(message))
     async for entity in paged(lambda after: store.entities(bank, after=after, limit=PAGE)):
         yield _line("entity", entity)
     async for episode in paged(lambda after: store.episodes(bank, after=after, limit=PAGE)):
-        yield _line("episode", episode)
+        if (read := await unread.without(episode)) is not None:
+            yield _line("episode", read)
     async for fact, tokens in _facts(store, bank):
         yield _fact_line(fact, tokens)
-    for link in await store.links(bank):
-        yield _line("link", link)
+    for kind, records in (
+        ("link", await store.links(bank)),
+        ("move", await store.moves(bank)),
+        ("merge", await store.exported_merges(bank)),
+        ("spending", (await store.status(bank)).spending),
+    ):
+        for record in records:
+            yield _line(kind, record)
+
+
+@dataclass(frozen=True)
+class _Unread:
+    """Messages that were placed in an episode and not read: an import places and reads them anew."""
+
+    store: Store
+    bank: BankId
+    placed: set[MessageId] = field(default_factory=set[MessageId])
+    left_out: dict[EpisodeId, EpisodeId | None] = field(default_factory=dict[EpisodeId, EpisodeId | None])
+    """Episodes of nothing else, with what came before them."""
+
+    def noted(self, message: Message) -> Message:
+        """The message as it is exported."""
+        if message.state == "grouped":
+            self.placed.add(message.id)
+        return _waiting(message)
+
+    async def without(self, episode: Episode) -> Episode | None:
+        """The episode of the messages that were read, or None if there are none."""
+        previous = episode.previous
+        while previous is not None and previous in self.left_out:
+            previous = self.left_out[previous]
+        read = tuple(id for id in episode.messages if id not in self.placed)
+        if read == episode.messages:
+            return episode.model_copy(update={"previous": previous})
+        if not read:
+            self.left_out[episode.id] = previous
+            return None
+        times = [message.timestamp for message in await self.store.messages(self.bank, read)]
+        span = {"started_at": min(times), "ended_at": max(times)}
+        return episode.model_copy(update={"previous": previous, "messages": read, **span})
 
 
 class Identified(Protocol[Id]):
@@ -153,11 +210,15 @@ def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
     return value
 
 
-_KINDS: Mapping[JsonValue, type[Message] | type[Episode] | type[Entity] | type[Link]] = {
+Plain = Message | Episode | Entity | Link | Move | ExportedMerge | Spending
+_KINDS: Mapping[JsonValue, type[Plain]] = {
     "message": Message,
     "entity": Entity,
     "episode": Episode,
     "link": Link,
+    "move": Move,
+    "merge": ExportedMerge,
+    "spending": Spending,
 }
 
 
@@ -171,9 +232,18 @@ def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, p
             record = _checked(_KINDS[kind], values, path, number)
         else:
             raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
-        if trouble := known.trouble(record):
+        if trouble := known.trouble(record, number):
             raise InvalidInput(f"{path}: line {number} {trouble}. Nothing was imported.")
-        yield record
+        yield _waiting(record) if isinstance(record, Message) else record
+    for number, entity in known.unmet():
+        raise InvalidInput(
+            f"{path}: line {number} refers to entity {entity!r}, which no line holds. Nothing was imported."
+        )
+
+
+def _waiting(message: Message) -> Message:
+    """Work is not exported, so nothing would read a message that waits in an episode."""
+    return message.model_copy(update={"state": "pending"}) if message.state == "grouped" else message
 
 
 @dataclass
@@ -181,9 +251,12 @@ class _Known:
     """What the lines so far have brought: every record is there once, and refers only to what came before it."""
 
     names: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    absorbed: set[EntityId] = field(default_factory=set[EntityId])
+    keepers: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
+    """Entities that merges joined something to, with the line; a later merge may have made one part of another."""
 
-    def trouble(self, record: RestoreRecord) -> str | None:
-        """What is wrong with a record in this place; a good one becomes known."""
+    def trouble(self, record: RestoreRecord, number: int) -> str | None:
+        """What is wrong with a record in this line; a good one becomes known."""
         own, needed = _names(record)
         missing = next((name for name in needed if name not in self.names), None)
         if missing is not None:
@@ -191,7 +264,15 @@ class _Known:
         if not self.names.isdisjoint(own):
             return f"repeats {own[0][0]} {own[0][1]!r}"
         self.names.update(own)
+        if isinstance(record, ExportedMerge):
+            self.keepers.setdefault(record.entity, number)
+            self.absorbed.update([] if record.absorbed is None else [record.absorbed])
         return None
+
+    def unmet(self) -> list[tuple[int, EntityId]]:
+        """Merges whose entity is nowhere."""
+        met = self.absorbed | {id for id in self.keepers if ("entity", id) in self.names}
+        return [(number, id) for id, number in self.keepers.items() if id not in met]
 
 
 Names = list[tuple[object, ...]]
@@ -212,6 +293,13 @@ def _names(record: RestoreRecord) -> tuple[Names, Names]:
         case Link():
             ends: Names = [("fact", record.source), ("fact", record.target)]
             return [("link", record.kind, record.source, record.target)], ends
+        case Move():
+            # The facts that moved an opinion may be forgotten by now.
+            return [], [("fact", record.opinion)]
+        case ExportedMerge():
+            return [("merge", record.id)], [("fact", mention.fact) for mention in record.mentions]
+        case Spending():
+            return [("spending", record.step, record.model)], []
 
 
 def _behind(fact: Fact) -> Names:

@@ -16,7 +16,7 @@ from toy import ToyEmbedder
 from vmemo import Memory, Message
 from vmemo.bench import BenchOptions, export_texts, run_benchmark
 from vmemo.bench.datasets import Case, Session, Turn
-from vmemo.bench.recorded import RecordedExtractor, RecordedFact, widened
+from vmemo.bench.recorded import RecordedExtractor, RecordedFact, Recording, widened
 from vmemo.errors import InvalidInput
 
 DAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
@@ -92,23 +92,35 @@ def test_causes_are_read_and_kept() -> None:
     assert (cause.target, cause.type, cause.strength) == (0, "caused_by", 0.9)
 
 
+def test_causes_lead_to_facts_of_their_own_session() -> None:
+    because = {"target": 0, "type": "caused_by", "strength": 0.9}
+    nowhere = {"target": 7, "type": "causes", "strength": 0.9}
+    recording = [
+        fact("One.", "D1:1"),
+        fact("Two.", "D2:1", session=2),
+        fact("Three.", "D2:2", session=2, causal=[because, nowhere]),
+    ]
+    two, three = asyncio.run(RecordedExtractor(Recording(CASE, recording)).read(said(2), None)).drafts
+    assert [(cause.target, cause.kind, cause.strength) for cause in three.causes] == [(two.key, "caused_by", 0.9)]
+
+
 def test_each_session_tells_its_own_facts_with_their_sources() -> None:
     recording = [fact("One.", "D1:3", "D1:1"), fact("Two.", "D2:2"), fact("Three.", "D2:9", "D2:1")]
-    extractor = RecordedExtractor(CASE, recording)
+    extractor = RecordedExtractor(Recording(CASE, recording))
     assert told(extractor, said(1)) == {"One.": ["D1:1", "D1:3"]}
     assert told(extractor, said(2)) == {"Two.": ["D2:2"], "Three.": ["D2:1"]}
 
 
 def test_a_fact_of_two_sessions_is_told_once_by_the_later_one() -> None:
-    extractor = RecordedExtractor(CASE, [fact("Both.", "D2:1", "D1:2")])
+    extractor = RecordedExtractor(Recording(CASE, [fact("Both.", "D2:1", "D1:2")]))
     assert told(extractor, said(1)) == {}
     assert told(extractor, said(2)) == {"Both.": ["D2:1"]}
 
 
 def test_a_fact_whose_sources_nobody_said_is_dropped_and_counted() -> None:
-    extractor = RecordedExtractor(CASE, [fact("Lost.", "D9:9"), fact("Rootless."), fact("One.", "D1:1")])
-    assert told(extractor, [*said(1), *said(2)]) == {"One.": ["D1:1"]}
-    assert extractor.unplaced == 2
+    recording = Recording(CASE, [fact("Lost.", "D9:9"), fact("Rootless."), fact("One.", "D1:1")])
+    assert told(RecordedExtractor(recording), [*said(1), *said(2)]) == {"One.": ["D1:1"]}
+    assert recording.unplaced == 2
 
 
 def test_a_draft_carries_network_entities_and_time() -> None:
@@ -117,7 +129,7 @@ def test_a_draft_carries_network_entities_and_time() -> None:
         fact("Ada likes Malta.", "D1:1", fact_type="opinion", entities=entities, occurred_start="2023-05"),
         fact("I booked a flight.", "D1:2", fact_type="experience"),
     ]
-    one, two = asyncio.run(RecordedExtractor(CASE, recording).read(said(1), None)).drafts
+    one, two = asyncio.run(RecordedExtractor(Recording(CASE, recording)).read(said(1), None)).drafts
     assert (one.network, two.network) == ("world", "experience")
     assert [(entity.name, entity.type) for entity in one.entities] == [("Ada", "PERSON"), ("Malta", "LOCATION")]
     assert one.occurred == widened("2023-05")
@@ -131,7 +143,7 @@ def test_a_time_of_another_form_is_refused() -> None:
 
 def test_a_memory_takes_an_engine_of_the_callers_own() -> None:
     async def recalled() -> list[tuple[str, bool]]:
-        engine = RecordedExtractor(CASE, [fact("Ada keeps bees.", "D1:1")])
+        engine = RecordedExtractor(Recording(CASE, [fact("Ada keeps bees.", "D1:1")]))
         async with Memory("sqlite:///:memory:", llm=engine, embedder=ToyEmbedder()) as memory:
             await memory.retain(said(1))
             assert (await memory.status()).engine == "recorded"

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from vmemo.bench import BenchOptions, Progress, Report
-from vmemo.ports import TextKind, Vectors
+from vmemo.ports import TextKind
+from vmemo.searches import Vectors
 
 
 class ToyEmbedder:

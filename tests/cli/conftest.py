@@ -25,7 +25,7 @@ def invoke() -> Run:
     """Run a command in this process; colours off, wide enough that nothing wraps."""
 
     def run(*arguments: str, input: str | None = None, **environment: str) -> Result:
-        env = {"COLUMNS": "200", "NO_COLOR": "1", "VMEMO_URL": None, **environment}
+        env = {"COLUMNS": "200", "NO_COLOR": "1", "VMEMO_URL": None, "VMEMO_LLM": None, **environment}
         return CliRunner().invoke(app, [*arguments], input=input, env=env)
 
     return run

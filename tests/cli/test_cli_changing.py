@@ -99,7 +99,7 @@ def test_doctor_finds_a_sound_database_sound(invoke: Run, filled: Path) -> None:
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["ok"] is True
     states = {name: state for name, (state, _) in checks(result).items()}
-    wanted = "python sqlite model tokens database schema integrity scrub size".split()
+    wanted = "python sqlite model tokens engine database schema integrity scrub size".split()
     assert states == dict.fromkeys([*wanted, "bank default"], "ok")
 
 
@@ -114,7 +114,7 @@ def test_doctor_tells_of_unread_messages(invoke: Run, db: str) -> None:
     with Memory(f"sqlite:///{db}") as memory:
         memory.add_message_sync("Not read yet.")
     result = invoke("doctor", "--db", db, "--json")
-    assert checks(result)["bank default"] == ("warn", "1 message unread; the next vmemo retain reads them")
+    assert checks(result)["bank default"] == ("warn", "1 message unread; vmemo process --bank default reads them")
     assert result.exit_code == 0
 
 

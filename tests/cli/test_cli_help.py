@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 from vmemo.cli.app import COMMANDS, app
 from vmemo.cli.command import Command
 
-NAMES = "demo retain recall reflect inspect why forget reembed export import doctor benchmark".split()
+NAMES = """demo retain process recall reflect inspect why opinions observations forget reprocess reembed maintain worker
+    jobs export import doctor benchmark""".split()
+ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 
 
 @cache
@@ -26,14 +28,15 @@ def by_name(command: Command) -> str:
 
 
 def test_the_command_line_has_every_verb() -> None:
-    assert {command.name for command in COMMANDS} == set(NAMES)
-    shown = help_of()
-    assert all(command.name in shown for command in COMMANDS)
+    assert {command.name for command in COMMANDS} == {*NAMES, *ENTITY}
+    shown, entity = help_of(), help_of("entity")
+    assert all(name in shown for name in (*NAMES, "entity"))
+    assert all(name.split()[1] in entity for name in ENTITY)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=by_name)
 def test_a_command_says_what_it_does_and_shows_examples(command: Command) -> None:
-    shown = help_of(command.name)
+    shown = help_of(*command.name.split())
     assert command.run.__doc__
     assert command.run.__doc__.splitlines()[0] in shown
     assert "Examples" in shown
@@ -43,14 +46,14 @@ def test_a_command_says_what_it_does_and_shows_examples(command: Command) -> Non
 
 @pytest.mark.parametrize("command", COMMANDS, ids=by_name)
 def test_examples_use_options_that_exist(command: Command) -> None:
-    shown = help_of(command.name)
+    shown = help_of(*command.name.split())
     for example in command.examples:
         assert all(option in shown.split("Examples")[0] for option in re.findall(r"(?<!\S)--[a-z-]+", example))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=by_name)
 def test_every_command_and_every_option_is_explained(command: Command) -> None:
-    shown = help_of(command.name).split("Examples")[0]
+    shown = help_of(*command.name.split()).split("Examples")[0]
     assert "--json" in shown
     lines = [line.strip("│ ") for line in shown.splitlines() if line.startswith("│")]
     assert lines

@@ -83,7 +83,14 @@ def test_an_interrupt_ends_in_exit_code_130(db: str) -> None:
         assert asking.wait(timeout=60) == 130
 
 
-@pytest.mark.parametrize(("example", "shown"), [("quickstart.py", "1 March 2024"), ("sync_agent.py", "6 messages")])
+@pytest.mark.parametrize(
+    ("example", "shown"),
+    [
+        ("quickstart.py", "1 March 2024"),
+        ("sync_agent.py", "6 messages"),
+        ("read_with_a_model.py", "2024-02-01: Alice works at Acme"),
+    ],
+)
 def test_an_example_runs(example: str, shown: str, tmp_path: Path) -> None:
     done = start(str(EXAMPLES / example), folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,9 +12,11 @@ import numpy as np
 
 from vmemo import Memory, Message
 from vmemo.models import Bank, BankId, Fact, Role
-from vmemo.ports import Batch, Embedder, NewFact, TextKind, Vectors
+from vmemo.ports import Embedder, TextKind
+from vmemo.searches import Vectors
 from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.testing import HashEmbedder
+from vmemo.writes import Batch, NewFact
 
 NOON = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
 """A Monday at noon, when these conversations take place."""

@@ -17,7 +17,8 @@ from builders import NOON, WordEmbedder, exported, open_memory, said, url, write
 
 from vmemo import EmbedderMismatch, Fact, Memory, NotFound, Profile, Retained, Task
 from vmemo.models import BankId, FactId
-from vmemo.ports import TextKind, Vectors
+from vmemo.ports import TextKind
+from vmemo.searches import Vectors
 
 ASYNC_VERBS = [name for name, verb in vars(Memory).items() if inspect.iscoroutinefunction(verb) and name[0] != "_"]
 
@@ -44,7 +45,8 @@ def test_there_is_no_twin_without_a_verb_and_every_verb_says_what_it_does() -> N
 
 def test_the_verbs_of_this_release_are_there() -> None:
     verbs = """add_message add_exchange retain process recall retrieve reflect why forget status profile entities
-        episodes messages facts reembed export import_bank open close banks"""
+        episodes messages facts reembed export import_bank open close banks opinions observations trajectory merges
+        jobs merge_entities undo_merge maintain reprocess"""
     assert set(verbs.split()) == set(ASYNC_VERBS)
     assert callable(Memory.process_async)
 

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from vmemo.errors import EmbeddingFailed, StoreError, Unsupported
-from vmemo.ports import Embedder, TextKind, Vectors
+from vmemo.ports import Embedder, TextKind
 from vmemo.providers.caching import CachedEmbedder, EmbeddingCache, cache_key
-from vmemo.searches import Vector
+from vmemo.searches import Vector, Vectors
 
 DIMENSION = 8
 ROUNDS = 60

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from vmemo.errors import InvalidInput, ModelCorrupt
-from vmemo.ports import Embedder, TextKind, Vectors
+from vmemo.ports import Embedder, TextKind
 from vmemo.providers.packaged import PackagedEmbedder
+from vmemo.searches import Vectors
 from vmemo_models import ENCODER, ModelFileError
 
 SHARED = PackagedEmbedder()

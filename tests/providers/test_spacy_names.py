@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vmemo import InvalidInput, Memory, MissingExtra, Settings
-from vmemo.ports import Found
+from vmemo.drafts import Found
 from vmemo.providers.spacy_names import SpacyNames, installed
 from vmemo.retain.names import joined
 from vmemo.testing import HashEmbedder

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from vmemo.errors import EmbeddingFailed, Unsupported
-from vmemo.ports import Embedder, Encoding, TextKind, TokenEmbedder, TokenVectors, Vectors
+from vmemo.ports import Embedder, TextKind, TokenEmbedder
 from vmemo.providers.caching import CachedEmbedder, EmbeddingCache, cache_key
 from vmemo.providers.token_caching import CachedTokenEmbedder, cached
-from vmemo.searches import Vector
+from vmemo.searches import Encoding, TokenVectors, Vector, Vectors
 
 DIMENSION, WIDTH = 8, 6
 STEP = 1 / 127

@@ -14,11 +14,12 @@ import pytest
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
-from vmemo.ports import Encoding, TextKind, Vectors
+from vmemo.ports import TextKind
 from vmemo.providers.caching import EmbeddingCache, cache_key
 from vmemo.providers.packaged import PackagedEmbedder
 from vmemo.providers.token_caching import CachedTokenEmbedder
 from vmemo.providers.vector_files import export_missing, import_vectors
+from vmemo.searches import Encoding, Vectors
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vmemo import Memory
 from vmemo.errors import SchemaTooNew
-from vmemo.models import Interval
-from vmemo.ports import Encoding, ForgetTarget
-from vmemo.searches import EdgeQuery, TimeQuery
+from vmemo.models import EntityId, Interval
+from vmemo.searches import EdgeQuery, Encoding, TimeQuery
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.stores.sql.sqlite_file import SqliteFile
@@ -27,16 +28,23 @@ from vmemo.testing.samples import (
     a_batch,
     a_fact,
     an_entity,
+    hear,
     know,
     matches,
     near,
+    quotes,
     snapshot,
     some_tokens,
+    tell,
     tell_story,
     with_vector,
 )
+from vmemo.words import terms
+from vmemo.writes import ForgetTarget
 
-NEW = {"entity_names", "token_vectors"}
+NEW = {"entity_names", "token_vectors", "jobs", "spending", "moves", "merges"}
+ADDED = {"banks": ("shadow_of", "engine"), "entities": ("strangers",), "mentions": ("said",)}
+"""Columns that came with 0003."""
 
 
 def tables(path: Path) -> set[str]:
@@ -45,8 +53,8 @@ def tables(path: Path) -> set[str]:
     return {name for (name,) in found}
 
 
-async def fill(path: Path) -> tuple[Story, Snapshot]:
-    """Two banks of today's schema, without token vectors."""
+async def fill(path: Path, unread: Sequence[str] = ()) -> tuple[Story, Snapshot]:
+    """Two banks of today's schema, without token vectors; one has unread messages."""
     store = SqliteStore(path)
     await store.open()
     await store.create_bank(a_bank())
@@ -54,28 +62,101 @@ async def fill(path: Path) -> tuple[Story, Snapshot]:
     await tell_story(store, OTHER)
     story = await tell_story(store)
     await know(store, an_entity("Robert Hale", id="bob", aliases=["Bob", "山田さん", "🌷"]))
+    await hear(store, *unread)
     kept = await snapshot(store)
     await store.close()
     return story, kept
 
 
-def first_release(path: Path) -> tuple[Story, Snapshot]:
-    """A file as schema 0001 had it, with the rows of a filled one."""
+def older(path: Path, version: str, *, unread: Sequence[str] = ()) -> tuple[Story, Snapshot]:
+    """A file as an earlier schema had it, with the rows of a filled one and some unread messages."""
     source = path.with_name("source.db")
-    filled = asyncio.run(fill(source))
+    filled = asyncio.run(fill(source, unread))
     file = SqliteFile(path, busy_seconds=1)
-    file.write(lambda connection: migrate.upgrade(connection, "0001"))
+    file.write(lambda connection: migrate.upgrade(connection, version))
     file.close()
-    assert not tables(path) & NEW
     with closing(sqlite3.connect(path)) as connection:
+        for table, names in ADDED.items():
+            for name in names:
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         connection.execute("ATTACH ? AS source", (str(source),))
-        # All messages are read into facts that repeat their words, so the text index is empty in both.
-        shared = [name for name in tables(path) if not name.startswith(("sqlite_", "alembic_", "message_words"))]
-        for name in shared:
-            connection.execute(f"INSERT INTO main.{name} SELECT * FROM source.{name}")
+        known = columns(path)
+        for name in tables(path):
+            # The text index holds nothing but unread messages here, and is filled from them.
+            if not name.startswith(("sqlite_", "alembic_", "message_words")):
+                kept = ", ".join(f'"{column}"' for column, *_ in known[name])
+                connection.execute(f"INSERT INTO main.{name} ({kept}) SELECT {kept} FROM source.{name}")
+        waiting = connection.execute("SELECT seq, bank, content FROM main.messages WHERE state = 'pending'").fetchall()
+        words = [(seq, str(bank), " ".join(terms(content))) for seq, bank, content in waiting]
+        connection.executemany("INSERT INTO message_words(rowid, bank, words) VALUES (?, ?, ?)", words)
         connection.commit()
     source.unlink()
     return filled
+
+
+def columns(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Of every table the names, types and keys of its columns; of every index what it is made of."""
+    with closing(sqlite3.connect(path)) as connection:
+        found: dict[str, list[tuple[object, ...]]] = {
+            table: [
+                (name, type, needed, None if default is None else str(default).strip("()"), key)
+                for _, name, type, needed, default, key in connection.execute(f"PRAGMA table_info({table})")
+            ]
+            for table in tables(path)
+        }
+        indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+        found.update({f"index {name}": [(sql,)] for name, sql in indexes})
+    return found
+
+
+def first_release(path: Path) -> tuple[Story, Snapshot]:
+    """A file as schema 0001 had it."""
+    filled = older(path, "0001")
+    assert not tables(path) & NEW
+    return filled
+
+
+def test_a_database_of_the_second_schema_keeps_all_it_holds_and_queues_what_is_unread(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    story, kept = older(path, "0002", unread=["orchids", "orchids again"])
+    assert tables(path) & NEW == {"entity_names", "token_vectors"}
+
+    async def run() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        assert await store.schema_version() == migrate.HEAD
+        assert without_work(await snapshot(store)) == without_work(kept)
+        assert [(job.kind, job.asked) for job in await store.jobs(BANK)] == [("process", 1)]
+        assert await store.jobs(OTHER) == []
+        assert len(await quotes(store, "orchids")) == 2
+        assert await matches(store, "tulips") == [story.facts[2].id]
+        merge = await store.merge_entities(BANK, story.entities[0].id, EntityId("bob"), "for a test")
+        await store.undo_merge(BANK, merge.id)
+        assert [entity.strangers for entity in await store.entities(BANK, [EntityId("bob")])] == [("Caroline",)]
+        await tell(store, "lilies")
+        assert await store.damage() == []
+        await store.close()
+
+    asyncio.run(run())
+
+
+def without_work(found: Snapshot) -> Snapshot:
+    """A snapshot that does not tell what is queued: the earlier schemas had no queue."""
+    return replace(found, status=found.status.model_copy(update={"backlog": ()}))
+
+
+@pytest.mark.parametrize("version", ["0001", "0002"])
+def test_an_upgraded_database_has_the_tables_columns_and_indexes_of_a_new_one(tmp_path: Path, version: str) -> None:
+    old, new = tmp_path / "memory.db", tmp_path / "new.db"
+    older(old, version)
+    for path in (old, new):
+        file = SqliteFile(path, busy_seconds=1)
+        file.write(migrate.upgrade)
+        file.close()
+    made, upgraded = columns(new), columns(old)
+    assert {name: sorted(found, key=str) for name, found in upgraded.items()} == {
+        name: sorted(found, key=str) for name, found in made.items()
+    }
 
 
 def test_a_database_of_the_first_release_keeps_all_it_holds_and_finds_its_names(tmp_path: Path) -> None:
@@ -85,7 +166,7 @@ def test_a_database_of_the_first_release_keeps_all_it_holds_and_finds_its_names(
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
         assert await store.schema_version() == migrate.HEAD
-        assert await snapshot(store) == kept
+        assert await snapshot(store) == without_work(kept)
         assert {mention.name for mention in await store.named(BANK, "Caroline in OSLO?")} == {"Caroline", "Oslo"}
         for text in ("Where is Robert Hale?", "bob's", "山田さん"):
             assert [mention.id for mention in await store.named(BANK, text)] == ["bob"]
@@ -165,7 +246,7 @@ def test_a_program_of_the_first_release_refuses_todays_schema(tmp_path: Path, mo
     async def run() -> None:
         store = SqliteStore(path)
         try:
-            with pytest.raises(SchemaTooNew, match="0002"):
+            with pytest.raises(SchemaTooNew, match="0003"):
                 await store.open()
         finally:
             await store.close()

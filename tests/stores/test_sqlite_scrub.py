@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from vmemo.errors import ScrubDelayed
-from vmemo.models import EntityId, MessageId, Profile
-from vmemo.ports import Encoding, ForgetTarget
+from vmemo.models import EntityId, Merge, MessageId, Move, Profile
+from vmemo.searches import Encoding
 from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.testing.samples import (
     BANK,
@@ -22,6 +22,7 @@ from vmemo.testing.samples import (
     a_message,
     an_entity,
     an_episode,
+    day,
     hear,
     matches,
     mention_of,
@@ -29,6 +30,7 @@ from vmemo.testing.samples import (
     with_vector,
 )
 from vmemo.words import terms
+from vmemo.writes import ForgetTarget, Lease, NewJob
 
 SECRET = a_message(
     "Quetzalcoatl hid the xylophone under Zephyrine's veranda.",
@@ -65,7 +67,7 @@ async def tell_secret(store: SqliteStore, count: int) -> None:
     episode = an_episode("Zibaldone", [SECRET, reply], narrative="Marginalia about Quetzalcoatl.")
     batch = await a_batch(store, [with_vector(facts[0], tokens=TOKENS), *facts[1:]])
     assert await store.write(
-        replace(batch, claims=[SECRET.id, reply.id], episodes=[episode], entities=[ZEPHYRINE], words_kept=False)
+        replace(batch, claims=[SECRET.id, reply.id], episodes=[episode], entities=[ZEPHYRINE], becomes="extracted")
     )
     for n in range(count):
         await hear(store, f"A later line, number {n}, about gardening.")
@@ -134,6 +136,57 @@ def test_a_name_that_only_forgotten_text_used_leaves_no_trace(tmp_path: Path) ->
         await store.forget(BANK, ForgetTarget(messages=[secret.id]))
         assert traces(tmp_path) == set()
         assert await store.named(BANK, "Rosalind") == [mention_of(known)]
+        await store.close()
+
+    asyncio.run(run())
+
+
+async def revise_secret(store: SqliteStore) -> tuple[MessageId, str]:
+    """A secret that moved an opinion, that work failed on, and whose entity became part of one that others told of."""
+    rosalind = an_entity("Rosalind", aliases=["Rosa"], strangers=["Zephyrine's veranda"])
+    eve = an_entity("Eve", strangers=["Vorpal"])
+    said, other, secret = await hear(store, "Rosalind came by.", "Eve slept.", SECRET.content)
+    facts = [
+        a_fact(said.content, messages=[said.id], entities=[mention_of(rosalind)]),
+        a_fact(other.content, messages=[other.id], entities=[mention_of(eve)]),
+        a_fact(secret.content, messages=[secret.id], entities=[mention_of(ZEPHYRINE, "Zeph")]),
+    ]
+    view = a_fact("I like Rosalind.", network="opinion", confidence=0.5)
+    step = Move(
+        opinion=view.id,
+        stance="weaken",
+        before=0.5,
+        after=0.4,
+        evidence=(facts[0].id, facts[2].id),
+        reason="The xylophone was hidden.",
+        at=day(1),
+    )
+    batch = replace(await a_batch(store, [*facts, view]), entities=[rosalind, eve, ZEPHYRINE], moves=[step])
+    named = Merge(id="named", entity=rosalind.id, names=("Rosa",), reason="It sounds alike.", at=day(1))
+    assert await store.write(replace(batch, claims=[m.id for m in (said, other, secret)], merges=[named]))
+    await store.enqueue(BANK, [NewJob(kind="maintain")])
+    [job] = await store.lease("worker", 60, bank=BANK, kinds=["maintain"])
+    lease = Lease(job=job.id, owner="worker", asked=job.asked)
+    await store.fail(lease, "Krakatau erupted", retry_at=day(1))
+    merge = await store.merge_entities(BANK, rosalind.id, ZEPHYRINE.id, "Both keep a xylophone.")
+    return secret.id, merge.id
+
+
+@pytest.mark.parametrize("then", ["merged", "undone", "merged further"])
+@pytest.mark.parametrize("whole", [False, True], ids=["message", "bank"])
+def test_no_trace_is_left_in_merges_strangers_moves_and_work(tmp_path: Path, then: str, whole: bool) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        secret, merge = await revise_secret(store)
+        if then == "undone":
+            await store.undo_merge(BANK, merge)
+        elif then == "merged further":
+            await store.merge_entities(BANK, EntityId("eve"), EntityId("rosalind"), "Zephyrine is both.")
+        assert {"xylophone", "zephyrine", "zeph", "vorpal", "krakatau", "contrarian"} <= traces(tmp_path)
+        await store.forget(BANK, ForgetTarget(bank=True) if whole else ForgetTarget(messages=[secret]))
+        assert traces(tmp_path) == set()
         await store.close()
 
     asyncio.run(run())

@@ -1,17 +1,19 @@
-"""Benchmarks: how well memory finds what answers a question (E1, retrieval mode), how fast it is (E2), and what
-each of its parts is worth (E3).
+"""Benchmarks: how well memory finds what answers a question (E1, retrieval mode), how fast it is (E2), what each of
+its parts is worth (E3), and what writing costs.
 
 The surface that a command line needs:
 
 - `BenchOptions(benchmark=NAME, ...)`, where NAME is one of `BENCHMARKS`: `locomo`, `longmemeval` and `ours` read a
   data folder (`data`, or one `file`), `sample` ships inside the package, `speed` makes its own texts, `ablation`
-  runs over one of the datasets (`dataset`). `engine="recorded"` replays what an LLM wrote about LoCoMo.
+  runs over one of the datasets (`dataset`), `retain` replays LoCoMo's recordings to tell what writing costs, or
+  with `drain` empties a long queue. `engine="recorded"` scores what an LLM wrote about LoCoMo.
   `limit` takes the first cases, `sample` a stratified part of longmemeval's questions. `budget` and
   `max_tokens` go to recall. `cache` keeps embeddings from run to run, `work` holds banks and finished cases.
   `speed=SpeedOptions(sizes=..., queries=..., messages=..., budgets=...)` shapes the speed benchmark.
 - `await run_benchmark(options, progress)` returns a `Report`. An interrupted run goes on where it stopped when
   it is started again; a finished one leaves nothing behind but the embeddings.
 - `progress` is called with `Progress(what, done, total)` after each step; `silent` shows nothing.
+- `report.tables` holds what else was found, rows by title; `plain` shows one of their values.
 - `write_report(report, json=PATH, html=PATH)` writes either form, or both.
 - `await export_texts(options, file)` and `await import_vectors(options, file)` let vectors be computed elsewhere.
 
@@ -32,7 +34,7 @@ from vmemo.bench.options import (
     SpeedOptions,
     silent,
 )
-from vmemo.bench.report import Outcome, Report
+from vmemo.bench.report import Outcome, Report, plain
 from vmemo.bench.run import run_benchmark, write_report
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "SpeedOptions",
     "export_texts",
     "import_vectors",
+    "plain",
     "run_benchmark",
     "silent",
     "write_report",

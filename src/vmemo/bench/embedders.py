@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vmemo.ports import Embedder, Encoding, TextKind, TokenVectors, Vectors, encodings
+from vmemo.ports import Embedder, TextKind, encodings
 from vmemo.providers.caching import EmbeddingCache
 from vmemo.providers.token_caching import cached
-from vmemo.searches import Vector
+from vmemo.searches import Encoding, TokenVectors, Vector, Vectors
 
 WIDTH = 48
 """Of made-up token vectors."""

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from vmemo.bench.datasets import Case, Dataset
 from vmemo.bench.options import BenchOptions, EngineName
-from vmemo.bench.recorded import RecordedExtractor, RecordedFact
+from vmemo.bench.recorded import RecordedExtractor, RecordedFact, Recording
 from vmemo.bench.report import Setting
 from vmemo.errors import InvalidInput
 from vmemo.ports import Extractor
@@ -38,16 +38,21 @@ def engine(options: BenchOptions, dataset: Dataset) -> Engine:
     """The engine that was asked for. Recordings that are not there are an `InvalidInput`."""
     if options.engine == "local":
         return Engine()
+    told = recordings(options, dataset)
+    return Engine(
+        name="recorded",
+        readers={case: RecordedExtractor(recording) for case, recording in told.items()},
+        digest=_digest(_folder(options)),
+        counts={"unplaced_facts": sum(recording.unplaced for recording in told.values())},
+    )
+
+
+def recordings(options: BenchOptions, dataset: Dataset) -> dict[str, Recording]:
+    """What was recorded of each case, by the case's id."""
     if dataset.name != "locomo":
         raise InvalidInput(f"there are recordings of locomo only, not of {dataset.name}: use --engine local")
     folder = _folder(options)
-    readers = {case.id: _reader(case, folder / f"{case.id}.jsonl") for case in dataset.cases}
-    return Engine(
-        name="recorded",
-        readers=readers,
-        digest=_digest(folder),
-        counts={"unplaced_facts": sum(reader.unplaced for reader in readers.values())},
-    )
+    return {case.id: _recording(case, folder / f"{case.id}.jsonl") for case in dataset.cases}
 
 
 def _folder(options: BenchOptions) -> Path:
@@ -57,14 +62,14 @@ def _folder(options: BenchOptions) -> Path:
     return options.data_folder / _PLACE
 
 
-def _reader(case: Case, path: Path) -> RecordedExtractor:
+def _recording(case: Case, path: Path) -> Recording:
     if not path.exists():
-        raise InvalidInput(f"{path} is not there: --engine recorded needs a folder --data that holds {_PLACE}")
+        raise InvalidInput(f"{path} is not there: recordings are read from a folder --data that holds {_PLACE}")
     try:
         facts = [RecordedFact.model_validate_json(line) for line in path.read_bytes().splitlines() if line.strip()]
     except ValidationError as error:
         raise InvalidInput(f"{path} can't be read as a recording: {error}") from error
-    return RecordedExtractor(case, facts)
+    return Recording(case, facts)
 
 
 def _digest(folder: Path) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from vmemo.bench.ablation.page import variants
 from vmemo.bench.metrics import TOKENS
 from vmemo.bench.pieces import card, cards, page, table
 from vmemo.bench.plots import Axes, Row, amount, bars, lines, share
-from vmemo.bench.report import Report, Setting
+from vmemo.bench.report import Report, Setting, Table, plain
 
 _TILES = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
 _SPEED_TILES = ("retain_over_embed", "retain_facts_per_second", "bytes_per_fact")
@@ -23,7 +23,13 @@ def render(report: Report) -> str:
 
 
 def _plots(report: Report) -> list[str]:
-    return _speed_cards(report) if report.benchmark == "speed" else _retrieval_cards(report)
+    match report.benchmark:
+        case "speed":
+            return _speed_cards(report)
+        case "retain":
+            return []
+        case _:
+            return _retrieval_cards(report)
 
 
 def _subtitle(config: Mapping[str, Setting]) -> str:
@@ -32,12 +38,18 @@ def _subtitle(config: Mapping[str, Setting]) -> str:
 
 
 def _tiles(report: Report) -> str:
+    if report.benchmark == "retain":
+        return _tiled([(amount(value), name) for name, value in report.metrics.items()])
     speed = report.benchmark == "speed"
     ratios = [f"{name}_p50_over_embed" for name in _paces(report.metrics)]
     wanted = [key for name in (*ratios, *_SPEED_TILES) for key in _keys(report.metrics, name)] if speed else _TILES
     values = [(report.metrics[name], name) for name in wanted if name in report.metrics]
     show = amount if speed else share
-    tiles = (f'<div class="tile"><b>{show(value)}</b><span>{escape(name)}</span></div>' for value, name in values)
+    return _tiled([(show(value), name) for value, name in values])
+
+
+def _tiled(values: Sequence[tuple[str, str]]) -> str:
+    tiles = (f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for value, name in values)
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
@@ -112,10 +124,19 @@ def _tables(report: Report) -> str:
     times = [[stage, *map(amount, report.timings[stage].values())] for stage in sorted(report.timings, key=_natural)]
     config = [[name, str(value)] for name, value in sorted(report.config.items())]
     return (
-        table("Metrics", ["metric", *groups], metrics)
-        + table("Timings", ["stage", "p50 ms", "p95 ms"], times)
+        (table("Metrics", ["metric", *groups], metrics) if metrics else "")
+        + "".join(_found(title, rows) for title, rows in report.tables.items() if rows)
+        + (table("Timings", ["stage", "p50 ms", "p95 ms"], times) if times else "")
         + table("Configuration", ["setting", "value"], config, kind="words")
     )
+
+
+def _found(title: str, rows: Table) -> str:
+    """A table of the report's own, with words to the left and numbers to the right."""
+    columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
+    words = any(isinstance(value, str) for cells in rows.values() for value in cells.values())
+    body = [[name, *(plain(cells.get(column)) for column in columns)] for name, cells in rows.items()]
+    return table(title.capitalize(), ["", *columns], body, kind="words" if words else "numbers")
 
 
 def _natural(name: str) -> tuple[str, int, str]:

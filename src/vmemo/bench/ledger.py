@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from vmemo.bench.audit import Audit
+
 
 class Asked(BaseModel):
     """One question's scores, and milliseconds per stage of its recall."""
@@ -28,6 +30,8 @@ class Finished(BaseModel):
     messages: int
     facts: int
     questions: tuple[Asked, ...]
+    audit: Audit | None = None
+    """What its bank held, where that was looked into."""
 
 
 class Ledger:

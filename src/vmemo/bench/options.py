@@ -11,7 +11,7 @@ from vmemo.ports import Embedder
 from vmemo.settings import Settings
 
 DatasetName = Literal["locomo", "longmemeval", "ours", "sample"]
-BenchmarkName = Literal[DatasetName, "speed", "ablation"]
+BenchmarkName = Literal[DatasetName, "speed", "ablation", "retain"]
 BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
 EngineName = Literal["local", "recorded"]
 
@@ -53,6 +53,8 @@ class BenchOptions:
     embedder: Embedder | None = None
     settings: Settings | None = None
     speed: SpeedOptions = SpeedOptions()
+    drain: int | None = None
+    """Messages of a queue that retain drains, in place of what it costs to write LoCoMo."""
 
     @property
     def data_folder(self) -> Path:

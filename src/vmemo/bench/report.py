@@ -9,6 +9,15 @@ from dataclasses import dataclass, field
 from vmemo.bench.options import BenchmarkName
 
 Setting = str | int | float | bool | None
+Table = Mapping[str, Mapping[str, Setting]]
+"""Rows by name, and in each the values by column."""
+
+
+def plain(value: Setting) -> str:
+    """A table's value as it is shown: large numbers whole, small ones with two digits."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +53,8 @@ class Report:
     config: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     variants: Mapping[str, Outcome] = field(default_factory=dict[str, Outcome])
     """What an ablation's variants scored, `full` first; empty for every other benchmark."""
+    tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
+    """What else was found, each under its title."""
 
     def to_json(self) -> str:
         """The report as JSON with sorted keys."""
@@ -54,6 +65,8 @@ class Report:
             "timings": {stage: dict(times) for stage, times in self.timings.items()},
             "config": dict(self.config),
         }
+        if self.tables:
+            body["tables"] = {title: {row: dict(cells) for row, cells in t.items()} for title, t in self.tables.items()}
         if self.variants:
             body["variants"] = {name: self._variant(outcome) for name, outcome in self.variants.items()}
         return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from vmemo.bench.audit import tables
 from vmemo.bench.datasets import Case, Dataset, load
 from vmemo.bench.engines import engine
 from vmemo.bench.environment import describe, fingerprint, make_folder
@@ -114,4 +115,5 @@ def summarise(
         # Some stages run for some questions only; the sum of all stands at the end.
         timings={stage: spread(stages[stage]) for stage in sorted(stages, key="total".__eq__)},
         config=config | counts,
+        tables=tables({case.case: case.audit for case in finished if case.audit is not None}),
     )

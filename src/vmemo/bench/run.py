@@ -11,10 +11,13 @@ from vmemo.bench.environment import embedding_cache, make_folder
 from vmemo.bench.html import render
 from vmemo.bench.options import BenchOptions, ProgressSink, silent
 from vmemo.bench.report import Report
+from vmemo.bench.retain import measure_drain, measure_retain
 from vmemo.bench.retrieval import measure_retrieval
 from vmemo.bench.speed import measure_speed
 from vmemo.providers.packaged import PackagedEmbedder
 from vmemo.settings import Settings
+
+_MEASURES = {"ablation": measure_ablation, "retain": measure_retain}
 
 
 async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) -> Report:
@@ -24,8 +27,10 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
     settings = replace(options.settings or Settings(), embedding_cache=None)
     if options.benchmark == "speed":
         return await measure_speed(options, embedder, settings, progress)
+    if options.drain is not None:
+        return await measure_drain(options, embedder, settings, progress)
     with embedding_cache(options) as cache:
-        measure = measure_ablation if options.benchmark == "ablation" else measure_retrieval
+        measure = _MEASURES.get(options.benchmark, measure_retrieval)
         return await measure(options, StoredDocuments(embedder, cache), settings, progress)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
 from vmemo import Memory, Message
+from vmemo.bench.audit import audit
 from vmemo.bench.clock import timed
 from vmemo.bench.datasets import Case, Question, Session, Unit
 from vmemo.bench.engines import Engine
@@ -72,7 +73,11 @@ async def run_case(case: Case, setup: Setup, database: Path, tick: Tick) -> Fini
     """Scores and timings of every question of the case."""
     async with setup.memory(case, database) as memory:
         kept = await keep(memory, case, tick)
-        return await ask(memory, case, kept, setup, tick)
+        finished = await ask(memory, case, kept, setup, tick)
+        if not setup.engine.readers:
+            return finished
+        held = await audit(memory, case, database.with_suffix(".jsonl"))
+        return finished.model_copy(update={"audit": held})
 
 
 async def keep(memory: Memory, case: Case, tick: Tick) -> Kept:
@@ -98,14 +103,21 @@ async def ask(memory: Memory, case: Case, kept: Kept, setup: Setup, tick: Tick) 
 async def ingest(memory: Memory, case: Case, tick: Tick) -> dict[MessageId, Place]:
     """Retain the sessions in order of time; the result tells where each message comes from."""
     places: dict[MessageId, Place] = {}
-    for session in sorted(case.sessions, key=lambda session: session.started_at):
-        messages = _messages(session, first=len(places))
+    for session, messages in sessions_of(case):
         for message, turn in zip(messages, session.turns, strict=True):
             places[message.id] = Place(turn.id, session.id)
         if messages:
             await memory.retain(messages)
         tick()
     return places
+
+
+def sessions_of(case: Case) -> Iterator[tuple[Session, list[Message]]]:
+    """The sessions in order of time, each with its turns as they are said."""
+    said = 0
+    for session in sorted(case.sessions, key=lambda session: session.started_at):
+        yield session, _messages(session, first=said)
+        said += len(session.turns)
 
 
 def _messages(session: Session, first: int) -> list[Message]:

@@ -7,20 +7,31 @@ from typing import Annotated
 
 import typer
 
+from vmemo.cli import entity
+from vmemo.cli.beliefs import observations, opinions
 from vmemo.cli.benchmark import benchmark
 from vmemo.cli.demo import demo
 from vmemo.cli.doctor import doctor
 from vmemo.cli.exchange import export, import_
 from vmemo.cli.forget import forget
 from vmemo.cli.inspect import inspect
+from vmemo.cli.jobs import jobs
+from vmemo.cli.process import maintain, process, reprocess
 from vmemo.cli.recall import recall
 from vmemo.cli.reembed import reembed
 from vmemo.cli.reflect import reflect
 from vmemo.cli.retain import retain
 from vmemo.cli.why import why
+from vmemo.cli.worker import worker
 
-COMMANDS = (demo, retain, recall, reflect, inspect, why, forget, reembed, export, import_, doctor, benchmark)
+COMMANDS = (
+    *(demo, retain, process, recall, reflect, inspect, why, opinions, observations),
+    *(entity.entities, entity.merges, entity.merge, entity.undo),
+    *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, doctor, benchmark),
+)
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+_groups = {"entity": "Who is who: list entities, and merge or part them."}
+"""Commands of two words, by the first."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -38,5 +49,9 @@ def root(
     """Long-term memory for AI agents: retain what is said, recall what matters, reflect on it."""
 
 
+_doors = {name: typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=told) for name, told in _groups.items()}
 for each in COMMANDS:
-    app.command(each.name, epilog=each.epilog)(each.run)
+    group, _, name = each.name.rpartition(" ")
+    (_doors[group] if group else app).command(name, epilog=each.epilog)(each.run)
+for name, door in _doors.items():
+    app.add_typer(door, name=name)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
+from rich.table import Table
 
 from vmemo.bench import (
     BenchmarkName,
@@ -20,12 +22,13 @@ from vmemo.bench import (
     SpeedOptions,
     export_texts,
     import_vectors,
+    plain,
     run_benchmark,
     write_report,
 )
 from vmemo.cli.command import command
 from vmemo.cli.options import Budgeted, budget
-from vmemo.cli.output import progress, stdout
+from vmemo.cli.output import clipped, progress, stdout, table
 from vmemo.cli.scores import tables
 from vmemo.models import Budget
 
@@ -40,6 +43,8 @@ _ELSEWHERE = "Embedding elsewhere"
     "vmemo benchmark longmemeval --sample 50",
     "vmemo benchmark ablation --dataset sample --html ablation.html",
     "vmemo benchmark speed --sizes 1000,10000 --budgets low,mid,high --json speed.json",
+    "vmemo benchmark retain --limit 1 --json retain.json",
+    "vmemo benchmark retain --drain 10000",
     "vmemo benchmark longmemeval --export-texts missing.jsonl",
 )
 def benchmark(  # noqa: PLR0913 - each is an option of the command line
@@ -63,6 +68,9 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     queries: Annotated[int | None, typer.Option(min=1, help="Queries at each size.", rich_help_panel=_SPEED)] = None,
     messages: Annotated[
         int | None, typer.Option(min=1, help="Messages retained with the real embedder.", rich_help_panel=_SPEED)
+    ] = None,
+    drain: Annotated[
+        int | None, typer.Option(min=1, help="Drain a queue of so many messages.", rich_help_panel="Retain")
     ] = None,
     export_to: Annotated[
         Path | None,
@@ -88,6 +96,7 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
         cache=cache,
         work=work,
         speed=_speed(sizes, budgets, queries, messages),
+        drain=drain,
     )
     if export_to is not None or import_from is not None:
         _elsewhere(options, export_to, import_from)
@@ -143,7 +152,19 @@ class Bars:
 
 
 def _show(report: Report, written: list[Path]) -> None:
-    for shown in tables(report):
+    for shown in (*tables(report), *_found(report)):
         stdout().print(shown)
     for path in written:
         stdout().print(f"written: {path}", markup=False, soft_wrap=True)
+
+
+def _found(report: Report) -> Iterator[Table]:
+    """The report's own tables; one without rows is left out."""
+    for title, rows in report.tables.items():
+        columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
+        if rows:
+            words = {c for c in columns if any(isinstance(cells.get(c), str) for cells in rows.values())}
+            made = table("", *(column if column in words else f"{column}>" for column in columns), title=title)
+            for name, cells in rows.items():
+                made.add_row(name, *(clipped(plain(cells.get(column))) for column in columns))
+            yield made

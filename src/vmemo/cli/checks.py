@@ -10,15 +10,23 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from vmemo.cli.listings import size
-from vmemo.cli.output import many
+from vmemo.cli.output import many, moment
 from vmemo.cli.place import Place
 from vmemo.errors import ScrubDelayed, VmemoError
-from vmemo.models import Bank, BankId, Status
-from vmemo.ports import Embedder, Store, TokenCounter
+from vmemo.models import Bank, BankId
+from vmemo.ports import LLM, Ask, Embedder, Store, TokenCounter
+from vmemo.reports import Backlog, Status
 from vmemo.settings import Parts
 
 State = Literal["ok", "warn", "fail"]
 _OLDEST_PYTHON = (3, 11)
+_ASK = Ask(
+    step="check",
+    system="You are being tested. Answer with JSON and nothing else.",
+    user='Answer {"ready": true}',
+    schema={"type": "object", "properties": {"ready": {"type": "boolean"}}, "required": ["ready"]},
+    max_tokens=1024,
+)
 _SENTENCE, _SENTENCE_TOKENS = "Memory holds what was said.", 6
 
 
@@ -38,6 +46,13 @@ class Checkable(Protocol):
     async def schema_version(self) -> str: ...
     async def damage(self) -> list[str]: ...
     async def scrub(self) -> None: ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A model that holds connections."""
+
+    async def close(self) -> None: ...
 
 
 async def installation(parts: Parts) -> list[Check]:
@@ -76,6 +91,31 @@ def _tokens(counter: TokenCounter) -> Check:
     return Check("tokens", state, f"cl100k counts offline: {count} tokens where {_SENTENCE_TOKENS} are right")
 
 
+def engine(place: Place) -> tuple[Check, Parts]:
+    """Who reads here, and the parts that go with it; a model that can't be made is left out of them."""
+    try:
+        parts = place.parts()
+    except VmemoError as error:
+        # A model's name, its key or its extra is wrong, and the message says which.
+        return Check("engine", "fail", str(error)), Place(place.db, place.bank).parts()
+    if parts.llm is None:
+        return Check("engine", "ok", "local: calls no model; --llm or VMEMO_LLM names one"), parts
+    return Check("engine", "ok", f"{parts.llm.name}, all it needs is installed; --llm-check asks it once"), parts
+
+
+async def answers(llm: LLM) -> Check:
+    """Whether the model answers a tiny question."""
+    try:
+        usage = (await llm.complete(_ASK)).usage
+    except VmemoError as error:
+        return Check("llm", "fail", str(error))
+    finally:
+        if isinstance(llm, Closable):
+            await llm.close()
+    spent = f"{many(usage.input_tokens, 'token')} in, {usage.output_tokens:,} out"
+    return Check("llm", "ok", f"{llm.name} answers ({spent})")
+
+
 async def database(place: Place, parts: Parts) -> list[Check]:
     """The database's file and all its banks; a file that is not there is not made."""
     if place.file is not None and not place.file.exists():
@@ -112,13 +152,20 @@ def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
     name = f"bank {bank.id}"
     if bank.embedder != embedder.name:
         return Check(name, "warn", f"written with {bank.embedder}; run: vmemo reembed --bank {bank.id}")
+    resume = f"vmemo process --bank {bank.id}"
     if status.troubles:
-        return Check(
-            name, "warn", f"{many(status.pending, 'message')} unread, the last error: {status.troubles[-1].error}"
-        )
+        unread = f"{many(status.pending, 'message')} unread"
+        return Check(name, "warn", f"{unread}, the last error: {status.troubles[-1].error}; {resume} tries again")
+    if failed := [each for each in status.backlog if each.failed]:
+        return Check(name, "warn", "; ".join(map(_failed, failed)))
     if status.pending:
-        return Check(name, "warn", f"{many(status.pending, 'message')} unread; the next vmemo retain reads them")
+        return Check(name, "warn", f"{many(status.pending, 'message')} unread; {resume} reads them")
     return Check(name, "ok", f"{many(status.messages, 'message')}, {many(status.facts, 'fact')}, nothing unread")
+
+
+def _failed(work: Backlog) -> str:
+    again = "" if work.next_at is None else f", next try {moment(work.next_at)}"
+    return f"{work.failed:,} of {work.kind} failed, the last error: {work.error}{again}"
 
 
 async def _scrub(store: Store, pending: bool) -> Check:

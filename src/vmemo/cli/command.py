@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from vmemo.cli.output import plain, stderr
-from vmemo.errors import VmemoError
+from vmemo.errors import LLMFailed, VmemoError
 
 P = ParamSpec("P")
 
@@ -31,8 +31,13 @@ class Command:
         return "\n\n".join(["[bold]Examples[/bold]", *(f"  {example}" for example in self.examples)])
 
 
-def command(*examples: str, name: str | None = None) -> Callable[[Callable[P, None]], Command]:
-    """Make a command of a function: its docstring is the help, and the examples follow it."""
+def command(
+    *examples: str, name: str | None = None, resume: str = "vmemo process"
+) -> Callable[[Callable[P, None]], Command]:
+    """Make a command of a function: its docstring is the help, and the examples follow it.
+
+    `resume` is what goes on with the work when a model has failed.
+    """
 
     def wrap(run: Callable[P, None]) -> Command:
         @wraps(run)
@@ -42,23 +47,32 @@ def command(*examples: str, name: str | None = None) -> Callable[[Callable[P, No
             except BrokenPipeError:
                 raise
             except (VmemoError, OSError) as error:
-                _fail(error, as_json=kwargs.get("as_json") is True)
+                _fail(error, resume, as_json=kwargs.get("as_json") is True)
 
         return Command(name or run.__name__, guarded, examples)
 
     return wrap
 
 
-def _fail(error: VmemoError | OSError, *, as_json: bool) -> NoReturn:
-    message = plain(_message(error))
+def _fail(error: VmemoError | OSError, resume: str, *, as_json: bool) -> NoReturn:
+    message = plain(_message(error, resume))
     if as_json:
-        typer.echo(json.dumps({"error": type(error).__name__, "message": message}), err=True)
+        typer.echo(json.dumps({"error": public_name(error), "message": message}), err=True)
     else:
         stderr().print(Text(message, style="red"), soft_wrap=True)
     raise typer.Exit(1) from error
 
 
-def _message(error: VmemoError | OSError) -> str:
+def public_name(error: Exception) -> str:
+    """The name of an error as `vmemo.errors` knows it; what derives from it inside is nobody's concern."""
+    public = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == VmemoError.__module__)
+    return next(public, type(error).__name__)
+
+
+def _message(error: VmemoError | OSError, resume: str) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, LLMFailed):
+        kept = "Nothing is lost: what was said is stored and what is unread stays queued"
+        return f"{str(error).rstrip('.')}. {kept}; `{resume}` resumes."
     return str(error)

@@ -9,7 +9,7 @@ from rich.prompt import Confirm
 from rich.text import Text
 
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import clipped, many, print_json, stderr, stdout
 from vmemo.cli.place import Place, run
 
@@ -30,6 +30,7 @@ def forget(  # noqa: PLR0913 - each is an option of the command line
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
+    llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete for good, with all that was derived from it. The text is gone from the file too."""
@@ -37,7 +38,7 @@ def forget(  # noqa: PLR0913 - each is an option of the command line
     if not (yes or Confirm.ask(Text(f"Forget {target} in bank {clipped(bank)!r} for good?"), console=stderr())):
         raise typer.Abort
     gone = run(
-        Place(db, bank),
+        Place(db, bank, llm),
         lambda memory: memory.forget(messages=message or [], document=document, entity=entity, bank=everything),
     )
     if as_json:

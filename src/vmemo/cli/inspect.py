@@ -13,7 +13,7 @@ from rich.text import Text
 from vmemo import Memory
 from vmemo.cli.command import command
 from vmemo.cli.listings import banks_table, entity_table, episode_table, fact_table, message_table, status_table
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import print_json, stdout
 from vmemo.cli.place import Place, run
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
@@ -29,19 +29,20 @@ Page = Sequence[Fact] | Sequence[Episode] | Sequence[Entity] | Sequence[Message]
     "vmemo inspect messages --document chat-2024-05 --json",
     "vmemo inspect facts --after 6d0c1f7e-…   the next page begins after the last id of this one",
 )
-def inspect(
+def inspect(  # noqa: PLR0913 - each is an option of the command line
     what: Annotated[What, typer.Argument(help="What to show.")] = "status",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Records on a page.")] = 20,
     after: Annotated[str | None, typer.Option(metavar="ID", help="Go on after this record.")] = None,
     document: Annotated[str | None, typer.Option(metavar="NAME", help="Only messages of this document.")] = None,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
+    llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a bank holds: its status, or a page of its records."""
     if document is not None and what != "messages":
         raise typer.BadParameter("Only messages belong to a document.", param_hint="--document")
-    place = Place(db, bank)
+    place = Place(db, bank, llm)
     match what:
         case "status":
             status = run(place, lambda memory: memory.status())

@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vmemo.cli.output import clipped, day, happened, many, table, with_id
-from vmemo.models import Entity, Episode, Fact, Message, Status
+from vmemo.cli.output import clipped, day, happened, many, moment, table, with_id
+from vmemo.models import Entity, Episode, Fact, Message
+from vmemo.reports import Backlog, Spending, Status
 
 
 def status_table(status: Status) -> RenderableType:
@@ -18,7 +19,38 @@ def status_table(status: Status) -> RenderableType:
     for name, value in _counts(status):
         grid.add_row(Text(name, style="bold"), Text(clipped(value)))
     troubles = [Text(f"{many(t.messages, 'message')} unread: {clipped(t.error)}", style="red") for t in status.troubles]
-    return Group(grid, *troubles)
+    queued = [_backlog_table(status.backlog)] if status.backlog else []
+    spent = [_spending_table(status.spending)] if status.spending else []
+    return Group(grid, *troubles, *queued, *spent)
+
+
+def _backlog_table(backlog: Sequence[Backlog]) -> Table:
+    rows = table("queued work", "waiting>", "running>", "failed>", "next due", "last error")
+    for each in backlog:
+        due = "" if each.next_at is None else moment(each.next_at)
+        error = Text(clipped(each.error or ""), style="red")
+        rows.add_row(each.kind, str(each.waiting), str(each.running), str(each.failed), due, error)
+    return rows
+
+
+def _spending_table(spending: Sequence[Spending]) -> Table:
+    rows = table("step", "model", "calls>", "failures>", "tokens in>", "tokens out>", "cost>")
+    for each in (*spending, *([_total(spending)] if len(spending) > 1 else [])):
+        counts = (each.calls, each.failures, each.input_tokens, each.output_tokens)
+        rows.add_row(each.step, clipped(each.model), *(f"{count:,}" for count in counts), f"${each.cost:.4f}")
+    return rows
+
+
+def _total(spending: Sequence[Spending]) -> Spending:
+    return Spending(
+        step="all",
+        model="",
+        calls=sum(each.calls for each in spending),
+        failures=sum(each.failures for each in spending),
+        input_tokens=sum(each.input_tokens for each in spending),
+        output_tokens=sum(each.output_tokens for each in spending),
+        cost=sum(each.cost for each in spending),
+    )
 
 
 def _counts(status: Status) -> list[tuple[str, str]]:

@@ -71,6 +71,16 @@ Db = Annotated[
     ),
 ]
 BankName = Annotated[str, typer.Option("--bank", metavar="NAME", help="The bank.", rich_help_panel=_COMMON)]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--llm",
+        envvar="VMEMO_LLM",
+        metavar="MODEL",
+        help="The model that reads, such as openai:gpt-5-mini or http://host:8000/v1#name; none is the local engine.",
+        rich_help_panel=_COMMON,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.", rich_help_panel=_COMMON)]
 Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How much to explore.")]
 

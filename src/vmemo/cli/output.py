@@ -62,6 +62,11 @@ def day(moment: datetime) -> str:
     return f"{moment:%a} {moment.day} {moment:%b %Y}"
 
 
+def moment(at: datetime) -> str:
+    """A moment in UTC, to the second."""
+    return f"{at:%Y-%m-%d %H:%M:%S}Z"
+
+
 def happened(fact: Fact) -> Text:
     """The time that the fact speaks of, if it names one."""
     if fact.occurred_start is None and fact.occurred_end is None:

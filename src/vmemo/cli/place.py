@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from vmemo import Memory
 from vmemo.errors import NotFound
-from vmemo.models import BankId
-from vmemo.settings import Parts, build
+from vmemo.settings import Parts, Settings, build
 
 R = TypeVar("R")
 _SQLITE = "sqlite:///"
@@ -19,10 +18,11 @@ _SQLITE = "sqlite:///"
 
 @dataclass(frozen=True)
 class Place:
-    """A database, given as URL or as a plain path, and a bank in it."""
+    """A database, given as URL or as a plain path, a bank in it, and the model that reads, if one does."""
 
     db: str
     bank: str
+    llm: str | None = None
 
     @property
     def url(self) -> str:
@@ -35,9 +35,13 @@ class Place:
         path = self.url.removeprefix(_SQLITE)
         return None if path in (self.url, "", ":memory:") else Path(path)
 
+    def settings(self) -> Settings:
+        """Those of the environment. The model is the command's own: one that needs none asks for no key."""
+        return replace(Settings.from_environment(), llm=self.llm or None)
+
     def parts(self) -> Parts:
         """What a memory here is made of; nothing is opened yet."""
-        return build(self.url, llm=None, embedder=None, reranker=None, settings=None)
+        return build(self.url, llm=None, embedder=None, reranker=None, settings=self.settings())
 
 
 def run(place: Place, verb: Callable[[Memory], Awaitable[R]], *, creates: bool = False) -> R:
@@ -47,16 +51,16 @@ def run(place: Place, verb: Callable[[Memory], Awaitable[R]], *, creates: bool =
 
 async def _run(place: Place, verb: Callable[[Memory], Awaitable[R]], creates: bool) -> R:
     if not creates:
-        await _demand(place)
+        await demand(place, place.bank)
     # Not `async with`: that would make the bank, which import wants to be free, and refuse one that reembed is to mend.
-    memory = Memory(place.url, place.bank)
+    memory = Memory(place.url, place.bank, settings=place.settings())
     try:
         return await verb(memory)
     finally:
         await memory.close()
 
 
-async def _demand(place: Place) -> None:
+async def demand(place: Place, *banks: str) -> None:
     """Refuse a place that is not there: opening would make it, and a mistyped name would look like an empty memory."""
     if place.file is not None and not place.file.exists():
         raise NotFound(f"There is no database {place.file}. `vmemo retain` makes one; --db names another.")
@@ -66,5 +70,6 @@ async def _demand(place: Place) -> None:
         names = [bank.id for bank in await store.banks()]
     finally:
         await store.close()
-    if BankId(place.bank) not in names:
-        raise NotFound(f"There is no bank {place.bank!r} in {place.url}; there is {', '.join(names) or 'none yet'}.")
+    for bank in banks:
+        if bank not in names:
+            raise NotFound(f"There is no bank {bank!r} in {place.url}; there is {', '.join(names) or 'none yet'}.")

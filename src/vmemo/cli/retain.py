@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 from rich.text import Text
 
 from vmemo import Memory, Message, Retained
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, instant, pairs
-from vmemo.cli.output import clipped, many, print_json, progress, stdout
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model, instant, pairs
+from vmemo.cli.output import clipped, many, print_json, stdout
 from vmemo.cli.place import Place, run
 from vmemo.cli.sources import from_file, from_stdin
+from vmemo.cli.watching import watched
 from vmemo.models import Role
 from vmemo.retain.prepare import MessageOptions
-
-_POLL = 0.2
-"""Seconds between two looks at how many messages are unread."""
 
 
 @command(
     'vmemo retain "I moved to Porto last Friday." --speaker Maya',
     "vmemo retain --file chat.jsonl --document chat-2024-05 --tag support",
     "cat notes.txt | vmemo retain - --document notes --meta source=notebook",
+    'vmemo retain "We moved the launch to May." --llm openai:gpt-5-mini',
     'a line of chat.jsonl: {"speaker": "Maya", "content": "Hello!", "timestamp": "2024-05-01T09:30Z"}',
 )
 def retain(  # noqa: PLR0913 - each is an option of the command line
@@ -50,23 +48,24 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     no_infer: Annotated[bool, typer.Option("--no-infer", help="Keep the words and derive nothing.")] = False,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
+    llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Store what was said, and derive facts from it."""
+    """Store what was said, and derive facts from it. When a model fails, what was said is stored all the same."""
     said: dict[str, object] = {"role": role, "speaker": speaker}
     if timestamp is not None:
         said["timestamp"] = timestamp
     content = _content(text, file, said)
     options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=pairs(meta or ()))
     retained = run(
-        Place(db, bank),
+        Place(db, bank, llm),
         lambda memory: _watched(memory, content, options, infer=not no_infer, shown=not as_json),
         creates=True,
     )
     if as_json:
         print_json(retained.model_dump(mode="json"))
     else:
-        _show(retained)
+        show(retained)
 
 
 def _content(text: str | None, file: Path | None, said: dict[str, object]) -> list[Message]:
@@ -80,29 +79,32 @@ async def _watched(
     memory: Memory, content: list[Message], options: MessageOptions, *, infer: bool, shown: bool
 ) -> Retained:
     """Retain as a whole, so that repeated lines of a document are told apart, and show how far it is."""
-    with progress(shown=shown) as bar:
-        watcher = asyncio.create_task(_watch(memory, bar))
-        try:
-            return await memory.retain(content, infer, **options)
-        finally:
-            watcher.cancel()
+    return await watched(
+        memory.retain(content, infer, **options), lambda: unread(memory), what="reading messages", shown=shown
+    )
 
 
-async def _watch(memory: Memory, bar: Progress) -> None:
-    """Move the bar as unread messages get fewer."""
-    task, most = bar.add_task("reading messages", total=None), 0
-    while not bar.disable:
-        await asyncio.sleep(_POLL)
-        unread = (await memory.status()).pending
-        most = max(most, unread)
-        bar.update(task, total=most or None, completed=most - unread)
+async def unread(memory: Memory) -> int:
+    """How many messages wait to be read."""
+    return (await memory.status()).pending
 
 
-def _show(retained: Retained) -> None:
+def show(retained: Retained, *, stored: bool = True) -> None:
+    """What was done, in a line, and what was skipped."""
     console = stdout()
-    derived = f"{many(len(retained.derived), 'fact')} derived in {many(len(retained.episodes), 'episode')}"
-    console.print(f"{many(len(retained.stored), 'message')} stored, {derived}, {len(retained.skipped):,} skipped")
+    console.print(", ".join(_told(retained, stored)))
     for skipped in retained.skipped[:5]:
-        console.print(Text(f"  skipped {skipped.what}: {clipped(skipped.reason)}", style="dim"))
+        console.print(Text(f"  skipped {clipped(skipped.what)}: {clipped(skipped.reason)}", style="dim"))
     if len(retained.skipped) > 5:
         console.print(f"  … and {len(retained.skipped) - 5} more")
+
+
+def _told(retained: Retained, stored: bool) -> Iterator[str]:
+    if stored:
+        yield f"{many(len(retained.stored), 'message')} stored"
+    yield f"{many(len(retained.derived), 'fact')} derived in {many(len(retained.episodes), 'episode')}"
+    if retained.revised:
+        yield f"{len(retained.revised):,} revised"
+    yield f"{len(retained.skipped):,} skipped"
+    if retained.usage.calls:
+        yield f"{many(retained.usage.calls, 'call')} of the model"

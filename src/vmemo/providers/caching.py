@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.errors import EmbeddingFailed, StoreBusy, StoreError, VmemoError
-from vmemo.ports import Embedder, TextKind, TokenVectors, Vectors
-from vmemo.searches import Vector
+from vmemo.ports import Embedder, TextKind
+from vmemo.searches import TokenVectors, Vector, Vectors
 
 MAX_TEXTS = 100
 """Texts of one request to the inner embedder: few enough for every hosted service."""

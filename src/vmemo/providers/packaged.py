@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.errors import InvalidInput, ModelCorrupt
-from vmemo.ports import Encoding, TextKind, TokenVectors, Vectors
+from vmemo.ports import TextKind
 from vmemo.providers.onnx import Session, passes, session
 from vmemo.providers.wordpiece import WordPiece
+from vmemo.searches import Encoding, TokenVectors, Vectors
 from vmemo_models import ENCODER, EmbeddingModel, ModelFileError
 
 _MAX_PADDED_TOKENS = 1024

@@ -9,9 +9,9 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Protocol, cast
 
+from vmemo.drafts import Found
 from vmemo.errors import MissingExtra
 from vmemo.models import EntityType
-from vmemo.ports import Found
 
 SIZES = ("_lg", "_md", "_sm")
 """What of several English pipelines is taken first; transformers are left to those who ask for them by name."""

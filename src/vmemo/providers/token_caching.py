@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import numpy as np
 
 from vmemo.errors import EmbeddingFailed
-from vmemo.ports import Embedder, Encoding, TextKind, TokenEmbedder, TokenVectors
+from vmemo.ports import Embedder, TextKind, TokenEmbedder
 from vmemo.providers.caching import MAX_TEXTS, CachedEmbedder, EmbeddingCache, cache_key, checked
+from vmemo.searches import Encoding, TokenVectors
 
 _MOST = 1.001
 """No number of a vector of length 1 is larger, but for rounding; a stored byte stands for 1 at most."""

@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vmemo.errors import InvalidInput
-from vmemo.ports import Encoding, TextKind, TokenVectors
+from vmemo.ports import TextKind
 from vmemo.providers.caching import EmbeddingCache, cache_key, unpack_tokens
-from vmemo.searches import Vector
+from vmemo.searches import Encoding, TokenVectors, Vector
 
 _LINES_AT_ONCE = 1000
 

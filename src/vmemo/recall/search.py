@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from vmemo.models import Channel, Mention
-from vmemo.ports import Embedder, Encoding, Store, TokenEmbedder
+from vmemo.ports import Embedder, Store, TokenEmbedder
 from vmemo.recall.analyse import Analysis
 from vmemo.recall.fuse import Strand
 from vmemo.recall.moments import moments
@@ -16,7 +16,7 @@ from vmemo.recall.plan import Plan
 from vmemo.recall.query import Query
 from vmemo.recall.spread import Spread, spread
 from vmemo.recall.stopwatch import Stopwatch
-from vmemo.searches import Ranking, Scored, TextQuery, Vector, VectorQuery
+from vmemo.searches import Encoding, Ranking, Scored, TextQuery, Vector, VectorQuery
 
 FLOOR = 0.3
 """Cosine under which a fact is no candidate of the semantic channel."""

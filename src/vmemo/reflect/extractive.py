@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vmemo.models import Answer, Citation, Fact, Hit
+from vmemo.models import Fact, Hit
+from vmemo.reports import Answer, Citation
 
 MOST = 5
 """Facts that an extractive answer quotes."""

@@ -36,8 +36,8 @@ async def place(
     """Episodes of one conversation's new messages, in order; an extended one keeps its id."""
     earlier = await _open(bank, store, before)
     fresh = [Line(message.timestamp, vectors[message.id]) for message in stream]
-    if earlier is not None and _fits(earlier, len(stream)) and repeats(fresh, earlier.lines):
-        return [_extended(earlier, stream, vectors)]
+    if earlier is not None and fits(earlier, len(stream)) and repeats(fresh, earlier.lines):
+        return [extended(earlier, stream, vectors)]
     known = earlier.lines if earlier is not None else ()
     groups = segment([*known, *fresh])
     return _episodes(groups, earlier, stream, vectors)
@@ -58,7 +58,8 @@ async def _open(bank: BankId, store: Reader, before: Message | None) -> Open | N
     return Open(episode, tuple(messages), tuple(lines))
 
 
-def _fits(earlier: Open, more: int) -> bool:
+def fits(earlier: Open, more: int) -> bool:
+    """Whether an episode has room for so many more messages."""
     return len(earlier.episode.messages) + more <= LARGEST
 
 
@@ -70,24 +71,26 @@ def _episodes(
     fresh: list[list[Message]] = []
     for group in groups:
         joined = [stream[i - known] for i in group if i >= known]
-        if earlier is not None and group[0] < known and _fits(earlier, len(continued) + len(joined)):
+        if earlier is not None and group[0] < known and fits(earlier, len(continued) + len(joined)):
             continued += joined
         elif joined:
             fresh.append(joined)
-    extended = [_extended(earlier, _in_time(continued), vectors)] if earlier is not None and continued else []
-    return [*extended, *(_new(messages, vectors) for messages in fresh)]
+    grown = [extended(earlier, _in_time(continued), vectors)] if earlier is not None and continued else []
+    return [*grown, *(new_episode(messages, vectors) for messages in fresh)]
 
 
 def _in_time(messages: Sequence[Message]) -> list[Message]:
     return sorted(messages, key=lambda message: message.timestamp)
 
 
-def _new(messages: Sequence[Message], vectors: MessageVectors) -> Episode:
+def new_episode(messages: Sequence[Message], vectors: MessageVectors) -> Episode:
+    """An episode of its own."""
     stacked = np.stack([vectors[message.id] for message in messages])
     return _told(EpisodeId(new_id()), messages, stacked)
 
 
-def _extended(earlier: Open, messages: Sequence[Message], vectors: MessageVectors) -> Episode:
+def extended(earlier: Open, messages: Sequence[Message], vectors: MessageVectors) -> Episode:
+    """The episode with further messages."""
     everything = [*earlier.messages, *messages]
     old = [line.vector for line in earlier.lines]
     stacked = np.stack([*old, *(vectors[message.id] for message in messages)])

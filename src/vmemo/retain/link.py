@@ -1,11 +1,12 @@
-"""Edges between facts: nearness in time and in meaning."""
+"""Edges between facts: nearness in time and in meaning, and what caused what."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from vmemo.drafts import Draft
 from vmemo.models import Fact, FactId, Link
 from vmemo.searches import Scored
 
@@ -45,3 +46,14 @@ def semantic_links(fact: FactId, near: Sequence[Scored]) -> Iterator[Link]:
     for other in [hit for hit in near if hit.id != fact][:MOST_ALIKE]:
         if other.score >= ALIKE:
             yield Link(source=fact, target=other.id, kind="semantic", weight=min(1.0, other.score))
+
+
+def causal_links(drafts: Sequence[Draft], ids: Sequence[FactId], stands_for: Mapping[FactId, FactId]) -> Iterator[Link]:
+    """Links along the causes that an engine read; a draft that a known fact tells already is replaced by that fact."""
+    by_key = {draft.key: stands_for.get(id, id) for draft, id in zip(drafts, ids, strict=True)}
+    for draft, id in zip(drafts, ids, strict=True):
+        source = stands_for.get(id, id)
+        for cause in draft.causes:
+            target = by_key.get(cause.target)
+            if target is not None and target != source:
+                yield Link(source=source, target=target, kind=cause.kind, weight=min(1.0, max(0.0, cause.strength)))

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from vmemo.drafts import Draft, Found, Reading
 from vmemo.models import Message
-from vmemo.ports import Draft, Found, NameReader, Reading, TimeReader
+from vmemo.ports import NameReader, TimeReader
 from vmemo.retain.names import find_entities, joined
 from vmemo.retain.split import split
 from vmemo.temporal import TimeExpression, dated

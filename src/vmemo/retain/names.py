@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from vmemo.ports import Found
+from vmemo.drafts import Found
 from vmemo.retain.kinds import guess_type
 from vmemo.retain.lexicon import bare, is_ordinary, word_lists
 from vmemo.retain.runs import Run, find_runs, opens

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vmemo.errors import EmbedderMismatch, StoreBusy
-from vmemo.models import BankId, EpisodeId, FactId, Message, Retained, Skipped, Usage
-from vmemo.ports import Batch, Store
-from vmemo.retain.derive import Tools, derive
+from vmemo.errors import EmbedderMismatch, StoreBusy, VmemoError
+from vmemo.models import BankId, Message
+from vmemo.ports import Store
+from vmemo.reports import Retained, Skipped, Usage
+from vmemo.retain.derive import Derived, derive
+from vmemo.retain.landing import Tools
 from vmemo.retain.reembed import mismatch
+from vmemo.writes import Batch
 
 BATCH = 256
 """Messages that are derived and written together: memory stays flat however many are waiting."""
@@ -39,46 +42,58 @@ async def process(bank: BankId, tools: Tools) -> Retained:
             return done
         landed = await _landed(bank, revision, messages, tools)
         if landed is not None:
-            batch, usage = landed
-            tools.roster.landed(bank, revision, batch.entities)
-            done = _with(done, batch, usage)
+            tools.roster.landed(bank, revision, landed.batch.entities)
+            done = together(done, report(landed.batch, landed.usage, landed.skipped))
 
 
-async def _landed(bank: BankId, revision: int, messages: Sequence[Message], tools: Tools) -> tuple[Batch, Usage] | None:
+async def _landed(bank: BankId, revision: int, messages: Sequence[Message], tools: Tools) -> Derived | None:
     """What was derived and written; None if others were faster."""
     try:
-        batch, usage = await derive(bank, revision, messages, tools)
-        return (batch, usage) if await tools.store.write(batch) else None
+        derived = await derive(bank, revision, messages, tools)
+        return derived if await tools.store.write(derived.batch) else None
     except StoreBusy:
         # A note about it would have to wait for the same lock.
         raise
     except Exception as error:
         # Whatever went wrong, the messages stay queued and say why.
-        reason = await _outdated(bank, tools) or error
-        note = f"{type(reason).__name__}: {reason}"[:2000]
-        await tools.store.record_failure(bank, [message.id for message in messages], note)
+        reason = await outdated(bank, tools) or error
+        await tools.store.record_failure(bank, [message.id for message in messages], told(reason))
         if reason is error:
             raise
         raise reason from error
 
 
-async def _outdated(bank: BankId, tools: Tools) -> EmbedderMismatch | None:
+def told(error: BaseException) -> str:
+    """An error as it is noted on what it keeps from being done, under its public name."""
+    public = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == VmemoError.__module__)
+    return f"{next(public, type(error).__name__)}: {error}"[:2000]
+
+
+async def outdated(bank: BankId, tools: Tools) -> EmbedderMismatch | None:
     """Whether the bank was meanwhile switched to another embedder; any error may follow from that."""
     stored = await tools.store.bank(bank)
     return None if stored is None else mismatch(stored, tools.embedder)
 
 
-def _with(done: Retained, batch: Batch, usage: Usage) -> Retained:
-    episodes = dict.fromkeys((*done.episodes, *(EpisodeId(episode.id) for episode in batch.episodes)))
-    return done.model_copy(
-        update={
-            "derived": (*done.derived, *(FactId(item.fact.id) for item in batch.facts)),
-            "episodes": tuple(episodes),
-            "usage": Usage(
-                calls=done.usage.calls + usage.calls,
-                input_tokens=done.usage.input_tokens + usage.input_tokens,
-                output_tokens=done.usage.output_tokens + usage.output_tokens,
-                embedded_texts=done.usage.embedded_texts + usage.embedded_texts,
-            ),
-        }
+def report(batch: Batch, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
+    """What a batch that landed has done."""
+    return Retained(
+        derived=tuple(item.fact.id for item in batch.facts),
+        revised=tuple(dict.fromkeys((*(c.fact for c in batch.closings), *(s.fact for s in batch.sourced)))),
+        episodes=tuple(episode.id for episode in batch.episodes),
+        skipped=tuple(skipped),
+        usage=usage,
+    )
+
+
+def together(one: Retained, other: Retained) -> Retained:
+    """Two reports as one."""
+    return Retained(
+        stored=(*one.stored, *other.stored),
+        derived=(*one.derived, *other.derived),
+        revised=tuple(dict.fromkeys((*one.revised, *other.revised))),
+        episodes=tuple(dict.fromkeys((*one.episodes, *other.episodes))),
+        skipped=(*one.skipped, *other.skipped),
+        pending=one.pending + other.pending,
+        usage=one.usage + other.usage,
     )

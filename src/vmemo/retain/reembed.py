@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from vmemo.embedded import embedded_text
 from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, BankId, FactId
-from vmemo.ports import Embedder, Encoding, Store, encodings
-from vmemo.retain.derive import embedded_text
+from vmemo.ports import Embedder, Store, encodings
+from vmemo.searches import Encoding
 
 PAGE = 500
 

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
-from vmemo.models import Entity, EntityId, EntityType, new_id
+from vmemo.models import Entity, EntityId, EntityType, Merge, new_id
 from vmemo.record import MAX_NAME
 from vmemo.retain.likeness import (
     CLIP,
@@ -25,6 +26,8 @@ from vmemo.retain.likeness import (
 _CROWDED = 128
 """A short name that fits more entities than this says nothing about which one is meant."""
 _DAY = 86_400.0
+_MOST_DOUBTED = 5
+"""Candidates of an unclear name that a reader is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +53,24 @@ class Sighting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """A name that could be one of several entities, or a new one; without further advice it is a new one."""
+
+    name: str
+    candidates: tuple[EntityId, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """Entities to save, new and updated, and the entity of each found name (casefolded)."""
+    """Entities to save, new and updated, and the entity of each found name (casefolded).
+
+    `merges` tell which names became other names of an entity; `doubts` are what only a reader could decide.
+    """
 
     entities: tuple[Entity, ...]
     ids: Mapping[str, EntityId]
+    merges: tuple[Merge, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,19 +179,39 @@ def resolve(
     existing: Sequence[Entity] | EntityIndex,
     cooccurring: Mapping[EntityId, Set[EntityId]],
     weights: Weights = Weights(),  # noqa: B008  frozen, so sharing one is safe
+    advice: Mapping[str, EntityId | None] = MappingProxyType({}),
 ) -> Resolution:
-    """Give each name of a batch one entity: a known one where the case is clear, else a new one."""
+    """Give each name of a batch one entity: a known one where the case is clear, else a new one.
+
+    `advice` holds what a reader said about names in doubt (casefolded): which entity it is, or None for a new one.
+    """
     index = existing if isinstance(existing, EntityIndex) else EntityIndex(existing)
     subjects = _gather(found)
     fuller = _by_word(subjects.values())
     desk = _Desk(index=index, batch=EntityIndex(), fuller=fuller, cooccurring=cooccurring, weights=weights)
     ids: dict[str, EntityId] = {}
+    merges: list[Merge] = []
+    doubts: list[Doubt] = []
     # Fuller names go first, so that "John" can find the "John Smith" of its own batch.
     for folded, subject in sorted(subjects.items(), key=lambda item: -len(item[1].form.words)):
-        entity = desk.settle(subject)
+        known, candidates = (desk.get(advice[folded]), ()) if folded in advice else desk.settle(subject)
+        if candidates:
+            doubts.append(Doubt(name=subject.name, candidates=candidates))
+        entity = _new(subject) if known is None else _updated(known, subject)
+        if known is not None and not _goes_by(known, subject.form):
+            merges.append(_merge(entity, subject, advised=folded in advice))
         desk.batch.put(entity)
         ids[folded] = entity.id
-    return Resolution(entities=tuple(desk.batch), ids=ids)
+    return Resolution(entities=tuple(desk.batch), ids=ids, merges=tuple(merges), doubts=tuple(doubts))
+
+
+def _goes_by(entity: Entity, form: NameForm) -> bool:
+    return any(name_form(name).words == form.words for name in (entity.name, *entity.aliases))
+
+
+def _merge(entity: Entity, subject: _Subject, *, advised: bool) -> Merge:
+    reason = "the model found them to be one" if advised else "the names are alike and nothing speaks against it"
+    return Merge(id=new_id(), entity=entity.id, names=(subject.name,), reason=reason, at=subject.last)
 
 
 def _gather(found: Sequence[Sighting]) -> dict[str, _Subject]:
@@ -217,15 +253,20 @@ class _Desk:
     cooccurring: Mapping[EntityId, Set[EntityId]]
     weights: Weights
 
-    def settle(self, subject: _Subject) -> Entity:
-        """The entity this name is, brought up to date, or a new one."""
+    def settle(self, subject: _Subject) -> tuple[Entity | None, tuple[EntityId, ...]]:
+        """The entity this name is, None for a new one, and whom a reader could take it for where that is unclear."""
         ids = self.index.candidates(subject.name) | self.batch.candidates(subject.name)
         companions = [frozenset(self._named(name)) for name in subject.beside]
-        scored = list(self._scored(subject, map(self._get, ids), companions))
-        chosen = _decide(sorted(scored, key=lambda c: (-c.score, c.id)), self.weights)
+        scored = sorted(self._scored(subject, map(self._get, ids), companions), key=lambda c: (-c.score, c.id))
+        chosen = _decide(scored, self.weights)
         if chosen is None or self._is_contested(subject, self._get(chosen)):
-            return _new(subject)
-        return _updated(self._get(chosen), subject)
+            stored = (c.id for c in scored if self.index.find(c.id) is not None)
+            return None, tuple(stored)[:_MOST_DOUBTED]
+        return self._get(chosen), ()
+
+    def get(self, id: EntityId | None) -> Entity | None:
+        """The entity of an advice, if it is there."""
+        return None if id is None else self.batch.find(id) or self.index.find(id)
 
     def _get(self, id: EntityId) -> Entity:
         return self.batch.find(id) or self.index.get(id)
@@ -240,7 +281,7 @@ class _Desk:
         weights = self.weights
         for entity in entities:
             alike = _likeness(subject, entity)
-            if alike == 0.0:
+            if alike == 0.0 or any(name_form(name).words == subject.form.words for name in entity.strangers):
                 continue
             met = self.cooccurring.get(entity.id, frozenset[EntityId]())
             share = sum(not met.isdisjoint(ids) for ids in companions) / (len(companions) or 1)

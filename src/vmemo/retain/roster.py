@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from vmemo.drafts import Draft
 from vmemo.models import BankId, Entity, EntityId
-from vmemo.ports import Draft, Library
-from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, resolve
+from vmemo.ports import Library
+from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, Weights, resolve
 
 PAGE = 1000
 
@@ -18,16 +20,24 @@ class Roster:
     """Entity indexes by bank, each good for one revision of it."""
 
     store: Library
+    weights: Weights = field(default_factory=Weights)
     _known: dict[BankId, tuple[int, EntityIndex]] = field(default_factory=dict[BankId, tuple[int, EntityIndex]])
 
-    async def resolve(self, bank: BankId, revision: int, drafts: Sequence[Draft]) -> Resolution:
-        """Decide which entity each name of some drafts is."""
+    async def resolve(
+        self,
+        bank: BankId,
+        revision: int,
+        drafts: Sequence[Draft],
+        *,
+        advice: Mapping[str, EntityId | None] = MappingProxyType({}),
+    ) -> Resolution:
+        """Decide which entity each name of some drafts is; `advice` is a reader's on names that were in doubt."""
         index = await self._index(bank, revision)
         sightings = [_sighting(draft, i) for draft in drafts for i in range(len(draft.entities))]
         names = {sighting.name for sighting in sightings}
         candidates = set[EntityId]().union(*(_doubtful(index, name) for name in names))
         beside = await self.store.cooccurring(bank, sorted(candidates)) if candidates else {}
-        return await asyncio.to_thread(resolve, sightings, index, beside)
+        return await asyncio.to_thread(resolve, sightings, index, beside, self.weights, advice)
 
     def landed(self, bank: BankId, revision: int, entities: Sequence[Entity]) -> None:
         """Take over what a batch saved; the batch was the only change after this revision."""

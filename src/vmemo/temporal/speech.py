@@ -34,6 +34,8 @@ _COMING_UP = re.compile(
     re.IGNORECASE,
 )
 """Someone is doing something, which of a day means a plan; nouns and owners are left out."""
+_APPOINTED = re.compile(r"(?:\b(?:is|are|starts?|begins?|takes place)|['’]s) (?:on )?$", re.IGNORECASE)
+"""What is on Saturday is still to come."""
 _ASKED_AHEAD = re.compile(r"\b(?:planned|booked|calendar|agenda|diary)\b", re.IGNORECASE)
 _ASKED_BACK = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
 _LOOK_BACK = 300
@@ -96,7 +98,7 @@ def _meant(text: str, token: Token, past: Stretch, future: Stretch, today: date)
     if past.start == future.start or past.start is None or future.start is None:
         return past
     begin, end = _sentence(text, token)
-    if _AHEAD.search(text, begin, token.start):
+    if _AHEAD.search(text, begin, token.start) or _APPOINTED.search(text[begin : token.start]):
         return future
     if future.start - past.start <= _FAR:
         return past

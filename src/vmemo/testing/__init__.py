@@ -2,5 +2,41 @@
 
 from vmemo.testing.conformance import StoreConformance
 from vmemo.testing.embedders import FailingEmbedder, HashEmbedder
+from vmemo.testing.llm import (
+    CutOff,
+    Drip,
+    EmptyBody,
+    FakeLLM,
+    Fault,
+    Hang,
+    Html,
+    NoUsage,
+    Raw,
+    Received,
+    Refusal,
+    Reset,
+    Script,
+    Status,
+)
+from vmemo.testing.llm_server import ScriptedServer
 
-__all__ = ["FailingEmbedder", "HashEmbedder", "StoreConformance"]
+__all__ = [
+    "CutOff",
+    "Drip",
+    "EmptyBody",
+    "FailingEmbedder",
+    "FakeLLM",
+    "Fault",
+    "Hang",
+    "HashEmbedder",
+    "Html",
+    "NoUsage",
+    "Raw",
+    "Received",
+    "Refusal",
+    "Reset",
+    "Script",
+    "ScriptedServer",
+    "Status",
+    "StoreConformance",
+]

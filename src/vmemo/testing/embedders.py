@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from vmemo.errors import EmbeddingFailed
-from vmemo.ports import Embedder, TextKind, Vectors
-from vmemo.searches import Vector
+from vmemo.ports import Embedder, TextKind
+from vmemo.searches import Vector, Vectors
 from vmemo.words import terms
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -19,15 +19,18 @@ from vmemo.models import (
     FactId,
     Link,
     Mention,
+    Merge,
     Message,
     MessageId,
-    Status,
+    Move,
     new_id,
 )
-from vmemo.ports import Batch, Encoding, NewFact, Store, TextKind, TokenVectors
-from vmemo.searches import Scope, TextQuery, Vector, VectorQuery
+from vmemo.ports import Store, TextKind
+from vmemo.reports import Status
+from vmemo.searches import Encoding, Scope, TextQuery, TokenVectors, Vector, VectorQuery
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.words import terms
+from vmemo.writes import Batch, NewFact
 
 
 class TokenHashEmbedder(HashEmbedder):
@@ -78,9 +81,9 @@ def an_entity(name: str, **fields: object) -> Entity:
     return Entity.of({"id": name.lower(), "name": name, "first_seen": START, "last_seen": START, **fields})
 
 
-def mention_of(entity: Entity) -> Mention:
-    """The entity as a fact names it."""
-    return Mention(id=entity.id, name=entity.name, type=entity.type)
+def mention_of(entity: Entity, said: str = "") -> Mention:
+    """The entity as a fact names it, where that is by another name than its own."""
+    return Mention(id=entity.id, name=entity.name, type=entity.type, said=said)
 
 
 def an_episode(title: str, messages: Sequence[Message], **fields: object) -> Episode:
@@ -171,6 +174,8 @@ class Snapshot:
     links: list[Link]
     tokens: list[tuple[tuple[float, ...], ...] | None]
     status: Status
+    merges: list[Merge] = field(default_factory=list[Merge])
+    moves: list[Move] = field(default_factory=list[Move])
 
 
 async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:
@@ -186,6 +191,8 @@ async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:
         links=await store.links(bank),
         tokens=_plain(await store.token_vectors(bank, [fact.id for fact in facts])),
         status=status.model_copy(update={"bytes": 0}),
+        merges=await store.merges(bank),
+        moves=await store.moves(bank),
     )
 
 

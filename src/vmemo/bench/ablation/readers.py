@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vmemo.bench.embedders import Around
+from vmemo.drafts import Draft, Reading
 from vmemo.models import Message
-from vmemo.ports import Draft, Encoding, Reading, TextKind, Vectors, encodings
+from vmemo.ports import TextKind, encodings
 from vmemo.retain.local import LocalExtractor
 from vmemo.retain.split import split
+from vmemo.searches import Encoding, Vectors
 
 _DAY = re.compile(r"\d{1,2} [A-Z][a-z]+ \d{4}\. ")
 

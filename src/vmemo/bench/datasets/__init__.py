@@ -46,7 +46,7 @@ def load(options: BenchOptions) -> Dataset:
 def _name(options: BenchOptions) -> DatasetName:
     if options.benchmark == "speed":
         raise InvalidInput("speed has no dataset: it makes its own texts")
-    return options.dataset if options.benchmark == "ablation" else options.benchmark
+    return options.dataset if options.benchmark in ("ablation", "retain") else options.benchmark
 
 
 def _parse(name: DatasetName, options: BenchOptions, contents: Sequence[bytes]) -> Dataset:

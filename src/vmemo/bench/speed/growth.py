@@ -18,7 +18,8 @@ from vmemo.bench.speed import texts
 from vmemo.bench.speed.recalls import Pace, Timings, race
 from vmemo.bench.speed.retains import cost
 from vmemo.bench.steps import Steps
-from vmemo.ports import Embedder, Vectors
+from vmemo.ports import Embedder
+from vmemo.searches import Vectors
 from vmemo.settings import Settings
 
 FILL = 1_000

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, BankId, Message, MessageId, Profile, utc_now
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import bank_of, message_of, message_values
-from vmemo.stores.sql.schema import banks, messages
+from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, sources
+
+UNREAD = ("pending", "grouped")
+"""States of messages that were not read yet."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,9 @@ def bank_state(connection: Connection, bank: BankId) -> BankState:
 
 
 def all_banks(connection: Connection) -> list[Bank]:
-    """Every bank by name."""
-    return [bank_of(row) for row in connection.execute(select(banks).order_by(banks.c.id))]
+    """Every bank by name; shadows are none."""
+    statement = select(banks).where(banks.c.shadow_of.is_(None)).order_by(banks.c.id)
+    return [bank_of(row) for row in connection.execute(statement)]
 
 
 def find_bank(connection: Connection, bank: BankId) -> Bank | None:
@@ -169,6 +173,51 @@ def page(connection: Connection, bank: int, document: str | None, after: Message
 
 def record_failure(connection: Connection, bank: int, ids: Sequence[MessageId], error: str) -> None:
     """Note an error on messages that are still unread."""
-    waiting = messages.c.bank == bank, among(messages.c.id, ids), messages.c.state == "pending"
+    waiting = messages.c.bank == bank, among(messages.c.id, ids), messages.c.state.in_(UNREAD)
     noted = {"attempts": messages.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
     connection.execute(update(messages).where(*waiting).values(noted))
+
+
+def ungroup(connection: Connection, bank: int) -> int:
+    """Take unread messages out of their episodes; what they leave empty goes. Their number is returned."""
+    grouped = messages.c.bank == bank, messages.c.state == "grouped"
+    lines = connection.execute(select(messages.c.seq).where(*grouped)).scalars().all()
+    if not lines:
+        return 0
+    inside = episode_messages.c.bank == bank, among(episode_messages.c.message, lines)
+    left = set(connection.execute(select(episode_messages.c.episode).where(*inside)).scalars())
+    connection.execute(delete(episode_messages).where(*inside))
+    connection.execute(update(messages).where(*grouped).values(state="pending"))
+    _shrink(connection, bank, left)
+    # A batch that was begun before may hold these episodes as they were.
+    bump(connection, bank)
+    return len(lines)
+
+
+def _shrink(connection: Connection, bank: int, left: set[int]) -> None:
+    """Give episodes the span of their remaining messages; dissolve those that have none."""
+    member, moment = episode_messages.c, messages.c.timestamp
+    spans = (
+        select(member.episode, func.min(moment), func.max(moment))
+        .join(messages, messages.c.seq == member.message)
+        .where(member.bank == bank, among(member.episode, left))
+        .group_by(member.episode)
+    )
+    kept = connection.execute(spans).all()
+    for seq, start, end in kept:
+        connection.execute(update(episodes).where(episodes.c.seq == seq).values(started_at=start, ended_at=end))
+    dissolve(connection, bank, left - {seq for seq, _, _ in kept})
+
+
+def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
+    """Delete episodes; those that followed one follow what came before it."""
+    gone = sorted(broken)
+    for seq in gone:
+        row = connection.execute(select(episodes.c.id, episodes.c.previous).where(episodes.c.seq == seq)).one()
+        following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
+        connection.execute(following.values(previous=row.previous))
+    told = sources.c.bank == bank, sources.c.kind == EPISODE, among(sources.c.source, gone)
+    connection.execute(delete(sources).where(*told))
+    inside = episode_messages.c.bank == bank, among(episode_messages.c.episode, gone)
+    connection.execute(delete(episode_messages).where(*inside))
+    connection.execute(delete(episodes).where(episodes.c.bank == bank, among(episodes.c.seq, gone)))

@@ -1,16 +1,21 @@
-"""Counts: what a bank holds, what troubles it, and how often its facts were recalled."""
+"""Counts: what a bank holds, what troubles it, what waits, what it cost, and how often its facts were recalled."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
-from sqlalchemy import Connection, Table, bindparam, func, select, update
+from sqlalchemy import Connection, Table, and_, bindparam, case, func, select, update
 
-from vmemo.models import BankId, FactId, Status, Trouble
-from vmemo.stores.sql.archive import bank_state, find_bank
-from vmemo.stores.sql.clock import instant
+from vmemo.models import BankId, FactId, JobKind, utc_now
+from vmemo.reports import Backlog, Spending, Status, Trouble
+from vmemo.stores.sql.archive import UNREAD, bank_state, find_bank
+from vmemo.stores.sql.clock import instant, micros
 from vmemo.stores.sql.forgetting import SCRUB
-from vmemo.stores.sql.schema import entities, episodes, facts, links, messages, notes
+from vmemo.stores.sql.queue import held
+from vmemo.stores.sql.schema import entities, episodes, facts, jobs, links, messages, notes, spending
+
+_KINDS: tuple[JobKind, ...] = get_args(JobKind)
 
 
 def touch(connection: Connection, bank: int, counts: Mapping[FactId, int]) -> None:
@@ -29,7 +34,7 @@ def status(connection: Connection, bank: BankId) -> Status:
     number = bank_state(connection, bank).seq
     stored = find_bank(connection, bank)
     assert stored is not None
-    waiting = messages.c.state == "pending"
+    waiting = messages.c.state.in_(UNREAD)
     return Status(
         bank=bank,
         engine="",
@@ -47,6 +52,8 @@ def status(connection: Connection, bank: BankId) -> Status:
         entities=_count(connection, entities, number),
         links=_count(connection, links, number),
         troubles=_troubles(connection, number),
+        backlog=_backlog(connection, number),
+        spending=_spending(connection, number),
         scrub_pending=connection.execute(select(notes.c.value).where(notes.c.name == SCRUB)).first() is not None,
     )
 
@@ -58,7 +65,7 @@ def _count(connection: Connection, table: Table, bank: int) -> int:
 def _troubles(connection: Connection, bank: int) -> tuple[Trouble, ...]:
     statement = (
         select(messages.c.error, func.count(), func.max(messages.c.attempts), func.min(messages.c.failed_at))
-        .where(messages.c.bank == bank, messages.c.state == "pending", messages.c.error.is_not(None))
+        .where(messages.c.bank == bank, messages.c.state.in_(UNREAD), messages.c.error.is_not(None))
         .group_by(messages.c.error)
         .order_by(func.min(messages.c.failed_at))
     )
@@ -66,3 +73,49 @@ def _troubles(connection: Connection, bank: int) -> tuple[Trouble, ...]:
         Trouble(error=error, messages=count, attempts=attempts, since=instant(since))
         for error, count, attempts, since in connection.execute(statement)
     )
+
+
+def _backlog(connection: Connection, bank: int) -> tuple[Backlog, ...]:
+    running = held(micros(utc_now()))
+    statement = (
+        select(
+            jobs.c.kind,
+            func.count(case((and_(~running, jobs.c.error.is_(None)), 1))),
+            func.count(case((running, 1))),
+            func.count(case((and_(~running, jobs.c.error.is_not(None)), 1))),
+            func.min(case((~running, jobs.c.due))),
+        )
+        .where(jobs.c.bank == bank)
+        .group_by(jobs.c.kind)
+    )
+    errors = _errors(connection, bank)
+    found = [
+        Backlog(
+            kind=kind,
+            waiting=waiting,
+            running=runs,
+            failed=failed,
+            error=errors.get(kind),
+            next_at=None if due is None else instant(due),
+        )
+        for kind, waiting, runs, failed, due in connection.execute(statement)
+    ]
+    return tuple(sorted(found, key=lambda backlog: _KINDS.index(backlog.kind)))
+
+
+def _errors(connection: Connection, bank: int) -> dict[str, str]:
+    """By kind the error of the failed job that is tried last."""
+    latest = func.row_number().over(partition_by=jobs.c.kind, order_by=(jobs.c.due.desc(), jobs.c.seq.desc()))
+    failed = (
+        select(jobs.c.kind, jobs.c.error, latest.label("place"))
+        .where(jobs.c.bank == bank, jobs.c.error.is_not(None))
+        .subquery()
+    )
+    return dict(connection.execute(select(failed.c.kind, failed.c.error).where(failed.c.place == 1)).all())
+
+
+def _spending(connection: Connection, bank: int) -> tuple[Spending, ...]:
+    names = tuple(Spending.model_fields)
+    statement = select(*(spending.c[name] for name in names)).where(spending.c.bank == bank)
+    rows = connection.execute(statement.order_by(spending.c.step, spending.c.model))
+    return tuple(Spending.of(dict(zip(names, row, strict=True))) for row in rows)

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
-from sqlalchemy import Column, Connection, Table, delete, select, update
+from sqlalchemy import Column, Connection, Table, and_, delete, select, update
 
 from vmemo.errors import NotFound
-from vmemo.models import Forgotten
-from vmemo.ports import ForgetTarget
-from vmemo.stores.sql import naming
+from vmemo.reports import Forgotten
+from vmemo.stores.sql import queue, remnants
 from vmemo.stores.sql.among import among
-from vmemo.stores.sql.rows import dump, names_of
+from vmemo.stores.sql.reading import current
+from vmemo.stores.sql.rows import names_of
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
@@ -25,12 +25,17 @@ from vmemo.stores.sql.schema import (
     episode_messages,
     episodes,
     facts,
+    jobs,
     links,
     mentions,
+    merges,
     messages,
+    moves,
     notes,
     sources,
+    spending,
 )
+from vmemo.writes import ForgetTarget, NewJob
 
 SCRUB = "scrub"
 """Name of the note that says the file still has to be rewritten."""
@@ -173,25 +178,75 @@ def _still_mentioned(connection: Connection, bank: int, touched: Seqs, fallen: S
 
 def remove(connection: Connection, bank: int, removal: Removal) -> None:
     """Delete what a plan names and queue the rest of its messages again."""
-    kept = _related(connection, bank, mentions.c.fact, removal.facts, mentions.c.entity) - removal.entities
+    touched = _related(connection, bank, mentions.c.fact, removal.facts, mentions.c.entity)
+    kept = touched - removal.entities
+    outdated = _described(connection, bank, kept, removal.facts)
+    episode_ids, entity_ids = _ids(connection, episodes, removal.episodes), _ids(connection, entities, removal.entities)
+    remnants.forget_moves(connection, bank, removal.facts, _ids(connection, facts, removal.facts))
+    remnants.forget_errors(connection, bank, removal.messages, removal.again)
+    _delete_all(connection, bank, removal)
+    remnants.forget_names(connection, bank, kept)
+    remnants.forget_merges(connection, bank, touched | removal.entities)
+    remnants.forget_strangers(connection, bank)
+    remnants.forget_jobs(connection, bank, episodes=episode_ids, entities=entity_ids)
+    _requeue(connection, bank, removal.again, outdated)
+    _demand_scrub(connection)
+
+
+def _ids(connection: Connection, table: Table, seqs: Iterable[int]) -> set[str]:
+    return set(connection.execute(select(table.c.id).where(among(table.c.seq, seqs))).scalars())
+
+
+def _described(connection: Connection, bank: int, kept: Seqs, fallen: Iterable[int]) -> Seqs:
+    """Which of these entities have an observation that falls, or one that still holds."""
+    told = among(facts.c.seq, fallen) | and_(*current(bank))
+    statement = (
+        select(mentions.c.entity)
+        .join(facts, facts.c.seq == mentions.c.fact)
+        .where(mentions.c.bank == bank, among(mentions.c.entity, kept), facts.c.network == "observation", told)
+    )
+    return set(connection.execute(statement).scalars())
+
+
+def _delete_all(connection: Connection, bank: int, removal: Removal) -> None:
     _reopen(connection, bank, removal.facts)
     for column in (sources.c.fact, mentions.c.fact, links.c.source, links.c.target):
         _delete(connection, bank, column, removal.facts)
     _delete(connection, bank, facts.c.seq, removal.facts)
-    _delete(connection, bank, mentions.c.entity, removal.entities)
-    _delete(connection, bank, entity_names.c.entity, removal.entities)
-    _delete(connection, bank, entities.c.seq, removal.entities)
+    remnants.drop_entities(connection, bank, removal.entities)
     _dissolve(connection, bank, removal.episodes)
     _delete(connection, bank, messages.c.seq, removal.messages)
-    _forget_names(connection, bank, kept)
-    read = update(messages).where(among(messages.c.seq, removal.again), messages.c.state != "raw")
-    connection.execute(read.values(state="pending"))
-    _demand_scrub(connection)
+
+
+def _requeue(connection: Connection, bank: int, again: Iterable[int], outdated: Iterable[int]) -> None:
+    """Queue messages that are read again, and entities that are described again."""
+    read = update(messages).where(among(messages.c.seq, again), messages.c.state != "raw")
+    waiting = connection.execute(read.values(state="pending")).rowcount
+    new = [NewJob(kind="process")] if waiting else []
+    new += [NewJob(kind="observe", key=id) for id in sorted(_ids(connection, entities, outdated))]
+    queue.enqueue(connection, bank, new)
+
+
+_OF_A_BANK = (
+    links,
+    mentions,
+    sources,
+    episode_messages,
+    moves,
+    merges,
+    jobs,
+    spending,
+    facts,
+    entity_names,
+    entities,
+    episodes,
+    messages,
+)
 
 
 def remove_bank(connection: Connection, bank: int) -> None:
     """Delete all rows of a bank, and then its own."""
-    for table in (links, mentions, sources, episode_messages, facts, entity_names, entities, episodes, messages):
+    for table in _OF_A_BANK:
         connection.execute(delete(table).where(table.c.bank == bank))
     connection.execute(delete(banks).where(banks.c.seq == bank))
     _demand_scrub(connection)
@@ -244,28 +299,3 @@ def _dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
         connection.execute(delete(sources).where(*gone))
     _delete(connection, bank, episode_messages.c.episode, broken)
     _delete(connection, bank, episodes.c.seq, broken)
-
-
-def _forget_names(connection: Connection, bank: int, kept: Iterable[int]) -> None:
-    """Drop names of entities that no remaining fact uses: they may have stood in the forgotten text alone."""
-    for seq in sorted(kept):
-        row = connection.execute(select(entities).where(entities.c.seq == seq)).one()
-        texts = _texts(connection, bank, seq)
-        names = [name for name in (row.name, *names_of(row.aliases)) if name.casefold() in texts]
-        if names:
-            values = {"name": names[0], "aliases": dump(names[1:])}
-            connection.execute(update(entities).where(entities.c.seq == seq).values(values))
-            naming.replace(connection, bank, {seq: naming.folded_names(names[0], names[1:])})
-        else:
-            _delete(connection, bank, mentions.c.entity, [seq])
-            _delete(connection, bank, entity_names.c.entity, [seq])
-            _delete(connection, bank, entities.c.seq, [seq])
-
-
-def _texts(connection: Connection, bank: int, entity: int) -> str:
-    statement = (
-        select(facts.c.text)
-        .join(mentions, mentions.c.fact == facts.c.seq)
-        .where(mentions.c.bank == bank, mentions.c.entity == entity)
-    )
-    return "\n".join(connection.execute(statement).scalars()).casefold()

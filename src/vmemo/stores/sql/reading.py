@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, ScalarSelect, Select, Table, bindparam, case, func, select
 
-from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, MessageId, utc_now
+from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link, MessageId, Network, utc_now
 from vmemo.stores.sql.among import among, later, listed
 from vmemo.stores.sql.clock import micros
-from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of
+from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, mentions_of
 from vmemo.stores.sql.schema import (
     BASIS,
     EPISODE,
@@ -60,7 +60,7 @@ def facts_of(
 ) -> list[Fact]:
     """Facts of these rows with mentions and sources."""
     seqs: list[int] = [row[SEQ] for row in rows]
-    mentioned = _mentions(connection, bank, seqs)
+    mentioned = mentions_of(connection.execute(_MENTIONS, {"bank": bank, "facts": listed(seqs)}).all())
     origins = _sources(connection, bank, seqs)
     return [
         fact_of(row, name, mentioned[seq], origins[seq], vectors.get(seq)) for row, seq in zip(rows, seqs, strict=True)
@@ -68,20 +68,10 @@ def facts_of(
 
 
 _MENTIONS = (
-    select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type)
+    select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type, mentions.c.said)
     .join(entities, entities.c.seq == mentions.c.entity)
     .where(mentions.c.bank == bindparam("bank", type_=Integer), among(mentions.c.fact, later("facts")))
 )
-
-
-def _mentions(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, list[Mention]]:
-    found: dict[int, list[Mention]] = defaultdict(list)
-    known: dict[str, Mention] = {}
-    for fact, id, name, type in connection.execute(_MENTIONS, {"bank": bank, "facts": listed(seqs)}).all():
-        if id not in known:
-            known[id] = Mention.trusted({"id": id, "name": name, "type": type})
-        found[fact].append(known[id])
-    return found
 
 
 def _name(table: Table) -> ScalarSelect[str]:
@@ -190,21 +180,45 @@ def successors(connection: Connection, bank: int, fact: FactId) -> list[AnyRow]:
     return list(connection.execute(statement))
 
 
+def current(bank: int) -> tuple[ColumnElement[bool], ...]:
+    """What a bank's facts that are believed and true now fulfil."""
+    still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now()))
+    return facts.c.bank == bank, facts.c.expired_at.is_(None), still_true
+
+
 def recent(connection: Connection, bank: int, around: datetime, limit: int) -> list[AnyRow]:
     """Rows of current facts mentioned nearest to a moment, nearest first."""
-    moment = micros(around)
-    still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now()))
-    current = (facts.c.bank == bank, facts.c.expired_at.is_(None), still_true)
-    earlier = _nearest(current, facts.c.mentioned_at <= moment, facts.c.mentioned_at.desc(), limit)
-    later = _nearest(current, facts.c.mentioned_at > moment, facts.c.mentioned_at.asc(), limit)
+    moment, conditions = micros(around), current(bank)
+    earlier = _nearest(conditions, facts.c.mentioned_at <= moment, facts.c.mentioned_at.desc(), limit)
+    later = _nearest(conditions, facts.c.mentioned_at > moment, facts.c.mentioned_at.asc(), limit)
     rows = [*connection.execute(earlier), *connection.execute(later)]
     return sorted(rows, key=lambda row: abs(row.mentioned_at - moment))[:limit]
 
 
 def _nearest(
-    current: tuple[ColumnElement[bool], ...], side: ColumnElement[bool], order: ColumnElement[int], limit: int
+    conditions: tuple[ColumnElement[bool], ...], side: ColumnElement[bool], order: ColumnElement[int], limit: int
 ) -> Select[*tuple[Any, ...]]:
-    return select(facts).where(*current, side).order_by(order).limit(limit)
+    return select(facts).where(*conditions, side).order_by(order).limit(limit)
+
+
+def about(connection: Connection, bank: int, entity: EntityId, limit: int) -> list[AnyRow]:
+    """Rows of current world and experience facts that mention an entity, newest first."""
+    statement = (
+        select(facts)
+        .join(mentions, mentions.c.fact == facts.c.seq)
+        .join(entities, entities.c.seq == mentions.c.entity)
+        .where(mentions.c.bank == bank, entities.c.bank == bank, entities.c.id == entity)
+        .where(*current(bank), facts.c.network.in_(("world", "experience")))
+        .order_by(facts.c.mentioned_at.desc(), facts.c.seq.desc())
+        .limit(limit)
+    )
+    return list(connection.execute(statement))
+
+
+def believed(connection: Connection, bank: int, network: Network) -> list[AnyRow]:
+    """Rows of current facts of a network in the order they were stored."""
+    statement = select(facts).where(*current(bank), facts.c.network == network).order_by(facts.c.seq)
+    return list(connection.execute(statement))
 
 
 _OWN = (

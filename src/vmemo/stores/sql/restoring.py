@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, islice
+from typing import TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Bank, BankId, Entity, Episode, Link, Message
-from vmemo.ports import NewFact, RestoreRecord
-from vmemo.stores.sql import archive, forgetting, writing
+from vmemo.models import Bank, BankId, Entity, Episode, Link, Message, Move
+from vmemo.reports import Spending
+from vmemo.stores.sql import archive, queue, shadowing, writing
+from vmemo.stores.sql.clock import micros
+from vmemo.stores.sql.merge_records import MergeLoader
+from vmemo.stores.sql.rows import dump
+from vmemo.stores.sql.schema import facts, moves
+from vmemo.writes import ExportedMerge, NewFact, RestoreRecord
 
 Indexed = tuple[int, NewFact]
 IndexFacts = Callable[[Connection, Sequence[Indexed]], None]
 IndexWords = Callable[[Connection, int, Sequence[tuple[int, str]]], None]
+Kind = TypeVar("Kind")
 PART = 500
 
 
@@ -25,34 +33,96 @@ def restore(
     index_facts: IndexFacts,
     index_words: IndexWords,
 ) -> None:
-    """Create the bank and load its records; a bank that holds anything is refused."""
-    if archive.find_bank(connection, BankId(bank.id)) is not None:
-        existing = archive.bank_state(connection, BankId(bank.id)).seq
-        if archive.page(connection, existing, None, None, 1):
-            raise InvalidInput(f"Bank {bank.id!r} holds messages already; import into another name or forget it first.")
-        forgetting.remove_bank(connection, existing)
+    """Create the bank, load its records and queue what is unread; a bank that holds anything is refused."""
+    _make_room(connection, BankId(bank.id))
     archive.create_bank(connection, bank)
     number = archive.bank_state(connection, BankId(bank.id)).seq
     revision = archive.bump(connection, number)
-    for kind, run in groupby(records, type):
+    merges = MergeLoader(connection, number)
+    loading = _Loading(connection, number, bank.dimension, revision, index_facts, index_words, merges)
+    for _, run in groupby(records, type):
         while part := list(islice(run, PART)):
-            if kind is Message:
-                stored = archive.append(connection, number, [item for item in part if isinstance(item, Message)])
-                index_words(connection, number, [(s, m.content) for s, m in stored if m.state != "derived"])
-            elif kind is NewFact:
-                writing.demand_vectors((x.encoding for x in part if isinstance(x, NewFact)), bank.dimension)
-                _facts(connection, number, [x for x in part if isinstance(x, NewFact)], revision, index_facts)
-            elif kind is Episode:
-                writing.save_episodes(connection, number, [x for x in part if isinstance(x, Episode)])
-            elif kind is Entity:
-                writing.save_entities(connection, number, [x for x in part if isinstance(x, Entity)])
-            else:
-                writing.save_links(connection, number, [x for x in part if isinstance(x, Link)], {})
+            loading.load(part)
+    shadowing.wake(connection, number)
 
 
-def _facts(connection: Connection, bank: int, items: Sequence[NewFact], revision: int, index_facts: IndexFacts) -> None:
-    new = [item.fact for item in items]
-    seqs = writing.save_facts(connection, bank, items, revision)
-    writing.save_sources(connection, bank, new, seqs)
-    writing.save_mentions(connection, bank, new, seqs, {})
-    index_facts(connection, [(seqs[item.fact.id], item) for item in items])
+def _make_room(connection: Connection, bank: BankId) -> None:
+    if archive.find_bank(connection, bank) is None:
+        return
+    existing = archive.bank_state(connection, bank).seq
+    if archive.page(connection, existing, None, None, 1):
+        raise InvalidInput(f"Bank {bank!r} holds messages already; import into another name or forget it first.")
+    shadow = shadowing.find(connection, existing)
+    if shadow is not None:
+        shadowing.clear(connection, shadow.seq)
+    shadowing.clear(connection, existing)
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """A bank that is being loaded."""
+
+    connection: Connection
+    bank: int
+    dimension: int
+    revision: int
+    index_facts: IndexFacts
+    index_words: IndexWords
+    merges: MergeLoader
+
+    def load(self, part: Sequence[RestoreRecord]) -> None:
+        """Load records of one kind."""
+        connection, bank = self.connection, self.bank
+        match part[0]:
+            case Message():
+                self._messages(_only(Message, part))
+            case NewFact():
+                self._facts(_only(NewFact, part))
+            case Episode():
+                writing.save_episodes(connection, bank, _only(Episode, part))
+            case Entity():
+                writing.save_entities(connection, bank, _only(Entity, part))
+            case Link():
+                writing.save_links(connection, bank, _only(Link, part), {})
+            case Move():
+                _save_moves(connection, bank, _only(Move, part))
+            case ExportedMerge():
+                self.merges.save(_only(ExportedMerge, part))
+            case Spending():
+                queue.spend(connection, bank, _only(Spending, part))
+
+    def _messages(self, items: Sequence[Message]) -> None:
+        stored = archive.append(self.connection, self.bank, items)
+        words = [(seq, message.content) for seq, message in stored if message.state != "derived"]
+        self.index_words(self.connection, self.bank, words)
+
+    def _facts(self, items: Sequence[NewFact]) -> None:
+        new = [item.fact for item in items]
+        writing.demand_vectors((item.encoding for item in items), self.dimension)
+        seqs = writing.save_facts(self.connection, self.bank, items, self.revision)
+        writing.save_sources(self.connection, self.bank, new, seqs)
+        writing.save_mentions(self.connection, self.bank, new, seqs, {})
+        self.index_facts(self.connection, [(seqs[item.fact.id], item) for item in items])
+
+
+def _only(kind: type[Kind], part: Iterable[object]) -> list[Kind]:
+    return [item for item in part if isinstance(item, kind)]
+
+
+def _save_moves(connection: Connection, bank: int, new: Sequence[Move]) -> None:
+    """Insert steps as they were: the opinions have the confidence they led to, and evidence may be gone by now."""
+    opinions = writing.seqs_of(connection, facts, bank, (step.opinion for step in new))
+    rows = [
+        {
+            "bank": bank,
+            "fact": writing.number_of(opinions, "fact", step.opinion),
+            "stance": step.stance,
+            "before": step.before,
+            "after": step.after,
+            "evidence": dump(step.evidence),
+            "reason": step.reason,
+            "at": micros(step.at),
+        }
+        for step in new
+    ]
+    connection.execute(insert(moves), rows)

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import JsonValue
 from sqlalchemy import Row
 
-from vmemo.models import (
-    Bank,
-    BankId,
-    Entity,
-    EntityId,
-    Episode,
-    Fact,
-    Mention,
-    Message,
-    MessageId,
-    Profile,
-)
+from vmemo.models import Bank, BankId, Entity, EntityId, Episode, Fact, Mention, Message, MessageId, Profile
 from vmemo.stores.sql.clock import instant, micros, micros_or_none
 from vmemo.stores.sql.schema import facts
 
@@ -133,6 +123,7 @@ def entity_values(bank: int, entity: Entity) -> Values:
         "aliases": dump(entity.aliases),
         "first_seen": micros(entity.first_seen),
         "last_seen": micros(entity.last_seen),
+        "strangers": dump(entity.strangers),
     }
 
 
@@ -143,10 +134,26 @@ def entity_of(row: AnyRow, mentions: int) -> Entity:
         name=row.name,
         type=row.type,
         aliases=names_of(row.aliases),
+        strangers=names_of(row.strangers),
         first_seen=instant(row.first_seen),
         last_seen=instant(row.last_seen),
         mentions=mentions,
     )
+
+
+def mentions_of(rows: Iterable[Cells]) -> dict[int, list[Mention]]:
+    """Mentions by the number of their fact, from rows of that number, the entity's id, name and type, and `said`.
+
+    Facts share them: most facts of a recall mention the same few entities.
+    """
+    found: dict[int, list[Mention]] = defaultdict(list)
+    known: dict[str | tuple[str, str], Mention] = {}
+    for fact, id, name, type, said in rows:
+        key = id if said is None else (id, said)
+        if key not in known:
+            known[key] = Mention.trusted({"id": id, "name": name, "type": type, "said": said or ""})
+        found[fact].append(known[key])
+    return found
 
 
 def fact_values(bank: int, fact: Fact, revision: int) -> Values:

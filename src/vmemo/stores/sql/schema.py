@@ -60,8 +60,11 @@ banks = Table(
     _moment("created_at"),
     _count("revision"),
     _count("purges"),
+    Column("shadow_of", _Number),
+    Column("engine", Text),
     sqlite_autoincrement=True,
 )
+"""A bank that is derived anew beside another is that one's shadow; `engine` is who derives it."""
 
 messages = Table(
     "messages",
@@ -173,6 +176,7 @@ entities = Table(
     _required("aliases"),
     _moment("first_seen"),
     _moment("last_seen"),
+    Column("strangers", Text, nullable=False, server_default=text("'[]'")),
     UniqueConstraint("bank", "id"),
     sqlite_autoincrement=True,
 )
@@ -183,6 +187,7 @@ mentions = Table(
     _bank(primary_key=True),
     _key("fact"),
     _key("entity"),
+    Column("said", Text),
     Index("mentions_entity", "bank", "entity"),
     sqlite_with_rowid=False,
 )
@@ -218,6 +223,77 @@ links = Table(
     Index("links_target", "bank", "target"),
     sqlite_with_rowid=False,
 )
+
+jobs = Table(
+    "jobs",
+    metadata,
+    _seq(),
+    _bank(),
+    Column("kind", String(16), nullable=False),
+    _required("key"),
+    _required("detail"),
+    Column("asked", Integer, nullable=False),
+    _count("attempts"),
+    Column("error", Text),
+    _moment("due"),
+    Column("owner", Text),
+    _moment("until", nullable=True),
+    _moment("created_at"),
+    UniqueConstraint("bank", "kind", "key"),
+    Index("jobs_due", "due", "seq"),
+    sqlite_autoincrement=True,
+)
+"""Queued work. It is held by `owner` until `until`; done work has no row."""
+
+spending = Table(
+    "spending",
+    metadata,
+    _bank(primary_key=True),
+    Column("step", String(32), primary_key=True),
+    Column("model", Text, primary_key=True),
+    _count("calls"),
+    _count("failures"),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+moves = Table(
+    "moves",
+    metadata,
+    _seq(),
+    _bank(),
+    Column("fact", _Number, nullable=False),
+    Column("stance", String(16), nullable=False),
+    Column("before", Float, nullable=False),
+    Column("after", Float, nullable=False),
+    _required("evidence"),
+    _required("reason"),
+    _moment("at"),
+    Index("moves_fact", "bank", "fact"),
+    sqlite_autoincrement=True,
+)
+"""Steps of opinions' confidence; `evidence` holds the ids of facts."""
+
+merges = Table(
+    "merges",
+    metadata,
+    _seq(),
+    _bank(),
+    _required("id"),
+    Column("entity", _Number, nullable=False),
+    Column("absorbed", Text),
+    _required("names"),
+    _required("facts"),
+    _required("reason"),
+    _moment("at"),
+    _moment("undone_at", nullable=True),
+    UniqueConstraint("bank", "id"),
+    Index("merges_entity", "bank", "entity"),
+    sqlite_autoincrement=True,
+)
+"""What became part of an entity: bare names, or an entity whole as JSON with the numbers of the facts it was in."""
 
 notes = Table("notes", metadata, Column("name", Text, primary_key=True), _required("value"))
 

@@ -18,9 +18,22 @@ import numpy as np
 from sqlalchemy import Connection
 
 from vmemo.errors import NotFound
-from vmemo.models import BankId, FactId, Forgotten, MessageId, Status, utc_now
-from vmemo.ports import Encoding, ForgetTarget, Loaded, TokenVectors, Vectors
-from vmemo.searches import Edge, EdgeQuery, Ranking, Scope, Scored, TextQuery, TimeQuery, VectorQuery
+from vmemo.models import BankId, FactId, MessageId, utc_now
+from vmemo.ports import Loaded
+from vmemo.reports import Forgotten, Status
+from vmemo.searches import (
+    Edge,
+    EdgeQuery,
+    Encoding,
+    Ranking,
+    Scope,
+    Scored,
+    TextQuery,
+    TimeQuery,
+    TokenVectors,
+    VectorQuery,
+    Vectors,
+)
 from vmemo.stores.sql import edges, forgetting, migrate, sqlite_load, sqlite_rows, token_rows, writing
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.clock import micros
@@ -31,6 +44,7 @@ from vmemo.stores.sql.restoring import Indexed
 from vmemo.stores.sql.sqlite_file import SqliteFile
 from vmemo.stores.sql.store import SqlStore
 from vmemo.words import terms
+from vmemo.writes import ForgetTarget
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -222,6 +236,10 @@ class SqliteStore(SqlStore):
         """Rewrite the file and empty its log; raises ScrubDelayed while another connection is in the way."""
         self._indexes.clear()
         await self._run(self._file.scrub)
+
+    async def optimise(self) -> None:
+        """Merge the text index, let SQLite measure what its plans rest on, and fold the log into the file."""
+        await self._run(self._file.tidy)
 
     async def schema_version(self) -> str:
         """The schema's number."""

@@ -29,6 +29,8 @@ _PRAGMAS = (
     "cache_size=-32000",
 )
 
+_MERGE = "INSERT INTO message_words(message_words) VALUES('optimize')"
+
 
 class SqliteFile:
     """A file, or a database in memory when there is no path."""
@@ -96,12 +98,18 @@ class SqliteFile:
             self.write(lambda connection: _note_scrubbed(connection))
             return
         try:
-            self.write(lambda c: c.exec_driver_sql("INSERT INTO message_words(message_words) VALUES('optimize')"))
+            self.write(lambda c: c.exec_driver_sql(_MERGE))
             self._raw("VACUUM")
             self._truncate_log()
             self.write(_note_scrubbed)
         except StoreBusy as error:
             raise ScrubDelayed(_DELAYED) from error
+
+    def tidy(self) -> None:
+        """Merge the text index, measure the tables, and fold as much of the log into the file as readers allow."""
+        self.write(_tidied)
+        if self._path is not None:
+            self._raw("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _truncate_log(self) -> None:
         busy = self._raw("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -151,6 +159,13 @@ def _make_folder(folder: Path) -> None:
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get(_WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _tidied(connection: Connection) -> None:
+    connection.exec_driver_sql(_MERGE)
+    # With a limit a large file is not read whole, and no samples of rows are kept in which forgotten text could stay.
+    connection.exec_driver_sql("PRAGMA analysis_limit=1000")
+    connection.exec_driver_sql("ANALYZE")
 
 
 def _note_scrubbed(connection: Connection) -> None:

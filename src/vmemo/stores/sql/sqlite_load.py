@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention
+from vmemo.models import BankId, EpisodeId, Fact, FactId
 from vmemo.ports import Loaded
 from vmemo.stores.sql.among import listed
 from vmemo.stores.sql.index.bank import BankIndex
 from vmemo.stores.sql.raw import fetch
-from vmemo.stores.sql.rows import fact_of
+from vmemo.stores.sql.rows import fact_of, mentions_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
 
 _FACTS = f"""
@@ -20,7 +19,7 @@ SELECT {", ".join(column.name for column in facts.columns)} FROM facts
 WHERE seq IN (SELECT value FROM json_each(?))
 """
 _MENTIONS = """
-SELECT mentions.fact, entities.id, entities.name, entities.type
+SELECT mentions.fact, entities.id, entities.name, entities.type, mentions.said
 FROM mentions JOIN entities ON entities.seq = mentions.entity
 WHERE mentions.bank = ? AND mentions.fact IN (SELECT value FROM json_each(?))
 """
@@ -38,7 +37,7 @@ def load(connection: Connection, index: BankIndex, bank: BankId, ids: Sequence[F
     """Facts in the order of the ids, with the titles of their episodes."""
     numbers = listed(index.numbers(ids))
     rows = fetch(connection, _FACTS, numbers)
-    mentioned = _mentions(connection, index.number, numbers)
+    mentioned = mentions_of(fetch(connection, _MENTIONS, index.number, numbers))
     origins = _sources(connection, index.number, numbers)
     found = {row[2]: fact_of(row, bank, mentioned.get(row[0], ()), origins.get(row[0], _NONE), None) for row in rows}
     wanted = [found[id] for id in ids if id in found]
@@ -46,16 +45,6 @@ def load(connection: Connection, index: BankIndex, bank: BankId, ids: Sequence[F
 
 
 _NONE: tuple[list[str], ...] = ([], [], [], [])
-
-
-def _mentions(connection: Connection, bank: int, numbers: str) -> dict[int, list[Mention]]:
-    found: dict[int, list[Mention]] = defaultdict(list)
-    known: dict[str, Mention] = {}
-    for fact, id, name, type in fetch(connection, _MENTIONS, bank, numbers):
-        if id not in known:
-            known[id] = Mention.trusted({"id": id, "name": name, "type": type})
-        found[fact].append(known[id])
-    return found
 
 
 def _sources(connection: Connection, bank: int, numbers: str) -> dict[int, tuple[list[str], ...]]:

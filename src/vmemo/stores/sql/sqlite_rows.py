@@ -28,8 +28,7 @@ from sqlalchemy import (
 from sqlalchemy import table as sql_table
 
 from vmemo.models import FactId, MessageId
-from vmemo.ports import Encoding
-from vmemo.searches import Ranking, Scope, Scored, TextQuery
+from vmemo.searches import Encoding, Ranking, Scope, Scored, TextQuery
 from vmemo.stores.sql import forgetting, token_rows
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.archive import bank_state
@@ -40,6 +39,7 @@ from vmemo.stores.sql.raw import fetch
 from vmemo.stores.sql.restoring import Indexed
 from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
+from vmemo.stores.sql.visible import speaks_still
 from vmemo.words import terms
 
 _words = sql_table("message_words", column("rowid"))
@@ -209,7 +209,7 @@ def _by_state(connection: Connection, seqs: Iterable[int], *, worded: bool) -> l
     return [(seq, content) for seq, content in connection.execute(statement).all()]
 
 
-_ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'extracted', 'raw') LIMIT 1"
+_ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'grouped', 'extracted', 'raw') LIMIT 1"
 """Where facts repeat all words, as with the local engine, there is nothing to search."""
 
 
@@ -228,7 +228,7 @@ def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ra
         select(messages.c.id, score, func.length(messages.c.content))
         .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))
         .where(literal_column("message_words", Text).op("MATCH")(match), messages.c.bank == bank)
-        .where(*_message_conditions(scope))
+        .where(*_message_conditions(scope), speaks_still(scope))
         .order_by(score.desc(), messages.c.seq)
         .limit(query.limit)
     )

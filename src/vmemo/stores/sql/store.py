@@ -5,10 +5,10 @@ A dialect says how a function runs on a connection, how facts and words are inde
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Connection, update
 
@@ -21,33 +21,40 @@ from vmemo.models import (
     EpisodeId,
     Fact,
     FactId,
-    Forgotten,
     Link,
     Mention,
     Message,
     MessageId,
     Profile,
-    Status,
 )
-from vmemo.ports import Batch, ForgetTarget, RestoreRecord
-from vmemo.stores.sql import archive, counting, forgetting, naming, reading, restoring, writing
+from vmemo.reports import Forgotten, Status
+from vmemo.stores.sql import (
+    archive,
+    counting,
+    forgetting,
+    identities,
+    naming,
+    queue,
+    reading,
+    restoring,
+    revising,
+    shadowing,
+    writing,
+)
 from vmemo.stores.sql.archive import BankState, bank_state
+from vmemo.stores.sql.housekeeping_store import HousekeepingStore
+from vmemo.stores.sql.identity_store import IdentityStore
+from vmemo.stores.sql.queue_store import QueueStore
 from vmemo.stores.sql.schema import entities, episodes, facts
+from vmemo.stores.sql.shadow_store import ShadowStore
+from vmemo.writes import Batch, ForgetTarget, NewJob, RestoreRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class SqlStore(ABC):
+class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
     """The shared part of every SQL store."""
-
-    @abstractmethod
-    async def _read(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function on a connection that sees one state of the database."""
-
-    @abstractmethod
-    async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function in one transaction."""
 
     @abstractmethod
     def _index_facts(self, connection: Connection, batch: Sequence[restoring.Indexed]) -> None:
@@ -98,6 +105,8 @@ class SqlStore(ABC):
         stored = archive.append(connection, number, messages)
         worded = [(seq, message.content) for seq, message in stored if message.state != "derived"]
         self._index_words(connection, number, worded)
+        if any(message.state == "pending" for _, message in stored):
+            queue.enqueue(connection, number, [NewJob(kind="process")])
         return {message.id for _, message in stored}
 
     async def pending(self, bank: BankId, limit: int) -> list[Message]:
@@ -133,14 +142,25 @@ class SqlStore(ABC):
     def _land(self, connection: Connection, batch: Batch) -> bool:
         state = bank_state(connection, batch.bank)
         state.demand(batch.space)
-        claimed = "derived" if batch.words_kept else "extracted"
-        if state.revision != batch.revision or not writing.claim(connection, state.seq, batch.claims, claimed):
+        held = batch.job is None or queue.holds(connection, state.seq, batch.job)
+        if not held or state.revision != batch.revision or not writing.claim(connection, state.seq, batch):
             connection.rollback()
             return False
         self._save(connection, state, batch)
-        if batch.words_kept:
+        if batch.becomes == "derived":
             self._unindex_words(connection, state.seq, batch.claims)
+        self._account(connection, state.seq, batch)
         return True
+
+    @staticmethod
+    def _account(connection: Connection, bank: int, batch: Batch) -> None:
+        """What follows from a batch, in its transaction: the end of its job, new work, and what it cost."""
+        if batch.job is not None:
+            queue.complete(connection, bank, batch.job)
+        elif batch.claims:
+            queue.settle(connection, bank)
+        queue.enqueue(connection, bank, batch.jobs)
+        queue.spend(connection, bank, batch.spent)
 
     def _save(self, connection: Connection, state: BankState, batch: Batch) -> None:
         bank, new = state.seq, [item.fact for item in batch.facts]
@@ -152,6 +172,11 @@ class SqlStore(ABC):
         writing.save_sources(connection, bank, new, seqs)
         writing.save_mentions(connection, bank, new, seqs, known)
         writing.save_links(connection, bank, batch.links, seqs)
+        revising.close(connection, bank, batch.closings, revision)
+        revising.source(connection, bank, batch.sourced)
+        revising.succeed(connection, bank, batch.successors, revision)
+        revising.move(connection, bank, batch.moves)
+        identities.record(connection, bank, batch.merges)
         self._index_facts(connection, [(seqs[item.fact.id], item) for item in batch.facts])
 
     async def facts(
@@ -292,6 +317,7 @@ class SqlStore(ABC):
 
     def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
         number = bank_state(connection, bank).seq
+        shadowing.drop(connection, number, self._unindex)
         removal = forgetting.plan(connection, number, target)
         self._unindex(connection, number, removal)
         if target.bank:
@@ -308,15 +334,6 @@ class SqlStore(ABC):
     async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
         """Load an exported bank, whole or not at all."""
         await self._write(restoring.restore, bank, records, self._index_facts, self._index_words)
-
-    @staticmethod
-    def _with_bank(
-        run: Callable[Concatenate[Connection, int, P], R],
-    ) -> Callable[Concatenate[Connection, BankId, P], R]:
-        def resolved(connection: Connection, bank: BankId, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            return run(connection, bank_state(connection, bank).seq, *args, **kwargs)
-
-        return resolved
 
     @staticmethod
     def _reopen_bank(connection: Connection, bank: int, embedder: str, dimension: int) -> None:

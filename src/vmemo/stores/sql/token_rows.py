@@ -8,7 +8,7 @@ import numpy as np
 from sqlalchemy import Connection, delete, insert
 
 from vmemo.models import FactId
-from vmemo.ports import TokenVectors
+from vmemo.searches import TokenVectors
 from vmemo.stores.sql.among import among, listed
 from vmemo.stores.sql.raw import fetch
 from vmemo.stores.sql.schema import token_vectors

@@ -9,8 +9,8 @@ import numpy as np
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId, MessageState
-from vmemo.ports import Encoding, NewFact
+from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId
+from vmemo.searches import Encoding
 from vmemo.stores.sql import naming
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
@@ -28,16 +28,22 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
+from vmemo.writes import Batch, NewFact
 
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 Seqs = dict[str, int]
 
 
-def claim(connection: Connection, bank: int, ids: Sequence[MessageId], state: MessageState) -> bool:
-    """Give unread messages their new state; False if any of them is no longer unread."""
-    waiting = messages.c.bank == bank, among(messages.c.id, ids), messages.c.state == "pending"
-    claimed = update(messages).where(*waiting).values(state=state, error=None, failed_at=None)
-    return connection.execute(claimed).rowcount == len(ids)
+def claim(connection: Connection, bank: int, batch: Batch) -> bool:
+    """Give a batch's messages their new state; False if any of them is no longer unread."""
+    if not batch.claims:
+        return True
+    unread = ("pending",) if batch.becomes == "grouped" else ("pending", "grouped")
+    waiting = messages.c.bank == bank, among(messages.c.id, batch.claims), messages.c.state.in_(unread)
+    # A message that is only grouped keeps the note of why it could not be read.
+    settled = {} if batch.becomes == "grouped" else {"error": None, "failed_at": None}
+    claimed = update(messages).where(*waiting).values(state=batch.becomes, **settled)
+    return connection.execute(claimed).rowcount == len(batch.claims)
 
 
 def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
@@ -55,10 +61,11 @@ def _save(connection: Connection, table: Table, values: Sequence[Values], known:
     changed = [{**row, "known_seq": known[str(row["id"])]} for row in values if row["id"] in known]
     if changed:
         connection.execute(update(table).where(table.c.seq == bindparam("known_seq")), changed)
-    return {**known, **_insert(connection, table, fresh)}
+    return {**known, **insert_rows(connection, table, fresh)}
 
 
-def _insert(connection: Connection, table: Table, values: Sequence[Values]) -> Seqs:
+def insert_rows(connection: Connection, table: Table, values: Sequence[Values]) -> Seqs:
+    """Insert rows; their numbers by id are returned."""
     if not values:
         return {}
     statement = insert(table).returning(table.c.seq, sort_by_parameter_order=True)
@@ -86,11 +93,11 @@ def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> 
             )
         )
     rows = [
-        {"bank": bank, "episode": seqs[episode.id], "message": _number(members, "message", id)}
+        {"bank": bank, "episode": seqs[episode.id], "message": number_of(members, "message", id)}
         for episode in new
         for id in episode.messages
     ]
-    _insert_all(connection, episode_messages, rows)
+    insert_all(connection, episode_messages, rows)
     return seqs
 
 
@@ -105,7 +112,7 @@ def demand_vectors(encodings: Iterable[Encoding], dimension: int) -> None:
 
 def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:
     """Insert facts."""
-    return _insert(connection, facts, [fact_values(bank, item.fact, revision) for item in new])
+    return insert_rows(connection, facts, [fact_values(bank, item.fact, revision) for item in new])
 
 
 def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs) -> None:
@@ -122,14 +129,15 @@ def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: S
             (BASIS, "fact", behind, fact.basis),
         )
         rows += [
-            {"bank": bank, "fact": seqs[fact.id], "kind": kind, "source": _number(known, what, id)}
+            {"bank": bank, "fact": seqs[fact.id], "kind": kind, "source": number_of(known, what, id)}
             for kind, what, known, ids in origins
             for id in ids
         ]
-    _insert_all(connection, sources, rows)
+    insert_all(connection, sources, rows)
 
 
-def _number(known: Seqs, what: str, id: str) -> int:
+def number_of(known: Seqs, what: str, id: str) -> int:
+    """The number of what a batch refers to; InvalidInput if it is not there."""
     if id not in known:
         raise InvalidInput(f"There is no {what} {id!r} in this bank to refer to. Nothing was written.")
     return known[id]
@@ -143,9 +151,15 @@ def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: 
     """Insert which entities each fact mentions."""
     missing = {mention.id for fact in new for mention in fact.entities} - known.keys()
     numbers = {**known, **seqs_of(connection, entities, bank, missing)}
-    pairs = {(seqs[fact.id], _number(numbers, "entity", mention.id)) for fact in new for mention in fact.entities}
-    rows = [{"bank": bank, "fact": fact, "entity": entity} for fact, entity in sorted(pairs)]
-    _insert_all(connection, mentions, rows)
+    pairs = {
+        (seqs[fact.id], number_of(numbers, "entity", mention.id)): mention.said or None
+        for fact in new
+        for mention in fact.entities
+    }
+    rows = [
+        {"bank": bank, "fact": fact, "entity": entity, "said": pairs[fact, entity]} for fact, entity in sorted(pairs)
+    ]
+    insert_all(connection, mentions, rows)
 
 
 def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Seqs) -> None:
@@ -161,9 +175,10 @@ def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Se
         {"bank": bank, "source": source, "target": target, "kind": kind, "weight": weight}
         for (source, target, kind), weight in sorted(rows.items())
     ]
-    _insert_all(connection, links, values)
+    insert_all(connection, links, values)
 
 
-def _insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, int | float]]) -> None:
+def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, int | float | str | None]]) -> None:
+    """Insert rows, if there are any."""
     if rows:
         connection.execute(insert(table), list(rows))

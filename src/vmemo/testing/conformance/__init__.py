@@ -23,14 +23,21 @@ from vmemo.testing.conformance.during import DuringConformance
 from vmemo.testing.conformance.edges import EdgeConformance
 from vmemo.testing.conformance.filters import FilterConformance
 from vmemo.testing.conformance.forgetting import ForgettingConformance
+from vmemo.testing.conformance.housekeeping import HousekeepingConformance
+from vmemo.testing.conformance.identities import IdentityConformance
 from vmemo.testing.conformance.isolation import IsolationConformance
 from vmemo.testing.conformance.library import LibraryConformance
 from vmemo.testing.conformance.naming import NamingConformance
+from vmemo.testing.conformance.queueing import QueueConformance
+from vmemo.testing.conformance.remnants import RemnantConformance
 from vmemo.testing.conformance.reopening import ReopeningConformance
+from vmemo.testing.conformance.revising import RevisionConformance
 from vmemo.testing.conformance.searching import SearchConformance
+from vmemo.testing.conformance.shadows import ShadowConformance
 from vmemo.testing.conformance.sharing import SharingConformance
 from vmemo.testing.conformance.time_travel import TimeTravelConformance
 from vmemo.testing.conformance.token_vectors import TokenVectorConformance
+from vmemo.testing.conformance.working import WorkConformance
 from vmemo.testing.conformance.writing import WritingConformance
 
 __all__ = ["StoreConformance"]
@@ -49,8 +56,15 @@ class StoreConformance(
     TimeTravelConformance,
     IsolationConformance,
     ForgettingConformance,
+    RemnantConformance,
     ReopeningConformance,
+    RevisionConformance,
+    IdentityConformance,
     BankConformance,
     SharingConformance,
+    QueueConformance,
+    WorkConformance,
+    ShadowConformance,
+    HousekeepingConformance,
 ):
     """All tests of the port; see the module's text for how to run them on a store of your own."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, VmemoError
-from vmemo.models import Bank, BankId, Disposition, FactId, Profile, new_id
-from vmemo.ports import Encoding, NewFact, RestoreRecord, Store
-from vmemo.searches import EdgeQuery, Scope, VectorQuery
+from vmemo.models import Bank, BankId, Disposition, FactId, Move, Profile, new_id
+from vmemo.ports import Store
+from vmemo.reports import Spending
+from vmemo.searches import EdgeQuery, Encoding, Scope, VectorQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.testing.samples import (
@@ -35,6 +38,7 @@ from vmemo.testing.samples import (
     tell_story,
     with_vector,
 )
+from vmemo.writes import NewFact, RestoreRecord
 
 COPY = BankId("copy")
 WIDER = HashEmbedder("wider", 96)
@@ -141,6 +145,35 @@ class BankConformance(StoreSuite):
         assert fact.id in await matches(store, "tulip", Scope(bank=COPY))
 
     @on_store
+    async def test_moves_merges_and_costs_survive_a_restore(self, store: Store) -> None:
+        story = await tell_story(store)
+        opinion = a_fact("Oslo is cold.", network="opinion", confidence=0.5, basis=[story.facts[0].id])
+        assert await store.write(await a_batch(store, [opinion]))
+        step = Move(opinion=opinion.id, stance="reinforce", before=0.5, after=0.6, evidence=(opinion.id,), at=day(2))
+        spent = [Spending(step="extract", model="m", calls=2, cost=0.5)]
+        assert await store.write(replace(await a_batch(store), moves=[step], spent=spent))
+        keep, absorb = (entity.id for entity in story.entities)
+        made = await store.merge_entities(BANK, keep, absorb, "for a test")
+        exported = await snapshot(store)
+        more = [*exported.moves, *await store.exported_merges(BANK), *exported.status.spending]
+        await store.restore(a_bank(COPY), chain(_records(exported), more))
+        assert await store.moves(COPY) == [step]
+        assert await store.merges(COPY) == [made]
+        assert (await store.status(COPY)).spending == tuple(spent)
+        for bank in (BANK, COPY):
+            assert await store.undo_merge(bank, made.id) == absorb
+        assert await store.entities(COPY) == await store.entities(BANK)
+        restored = [fact.model_copy(update={"bank": BANK}) for fact in await store.facts(COPY)]
+        assert restored == await store.facts(BANK)
+
+    @on_store
+    async def test_unread_messages_are_queued_by_a_restore(self, store: Store) -> None:
+        await store.restore(a_bank(COPY), iter([a_message("tulips", state="raw")]))
+        assert await store.jobs(COPY) == []
+        await store.restore(a_bank(OTHER), iter([a_message("tulips")]))
+        assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
+
+    @on_store
     async def test_troubles_survive_a_restore(self, store: Store) -> None:
         await store.restore(a_bank(COPY), iter([a_message("tulips", error="timed out")]))
         [trouble] = (await store.status(COPY)).troubles
@@ -187,6 +220,7 @@ def _records(exported: Snapshot) -> Iterator[RestoreRecord]:
 
 def _renamed(found: Snapshot) -> Snapshot:
     assert found.bank is not None
+    backlog = tuple(work.model_copy(update={"next_at": None}) for work in found.status.backlog)
     return Snapshot(
         bank=found.bank.model_copy(update={"id": COPY}),
         messages=found.messages,
@@ -195,5 +229,5 @@ def _renamed(found: Snapshot) -> Snapshot:
         entities=found.entities,
         links=found.links,
         tokens=found.tokens,
-        status=found.status.model_copy(update={"bank": COPY}),
+        status=found.status.model_copy(update={"bank": COPY, "backlog": backlog}),
     )

@@ -9,10 +9,11 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch
 from vmemo.models import FactId, Interval
-from vmemo.ports import ForgetTarget, Store
+from vmemo.ports import Store
 from vmemo.searches import Scope, Scored, TimeQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, a_bank, a_batch, at_cosine, day, tell
+from vmemo.writes import ForgetTarget
 
 MOMENT = timedelta(microseconds=1)
 MONTH = Interval(start=day(1), end=day(31))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TypedDict, Unpack
 
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Interval, Link, LinkKind
-from vmemo.ports import ForgetTarget, NewFact, Store
+from vmemo.ports import Store
 from vmemo.searches import Edge, EdgeQuery, Scope, Vector
 from vmemo.testing.conformance.suite import StoreSuite, on_store
 from vmemo.testing.samples import (
@@ -27,6 +27,7 @@ from vmemo.testing.samples import (
     tell_story,
     with_vector,
 )
+from vmemo.writes import ForgetTarget, NewFact
 
 ALIKE = at_cosine(1.0)
 OSLO = an_entity("Oslo", id="e1", type="LOCATION")

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from vmemo.errors import NotFound
-from vmemo.models import EntityId, Fact, Forgotten, Message, MessageId
-from vmemo.ports import ForgetTarget, Store
+from vmemo.models import EntityId, Fact, Message, MessageId
+from vmemo.ports import Store
+from vmemo.reports import Forgotten
 from vmemo.searches import Scope
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import (
@@ -28,6 +29,7 @@ from vmemo.testing.samples import (
     tell,
     tell_story,
 )
+from vmemo.writes import ForgetTarget
 
 
 class ForgettingConformance(StoreSuite):

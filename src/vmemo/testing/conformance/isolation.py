@@ -9,8 +9,8 @@ import numpy as np
 
 from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId, Interval, MessageId, Profile
-from vmemo.ports import Encoding, ForgetTarget, Loaded, Store
-from vmemo.searches import EdgeQuery, Scope, TextQuery, TimeQuery, VectorQuery
+from vmemo.ports import Loaded, Store
+from vmemo.searches import EdgeQuery, Encoding, Scope, TextQuery, TimeQuery, VectorQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import (
     BANK,
@@ -29,6 +29,7 @@ from vmemo.testing.samples import (
     tell,
     tell_story,
 )
+from vmemo.writes import ForgetTarget
 
 NOBODY = BankId("nobody")
 

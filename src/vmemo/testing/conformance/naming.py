@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vmemo.models import Entity, Mention
-from vmemo.ports import ForgetTarget, Store
+from vmemo.ports import Store
 from vmemo.testing.conformance.searching import HOSTILE
 from vmemo.testing.conformance.suite import StoreSuite, on_store
 from vmemo.testing.samples import (
@@ -21,6 +21,7 @@ from vmemo.testing.samples import (
     mention_of,
     tell_story,
 )
+from vmemo.writes import ForgetTarget
 
 SCRIPTS = (
     ("Мария Кюри", "Что открыла МАРИЯ КЮРИ?", "Мариям здесь нет."),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from vmemo.models import Fact, FactId
-from vmemo.ports import ForgetTarget, Store
+from vmemo.ports import Store
 from vmemo.testing.conformance.suite import StoreSuite, on_store
 from vmemo.testing.samples import BANK, day, matches, tell
+from vmemo.writes import ForgetTarget
 
 
 class ReopeningConformance(StoreSuite):

@@ -175,7 +175,7 @@ class SearchConformance(StoreSuite):
         await hear(store, "tulips five", state="derived")
         assert await store.write(replace(await a_batch(store, [a_fact("tulips two")]), claims=[kept.id]))
         assert await store.write(
-            replace(await a_batch(store, [a_fact("flowers")]), claims=[extracted.id], words_kept=False)
+            replace(await a_batch(store, [a_fact("flowers")]), claims=[extracted.id], becomes="extracted")
         )
         assert set(await quotes(store, "tulips")) == {unread.id, extracted.id, raw.id}
 

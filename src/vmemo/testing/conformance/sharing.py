@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, FactId
-from vmemo.ports import Encoding, ForgetTarget, Store
-from vmemo.searches import EdgeQuery
+from vmemo.ports import Store
+from vmemo.searches import EdgeQuery, Encoding
 from vmemo.testing.conformance.suite import StoreSuite, on_two_stores, refused
 from vmemo.testing.samples import (
     BANK,
@@ -31,6 +31,7 @@ from vmemo.testing.samples import (
     tell_story,
     with_vector,
 )
+from vmemo.writes import ForgetTarget
 
 
 class SharingConformance(StoreSuite):

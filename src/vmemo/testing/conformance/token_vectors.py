@@ -8,7 +8,8 @@ import numpy as np
 
 from vmemo.errors import NotFound, VmemoError
 from vmemo.models import BankId, Fact, FactId
-from vmemo.ports import Encoding, ForgetTarget, RestoreRecord, Store, TokenVectors
+from vmemo.ports import Store
+from vmemo.searches import Encoding, TokenVectors
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import (
     BANK,
@@ -25,6 +26,7 @@ from vmemo.testing.samples import (
     tell,
     with_vector,
 )
+from vmemo.writes import ForgetTarget, RestoreRecord
 
 CLOSE = 1 / 127
 BAD: dict[str, TokenVectors] = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch, NotFound, VmemoError
 from vmemo.models import BankId, EntityId, EpisodeId, FactId, Link, Mention, MessageId, new_id
-from vmemo.ports import Batch, Store
+from vmemo.ports import Store
 from vmemo.testing.conformance.suite import StoreSuite, on_store, refused
 from vmemo.testing.samples import (
     BANK,
@@ -33,6 +33,7 @@ from vmemo.testing.samples import (
     tell_story,
     with_vector,
 )
+from vmemo.writes import Batch
 
 Outcome = Callable[[Store, Batch], Awaitable[None]]
 
@@ -91,7 +92,7 @@ class WritingConformance(StoreSuite):
     async def test_claimed_messages_are_read(self, store: Store) -> None:
         kept, extracted, unread = await hear(store, "one", "two", "three")
         assert await store.write(replace(await a_batch(store), claims=[kept.id]))
-        assert await store.write(replace(await a_batch(store), claims=[extracted.id], words_kept=False))
+        assert await store.write(replace(await a_batch(store), claims=[extracted.id], becomes="extracted"))
         states = {m.id: m.state for m in await store.messages(BANK)}
         assert states == {kept.id: "derived", extracted.id: "extracted", unread.id: "pending"}
 

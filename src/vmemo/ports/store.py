@@ -1,91 +1,43 @@
-"""The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
+"""The protocols of a store: the archive, searching, reading, and the whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
-from pydantic import JsonValue
+from typing import Protocol
 
 from vmemo.models import (
     Bank,
     BankId,
     Entity,
     EntityId,
-    EntityType,
     Episode,
     EpisodeId,
     Fact,
     FactId,
-    Forgotten,
-    Interval,
     Link,
     Mention,
     Message,
     MessageId,
-    Network,
     Profile,
-    Status,
-    Usage,
 )
-from vmemo.searches import Edge, EdgeQuery, Ranking, Scored, TextQuery, TimeQuery, Vector, VectorQuery
-
-Vectors: TypeAlias = NDArray[np.float32]
-"""Unit vectors as rows, shape (count, dimension)."""
-TokenVectors: TypeAlias = NDArray[np.float32]
-"""Short vectors of a text's tokens as rows: unit ones of a document, a query's as long as each token counts."""
-TextKind = Literal["query", "document"]
-
-
-class Encoding(NamedTuple):
-    """What a text is found by: its vector, and its tokens' vectors where the embedder gives them."""
-
-    vector: Vector
-    tokens: TokenVectors | None = None
-
-
-@runtime_checkable
-class Embedder(Protocol):
-    """Turns texts into unit vectors. `name` identifies the vector space: a change of it is a change of space."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def dimension(self) -> int: ...
-    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors: ...
-
-
-@runtime_checkable
-class TokenEmbedder(Embedder, Protocol):
-    """An embedder whose one pass also gives a short vector for each token, by which recall reranks."""
-
-    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]: ...
-
-
-async def encodings(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
-    """Texts as vectors, with token vectors where the embedder gives them."""
-    if isinstance(embedder, TokenEmbedder):
-        return await embedder.encode(texts, kind)
-    return [Encoding(vector) for vector in await embedder.embed(texts, kind)]
-
-
-@runtime_checkable
-class Reranker(Protocol):
-    """Says how well each text answers a query: the higher, the better, on any scale."""
-
-    @property
-    def name(self) -> str: ...
-    async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]: ...
-
-
-class TokenCounter(Protocol):
-    """Counts a text's cl100k tokens."""
-
-    def __call__(self, text: str, /) -> int: ...
+from vmemo.ports.upkeep import Housekeeping
+from vmemo.ports.work import Identities, Queue, Shadows
+from vmemo.reports import Forgotten, Status
+from vmemo.searches import (
+    Edge,
+    EdgeQuery,
+    Encoding,
+    Ranking,
+    Scored,
+    TextQuery,
+    TimeQuery,
+    TokenVectors,
+    VectorQuery,
+    Vectors,
+)
+from vmemo.writes import Batch, ForgetTarget, RestoreRecord
 
 
 @dataclass(frozen=True)
@@ -96,51 +48,6 @@ class Loaded:
     titles: Mapping[EpisodeId, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewFact:
-    """A fact with the vectors it is found and ranked by."""
-
-    fact: Fact
-    embedding: Vector
-    tokens: TokenVectors | None = None
-
-    @property
-    def encoding(self) -> Encoding:
-        """Its vectors together."""
-        return Encoding(self.embedding, self.tokens)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Everything derived from some unread messages; it lands whole, and only if all of them are still unread.
-
-    `revision` is the bank's when the batch was begun: if facts were written since, nothing lands either, so that
-    entities and links are never decided against an outdated bank. `space` is the embedder's name; a bank of another
-    embedder refuses the batch. An episode whose id exists is replaced.
-    `words_kept` tells that the facts repeat the messages' words; otherwise the messages stay searchable themselves.
-    """
-
-    bank: BankId
-    claims: Sequence[MessageId]
-    episodes: Sequence[Episode] = ()
-    facts: Sequence[NewFact] = ()
-    entities: Sequence[Entity] = ()
-    links: Sequence[Link] = ()
-    revision: int
-    space: str
-    words_kept: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForgetTarget:
-    """What to forget: exactly one of these."""
-
-    messages: Sequence[MessageId] = ()
-    document: str | None = None
-    entity: EntityId | None = None
-    bank: bool = False
-
-
 class MessageLog(Protocol):
     """The append-only archive and its queue of unread messages."""
 
@@ -149,7 +56,11 @@ class MessageLog(Protocol):
         ...
 
     async def pending(self, bank: BankId, limit: int) -> list[Message]:
-        """The oldest unread messages in order of time."""
+        """The oldest unread messages that are in no episode yet, in order of time."""
+        ...
+
+    async def ungroup(self, bank: BankId) -> int:
+        """Take unread messages out of their episodes again, with the jobs that would read them; their number."""
         ...
 
     async def before(self, bank: BankId, message: Message) -> Message | None:
@@ -261,7 +172,7 @@ class Library(Protocol):
         ...
 
 
-class Store(MessageLog, Search, Library, Protocol):
+class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Housekeeping, Protocol):
     """Durable home of memories. A write lands whole or not at all."""
 
     async def open(self) -> None: ...
@@ -296,64 +207,3 @@ class Store(MessageLog, Search, Library, Protocol):
     async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
         """Load an exported bank into this store, whole or not at all; refuses a bank that exists."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """An entity as the text names it, before it is resolved."""
-
-    name: str
-    type: EntityType = "OTHER"
-
-
-class NameReader(Protocol):
-    """Finds the names in texts. Called from a worker thread."""
-
-    def __call__(self, texts: Sequence[str], /) -> Sequence[Sequence[Found]]: ...
-
-
-class TimeReader(Protocol):
-    """Finds the times that a text names, against the moment it was said. Called from any thread."""
-
-    def __call__(self, text: str, reference: datetime, /) -> Sequence[Interval]: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draft:
-    """A fact as an engine reads it, before it is embedded, resolved and linked."""
-
-    network: Network
-    text: str
-    mentioned_at: datetime
-    recorded_at: datetime
-    messages: tuple[MessageId, ...]
-    context: str = ""
-    context_from: MessageId | None = None
-    occurred: tuple[datetime, datetime] | None = None
-    entities: tuple[Found, ...] = ()
-    tags: tuple[str, ...] = ()
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    key: str = ""
-    """Tells this draft from others of its bank; the fact's id follows from it, so reading again gives the same."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """What an engine made of one run of messages."""
-
-    drafts: tuple[Draft, ...]
-    usage: Usage = field(default_factory=Usage)
-
-
-@runtime_checkable
-class Extractor(Protocol):
-    """Reads messages and writes drafts of facts. `keeps_words` tells whether drafts repeat the messages' own words."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def keeps_words(self) -> bool: ...
-    async def read(self, messages: Sequence[Message], before: Message | None) -> Reading: ...
-
-
-RestoreRecord: TypeAlias = Message | Episode | Entity | NewFact | Link

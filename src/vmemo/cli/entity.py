@@ -1,0 +1,97 @@
+"""`vmemo entity`: who is who, which names were taken for one, and parting them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from vmemo.cli.command import command
+from vmemo.cli.listings import entity_table
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
+from vmemo.cli.output import clipped, day, print_json, stdout, table, with_id
+from vmemo.cli.place import Place, run
+from vmemo.models import EntityId, Merge
+
+
+@command("vmemo entity list", "vmemo entity list --limit 100 --bank alice --json", name="entity list")
+def entities(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Entities on a page.")] = 20,
+    after: Annotated[str | None, typer.Option(metavar="ID", help="Go on after this entity.")] = None,
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    as_json: AsJson = False,
+) -> None:
+    """List entities with their other names."""
+    start = EntityId(after) if after else None
+    page = run(Place(db, bank), lambda memory: memory.entities(after=start, limit=limit))
+    more = page[-1].id if len(page) == limit else None
+    if as_json:
+        print_json({"entities": [entity.model_dump(mode="json") for entity in page], "next": more})
+        return
+    stdout().print(entity_table(page) if page else "Nothing here.")
+    if more:
+        stdout().print(Text(f"There may be more: add --after {more}", style="dim"))
+
+
+@command("vmemo entity merges", "vmemo entity merges --bank alice --json", name="entity merges")
+def merges(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
+    """List which names were found to be one entity, and why; `vmemo entity undo` parts them again."""
+    found = run(Place(db, bank), lambda memory: memory.merges())
+    if as_json:
+        print_json({"merges": [each.model_dump(mode="json") for each in found]})
+    else:
+        stdout().print(_merge_table(found) if found else "Nothing was merged.")
+
+
+def _merge_table(found: Sequence[Merge]) -> Table:
+    rows = table("when", "reason", "names and the merge's id")
+    for each in found:
+        undone = f"(undone {day(each.undone_at)}) " if each.undone_at is not None else ""
+        rows.add_row(day(each.at), clipped(each.reason), with_id(undone + ", ".join(each.names), each.id))
+    return rows
+
+
+@command(
+    'vmemo entity merge "Robert Hale" "Bob Hale"',
+    'vmemo entity merge Robert Bob --reason "she said so" --json',
+    name="entity merge",
+)
+def merge(
+    keep: Annotated[str, typer.Argument(metavar="KEEP", help="The entity that stays, by name or id.")],
+    absorb: Annotated[str, typer.Argument(metavar="ABSORB", help="The entity that becomes part of it.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, to be found in the list of merges.")] = "",
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    as_json: AsJson = False,
+) -> None:
+    """Make one entity of two; all names stay, and it can be undone."""
+    done = run(Place(db, bank), lambda memory: memory.merge_entities(keep, absorb, reason))
+    if as_json:
+        print_json(done.model_dump(mode="json"))
+    else:
+        names = ", ".join(done.names)
+        stdout().print(f"{clipped(names)} now stands for the same as {clipped(keep)}.", markup=False)
+        stdout().print(Text(f"To part them again: vmemo entity undo {done.id}", style="dim"), soft_wrap=True)
+
+
+@command(
+    "vmemo entity undo 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d   an id as `vmemo entity merges` shows it",
+    "vmemo entity undo 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d --json",
+    name="entity undo",
+)
+def undo(
+    merge: Annotated[str, typer.Argument(metavar="MERGE", help="A merge's id.")],
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    as_json: AsJson = False,
+) -> None:
+    """Part what a merge joined; the two are not taken for one again."""
+    apart = run(Place(db, bank), lambda memory: memory.undo_merge(merge))
+    if as_json:
+        print_json({"merge": merge, "entity": apart})
+    else:
+        stdout().print(f"Parted; the entity {apart} is on its own again.", soft_wrap=True)

@@ -1,0 +1,42 @@
+"""The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
+
+from vmemo.ports.engine import Extractor, NameReader, TimeReader
+from vmemo.ports.providers import (
+    LLM,
+    Ask,
+    Completion,
+    Embedder,
+    Reranker,
+    TextKind,
+    TokenCounter,
+    TokenEmbedder,
+    encodings,
+)
+from vmemo.ports.store import Library, Loaded, MessageLog, Search, Store
+from vmemo.ports.upkeep import Housekeeping, Trace
+from vmemo.ports.work import Identities, Queue, Shadows
+
+__all__ = [
+    "LLM",
+    "Ask",
+    "Completion",
+    "Embedder",
+    "Extractor",
+    "Housekeeping",
+    "Identities",
+    "Library",
+    "Loaded",
+    "MessageLog",
+    "NameReader",
+    "Queue",
+    "Reranker",
+    "Search",
+    "Shadows",
+    "Store",
+    "TextKind",
+    "TimeReader",
+    "TokenCounter",
+    "TokenEmbedder",
+    "Trace",
+    "encodings",
+]

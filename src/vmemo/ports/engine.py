@@ -1,0 +1,33 @@
+"""The protocols of reading: whole engines, and readers of names and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from vmemo.drafts import Found, Reading
+from vmemo.models import Interval, Message
+
+
+class NameReader(Protocol):
+    """Finds the names in texts. Called from a worker thread."""
+
+    def __call__(self, texts: Sequence[str], /) -> Sequence[Sequence[Found]]: ...
+
+
+class TimeReader(Protocol):
+    """Finds the times that a text names, against the moment it was said. Called from any thread."""
+
+    def __call__(self, text: str, reference: datetime, /) -> Sequence[Interval]: ...
+
+
+@runtime_checkable
+class Extractor(Protocol):
+    """Reads messages and writes drafts of facts. `keeps_words` tells whether drafts repeat the messages' own words."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def keeps_words(self) -> bool: ...
+    async def read(self, messages: Sequence[Message], before: Message | None) -> Reading: ...

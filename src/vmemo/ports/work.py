@@ -1,0 +1,122 @@
+"""The protocols of a store beyond reading and writing facts: queued work, who is who, and deriving a bank anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, Protocol
+
+from vmemo.models import BankId, EntityId, Fact, FactId, JobKind, Merge, MessageId, Move
+from vmemo.reports import Job, Spending
+from vmemo.writes import ExportedMerge, Lease, NewFact, NewJob
+
+
+class Queue(Protocol):
+    """Durable work: queued with its cause, leased by one worker at a time, done once."""
+
+    async def lease(
+        self,
+        owner: str,
+        seconds: float,
+        *,
+        bank: BankId | None = None,
+        kinds: Sequence[JobKind] = (),
+        limit: int = 1,
+        due: bool = True,
+        beside: Sequence[int] = (),
+    ) -> list[Job]:
+        """Take the oldest jobs that nobody holds, of one bank or of all, of some kinds or of all.
+
+        `due=False` takes those that wait for a later try as well; jobs in `beside` are left alone. A lease that ran
+        out is free to take. Jobs of a shadow are given out only when their bank is named.
+        """
+        ...
+
+    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        """Hold jobs for some seconds more; those that are still held are returned."""
+        ...
+
+    async def finish(self, lease: Lease, spent: Sequence[Spending] = ()) -> bool:
+        """Take a job off the queue; one that was asked for again meanwhile waits again. False if the lease was lost."""
+        ...
+
+    async def fail(
+        self,
+        lease: Lease,
+        error: str,
+        *,
+        retry_at: datetime,
+        messages: Sequence[MessageId] = (),
+        spent: Sequence[Spending] = (),
+    ) -> None:
+        """Note on a job, and on the unread messages it is about, why it failed, and when it is tried again."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give a job back as it was taken."""
+        ...
+
+    async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
+        """Everything queued of a bank, oldest first."""
+        ...
+
+    async def enqueue(self, bank: BankId, jobs: Sequence[NewJob]) -> None: ...
+    async def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
+        """Add to what the bank has cost."""
+        ...
+
+
+class Identities(Protocol):
+    """Who is who: merges of entities and their undoing, and the ways of opinions."""
+
+    async def merge_entities(self, bank: BankId, keep: EntityId, absorb: EntityId, reason: str) -> Merge:
+        """Make one entity of two; all names stay as aliases."""
+        ...
+
+    async def undo_merge(self, bank: BankId, merge: str) -> EntityId:
+        """Part what a merge joined; the entity that is on its own again is returned. They are not merged again."""
+        ...
+
+    async def merges(self, bank: BankId) -> list[Merge]:
+        """All merges in the order they were made, undone ones too."""
+        ...
+
+    async def exported_merges(self, bank: BankId) -> list[ExportedMerge]:
+        """The same with what their undoing needs, to be exported."""
+        ...
+
+    async def facts_about(self, bank: BankId, entity: EntityId, *, limit: int = 100) -> list[Fact]:
+        """Current world and experience facts that mention an entity, newest first."""
+        ...
+
+    async def believed(self, bank: BankId, network: Literal["opinion", "observation"]) -> list[Fact]:
+        """Current facts of the network, with their embeddings, in the order they were stored."""
+        ...
+
+    async def moves(self, bank: BankId, opinion: FactId | None = None) -> list[Move]:
+        """Steps of one opinion's confidence, or of all, oldest first."""
+        ...
+
+
+class Shadows(Protocol):
+    """A second derivation of a bank beside the first, until it takes its place."""
+
+    async def shadow(self, bank: BankId, engine: str, *, embedder: str, dimension: int) -> BankId:
+        """The bank in which all messages are derived again: a new one, or the one begun with this engine before.
+
+        Messages that it lacks are copied into it, unread. One of another engine or embedder is dropped.
+        """
+        ...
+
+    async def untold(self, bank: BankId) -> list[Fact]:
+        """Opinions that no message told, closed ones too: what deriving anew can't bring back."""
+        ...
+
+    async def adopt(self, bank: BankId, carried: Sequence[NewFact] = ()) -> bool:
+        """Put the shadow in the bank's place in one step.
+
+        Untold opinions come along, with the vectors in `carried` or, where the embedder is the same, with their own;
+        they rest on what was read from the same messages as before. False, and nothing changed, if there is no
+        shadow, it lacks messages or has unread ones, or an untold opinion has no vector of its embedder.
+        """
+        ...

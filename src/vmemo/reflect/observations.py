@@ -1,0 +1,148 @@
+"""Observations: neutral profiles of entities, made anew in the background when their facts change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vmemo.asking.desk import Desk
+from vmemo.asking.prompts import load, quoted
+from vmemo.embedded import embedded_text
+from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_id, utc_now
+from vmemo.ports import Embedder, Store, TokenCounter, encodings
+from vmemo.reflect.shapes import ProfileOf, Profiles, Statement
+from vmemo.writes import Batch, Closing, Lease, NewFact
+
+PROMPTS = Path(__file__).parent / "prompts"
+ENOUGH = 3
+"""Facts from which an entity is described."""
+MOST = 40
+"""Facts of an entity that its profile is made from, newest first."""
+TOGETHER = 8
+"""Entities that are described in one call."""
+
+
+@dataclass(frozen=True)
+class Scribe:
+    """What describing works with."""
+
+    store: Store
+    embedder: Embedder
+    counter: TokenCounter
+    desk: Desk
+
+
+async def describe(bank: BankId, work: Mapping[EntityId, Lease], scribe: Scribe) -> int:
+    """Describe entities anew, one call for all of them; the number of new statements. Each one's job ends with it."""
+    entities = {entity.id: entity for entity in await scribe.store.entities(bank, list(work))}
+    known = {id: await scribe.store.facts_about(bank, id, limit=MOST) for id in entities}
+    rich = [entities[id] for id, facts in known.items() if len(facts) >= ENOUGH]
+    profiles = await _profiles(rich, known, scribe.desk) if rich else {}
+    written = 0
+    for id, lease in work.items():
+        entity = entities.get(id)
+        if entity is None:
+            await scribe.store.finish(lease)
+        else:
+            written += await _replace(bank, entity, profiles.get(id, []), known[id], lease, scribe)
+    return written
+
+
+async def _profiles(
+    entities: Sequence[Entity], known: Mapping[EntityId, Sequence[Fact]], desk: Desk
+) -> dict[EntityId, list[tuple[str, list[FactId]]]]:
+    """Statements about each entity with the facts behind them."""
+    numbers: dict[str, FactId] = {}
+    shown: list[str] = []
+    for n, entity in enumerate(entities, start=1):
+        shown.append(f"E{n} | {entity.name} ({entity.type})")
+        for fact in known[entity.id]:
+            numbers[f"F{len(numbers) + 1}"] = fact.id
+            shown.append(f"F{len(numbers)} | {fact.mentioned_at:%d %B %Y} | {fact.text}")
+    ask = load(PROMPTS, "observe").ask(Profiles, entities=quoted(shown))
+    answer = await desk.ask(ask, Profiles, lambda given: _complaint(given, len(entities), numbers))
+    named = {f"E{n}": entity.id for n, entity in enumerate(entities, start=1)}
+    return {named[each.entity]: [_statement(s, numbers) for s in each.statements] for each in answer.profiles}
+
+
+def _statement(statement: Statement, numbers: Mapping[str, FactId]) -> tuple[str, list[FactId]]:
+    return statement.text.strip(), list(dict.fromkeys(numbers[id] for id in statement.facts))
+
+
+def _complaint(answer: Profiles, entities: int, numbers: Mapping[str, FactId]) -> str | None:
+    asked = {f"E{n}" for n in range(1, entities + 1)}
+    if {each.entity for each in answer.profiles} != asked or len(answer.profiles) != len(asked):
+        return f"exactly these are to be described, once each: {', '.join(sorted(asked))}"
+    if any(not each.statements for each in answer.profiles):
+        return "every profile needs statements"
+    return next((trouble for each in answer.profiles if (trouble := _groundless(each, numbers))), None)
+
+
+def _groundless(profile: ProfileOf, numbers: Mapping[str, FactId]) -> str | None:
+    for statement in profile.statements:
+        if not statement.facts or not numbers.keys() >= set(statement.facts):
+            return f"a statement about {profile.entity} names no fact, or one that was not shown"
+    return None
+
+
+async def _replace(
+    bank: BankId,
+    entity: Entity,
+    statements: Sequence[tuple[str, list[FactId]]],
+    known: Sequence[Fact],
+    lease: Lease,
+    scribe: Scribe,
+) -> int:
+    """Close what was said of an entity and is no longer, and write what is new; the same words stay as they are."""
+    by_id = {fact.id: fact for fact in known}
+    while True:
+        revision = await scribe.store.revision(bank)
+        held = [fact for fact in await scribe.store.believed(bank, "observation") if _about(fact, entity.id)]
+        old, said, now = {fact.text for fact in held}, {text for text, _ in statements}, utc_now()
+        fresh = [
+            _observation(bank, entity, text, [by_id[id] for id in basis if id in by_id], scribe)
+            for text, basis in statements
+            if text not in old
+        ]
+        batch = Batch(
+            bank=bank,
+            claims=(),
+            facts=await _embedded(fresh, scribe),
+            closings=[Closing(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in said],
+            spent=scribe.desk.spent,
+            job=lease,
+            revision=revision,
+            space=scribe.embedder.name,
+        )
+        if await scribe.store.write(batch):
+            scribe.desk.settle()
+            return len(fresh)
+        if not await scribe.store.renew([lease], 60.0):
+            return 0
+
+
+async def _embedded(facts: Sequence[Fact], scribe: Scribe) -> list[NewFact]:
+    texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
+    found = await encodings(scribe.embedder, texts, "document")
+    return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
+
+
+def _about(fact: Fact, entity: EntityId) -> bool:
+    return any(mention.id == entity for mention in fact.entities)
+
+
+def _observation(bank: BankId, entity: Entity, text: str, basis: Sequence[Fact], scribe: Scribe) -> Fact:
+    latest = max(fact.mentioned_at for fact in basis)
+    return Fact(
+        id=FactId(new_id()),
+        bank=bank,
+        network="observation",
+        text=text,
+        tokens=scribe.counter(text),
+        mentioned_at=latest,
+        valid_at=latest,
+        entities=(Mention(id=entity.id, name=entity.name, type=entity.type),),
+        basis=tuple(fact.id for fact in basis),
+        engine=f"{scribe.desk.name}/{load(PROMPTS, 'observe').label}",
+    )

@@ -1,0 +1,101 @@
+"""Opinions under new evidence: each touched one is assessed in one call for all, and moves by a fixed step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from vmemo.asking.desk import Desk
+from vmemo.asking.prompts import load, quoted
+from vmemo.models import BankId, Fact, FactId, Move, Stance, utc_now
+from vmemo.ports import Store
+from vmemo.reflect.shapes import Assessments
+from vmemo.writes import Batch, Lease
+
+PROMPTS = Path(__file__).parent / "prompts"
+STEP = 0.15
+"""How far one assessment moves a confidence."""
+TOUCHED = 0.6
+"""Least cosine of a fact that bears on an opinion without sharing an entity."""
+_STEPS: Mapping[Stance, float] = {"reinforce": STEP, "weaken": -STEP, "contradict": -2 * STEP, "neutral": 0.0}
+
+
+def moved(confidence: float, stance: Stance) -> float:
+    """The confidence after an assessment, inside 0 and 1."""
+    return round(min(1.0, max(0.0, confidence + _STEPS[stance])), 6)
+
+
+def touched(opinions: Sequence[Fact], facts: Sequence[Fact]) -> list[Fact]:
+    """Opinions that share an entity with one of the facts, or are near one in meaning."""
+    return [opinion for opinion in opinions if any(_bears(fact, opinion) for fact in facts)]
+
+
+def _bears(fact: Fact, opinion: Fact) -> bool:
+    if fact.id in opinion.basis:
+        return False
+    named = {mention.id for mention in opinion.entities}
+    if not named.isdisjoint(mention.id for mention in fact.entities):
+        return True
+    if fact.embedding is None or opinion.embedding is None:
+        return False
+    return float(np.dot(fact.embedding, opinion.embedding)) >= TOUCHED
+
+
+async def weigh(
+    bank: BankId, new: Sequence[FactId], store: Store, desk: Desk, lease: Lease, *, space: str
+) -> list[Move]:
+    """Assess the opinions that new facts touch and write how they move; the job ends with it."""
+    while True:
+        revision = await store.revision(bank)
+        facts = [fact for fact in await store.facts(bank, new, with_embeddings=True) if fact.expired_at is None]
+        opinions = touched(await store.believed(bank, "opinion"), facts)
+        if not opinions:
+            await store.finish(lease, desk.spent)
+            return []
+        moves = _moves(await _assessed(opinions, facts, desk), opinions, facts)
+        batch = Batch(bank=bank, claims=(), moves=moves, spent=desk.spent, job=lease, revision=revision, space=space)
+        if await store.write(batch):
+            return moves
+        if not await store.renew([lease], 60.0):
+            return []
+
+
+async def _assessed(opinions: Sequence[Fact], facts: Sequence[Fact], desk: Desk) -> Assessments:
+    shown = [f"O{n} | {opinion.text}" for n, opinion in enumerate(opinions, start=1)]
+    news = [f"F{n} | {fact.mentioned_at:%d %B %Y} | {fact.text}" for n, fact in enumerate(facts, start=1)]
+    ask = load(PROMPTS, "opinions").ask(Assessments, opinions=quoted(shown), facts=quoted(news))
+    return await desk.ask(ask, Assessments, lambda answer: _complaint(answer, len(opinions), len(facts)))
+
+
+def _complaint(answer: Assessments, opinions: int, facts: int) -> str | None:
+    given = [each.opinion for each in answer.assessments]
+    asked = {f"O{n}" for n in range(1, opinions + 1)}
+    known = {f"F{n}" for n in range(1, facts + 1)}
+    if set(given) != asked or len(given) != len(asked):
+        return f"exactly these opinions are to be assessed, once each: {', '.join(sorted(asked))}"
+    strange = {id for each in answer.assessments for id in each.evidence} - known
+    if strange:
+        return f"there are no facts {', '.join(sorted(strange)[:5])}"
+    bare = [each.opinion for each in answer.assessments if each.stance != "neutral" and not each.evidence]
+    return f"these name no evidence: {', '.join(bare)}" if bare else None
+
+
+def _moves(answer: Assessments, opinions: Sequence[Fact], facts: Sequence[Fact]) -> list[Move]:
+    now = utc_now()
+    held = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
+    news = {f"F{n}": fact.id for n, fact in enumerate(facts, start=1)}
+    return [
+        Move(
+            opinion=held[each.opinion].id,
+            stance=each.stance,
+            before=held[each.opinion].confidence or 0.0,
+            after=moved(held[each.opinion].confidence or 0.0, each.stance),
+            evidence=tuple(dict.fromkeys(news[id] for id in each.evidence)),
+            reason=each.reason,
+            at=now,
+        )
+        for each in answer.assessments
+        if each.stance != "neutral"
+    ]

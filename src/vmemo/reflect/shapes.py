@@ -1,0 +1,47 @@
+"""What the answers of the reflecting model look like. Field descriptions are part of what the model is told."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from vmemo.asking.answers import Shape
+from vmemo.models import Stance
+
+Words = Annotated[str, Field(max_length=2000)]
+
+
+class Assessment(Shape):
+    """How new facts bear on one opinion."""
+
+    opinion: str = Field(description="O number of the opinion")
+    stance: Stance
+    evidence: list[str] = Field(default_factory=list[str], description="F numbers of the facts that count")
+    reason: Words = ""
+
+
+class Assessments(Shape):
+    """How new facts bear on some opinions."""
+
+    assessments: list[Assessment]
+
+
+class Statement(Shape):
+    """One sentence of a profile."""
+
+    text: Annotated[str, Field(min_length=1, max_length=1000)]
+    facts: list[str] = Field(description="F numbers of the facts it rests on")
+
+
+class ProfileOf(Shape):
+    """The profile of one entity."""
+
+    entity: str = Field(description="E number")
+    statements: list[Statement] = Field(max_length=7)
+
+
+class Profiles(Shape):
+    """Profiles of some entities."""
+
+    profiles: list[ProfileOf]

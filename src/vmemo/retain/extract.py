@@ -1,0 +1,191 @@
+"""The work of reading one episode with a language model, from its messages to what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast
+
+from pydantic import JsonValue
+
+from vmemo.asking.desk import Desk
+from vmemo.drafts import Reading
+from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
+from vmemo.reports import Retained, Usage
+from vmemo.retain.group import BATCH, Grouped, group, message_vectors, with_reading
+from vmemo.retain.landing import Tools, encode, land, stacked
+from vmemo.retain.pipeline import report
+from vmemo.retain.read import Told
+from vmemo.retain.scene import OVERHEARD, Scene, lines_of
+from vmemo.writes import Batch, Lease, NewJob
+
+NEAREST, FLOOR, NAMED, SHOWN = 6, 0.4, 4, 24
+"""Known facts: how many each message or name brings, how near they must be, how many names count, and how many facts
+are shown in all."""
+
+DESCRIBED: frozenset[EntityType] = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT"))
+"""Types of entities that are worth a description."""
+HOLD = 60.0
+"""Seconds for which work is held on while it is written."""
+
+
+class LeaseLost(Exception):
+    """Another worker has taken this work over; what was done here is not written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """Messages of an episode that are to be read."""
+
+    episode: EpisodeId
+    messages: tuple[MessageId, ...]
+
+    @staticmethod
+    def of(detail: Mapping[str, JsonValue]) -> Assignment:
+        """What a job's detail asks for."""
+        messages = cast("list[str]", detail["messages"])
+        return Assignment(episode=EpisodeId(str(detail["episode"])), messages=tuple(map(MessageId, messages)))
+
+
+async def group_all(bank: BankId, tools: Tools, desk: Desk, lease: Lease) -> Retained:
+    """Place all unread messages of a bank in episodes, batch by batch, and queue their reading."""
+    usage = Usage()
+    while messages := await tools.store.pending(bank, BATCH):
+        grouped = await group(bank, messages, tools, desk)
+        async with tools.turns(bank):
+            # Facts that landed while the messages were grouped change nothing about their episodes.
+            revision = await tools.store.revision(bank)
+            written = await tools.store.write(_grouping(bank, revision, messages, grouped, tools, desk))
+        if written:
+            usage += desk.settle()
+        else:
+            await demand(lease, tools)
+    return Retained(usage=usage)
+
+
+def _grouping(
+    bank: BankId, revision: int, messages: Sequence[Message], grouped: Grouped, tools: Tools, desk: Desk
+) -> Batch:
+    return Batch(
+        bank=bank,
+        revision=revision,
+        space=tools.embedder.name,
+        claims=[message.id for message in messages],
+        episodes=grouped.episodes,
+        jobs=grouped.jobs,
+        spent=desk.spent,
+        becomes="grouped",
+    )
+
+
+async def demand(lease: Lease, tools: Tools) -> None:
+    """Go on only while the work is still ours."""
+    if not await tools.store.renew([lease], HOLD):
+        raise LeaseLost
+
+
+async def extract(
+    bank: BankId, assignment: Assignment, tools: Tools, desk: Desk, lease: Lease, *, observe_at: datetime
+) -> Retained:
+    """Read the messages of an assignment that are still unread, and write what they tell."""
+    messages = await tools.store.messages(bank, assignment.messages)
+    unread = [message for message in messages if message.state in ("pending", "grouped")]
+    episode = await _episode(bank, assignment, tools)
+    if not unread or episode is None:
+        await tools.store.finish(lease)
+        return Retained()
+    told = await _read(bank, unread, episode, tools, desk)
+    while True:
+        async with tools.turns(bank):
+            revision = await tools.store.revision(bank)
+            batch = await _batch(bank, revision, assignment, told, tools, desk)
+            jobs = await _follow_up(batch, tools, observe_at)
+            claims = [message.id for message in unread]
+            landed = await tools.store.write(replace(batch, claims=claims, jobs=jobs, spent=desk.spent, job=lease))
+        if landed:
+            tools.roster.landed(bank, revision, batch.entities)
+            return report(batch, desk.settle(), told.reading.skipped)
+        await demand(lease, tools)
+
+
+async def _batch(bank: BankId, revision: int, assignment: Assignment, told: Told, tools: Tools, desk: Desk) -> Batch:
+    """What was told, beside the bank as it is now."""
+    episode = await _episode(bank, assignment, tools)
+    if episode is None:
+        raise LeaseLost
+    summed_up = with_reading(episode, told.title, told.narrative)
+    encoded = await encode(bank, revision, told.reading, tools, desk)
+    landing = await land(bank, encoded, [summed_up], tools, desk)
+    return Batch(
+        bank=bank,
+        revision=revision,
+        space=tools.embedder.name,
+        claims=(),
+        episodes=[summed_up],
+        facts=landing.revision.facts,
+        entities=encoded.resolution.entities,
+        links=landing.links,
+        closings=landing.revision.closings,
+        sourced=landing.revision.sourced,
+        successors=landing.revision.successors,
+        merges=encoded.resolution.merges,
+        becomes="extracted",
+    )
+
+
+async def _episode(bank: BankId, assignment: Assignment, tools: Tools) -> Episode | None:
+    found = await tools.store.episodes(bank, [assignment.episode])
+    return found[0] if found else None
+
+
+async def _read(bank: BankId, unread: Sequence[Message], episode: Episode, tools: Tools, desk: Desk) -> Told:
+    lines = lines_of(unread)
+    if not lines:
+        return Told(reading=Reading(drafts=(), engine=desk.name))
+    stored = await tools.store.bank(bank)
+    scene = Scene(
+        lines=lines,
+        before=await _before(bank, unread, episode, tools),
+        known=await _known(bank, unread, tools),
+        topic=episode.title,
+        agent=stored.profile.name if stored is not None else "assistant",
+    )
+    return await tools.reader.read(scene, desk)
+
+
+async def _before(bank: BankId, unread: Sequence[Message], episode: Episode, tools: Tools) -> tuple[Message, ...]:
+    """The end of what the episode had told before, or the one message before it."""
+    fresh = {message.id for message in unread}
+    earlier = [id for id in episode.messages if id not in fresh][-OVERHEARD:]
+    if earlier:
+        return tuple(await tools.store.messages(bank, earlier))
+    before = await tools.store.before(bank, unread[0])
+    return () if before is None else (before,)
+
+
+async def _known(bank: BankId, unread: Sequence[Message], tools: Tools) -> tuple[Fact, ...]:
+    """The current facts nearest to the messages, nearest first, and then the newest about whom they name."""
+    vectors = list((await message_vectors(unread, tools)).values())
+    found = await tools.store.neighbours(bank, stacked(vectors, tools.embedder.dimension), limit=NEAREST, floor=FLOOR)
+    best: dict[FactId, float] = {}
+    for hit in (hit for hits in found for hit in hits):
+        best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
+    nearest = await tools.store.facts(bank, sorted(best, key=lambda id: -best[id])[: 2 * SHOWN])
+    named = await tools.store.named(bank, " ".join(f"{message.voice}: {message.content}" for message in unread))
+    about = [fact for who in named[:NAMED] for fact in await tools.store.facts_about(bank, who.id, limit=NEAREST)]
+    known = {fact.id: fact for fact in (*nearest[: SHOWN - NEAREST], *about, *nearest)}
+    return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:SHOWN]
+
+
+async def _follow_up(batch: Batch, tools: Tools, observe_at: datetime) -> list[NewJob]:
+    """Work that follows from new facts: opinions they may move, and entities that must be described anew."""
+    new = [item.fact for item in batch.facts]
+    closed = await tools.store.facts(batch.bank, [closing.fact for closing in batch.closings])
+    touched = [mention for fact in (*new, *closed) for mention in fact.entities]
+    described = dict.fromkeys(mention.id for mention in touched if mention.type in DESCRIBED)
+    jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]
+    evidence: list[JsonValue] = [fact.id for fact in new if fact.network in ("world", "experience")]
+    if evidence and await tools.store.believed(batch.bank, "opinion"):
+        jobs.append(NewJob(kind="opinions", key=str(evidence[0]), detail={"facts": evidence}))
+    return jobs

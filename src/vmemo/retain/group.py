@@ -1,0 +1,187 @@
+"""Grouping unread messages into episodes for a reading model: small runs by rules, larger ones in one call for all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from vmemo.asking.desk import Desk
+from vmemo.asking.prompts import load, quoted
+from vmemo.models import BankId, Episode, Message
+from vmemo.retain.derive import streams
+from vmemo.retain.episodes import MessageVectors, Open, chained, extended, fits, new_episode
+from vmemo.retain.landing import Tools
+from vmemo.retain.segment import GAP, LARGEST, Line, repeats, segment
+from vmemo.retain.shapes import Groups
+from vmemo.writes import NewJob
+
+PROMPTS = Path(__file__).parent / "prompts"
+BATCH = 100
+"""Messages that are grouped together."""
+SMALL = 8
+"""Messages of a run that rules can group: a model's call would cost more than it could tell."""
+SHOWN = 300
+"""Characters of a message from which its topic can be told."""
+EMBEDDED = 1600
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Episodes to write, and the reading that each of them asks for."""
+
+    episodes: list[Episode]
+    jobs: list[NewJob]
+
+
+@dataclass(frozen=True)
+class _Group:
+    messages: tuple[Message, ...]
+    topic: str = ""
+
+
+async def group(bank: BankId, messages: Sequence[Message], tools: Tools, desk: Desk) -> Grouped:
+    """Episodes of unread messages. A run that goes on with the episode before it becomes part of that."""
+    vectors = await message_vectors(messages, tools)
+    runs = [run for stream in streams(messages) for run in _runs(stream)]
+    groups = await _groups(runs, vectors, desk)
+    episodes: list[Episode] = []
+    jobs: list[NewJob] = []
+    for run, parts in zip(runs, groups, strict=True):
+        earlier = await _open(bank, run[0], tools)
+        for part in parts:
+            episode = _placed(part, earlier, vectors)
+            earlier = None
+            episodes.append(episode)
+            jobs.append(reading_job(episode, part.messages))
+    return Grouped(_once(chained(episodes, await tools.store.last_episode(bank))), jobs)
+
+
+def reading_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
+    """The work of reading some messages of an episode."""
+    return NewJob(
+        kind="extract", key=messages[0].id, detail={"episode": episode.id, "messages": [m.id for m in messages]}
+    )
+
+
+async def message_vectors(messages: Sequence[Message], tools: Tools) -> MessageVectors:
+    """A vector for each message."""
+    texts = [f"{message.voice}: {message.content[:EMBEDDED]}" for message in messages]
+    found = await tools.embedder.embed(texts, "document")
+    return {message.id: vector for message, vector in zip(messages, found, strict=True)}
+
+
+def _runs(stream: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
+    """Messages of one document without a silence of more than half an hour."""
+    run: list[Message] = []
+    for message in stream:
+        if run and message.timestamp - run[-1].timestamp > GAP:
+            yield tuple(run)
+            run = []
+        run.append(message)
+    if run:
+        yield tuple(run)
+
+
+async def _groups(runs: Sequence[tuple[Message, ...]], vectors: MessageVectors, desk: Desk) -> list[list[_Group]]:
+    """For each run its groups."""
+    large = [run for run in runs if len(run) > SMALL]
+    read = iter(await _by_model(large, desk) if large else [])
+    return [next(read) if len(run) > SMALL else _by_rules(run, vectors) for run in runs]
+
+
+def _by_rules(run: Sequence[Message], vectors: MessageVectors) -> list[_Group]:
+    parts = segment([Line(message.timestamp, vectors[message.id]) for message in run])
+    return [_Group(tuple(run[i] for i in sorted(part))) for part in parts]
+
+
+async def _by_model(runs: Sequence[tuple[Message, ...]], desk: Desk) -> list[list[_Group]]:
+    """One call for all runs; what the model leaves out goes with the line before it."""
+    everything = [message for run in runs for message in run]
+    numbers = count(1)
+    shown: list[str] = []
+    for part, run in enumerate(runs, start=1):
+        shown.append(f"Part {part}, {run[0].timestamp:%A %d %B %Y}")
+        shown += [f"{next(numbers)} | {message.voice} | {message.content[:SHOWN]}" for message in run]
+
+    def complaint(answer: Groups) -> str | None:
+        used = Counter(number for each in answer.groups for number in each.lines)
+        missing = sorted(set(range(1, len(everything) + 1)) - used.keys())
+        strange = sorted(n for n, times in used.items() if times > 1 or not 1 <= n <= len(everything))
+        found = [("are in no group", missing), ("are there twice, or don't exist", strange)]
+        return "; ".join(f"lines {lines[:10]} {trouble}" for trouble, lines in found if lines) or None
+
+    ask = load(PROMPTS, "segment").ask(Groups, lines=quoted(shown))
+    answer = await desk.ask(ask, Groups, complaint, lenient=True)
+    topic = _assigned(answer, len(everything))
+    groups: list[list[_Group]] = []
+    start = 0
+    for run in runs:
+        groups.append(_of_run(run, topic[start : start + len(run)], answer))
+        start += len(run)
+    return groups
+
+
+def _assigned(answer: Groups, lines: int) -> list[int]:
+    """For each line the place of its group; a line that none names goes with the one before it."""
+    chosen: dict[int, int] = {}
+    for place, each in enumerate(answer.groups):
+        for number in each.lines:
+            chosen.setdefault(number, place)
+    assigned: list[int] = []
+    for number in range(1, lines + 1):
+        assigned.append(chosen.get(number, assigned[-1] if assigned else 0))
+    return assigned
+
+
+def _of_run(run: Sequence[Message], topics: Sequence[int], answer: Groups) -> list[_Group]:
+    """A run's groups in the order of their first lines, none larger than an episode may be."""
+    groups: list[_Group] = []
+    for topic in dict.fromkeys(topics):
+        lines = [message for message, own in zip(run, topics, strict=True) if own == topic]
+        words = answer.groups[topic].topic if topic < len(answer.groups) else ""
+        groups += [_Group(tuple(lines[i : i + LARGEST]), words) for i in range(0, len(lines), LARGEST)]
+    return sorted(groups, key=lambda each: run.index(each.messages[0]))
+
+
+async def _open(bank: BankId, first: Message, tools: Tools) -> Open | None:
+    """The episode that a run may go on with."""
+    before = await tools.store.before(bank, first)
+    if before is None or first.timestamp - before.timestamp > GAP:
+        return None
+    episode = await tools.store.episode_of(bank, before.id)
+    if episode is None:
+        return None
+    messages = tuple(await tools.store.messages(bank, episode.messages))
+    vectors = await message_vectors(messages, tools)
+    return Open(episode, messages, tuple(Line(message.timestamp, vectors[message.id]) for message in messages))
+
+
+def _placed(part: _Group, earlier: Open | None, vectors: MessageVectors) -> Episode:
+    if earlier is not None and fits(earlier, len(part.messages)) and _goes_on(part, earlier, vectors):
+        return extended(earlier, part.messages, vectors)
+    fresh = new_episode(part.messages, vectors)
+    return fresh.model_copy(update={"title": part.topic}) if part.topic else fresh
+
+
+def _goes_on(part: _Group, earlier: Open, vectors: MessageVectors) -> bool:
+    """Whether a group says again what the episode said, or is of its topic as far as vectors tell."""
+    lines = [Line(message.timestamp, vectors[message.id]) for message in part.messages]
+    if repeats(lines, earlier.lines):
+        return True
+    known = len(earlier.lines)
+    parts = segment([*earlier.lines, *lines])
+    return any(min(each) < known <= max(each) for each in parts)
+
+
+def _once(episodes: Sequence[Episode]) -> list[Episode]:
+    """Each episode in its last state."""
+    return list({episode.id: episode for episode in episodes}.values())
+
+
+def with_reading(episode: Episode, title: str, narrative: str) -> Episode:
+    """The episode as the model sums it up, where it does."""
+    told = {"title": title.strip()[:200], "narrative": narrative.strip()}
+    return episode.model_copy(update={key: words for key, words in told.items() if words})

@@ -1,0 +1,199 @@
+"""Reading an episode with a language model: predict what is to be expected, then write down what it missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from vmemo.asking.desk import Desk
+from vmemo.asking.prompts import Prompt, load, quoted
+from vmemo.drafts import Draft, Reading, Restated
+from vmemo.errors import LLMUnusable
+from vmemo.models import FactId, Message
+from vmemo.ports import Ask
+from vmemo.reports import Skipped
+from vmemo.retain import compose
+from vmemo.retain.junk import grounded, is_own_words, is_small_talk
+from vmemo.retain.scene import Line, Scene, windows
+from vmemo.retain.shapes import Extraction, Prediction, ReadFact, SmallExtraction
+
+PROMPTS = Path(__file__).parent / "prompts"
+COLD = 3
+"""Known facts below which nothing can be predicted."""
+Style = Literal["narrative", "atomic"]
+_AMOUNT: dict[Style, str] = {
+    "narrative": "Two to five comprehensive facts for an episode, each of which tells one matter whole: all that "
+    "belongs together in one fact, and matters that a question would ask for separately in separate ones.",
+    "atomic": "As many facts as the episode holds, each of them a single statement that can't be divided further.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What an episode told: its reading, and how it can be summed up."""
+
+    reading: Reading
+    title: str = ""
+    narrative: str = ""
+
+
+@dataclass
+class Reader:
+    """A reading model's habits; `small` is set once it has proved too small for the full schema."""
+
+    style: Style = "narrative"
+    small: bool = False
+
+    async def read(self, scene: Scene, desk: Desk) -> Told:
+        """Everything worth remembering of a scene, in as many calls as its length takes."""
+        if all(is_small_talk(line.words) for line in scene.lines):
+            return Told(reading=Reading(drafts=(), engine=_engine(desk, load(PROMPTS, "extract"))))
+        expected = await self._predict(scene, desk)
+        parts = [
+            await self._window(replace(scene, lines=lines), desk, expected, n)
+            for n, lines in enumerate(windows(scene.lines))
+        ]
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    async def _predict(self, scene: Scene, desk: Desk) -> Sequence[str] | None:
+        """What was to be expected, or None where too little is known."""
+        if len(scene.known) < COLD or self.small:
+            return None
+        prompt = load(PROMPTS, "predict")
+        topic = quoted([scene.topic or scene.lines[0].words[:80]])
+        ask = prompt.ask(
+            Prediction, max_tokens=1024, known=scene.remembered(), when=scene.day, who=scene.voices, topic=topic
+        )
+        return (await desk.ask(ask, Prediction)).statements
+
+    async def _window(self, scene: Scene, desk: Desk, expected: Sequence[str] | None, n: int) -> Told:
+        if not self.small:
+            try:
+                return await self._full(scene, desk, expected, n)
+            except LLMUnusable:
+                told = await self._least(scene, desk, n)
+                self.small = True
+                return told
+        return await self._least(scene, desk, n)
+
+    async def _full(self, scene: Scene, desk: Desk, expected: Sequence[str] | None, n: int) -> Told:
+        prompt = load(PROMPTS, "extract")
+        ask = prompt.ask(
+            Extraction,
+            max_tokens=8192,
+            amount=_AMOUNT[self.style],
+            agent=scene.agent,
+            known=scene.remembered(),
+            expected="nothing in particular" if not expected else quoted(expected),
+            before=scene.overheard(),
+            lines=scene.shown(),
+        )
+        answer = await desk.ask(ask, Extraction, lambda found: _complaint(found, scene), lenient=True)
+        reading = _reading(answer, scene, n, expected=expected is not None)
+        _demand_something(reading, answer.facts, desk, ask)
+        engine = _engine(desk, prompt)
+        return Told(reading=replace(reading, engine=engine), title=answer.title, narrative=answer.narrative)
+
+    async def _least(self, scene: Scene, desk: Desk, n: int) -> Told:
+        """The same with the smallest schema there is; what it leaves out is found by rules, or later."""
+        prompt = load(PROMPTS, "extract_small")
+        ask = prompt.ask(SmallExtraction, lines=scene.shown())
+        answer = await desk.ask(ask, SmallExtraction)
+        facts = [ReadFact(what=fact.text, start=fact.date, lines=fact.lines) for fact in answer.facts]
+        blind = replace(scene, known=())
+        reading = _reading(Extraction(facts=facts), blind, n, expected=False)
+        _demand_something(reading, facts, desk, ask)
+        return Told(reading=replace(reading, engine=_engine(desk, prompt)))
+
+
+def _engine(desk: Desk, prompt: Prompt) -> str:
+    return f"{desk.name}/{prompt.label}"
+
+
+def _joined(parts: Sequence[Told]) -> Told:
+    readings = [part.reading for part in parts]
+    whole = Reading(
+        drafts=tuple(draft for reading in readings for draft in reading.drafts),
+        restated=tuple(each for reading in readings for each in reading.restated),
+        known=frozenset[FactId]().union(*(reading.known for reading in readings)),
+        skipped=tuple(each for reading in readings for each in reading.skipped),
+        engine=readings[0].engine,
+    )
+    return Told(reading=whole, title=parts[0].title, narrative=" ".join(part.narrative for part in parts))
+
+
+def _complaint(answer: Extraction, scene: Scene) -> str | None:
+    """What the model is asked to correct: facts without a line that is there, and numbers of facts that are not."""
+    troubles = [trouble for n, fact in enumerate(answer.facts, start=1) if (trouble := _trouble(n, fact, scene))]
+    unknown = {each.id for each in answer.told_again if compose.reference(each.id, scene.known) is None}
+    unknown |= {k.id for f in answer.facts for k in f.known if compose.reference(k.id, scene.known) is None}
+    if unknown:
+        troubles.append("there is no known fact of these numbers: " + ", ".join(sorted(unknown)[:5]))
+    return "; ".join(troubles[:6]) or None
+
+
+def _trouble(n: int, fact: ReadFact, scene: Scene) -> str | None:
+    told = _told(fact, scene)
+    if not told:
+        return f"fact {n} names no line of the episode, which has the lines 1 to {len(scene.lines)}"
+    if not _is_grounded(fact, scene):
+        return f"fact {n} has nothing in common with the lines that it names"
+    return None
+
+
+def _told(fact: ReadFact, scene: Scene) -> tuple[Message, ...]:
+    return compose.sources(fact.lines, [line.message for line in scene.lines])
+
+
+def _is_grounded(fact: ReadFact, scene: Scene) -> bool:
+    wanted = set(fact.lines)
+    said = [_spoken(line) for n, line in enumerate(scene.lines, start=1) if n in wanted]
+    return grounded(compose.whole_text(fact), said, [known.text for known in scene.known])
+
+
+def _spoken(line: Line) -> str:
+    return f"{line.message.voice}: {line.words}"
+
+
+def _reading(answer: Extraction, scene: Scene, window: int, *, expected: bool) -> Reading:
+    """Drafts of what can be used of an answer; the rest is named with the reason."""
+    usable = {n: fact for n, fact in enumerate(answer.facts, start=1) if _flaw(n, fact, scene) is None}
+    skipped = [Skipped(what=f.what[:200], reason=r) for n, f in _numbered(answer) if (r := _flaw(n, f, scene))]
+    key = scene.lines[0].message.id
+    drafts: dict[int, Draft] = {
+        n: compose.draft(fact, _told(fact, scene), scene.known, key=f"{key}/{window}.{n}", expected=expected)
+        for n, fact in usable.items()
+    }
+    causes = compose.with_causes(drafts, answer.facts)
+    return Reading(
+        drafts=tuple(replace(draft, causes=causes[n]) for n, draft in drafts.items()),
+        restated=tuple(_restated(answer, scene)),
+        known=frozenset(fact.id for fact in scene.known),
+        skipped=tuple(skipped),
+    )
+
+
+def _numbered(answer: Extraction) -> Iterator[tuple[int, ReadFact]]:
+    return enumerate(answer.facts, start=1)
+
+
+def _flaw(n: int, fact: ReadFact, scene: Scene) -> str | None:
+    return "is about the conversation and not about the world" if is_own_words(fact.what) else _trouble(n, fact, scene)
+
+
+def _restated(answer: Extraction, scene: Scene) -> Iterator[Restated]:
+    spoken = [line.message for line in scene.lines]
+    for each in answer.told_again:
+        fact, told = compose.reference(each.id, scene.known), compose.sources(each.lines, spoken)
+        if fact is not None and told:
+            yield Restated(fact=fact, messages=tuple(message.id for message in told))
+
+
+def _demand_something(reading: Reading, facts: Sequence[ReadFact], desk: Desk, ask: Ask) -> None:
+    """An answer of which nothing can be used is a failure, and no sign that there was nothing to remember."""
+    unusable = [fact for fact in facts if not is_own_words(fact.what)]
+    if unusable and not reading.drafts:
+        desk.refuse(ask)
+        raise LLMUnusable(f"{desk.name} wrote {len(unusable)} facts, none of which the episode tells.")

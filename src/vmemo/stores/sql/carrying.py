@@ -1,0 +1,247 @@
+"""What a new derivation of a bank can't bring back from its messages: opinions that no message told, and names that
+were found to be another's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Select, delete, exists, insert, select, update
+
+from vmemo.stores.sql import naming
+from vmemo.stores.sql.among import among
+from vmemo.stores.sql.rows import AnyRow, dump, names_of
+from vmemo.stores.sql.schema import (
+    BASIS,
+    MESSAGE,
+    entities,
+    entity_names,
+    episode_messages,
+    facts,
+    mentions,
+    messages,
+    moves,
+    sources,
+)
+from vmemo.stores.sql.writing import seqs_of
+
+Grounds = Mapping[int, set[int]]
+
+
+def untold(bank: int) -> Select[*tuple[object, ...]]:
+    """Rows of the opinions that no message told, closed ones too."""
+    told = exists().where(sources.c.bank == bank, sources.c.fact == facts.c.seq, sources.c.kind == MESSAGE)
+    return select(facts).where(facts.c.bank == bank, facts.c.network == "opinion", ~told).order_by(facts.c.seq)
+
+
+def seed(connection: Connection, bank: int, shadow: int) -> None:
+    """Give the shadow the entities with strangers, by their own names alone, so that it does not take up those."""
+    for row in _with_strangers(connection, bank):
+        known = {"id": row.id, "name": row.name, "type": row.type, "strangers": row.strangers}
+        times = {"first_seen": row.first_seen, "last_seen": row.last_seen}
+        new = insert(entities).values({"bank": shadow, "aliases": dump(()), **known, **times})
+        seq = connection.execute(new.returning(entities.c.seq)).scalar_one()
+        naming.replace(connection, shadow, {seq: naming.folded_names(row.name, ())})
+
+
+def estrange(connection: Connection, bank: int, shadow: int) -> None:
+    """Add the strangers of the bank's entities to the shadow's of the same names; drop what was given and not used."""
+    rows = _with_strangers(connection, bank)
+    same = _counterparts(connection, shadow, rows)
+    for row in rows:
+        if row.seq in same:
+            own = connection.execute(select(entities).where(entities.c.seq == same[row.seq])).one()
+            names = {name.casefold() for name in (own.name, *names_of(own.aliases))}
+            both = dict.fromkeys((*names_of(own.strangers), *names_of(row.strangers)))
+            strange = dump([name for name in both if name.casefold() not in names])
+            connection.execute(update(entities).where(entities.c.seq == own.seq).values(strangers=strange))
+    _drop_unused(connection, bank, shadow)
+
+
+def _with_strangers(connection: Connection, bank: int) -> list[AnyRow]:
+    statement = select(entities).where(entities.c.bank == bank, entities.c.strangers != "[]").order_by(entities.c.seq)
+    return list(connection.execute(statement))
+
+
+def _drop_unused(connection: Connection, bank: int, shadow: int) -> None:
+    """Entities of the shadow that came from the bank and stand in no fact."""
+    given = select(entities.c.id).where(entities.c.bank == bank).scalar_subquery()
+    used = select(mentions.c.entity).where(mentions.c.bank == shadow).scalar_subquery()
+    unused = select(entities.c.seq).where(
+        entities.c.bank == shadow, entities.c.id.in_(given), entities.c.seq.not_in(used)
+    )
+    seqs = connection.execute(unused).scalars().all()
+    connection.execute(delete(entity_names).where(entity_names.c.bank == shadow, among(entity_names.c.entity, seqs)))
+    connection.execute(delete(entities).where(entities.c.bank == shadow, among(entities.c.seq, seqs)))
+
+
+def _counterparts(connection: Connection, shadow: int, rows: Iterable[AnyRow]) -> dict[int, int]:
+    """The shadow's entities that go by the names of these, by the numbers of these."""
+    folded = {row.seq: naming.fold(row.name) for row in rows}
+    statement = (
+        select(entity_names.c.name, entity_names.c.entity, entities.c.name.label("own"))
+        .join(entities, entities.c.seq == entity_names.c.entity)
+        .where(entity_names.c.bank == shadow, among(entity_names.c.name, set(folded.values())))
+        .order_by(entity_names.c.entity)
+    )
+    found: dict[str, int] = {}
+    for name, entity, own in connection.execute(statement).all():
+        if name not in found or naming.fold(own) == name:
+            found[name] = entity
+    return {seq: found[name] for seq, name in folded.items() if name in found}
+
+
+def carry(connection: Connection, bank: int, shadow: int, opinions: Mapping[str, int]) -> None:
+    """Make opinions of the bank, numbers by id, the shadow's, with what they rest on there and how they came to be."""
+    if not opinions:
+        return
+    numbers = set(opinions.values())
+    _rest(connection, bank, shadow, numbers)
+    _mention(connection, bank, shadow, numbers)
+    _move(connection, bank, shadow, numbers)
+    moved = update(facts).where(facts.c.bank == bank, among(facts.c.seq, numbers))
+    connection.execute(moved.where(~among(facts.c.supersedes, opinions)).values(supersedes=None))
+    connection.execute(moved.values(bank=shadow))
+
+
+def _rest(connection: Connection, bank: int, shadow: int, opinions: Set[int]) -> None:
+    basis = _pairs(connection, bank, opinions)
+    new = Lineage.of(connection, bank, shadow, opinions, {fact for behind in basis.values() for fact in behind})
+    rows = [
+        {"bank": shadow, "fact": opinion, "kind": BASIS, "source": ground}
+        for opinion in sorted(opinions)
+        for ground in sorted(new.heirs(basis.get(opinion, set())) - {opinion})
+    ]
+    if rows:
+        connection.execute(insert(sources), rows)
+
+
+def _mention(connection: Connection, bank: int, shadow: int, opinions: Set[int]) -> None:
+    """Entities that the shadow does not know come along."""
+    known = mentions.c.bank == bank, among(mentions.c.fact, opinions)
+    named = select(entities).where(entities.c.seq.in_(select(mentions.c.entity).where(*known)))
+    rows = list(connection.execute(named))
+    taken = seqs_of(connection, entities, shadow, (row.id for row in rows))
+    same = {row.seq: taken[row.id] for row in rows if row.id in taken} | _counterparts(connection, shadow, rows)
+    alone = [row.seq for row in rows if row.seq not in same]
+    connection.execute(update(entities).where(among(entities.c.seq, alone)).values(bank=shadow))
+    own = entity_names.c.bank == bank, among(entity_names.c.entity, alone)
+    connection.execute(update(entity_names).where(*own).values(bank=shadow))
+    found = connection.execute(select(mentions.c.fact, mentions.c.entity, mentions.c.said).where(*known)).all()
+    said = {(fact, same.get(entity, entity)): words for fact, entity, words in found}
+    values = [{"bank": shadow, "fact": fact, "entity": entity, "said": said[fact, entity]} for fact, entity in said]
+    if values:
+        connection.execute(insert(mentions), values)
+
+
+def _move(connection: Connection, bank: int, shadow: int, opinions: Set[int]) -> None:
+    """Steps of the opinions; their evidence becomes what was read from the same messages."""
+    own = moves.c.bank == bank, among(moves.c.fact, opinions)
+    rows = connection.execute(select(moves.c.seq, moves.c.evidence).where(*own)).all()
+    old = seqs_of(connection, facts, bank, (id for row in rows for id in names_of(row.evidence)))
+    new = Lineage.of(connection, bank, shadow, opinions, set(old.values()))
+    ids = _ids(connection, {heir for seq in old.values() for heir in new.heirs([seq])})
+    for row in rows:
+        heirs = new.heirs(old[id] for id in names_of(row.evidence) if id in old)
+        values = {"bank": shadow, "evidence": dump([ids[heir] for heir in sorted(heirs)])}
+        connection.execute(update(moves).where(moves.c.seq == row.seq).values(values))
+
+
+def _ids(connection: Connection, seqs: Iterable[int]) -> dict[int, str]:
+    return dict(connection.execute(select(facts.c.seq, facts.c.id).where(among(facts.c.seq, seqs))).all())
+
+
+def _pairs(connection: Connection, bank: int, of: Iterable[int], kind: int = BASIS) -> dict[int, set[int]]:
+    """What facts come from, of one kind."""
+    found: dict[int, set[int]] = defaultdict(set)
+    statement = select(sources.c.fact, sources.c.source).where(
+        sources.c.bank == bank, sources.c.kind == kind, among(sources.c.fact, of)
+    )
+    for fact, source in connection.execute(statement).all():
+        found[fact].add(source)
+    return dict(found)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Which facts of a shadow stand for facts of its bank."""
+
+    staying: Set[int]
+    basis: Grounds
+    told: Grounds
+    shared: Grounds
+    """The shadow's facts by the number of a message of the bank that both were read from."""
+    beside: Grounds
+    """The same of the message's whole episode."""
+
+    @staticmethod
+    def of(connection: Connection, bank: int, shadow: int, staying: Set[int], of: Set[int]) -> Lineage:
+        """The lineage of these facts and of those they rest on; the staying ones stand for themselves."""
+        basis: dict[int, set[int]] = {}
+        seen, edge = set(of), set(of)
+        while edge:
+            further = _pairs(connection, bank, edge)
+            basis |= further
+            edge = {fact for behind in further.values() for fact in behind} - seen
+            seen |= edge
+        told = _pairs(connection, bank, seen, MESSAGE)
+        said = {message for behind in told.values() for message in behind}
+        shared = _read_from(connection, bank, shadow, said)
+        beside = _read_beside(connection, bank, shadow, said - shared.keys())
+        return Lineage(staying, basis, told, shared, beside)
+
+    def heirs(self, of: Iterable[int]) -> set[int]:
+        """What stands for these facts: what was read from the same messages, or else beside them in an episode."""
+        found: set[int] = set()
+        seen, edge = set[int](), set(of)
+        while edge:
+            seen |= edge
+            found |= edge & self.staying
+            gone = edge - self.staying
+            for fact in gone:
+                found |= self._read(fact)
+            edge = {ground for fact in gone if fact not in self.told for ground in self.basis.get(fact, ())} - seen
+        return found
+
+    def _read(self, fact: int) -> set[int]:
+        said = self.told.get(fact, set[int]())
+        shared = {heir for message in said for heir in self.shared.get(message, ())}
+        return shared or {heir for message in said for heir in self.beside.get(message, ())}
+
+
+def _read_from(connection: Connection, bank: int, shadow: int, said: Iterable[int]) -> dict[int, set[int]]:
+    copies = messages.alias("copies")
+    statement = (
+        select(messages.c.seq, sources.c.fact)
+        .join(copies, (copies.c.bank == shadow) & (copies.c.id == messages.c.id))
+        .join(
+            sources,
+            (sources.c.bank == shadow) & (sources.c.kind == MESSAGE) & (sources.c.source == copies.c.seq),
+        )
+        .where(messages.c.bank == bank, among(messages.c.seq, said))
+    )
+    return _grouped(connection, statement)
+
+
+def _read_beside(connection: Connection, bank: int, shadow: int, said: Iterable[int]) -> dict[int, set[int]]:
+    copies, held, others = messages.alias("copies"), episode_messages.alias("held"), episode_messages.alias("others")
+    statement = (
+        select(messages.c.seq, sources.c.fact)
+        .join(copies, (copies.c.bank == shadow) & (copies.c.id == messages.c.id))
+        .join(held, (held.c.bank == shadow) & (held.c.message == copies.c.seq))
+        .join(others, (others.c.bank == shadow) & (others.c.episode == held.c.episode))
+        .join(
+            sources,
+            (sources.c.bank == shadow) & (sources.c.kind == MESSAGE) & (sources.c.source == others.c.message),
+        )
+        .where(messages.c.bank == bank, among(messages.c.seq, said))
+    )
+    return _grouped(connection, statement)
+
+
+def _grouped(connection: Connection, statement: Select[*tuple[int, int]]) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = defaultdict(set)
+    for key, value in connection.execute(statement).all():
+        found[key].add(value)
+    return dict(found)

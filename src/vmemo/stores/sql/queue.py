@@ -1,0 +1,244 @@
+"""Statements over queued work and what it cost.
+
+A job is held while its lease runs. A lease that ran out is free to take, and its owner's until another takes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Update,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from vmemo.models import BankId, JobKind, MessageId, utc_now
+from vmemo.reports import Job, Spending
+from vmemo.stores.sql import archive
+from vmemo.stores.sql.among import among
+from vmemo.stores.sql.clock import instant, micros
+from vmemo.stores.sql.rows import AnyRow, dump
+from vmemo.stores.sql.schema import banks, jobs, messages, spending
+from vmemo.writes import Lease, NewJob
+
+MOST_ERROR = 2000
+"""Characters of an error that are kept."""
+_FREED = {"owner": None, "until": None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which jobs a worker would take; as in the port."""
+
+    bank: int | None = None
+    kinds: Sequence[JobKind] = ()
+    limit: int = 1
+    due: bool = True
+    beside: Sequence[int] = ()
+
+
+def held(now: int) -> ColumnElement[bool]:
+    """Whether a lease of the job runs; never null, so that it can be negated."""
+    return func.coalesce(jobs.c.until, 0) > now
+
+
+def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:
+    return jobs.c.seq == lease.job, jobs.c.owner == lease.owner
+
+
+_AT = bindparam("at", type_=BigInteger)
+_ASK = (
+    update(jobs)
+    .where(jobs.c.bank == bindparam("of"), jobs.c.kind == bindparam("what"), jobs.c.key == bindparam("which"))
+    .values(
+        asked=jobs.c.asked + 1,
+        # After a failure the job waits for its time, however often it is asked for.
+        due=case((jobs.c.attempts > 0, jobs.c.due), (jobs.c.due > _AT, _AT), else_=jobs.c.due),
+    )
+)
+
+
+def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
+    """Queue work; what waits already is asked for once more."""
+    now = micros(utc_now())
+    for job in new:
+        due = now if job.due is None else micros(job.due)
+        known = {"of": bank, "what": job.kind, "which": job.key, "at": due}
+        if connection.execute(_ASK, known).rowcount == 0:
+            values = {"bank": bank, "kind": job.kind, "key": job.key, "detail": dump(job.detail)}
+            connection.execute(insert(jobs).values(**values, asked=1, due=due, created_at=now))
+
+
+def lease(connection: Connection, owner: str, seconds: float, wanted: Wanted) -> list[Job]:
+    """Take the oldest free jobs. Writers must be serial here, or `free` must lock the rows it finds."""
+    now = utc_now()
+    until = now + timedelta(seconds=seconds)
+    rows = connection.execute(free(wanted, micros(now))).all()
+    taken = update(jobs).where(among(jobs.c.seq, [row.seq for row in rows]))
+    if rows:
+        connection.execute(taken.values(owner=owner, until=micros(until)))
+    return [_job_of(row).model_copy(update={"owner": owner, "until": until}) for row in rows]
+
+
+def free(wanted: Wanted, now: int) -> Select[*tuple[object, ...]]:
+    """The jobs that may be taken now, oldest first."""
+    statement = select(jobs, banks.c.id.label("name")).join(banks, banks.c.seq == jobs.c.bank).where(~held(now))
+    named = banks.c.shadow_of.is_(None) if wanted.bank is None else jobs.c.bank == wanted.bank
+    statement = statement.where(named)
+    if wanted.due:
+        statement = statement.where(jobs.c.due <= now)
+    if wanted.kinds:
+        statement = statement.where(jobs.c.kind.in_(wanted.kinds))
+    if wanted.beside:
+        statement = statement.where(~among(jobs.c.seq, wanted.beside))
+    return statement.order_by(jobs.c.due, jobs.c.seq).limit(wanted.limit)
+
+
+def _job_of(row: AnyRow) -> Job:
+    return Job(
+        id=row.seq,
+        bank=BankId(row.name),
+        kind=row.kind,
+        key=row.key,
+        detail=json.loads(row.detail),
+        asked=row.asked,
+        attempts=row.attempts,
+        error=row.error,
+        due=instant(row.due),
+        owner=row.owner,
+        until=None if row.until is None else instant(row.until),
+        created_at=instant(row.created_at),
+    )
+
+
+def listed(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[Job]:
+    """Everything queued of a bank, oldest first."""
+    statement = select(jobs, banks.c.id.label("name")).join(banks, banks.c.seq == jobs.c.bank)
+    statement = statement.where(jobs.c.bank == bank).order_by(jobs.c.due, jobs.c.seq)
+    if kinds:
+        statement = statement.where(jobs.c.kind.in_(kinds))
+    return [_job_of(row) for row in connection.execute(statement)]
+
+
+def holds(connection: Connection, bank: int, lease: Lease) -> bool:
+    """Whether the job is still its owner's."""
+    statement = select(jobs.c.seq).where(jobs.c.bank == bank, *_mine(lease))
+    return connection.execute(statement).first() is not None
+
+
+def renew(connection: Connection, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+    """Hold jobs for some seconds more; those that are still their owner's are returned."""
+    until = micros(utc_now() + timedelta(seconds=seconds))
+    return [lease for lease in leases if connection.execute(_hold(lease, until)).rowcount]
+
+
+def _hold(lease: Lease, until: int) -> Update:
+    return update(jobs).where(*_mine(lease)).values(until=until)
+
+
+def complete(connection: Connection, bank: int, lease: Lease) -> bool:
+    """Take a job off the queue, or let it wait again where more was asked for; False if the lease was lost."""
+    mine = jobs.c.bank == bank, *_mine(lease)
+    row = connection.execute(select(jobs.c.kind, jobs.c.asked).where(*mine)).one_or_none()
+    if row is None:
+        return False
+    again = row.asked != lease.asked or (row.kind == "process" and _unread(connection, bank))
+    if again:
+        fresh = {"attempts": 0, "error": None, "due": micros(utc_now())}
+        connection.execute(update(jobs).where(*mine).values(**_FREED, **fresh))
+    else:
+        connection.execute(delete(jobs).where(*mine))
+    return True
+
+
+def settle(connection: Connection, bank: int) -> None:
+    """Once nothing is unread, nobody has to be told to read; who was told already finds that out."""
+    if not _unread(connection, bank):
+        waiting = jobs.c.bank == bank, jobs.c.kind == "process", ~held(micros(utc_now()))
+        connection.execute(delete(jobs).where(*waiting))
+
+
+def _unread(connection: Connection, bank: int) -> bool:
+    statement = select(messages.c.seq).where(messages.c.bank == bank, messages.c.state == "pending").limit(1)
+    return connection.execute(statement).first() is not None
+
+
+def finish(connection: Connection, lease: Lease, spent: Sequence[Spending]) -> bool:
+    """Complete a job and count what it cost; False, and nothing changed, if the lease was lost."""
+    bank = _bank_of(connection, lease)
+    if bank is None or not complete(connection, bank, lease):
+        return False
+    spend(connection, bank, spent)
+    return True
+
+
+def fail(
+    connection: Connection,
+    lease: Lease,
+    *,
+    error: str,
+    retry_at: datetime,
+    about: Sequence[MessageId],
+    spent: Sequence[Spending],
+) -> None:
+    """Note why a job failed, if its lease was not lost. What it cost is counted while the job is queued at all."""
+    bank = _bank_of(connection, lease)
+    if bank is None:
+        return
+    spend(connection, bank, spent)
+    noted = {"attempts": jobs.c.attempts + 1, "error": _storable(error), "due": micros(retry_at)}
+    if connection.execute(update(jobs).where(*_mine(lease)).values(**noted, **_FREED)).rowcount:
+        archive.record_failure(connection, bank, about, _storable(error))
+
+
+def _storable(error: str) -> str:
+    """A failure is noted whatever characters its text holds."""
+    return error[:MOST_ERROR].replace("\x00", "?").encode("utf-8", "replace").decode("utf-8")
+
+
+def _bank_of(connection: Connection, lease: Lease) -> int | None:
+    return connection.execute(select(jobs.c.bank).where(jobs.c.seq == lease.job)).scalar_one_or_none()
+
+
+def release(connection: Connection, lease: Lease) -> None:
+    """Give a job back as it was taken."""
+    connection.execute(update(jobs).where(*_mine(lease)).values(_FREED))
+
+
+def drop(connection: Connection, bank: int, kind: JobKind) -> None:
+    """Take all jobs of a kind off the queue; who works on one loses its lease."""
+    connection.execute(delete(jobs).where(jobs.c.bank == bank, jobs.c.kind == kind))
+
+
+_COUNTED = ("calls", "failures", "input_tokens", "output_tokens", "cost")
+_ADD = (
+    update(spending)
+    .where(
+        spending.c.bank == bindparam("of"),
+        spending.c.step == bindparam("on"),
+        spending.c.model == bindparam("by"),
+    )
+    .values({name: spending.c[name] + bindparam(f"more_{name}") for name in _COUNTED})
+)
+
+
+def spend(connection: Connection, bank: int, spent: Sequence[Spending]) -> None:
+    """Add to what the bank has cost."""
+    for item in spent:
+        counts = item.model_dump(include=set(_COUNTED))
+        known = {"of": bank, "on": item.step, "by": item.model}
+        if connection.execute(_ADD, {**known, **{f"more_{name}": counts[name] for name in _COUNTED}}).rowcount == 0:
+            connection.execute(insert(spending).values(bank=bank, step=item.step, model=item.model, **counts))

@@ -1,0 +1,87 @@
+"""The queue of every SQL store: the port's methods over the statements of `queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from vmemo.models import BankId, JobKind, MessageId
+from vmemo.reports import Job, Spending
+from vmemo.stores.sql import archive, queue
+from vmemo.stores.sql.base import Running
+from vmemo.writes import Lease, NewJob
+
+
+class QueueStore(Running):
+    """Fulfils the Queue port, and takes unread messages out of their episodes."""
+
+    async def lease(
+        self,
+        owner: str,
+        seconds: float,
+        *,
+        bank: BankId | None = None,
+        kinds: Sequence[JobKind] = (),
+        limit: int = 1,
+        due: bool = True,
+        beside: Sequence[int] = (),
+    ) -> list[Job]:
+        """Take the oldest jobs that nobody holds."""
+
+        def run(connection: Connection) -> list[Job]:
+            number = None if bank is None else archive.bank_state(connection, bank).seq
+            wanted = queue.Wanted(bank=number, kinds=kinds, limit=limit, due=due, beside=beside)
+            return queue.lease(connection, owner, seconds, wanted)
+
+        return await self._write(run)
+
+    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        """Hold jobs for some seconds more."""
+        return await self._write(queue.renew, leases, seconds)
+
+    async def finish(self, lease: Lease, spent: Sequence[Spending] = ()) -> bool:
+        """Take a job off the queue."""
+        return await self._write(queue.finish, lease, spent)
+
+    async def fail(
+        self,
+        lease: Lease,
+        error: str,
+        *,
+        retry_at: datetime,
+        messages: Sequence[MessageId] = (),
+        spent: Sequence[Spending] = (),
+    ) -> None:
+        """Note why a job failed and when it is tried again."""
+        await self._write(queue.fail, lease, error=error, retry_at=retry_at, about=messages, spent=spent)
+
+    async def release(self, lease: Lease) -> None:
+        """Give a job back as it was taken."""
+        await self._write(queue.release, lease)
+
+    async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
+        """Everything queued of a bank, oldest first."""
+        return await self._read(self._with_bank(queue.listed), bank, kinds)
+
+    async def enqueue(self, bank: BankId, jobs: Sequence[NewJob]) -> None:
+        """Queue work."""
+        await self._write(self._with_bank(queue.enqueue), bank, jobs)
+
+    async def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
+        """Add to what the bank has cost."""
+        await self._write(self._with_bank(queue.spend), bank, spent)
+
+    async def ungroup(self, bank: BankId) -> int:
+        """Take unread messages out of their episodes again, with the jobs that would read them."""
+        return await self._write(self._with_bank(self._ungroup), bank)
+
+    @staticmethod
+    def _ungroup(connection: Connection, bank: int) -> int:
+        count = archive.ungroup(connection, bank)
+        if count:
+            # No grouped message is left, so that no episode is left to read.
+            queue.drop(connection, bank, "extract")
+            queue.enqueue(connection, bank, [NewJob(kind="process")])
+        return count

@@ -1,0 +1,94 @@
+"""A bank's second derivation, over the shared statements."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from vmemo.models import BankId, Fact
+from vmemo.stores.sql import carrying, forgetting, merge_records, reading, restoring, shadowing, writing
+from vmemo.stores.sql.archive import BankState, bank_state
+from vmemo.stores.sql.base import Running
+from vmemo.stores.sql.rows import AnyRow
+from vmemo.writes import ExportedMerge, ForgetTarget, NewFact
+
+
+class ShadowStore(Running):
+    """`Shadows` for every SQL store."""
+
+    @abstractmethod
+    def _index_facts(self, connection: Connection, batch: Sequence[restoring.Indexed]) -> None:
+        """Make new facts findable, in the transaction that inserts them."""
+
+    @abstractmethod
+    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+        """Make messages findable by their words."""
+
+    @abstractmethod
+    def _unindex(self, connection: Connection, bank: int, removal: forgetting.Removal) -> None:
+        """Take what is about to be removed out of the indexes."""
+
+    async def shadow(self, bank: BankId, engine: str, *, embedder: str, dimension: int) -> BankId:
+        """The bank in which all messages are derived again."""
+        making = shadowing.Making(engine=engine, embedder=embedder, dimension=dimension)
+        shadow, after = await self._write(self._fill, bank, making, 0)
+        while after is not None:
+            shadow, after = await self._write(self._fill, bank, making, after)
+        return shadow
+
+    def _fill(
+        self, connection: Connection, bank: BankId, making: shadowing.Making, after: int
+    ) -> tuple[BankId, int | None]:
+        number = bank_state(connection, bank).seq
+        shadow = shadowing.ensure(connection, number, making, self._unindex)
+        following, copied = shadowing.copy(connection, number, shadow, after)
+        self._index_words(connection, shadow, copied)
+        shadowing.wake(connection, shadow)
+        return shadowing.name(number), following
+
+    async def untold(self, bank: BankId) -> list[Fact]:
+        """Opinions that no message told."""
+        return await self._read(self._untold, bank)
+
+    @staticmethod
+    def _untold(connection: Connection, bank: BankId) -> list[Fact]:
+        number = bank_state(connection, bank).seq
+        return reading.facts_of(connection, number, bank, list(connection.execute(carrying.untold(number))), {})
+
+    async def exported_merges(self, bank: BankId) -> list[ExportedMerge]:
+        """All merges with what their undoing needs."""
+        return await self._read(self._with_bank(merge_records.exported), bank)
+
+    async def adopt(self, bank: BankId, carried: Sequence[NewFact] = ()) -> bool:
+        """Put the shadow in the bank's place in one step."""
+        return await self._write(self._adopt, bank, carried)
+
+    def _adopt(self, connection: Connection, bank: BankId, carried: Sequence[NewFact]) -> bool:
+        state = bank_state(connection, bank)
+        shadow = shadowing.find(connection, state.seq)
+        ready = shadow is not None and shadowing.whole(connection, state.seq, shadow.seq)
+        if shadow is None or not ready or not self._carry(connection, state, shadow, carried):
+            connection.rollback()
+            return False
+        carrying.estrange(connection, state.seq, shadow.seq)
+        removal = forgetting.plan(connection, state.seq, ForgetTarget(bank=True))
+        self._unindex(connection, state.seq, removal)
+        shadowing.replace(connection, state.seq, shadow.seq)
+        return True
+
+    def _carry(self, connection: Connection, state: BankState, shadow: AnyRow, carried: Sequence[NewFact]) -> bool:
+        """Hand untold opinions on to the shadow; False if one has no vector there."""
+        opinions: dict[str, int] = {row.id: row.seq for row in connection.execute(carrying.untold(state.seq))}
+        given = {item.fact.id: item for item in carried if item.fact.id in opinions}
+        same = (state.embedder, state.dimension) == (shadow.embedder, shadow.dimension)
+        if not same and opinions.keys() > given.keys():
+            return False
+        writing.demand_vectors((item.encoding for item in given.values()), shadow.dimension)
+        replaced = frozenset(opinions[id] for id in given)
+        none = frozenset[int]()
+        self._unindex(connection, state.seq, forgetting.Removal(none, replaced, none, none, none))
+        self._index_facts(connection, [(opinions[id], item) for id, item in given.items()])
+        carrying.carry(connection, state.seq, shadow.seq, opinions)
+        return True

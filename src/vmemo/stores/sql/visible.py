@@ -1,0 +1,45 @@
+"""Which facts a scope's times let through, in SQL; the in-memory index says the same of its columns."""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, and_, or_, select, true
+
+from vmemo.models import utc_now
+from vmemo.searches import Scope
+from vmemo.stores.sql.clock import micros
+from vmemo.stores.sql.schema import MESSAGE, facts, messages, sources
+
+_f = facts.c
+
+
+def visible(scope: Scope) -> ColumnElement[bool]:
+    """Whether a fact was true at one time and believed at another, or, without times, is both now."""
+    if scope.at_time is None and scope.known_at is None:
+        now = and_(_f.expired_at.is_(None), or_(_f.invalid_at.is_(None), _f.invalid_at > micros(utc_now())))
+        return true() if scope.include_expired else now
+    if scope.known_at is None:
+        # What is believed now decides: a fact that expired without an end was never true.
+        believed, ended = or_(_f.expired_at.is_(None), _f.invalid_at.is_not(None)), true()
+    else:
+        known = micros(scope.known_at)
+        believed = and_(_f.recorded_at <= known, or_(_f.expired_at.is_(None), _f.expired_at > known))
+        # A fact closed later was, at that time, believed to be still true.
+        ended = _f.expired_at.is_(None)
+    if scope.at_time is None:
+        return believed
+    moment = micros(scope.at_time)
+    began = or_(_f.valid_at.is_(None), _f.valid_at <= moment)
+    over = and_(ended, _f.invalid_at.is_not(None), _f.invalid_at <= moment)
+    return and_(believed, began, ~over)
+
+
+def speaks_still(scope: Scope) -> ColumnElement[bool]:
+    """Whether a message's own words may be shown: it told no facts, or one of them is visible.
+
+    Otherwise what was replaced would come back in the words it was told in.
+    """
+    told = select(1).where(
+        sources.c.bank == messages.c.bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq
+    )
+    seen = told.where(sources.c.fact == _f.seq, visible(scope))
+    return or_(~told.exists(), seen.exists())

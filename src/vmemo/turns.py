@@ -1,0 +1,24 @@
+"""Taking turns: one at a time per bank and event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from vmemo.models import BankId
+
+
+@dataclass
+class Turns:
+    """A lock for each bank on each loop: a second writer would only derive the same again."""
+
+    _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]] = field(
+        default_factory=WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]]
+    )
+
+    def __call__(self, bank: BankId) -> AbstractAsyncContextManager[None]:
+        """The bank's turn."""
+        locks = self._locks.setdefault(asyncio.get_running_loop(), {})
+        return locks.setdefault(bank, asyncio.Lock())

@@ -1,0 +1,223 @@
+"""The durable queue's worker: takes jobs, runs several at a time, and holds on to what takes long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from vmemo.errors import StoreBusy
+from vmemo.jobs import Performer, lease_of
+from vmemo.models import BankId, JobKind, new_id, utc_now
+from vmemo.reflect.observations import TOGETHER
+from vmemo.reports import Job, Retained
+from vmemo.retain.landing import Tools
+from vmemo.retain.pipeline import together
+from vmemo.settings import Settings
+from vmemo.writes import Lease
+
+READING: tuple[JobKind, ...] = ("process", "extract")
+"""Work without which something said is not yet known."""
+FOLLOWING: tuple[JobKind, ...] = ("opinions", "observe")
+"""Work that follows from what is known."""
+LATER: tuple[JobKind, ...] = (*FOLLOWING, "maintain")
+"""Work that is done when it is due."""
+Running = set[asyncio.Task[Retained | Exception]]
+Done = Callable[[Job, Exception | None, float], None]
+"""Told of each piece of work that has ended: what it was, what went wrong, and how many seconds it took."""
+_everywhere: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""How many jobs run at a time in this process, all memories together."""
+
+
+@dataclass
+class Outcome:
+    """What a run of the worker came to: what was retained, what went wrong, and how many pieces of work there were."""
+
+    retained: Retained = field(default_factory=Retained)
+    errors: list[Exception] = field(default_factory=list[Exception])
+    jobs: int = 0
+
+    def add(self, done: Retained | Exception) -> None:
+        """Count the end of one piece of work."""
+        self.jobs += 1
+        if isinstance(done, Exception):
+            self.errors.append(done)
+        else:
+            self.retained = together(self.retained, done)
+
+
+class Worker:
+    """Runs queued work with the tools of one memory. Any number of them may work on one database."""
+
+    def __init__(self, tools: Tools, settings: Settings) -> None:
+        self._store = tools.store
+        self._performer = Performer(tools, settings)
+        self._settings = settings
+        self._held: dict[int, Lease] = {}
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
+
+    async def drain(self, bank: BankId) -> Outcome:
+        """Do a bank's work until nothing is left that can be done now.
+
+        Reading that failed before is tried again at once; other work is done when it is due. What another worker
+        reads is waited for, so that afterwards all that could be read is read.
+        """
+        failed: set[int] = set()
+
+        async def take(room: int) -> list[Job]:
+            jobs = await self._lease(room, bank=bank, kinds=READING, due=False, beside=sorted(failed))
+            more = room - len(jobs)
+            return [*jobs, *(await self._lease(more, bank=bank, kinds=LATER, beside=sorted(failed)) if more else [])]
+
+        async def idle() -> bool:
+            now = utc_now()
+            held = [job for job in await self._store.jobs(bank, READING) if job.until is not None and job.until > now]
+            if held:
+                await asyncio.sleep(self._settings.poll_seconds)
+            return not held
+
+        return await self._pump(take, idle, failed)
+
+    async def follow(self, bank: BankId) -> Outcome:
+        """Do what follows from reading, as it becomes due, until none of it waits."""
+
+        async def take(room: int) -> list[Job]:
+            return await self._lease(room, bank=bank, kinds=FOLLOWING)
+
+        async def idle() -> bool:
+            waiting = [job.due for job in await self._store.jobs(bank, FOLLOWING) if job.error is None]
+            if waiting:
+                pause = (min(waiting) - utc_now()).total_seconds()
+                await asyncio.sleep(max(self._settings.poll_seconds, pause))
+            return not waiting
+
+        return await self._pump(take, idle, set())
+
+    async def serve(
+        self,
+        stop: asyncio.Event,
+        *,
+        banks: Sequence[BankId] = (),
+        once: bool = False,
+        on_done: Done | None = None,
+    ) -> Outcome:
+        """Do the due work of all banks, or of some, until told to stop, or with `once` until nothing is due."""
+
+        async def take(room: int) -> list[Job]:
+            if stop.is_set():
+                return []
+            if not banks:
+                return await self._lease(room)
+            found: list[Job] = []
+            for bank in banks:
+                found += await self._lease(room - len(found), bank=bank) if len(found) < room else []
+            return found
+
+        async def idle() -> bool:
+            if not once and not stop.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), self._settings.poll_seconds)
+                return False
+            return True
+
+        return await self._pump(take, idle, set(), on_done)
+
+    async def _lease(
+        self,
+        room: int,
+        *,
+        bank: BankId | None = None,
+        kinds: Sequence[JobKind] = (),
+        due: bool = True,
+        beside: Sequence[int] = (),
+    ) -> list[Job]:
+        seconds = self._settings.lease_seconds
+        jobs = await self._store.lease(self._owner, seconds, bank=bank, kinds=kinds, limit=room, due=due, beside=beside)
+        self._held |= {job.id: lease_of(job) for job in jobs}
+        return jobs
+
+    async def _pump(
+        self,
+        take: Callable[[int], Awaitable[list[Job]]],
+        idle: Callable[[], Awaitable[bool]],
+        failed: set[int],
+        on_done: Done | None = None,
+    ) -> Outcome:
+        """Start what can be taken, as far as there is room, until nothing runs and it is said to be over."""
+        outcome, running = Outcome(), Running()
+        async with self._heartbeat():
+            try:
+                while True:
+                    room = self._settings.extractions_per_bank - len(running)
+                    jobs = await take(room) if room > 0 else []
+                    running |= {asyncio.create_task(self._run(group, failed, on_done)) for group in _grouped(jobs)}
+                    if running:
+                        done, running = await asyncio.wait(
+                            running, timeout=self._settings.poll_seconds, return_when=asyncio.FIRST_COMPLETED
+                        )
+                        for task in done:
+                            outcome.add(task.result())
+                    elif await idle():
+                        return outcome
+            finally:
+                await _cancelled(running)
+
+    async def _run(self, jobs: Sequence[Job], failed: set[int], on_done: Done | None) -> Retained | Exception:
+        async with self._turn():
+            began = time.monotonic()
+            done = await self._performer.perform(jobs)
+            seconds = time.monotonic() - began
+        error = done if isinstance(done, Exception) else None
+        for job in jobs:
+            self._held.pop(job.id, None)
+            if on_done is not None:
+                on_done(job, error, seconds)
+        if error is not None:
+            failed.update(job.id for job in jobs)
+        return done
+
+    def _turn(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        return _everywhere.setdefault(loop, asyncio.Semaphore(self._settings.extractions_per_process))
+
+    @asynccontextmanager
+    async def _heartbeat(self) -> AsyncGenerator[None]:
+        """Renew what is held, while it is held."""
+        beating = asyncio.create_task(self._beat())
+        try:
+            yield
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.lease_seconds / 3)
+            # A database that is busy for a moment is asked again with the next beat; three fit into a lease.
+            with suppress(StoreBusy):
+                await self._store.renew(list(self._held.values()), self._settings.lease_seconds)
+
+
+def _grouped(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Jobs that are done together: entities of one bank are described in one call."""
+    entities: dict[BankId, list[Job]] = {}
+    for job in jobs:
+        if job.kind == "observe":
+            entities.setdefault(job.bank, []).append(job)
+        else:
+            yield [job]
+    for group in entities.values():
+        yield from (group[i : i + TOGETHER] for i in range(0, len(group), TOGETHER))
+
+
+async def _cancelled(running: Running) -> None:
+    """Stop what still runs; each gives its job back."""
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

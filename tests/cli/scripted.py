@@ -1,0 +1,94 @@
+"""A scripted model for the command line: it tells of each line that holds some words what it was taught to tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from vmemo.testing import Received
+
+_LINE = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
+_GROUPED = re.compile(r"^(\d+) \| [^|]* \| ", re.MULTILINE)
+_NUMBERED = re.compile(r"^([A-Z]\d+)[^|\n]*\| (.*)$", re.MULTILINE)
+_NEW = re.compile(r"^(N\d+) \(new\)|^beside (K\d+) \(known\)", re.MULTILINE)
+Fact = Mapping[str, JsonValue]
+
+
+def fact(what: str, *entities: tuple[str, str], **more: JsonValue) -> Fact:
+    """A fact as the model writes it."""
+    return {"what": what, "entities": [{"name": name, "type": type} for name, type in entities], **more}
+
+
+@dataclass
+class Reader:
+    """By words of a line the fact that it tells; and how the model takes news for an opinion."""
+
+    taught: Mapping[str, Fact]
+    stance: str = "reinforce"
+    asked: list[str] = field(default_factory=list[str])
+
+    def __call__(self, asked: Received) -> JsonValue:
+        """The answer to one question."""
+        self.asked.append(asked.step)
+        match asked.step:
+            case "check":
+                return {"ready": True}
+            case "segment":
+                lines: list[JsonValue] = [int(number) for number in _GROUPED.findall(asked.user)]
+                return {"groups": [{"topic": "talk", "lines": lines}]}
+            case "predict":
+                return {"statements": []}
+            case "extract":
+                return {"title": "A talk", "narrative": "They talked.", "facts": self._facts(asked.user)}
+            case "judge":
+                return {"verdicts": _added(asked.user)}
+            case "opinions":
+                return {"assessments": self._assessed(asked.user)}
+            case "observe":
+                return {"profiles": _profiles(asked.user)}
+            case step:
+                raise AssertionError(f"nobody expected {step}")
+
+    def _facts(self, user: str) -> list[JsonValue]:
+        lines = _LINE.findall(user.rpartition("Episode (")[2])
+        return [
+            {**told, "lines": [int(number)]}
+            for number, words in lines
+            for key, told in self.taught.items()
+            if key in words
+        ]
+
+    def _assessed(self, user: str) -> list[JsonValue]:
+        numbered = dict(_NUMBERED.findall(user))
+        facts: list[JsonValue] = [id for id in numbered if id.startswith("F")]
+        return [
+            {"opinion": id, "stance": self.stance, "evidence": facts, "reason": "the news"}
+            for id in numbered
+            if id.startswith("O")
+        ]
+
+
+def _added(user: str) -> list[JsonValue]:
+    verdicts: list[JsonValue] = []
+    new = ""
+    for started, known in _NEW.findall(user):
+        if started:
+            new = started
+        else:
+            verdicts.append({"new": new, "known": known, "verdict": "add"})
+    return verdicts
+
+
+def _profiles(user: str) -> list[JsonValue]:
+    profiles: list[JsonValue] = []
+    statements: list[JsonValue] = []
+    for id, text in _NUMBERED.findall(user):
+        if id.startswith("E"):
+            statements = []
+            profiles.append({"entity": id, "statements": statements})
+        elif len(statements) < 7:
+            statements.append({"text": f"Recorded: {text.partition(' | ')[2]}", "facts": [id]})
+    return profiles

@@ -1,0 +1,157 @@
+"""`vmemo worker`: in this process until nothing is due, and as a process of its own that is told to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+from scripted import Reader, fact
+from typer.testing import Result
+
+from vmemo import Memory
+from vmemo.testing import Received, Refusal, ScriptedServer
+
+Run = Callable[..., Result]
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (done|failed) (\w+) bank=(\w+) seconds=\d+\.\d\d(.*)")
+TAUGHT = {f"piece {n}.": fact(f"Ana plays piece {n} on the piano.", ("Ana", "PERSON")) for n in range(1, 5)}
+
+
+def stored(db: str, *banks: str, piece: int = 1) -> None:
+    for bank in banks:
+        with Memory(f"sqlite:///{db}", bank) as memory:
+            memory.add_message_sync(f"I play piece {piece}.", speaker="Ana")
+
+
+def status(invoke: Run, db: str, bank: str = "default") -> dict[str, Any]:
+    return json.loads(invoke("inspect", "--db", db, "--bank", bank, "--json").stdout)
+
+
+def logged(stderr: str) -> list[tuple[str, ...]]:
+    lines = [LINE.fullmatch(line) for line in stderr.splitlines()]
+    assert all(lines), stderr
+    return [line.groups() for line in lines if line is not None]
+
+
+def test_a_worker_does_what_is_due_and_leaves(invoke: Run, tmp_path: Path) -> None:
+    db = str(tmp_path / "x.db")
+    stored(db, "default", "other")
+    with ScriptedServer(Reader(TAUGHT)) as server:
+        result = invoke("worker", "--once", "--db", db, "--llm", f"{server.url}#scripted", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"done": 4, "failed": 0}
+    done = logged(result.stderr)
+    assert sorted(done) == sorted(
+        ("done", kind, bank, "") for kind in ("process", "extract") for bank in ("default", "other")
+    )
+    assert [status(invoke, db, bank)["facts"] for bank in ("default", "other")] == [1, 1]
+
+
+def test_a_worker_of_some_banks_leaves_the_others_alone(invoke: Run, tmp_path: Path) -> None:
+    db = str(tmp_path / "x.db")
+    stored(db, "one", "two", "three")
+    result = invoke("worker", "--once", "--bank", "one", "--bank", "three", "--db", db)
+    assert "2 pieces of work done, 0 failed" in result.stdout
+    assert [status(invoke, db, bank)["pending"] for bank in ("one", "two", "three")] == [0, 1, 0]
+
+
+def test_a_worker_tells_what_failed_and_leaves_it_queued(invoke: Run, tmp_path: Path) -> None:
+    db = str(tmp_path / "x.db")
+    stored(db, "default")
+    with ScriptedServer(Reader(TAUGHT)) as server:
+        server.faults("extract", [Refusal("piece 1 is private")])
+        result = invoke("worker", "--once", "--db", db, "--llm", f"{server.url}#scripted")
+    assert result.exit_code == 0, result.output
+    assert "1 piece of work done, 1 failed" in result.stdout
+    (_, (state, kind, _, error)) = logged(result.stderr)
+    assert (state, kind) == ("failed", "extract")
+    assert "LLMRefused: " in error
+    assert "piece" not in error
+    assert status(invoke, db)["pending"] == 1
+
+
+@pytest.mark.parametrize(("hours", "queued"), [("0", 0), ("6", 1)])
+def test_a_worker_sees_to_it_that_maintenance_is_queued(invoke: Run, db: str, hours: str, queued: int) -> None:
+    for _ in range(2):
+        assert invoke("worker", "--once", "--maintain-every", hours, "--db", db).exit_code == 0
+        jobs = json.loads(invoke("jobs", "--db", db, "--json").stdout)["jobs"]
+        assert [job["kind"] for job in jobs] == ["maintain"] * queued
+
+
+def test_a_worker_wants_a_database_and_banks_that_are_there(invoke: Run, filled: Path, tmp_path: Path) -> None:
+    missing = invoke("worker", "--once", "--db", str(tmp_path / "none.db"))
+    assert (missing.exit_code, (tmp_path / "none.db").exists()) == (1, False)
+    strange = invoke("worker", "--once", "--bank", "nobody", "--db", str(filled))
+    assert strange.exit_code == 1
+    assert "There is no bank 'nobody'" in strange.stderr
+
+
+@contextmanager
+def working(db: str, llm: str) -> Generator[subprocess.Popen[str]]:
+    command = [sys.executable, "-W", "error", "-m", "vmemo", "worker", "--db", db, "--llm", llm]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    ) as run:
+        try:
+            yield run
+        finally:
+            run.kill()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_is_told_to_stop_finishes_what_runs(invoke: Run, tmp_path: Path, sign: signal.Signals) -> None:
+    db = str(tmp_path / "x.db")
+    stored(db, "default")
+    reader, asked, go_on = Reader(TAUGHT), threading.Event(), threading.Event()
+
+    def answer(received: Received) -> JsonValue:
+        if received.step == "extract":
+            asked.set()
+            go_on.wait(60)
+        return reader(received)
+
+    with ScriptedServer(answer) as server, working(db, f"{server.url}#scripted") as worker:
+        assert asked.wait(60)
+        worker.send_signal(sign)
+        stored(db, "late")
+        go_on.set()
+        out, err = worker.communicate(timeout=60)
+    assert (worker.returncode, out) == (0, "2 pieces of work done, 0 failed\n")
+    assert [line[:3] for line in logged(err)] == [("done", "process", "default"), ("done", "extract", "default")]
+    assert status(invoke, db)["facts"] == 1
+    assert status(invoke, db, "late")["pending"] == 1
+
+
+def test_a_second_signal_gives_the_work_back_to_the_queue(invoke: Run, tmp_path: Path) -> None:
+    db = str(tmp_path / "x.db")
+    stored(db, "default")
+    reader, asked, go_on = Reader(TAUGHT), threading.Event(), threading.Event()
+
+    def answer(received: Received) -> JsonValue:
+        if received.step == "extract":
+            asked.set()
+            go_on.wait(60)
+        return reader(received)
+
+    with ScriptedServer(answer) as server:
+        with working(db, f"{server.url}#scripted") as worker:
+            assert asked.wait(60)
+            for sign in (signal.SIGTERM, signal.SIGINT):
+                worker.send_signal(sign)
+            assert worker.wait(timeout=60) == 130
+        go_on.set()
+        queued = json.loads(invoke("jobs", "--db", db, "--json").stdout)["jobs"]
+        (job,) = [job for job in queued if job["kind"] == "extract"]
+        assert (job["owner"], job["attempts"]) == (None, 0)
+        invoke("process", "--db", db, "--llm", f"{server.url}#scripted")
+    assert status(invoke, db)["facts"] == 1

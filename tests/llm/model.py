@@ -1,0 +1,155 @@
+"""A scripted reading model: it says about each line it is shown what the test has taught it to say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from vmemo.testing import Received
+
+_LINE = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
+_GROUPED = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
+_NUMBERED = re.compile(r"^([A-Z]\d+)[^|]*\| (.*)$", re.MULTILINE)
+Answer = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taught:
+    """A fact that the model reads in any line that holds some words."""
+
+    words: str
+    what: str
+    entities: Sequence[tuple[str, str]] = ()
+    since: str = ""
+    start: str = ""
+    kind: str = "world"
+    confidence: float | None = None
+    supersedes: str = ""
+    merges: tuple[str, str] | None = None
+    mistaken: bool = False
+    causes: tuple[str, str, float] | None = None
+    """Words of the other fact, relation and strength."""
+
+
+@dataclass
+class Model:
+    """Answers every step. What it was not taught it answers with as little as is allowed."""
+
+    taught: list[Taught] = field(default_factory=list[Taught])
+    again: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Words of a line, and of the known fact that it tells again."""
+    verdicts: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    """Words of a new fact, of a known one, and the verdict."""
+    identities: dict[str, str] = field(default_factory=dict[str, str])
+    """A name, and words of the entity that it is."""
+    stances: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    """Words of an opinion, of a fact, and the stance."""
+
+    def tells(self, words: str, what: str, **more: object) -> None:
+        """Teach a fact."""
+        self.taught.append(Taught(words=words, what=what, **more))  # pyright: ignore[reportArgumentType]
+
+    def __call__(self, asked: Received) -> JsonValue:
+        """The answer to a question."""
+        return getattr(self, f"_{asked.step}")(asked)
+
+    def _segment(self, asked: Received) -> JsonValue:
+        lines: list[JsonValue] = [int(number) for number, _ in _GROUPED.findall(asked.user)]
+        return {"groups": [{"topic": "talk", "lines": lines}]}
+
+    def _predict(self, asked: Received) -> JsonValue:
+        return {"statements": []}
+
+    def _extract(self, asked: Received) -> JsonValue:
+        known = dict(_NUMBERED.findall(asked.user.partition("Conversation before")[0]))
+        lines = [(int(n), words) for n, words in _LINE.findall(asked.user.rpartition("Episode (")[2])]
+        read = [(taught, n) for n, words in lines for taught in self.taught if taught.words in words]
+        places = {taught.words: place for place, (taught, _) in enumerate(read, start=1)}
+        again: list[JsonValue] = [
+            {"id": id, "lines": [n]}
+            for words, told in self.again
+            for n, line in lines
+            for id, text in known.items()
+            if words in line and told in text
+        ]
+        facts: list[JsonValue] = [_fact(taught, n, known, places) for taught, n in read]
+        return {"title": "A talk", "narrative": "They talked.", "facts": facts, "told_again": again}
+
+    def _extract_small(self, asked: Received) -> JsonValue:
+        lines = [(int(n), words) for n, words in _LINE.findall(asked.user)]
+        return {
+            "facts": [{"text": t.what, "lines": [n]} for n, words in lines for t in self.taught if t.words in words]
+        }
+
+    def _judge(self, asked: Received) -> JsonValue:
+        verdicts: list[JsonValue] = []
+        new, text = "", ""
+        for line in asked.user.splitlines():
+            if match := re.match(r"(N\d+) \(new\) \| (.*)", line):
+                new, text = match[1], match[2]
+            elif match := re.match(r"beside (K\d+) \(known\) \| (.*)", line):
+                said = next((v for n, k, v in self.verdicts if n in text and k in match[2]), "add")
+                verdicts.append({"new": new, "known": match[1], "verdict": said})
+        return {"verdicts": verdicts}
+
+    def _identify(self, asked: Received) -> JsonValue:
+        numbered = _NUMBERED.findall(asked.user)
+        entities = {id: text for id, text in numbered if id.startswith("E")}
+        answers: list[JsonValue] = []
+        for id, text in numbered:
+            if id.startswith("Q"):
+                wanted = next((words for name, words in self.identities.items() if f"'{name}'" in text), None)
+                same = next((e for e, named in entities.items() if wanted is not None and wanted in named), "new")
+                answers.append({"name": id, "same_as": same})
+        return {"answers": answers}
+
+    def _opinions(self, asked: Received) -> JsonValue:
+        numbered = dict(_NUMBERED.findall(asked.user))
+        return {"assessments": [self._assessed(id, text, numbered) for id, text in numbered.items() if id[0] == "O"]}
+
+    def _assessed(self, id: str, text: str, numbered: Mapping[str, str]) -> JsonValue:
+        for opinion, fact, stance in self.stances:
+            evidence: list[JsonValue] = [f for f, news in numbered.items() if f[0] == "F" and fact in news]
+            if opinion in text and evidence:
+                return {"opinion": id, "stance": stance, "evidence": evidence, "reason": f"because of {fact}"}
+        return {"opinion": id, "stance": "neutral", "evidence": [], "reason": ""}
+
+    def _observe(self, asked: Received) -> JsonValue:
+        profiles: list[Answer] = []
+        statements: list[JsonValue] = []
+        for id, text in _NUMBERED.findall(asked.user):
+            if id.startswith("E"):
+                statements = []
+                profiles.append({"entity": id, "statements": statements})
+            elif len(statements) < 7:
+                statements.append({"text": f"It is recorded: {text.partition(' | ')[2]}", "facts": [id]})
+        return {"profiles": list(profiles)}
+
+
+def _fact(taught: Taught, line: int, known: Mapping[str, str], places: Mapping[str, int]) -> Answer:
+    words, joined = taught.merges or ("", "")
+    relations: list[JsonValue] = []
+    for id, text in known.items():
+        if taught.supersedes and taught.supersedes in text:
+            relations.append({"id": id, "relation": "supersede", "mistaken": taught.mistaken})
+        if words and words in text:
+            relations.append({"id": id, "relation": "merge", "text": joined})
+    causes: list[JsonValue] = []
+    if taught.causes and taught.causes[0] in places:
+        words, relation, strength = taught.causes
+        causes = [{"fact": places[words], "relation": relation, "strength": strength}]
+    return {
+        "what": taught.what,
+        "kind": taught.kind,
+        "confidence": taught.confidence,
+        "start": taught.start,
+        "since": taught.since,
+        "entities": [{"name": name, "type": type} for name, type in taught.entities],
+        "causes": causes,
+        "lines": [line],
+        "surprise": 0.7,
+        "known": relations,
+    }

@@ -1,0 +1,83 @@
+"""A program that the tests run, several at a time, and kill: it reads with a model that a scripted server plays.
+
+`reader.py crash URL MODEL` reads a seed per line, forks, and lets the child retain without end; each line of the child
+is `start PID` or `ack ID...`, and `dead` follows when the child was killed.
+`reader.py work URL MODEL` waits for a line, works until nothing is queued, and says how many pieces it did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from itertools import count
+
+from talk import days, quick, said
+
+from vmemo import Memory
+from vmemo.testing import HashEmbedder
+
+LEASE = 0.2
+
+
+def say(*words: str) -> None:
+    """One line, in one write, so that a kill can't tear it."""
+    os.write(1, (" ".join(words) + "\n").encode())
+
+
+def a_memory(url: str, model: str) -> Memory:
+    """A memory whose leases soon run out."""
+    settings = quick(lease_seconds=LEASE, poll_seconds=0.02, observe_delay=0.0)
+    return Memory(url, llm=model, embedder=HashEmbedder(), settings=settings)
+
+
+async def retain_without_end(url: str, model: str, seed: int) -> None:
+    """Retain one line, or several of different hours, or store first; acknowledge what was returned."""
+    source = random.Random(seed)
+    async with a_memory(url, model) as memory:
+        for n in count():
+            name = f"s{seed}n{n}"
+            lines = [
+                said(f"Note {name}x{k} was taken.", days(seed + n / 10 + k / 100)) for k in range(source.randint(1, 3))
+            ]
+            if source.random() < 0.3:
+                stored = await memory.add_message(lines[0])
+            else:
+                stored = await memory.retain(lines)
+            say("ack", *stored.stored)
+            if source.random() < 0.5:
+                await memory.process()
+
+
+def crash(url: str, model: str) -> None:
+    """Fork a child per line of input and report its death."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            say("start", str(os.getpid()))
+            asyncio.run(retain_without_end(url, model, int(line)))
+        os.waitpid(child, 0)
+        say("dead")
+
+
+async def work(url: str, model: str) -> None:
+    """Do what is due, side by side with others."""
+    async with a_memory(url, model) as memory:
+        say("ready")
+        await asyncio.to_thread(sys.stdin.readline)
+        stop = asyncio.Event()
+        working = asyncio.create_task(memory.work(stop))
+        while await memory.jobs():  # noqa: ASYNC110  the other process does not tell
+            await asyncio.sleep(0.05)
+        stop.set()
+        outcome = await working
+        assert not outcome.errors, outcome.errors
+        say("did", str(outcome.jobs))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "crash":
+        crash(*sys.argv[2:])
+    else:
+        asyncio.run(work(*sys.argv[2:]))

@@ -1,0 +1,175 @@
+"""A process that reads with a model is killed again and again, and several work on one file: all is done once."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from pydantic import JsonValue
+from reader import a_memory
+from talk import days, said
+
+from vmemo import Fact, Memory
+from vmemo.testing import Received, ScriptedServer
+
+KILLS = 52
+READER = Path(__file__).with_name("reader.py")
+_LINE = re.compile(r"^(\d+) \| .*?(Note \w+) was taken", re.MULTILINE)
+BROKEN = {
+    "a fact without its message": """SELECT count(*) FROM facts f WHERE network != 'observation' AND NOT EXISTS
+        (SELECT 1 FROM sources s JOIN messages m ON m.seq = s.source
+        WHERE s.bank = f.bank AND s.fact = f.seq AND s.kind = 0)""",
+    "a fact without its vector": """SELECT count(*) FROM facts f LEFT JOIN fact_index i ON i.seq = f.seq
+        WHERE i.seq IS NULL""",
+    "a read message without facts, or an unread one with": """SELECT count(*) FROM messages m WHERE
+        (m.state = 'extracted') != EXISTS
+        (SELECT 1 FROM sources s WHERE s.bank = m.bank AND s.kind = 0 AND s.source = m.seq)""",
+    "a message in two episodes, or a placed one in none": """SELECT count(*) FROM messages m WHERE
+        (m.state != 'pending') !=
+        (SELECT count(*) FROM episode_messages e WHERE e.bank = m.bank AND e.message = m.seq)""",
+    "a grouped message that no job will read": """SELECT count(*) FROM messages m WHERE m.state = 'grouped'
+        AND NOT EXISTS (SELECT 1 FROM jobs j, json_each(j.detail, '$.messages')
+        WHERE j.kind = 'extract' AND value = m.id)""",
+    "an unread message without a job": """SELECT count(*) FROM messages m WHERE m.state = 'pending' AND NOT EXISTS
+        (SELECT 1 FROM jobs j WHERE j.bank = m.bank AND j.kind = 'process')""",
+    "two entities of one name": "SELECT count(*) - count(DISTINCT name) FROM entities",
+    "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
+}
+
+
+def answer(asked: Received) -> JsonValue:
+    """One fact for each note, about the note's taker, after as long as it takes."""
+    time.sleep(random.uniform(0, 0.01))
+    if asked.step == "extract":
+        lines = _LINE.findall(asked.user.rpartition("Episode (")[2])
+        facts: list[JsonValue] = [
+            {
+                "what": f"{note} was taken by Alice.",
+                "lines": [int(n)],
+                "entities": [{"name": "Alice", "type": "PERSON"}],
+            }
+            for n, note in lines
+        ]
+        return {"title": "Notes", "narrative": "Notes were taken.", "facts": facts}
+    if asked.step == "predict":
+        return {"statements": []}
+    if asked.step == "judge":
+        return {"verdicts": []}
+    assert asked.step == "observe"
+    return {"profiles": [{"entity": "E1", "statements": [{"text": "Alice takes notes.", "facts": ["F1"]}]}]}
+
+
+def number(folder: Path, statement: str) -> int:
+    """What a statement counts, asked from outside the library."""
+    with closing(sqlite3.connect(folder / "memory.db", timeout=30)) as connection:
+        ((value,),) = connection.execute(statement).fetchall()
+        return int(value)
+
+
+def all_facts(memory: Memory) -> list[Fact]:
+    """Every fact that a message told."""
+    facts = memory.facts_sync(limit=1000)
+    while page := memory.facts_sync(limit=1000, after=facts[-1].id):
+        facts += page
+    return [fact for fact in facts if fact.network == "world"]
+
+
+def assert_whole(folder: Path) -> None:
+    for what, statement in BROKEN.items():
+        assert number(folder, statement) == 0, what
+
+
+@contextmanager
+def program(*arguments: str) -> Generator[subprocess.Popen[str]]:
+    """The reader in a process of its own; it forks, so it must have no other thread."""
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    command = [sys.executable, str(READER), *arguments]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1, env=alone) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def killed_round(reader: subprocess.Popen[str], seed: int) -> list[str]:
+    """Start a child, let it acknowledge a few times, kill it at a random moment; what it acknowledged is returned."""
+    chance = random.Random(seed)
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    reader.stdin.write(f"{seed}\n")
+    child = int(reader.stdout.readline().removeprefix("start "))
+    acknowledged: list[str] = []
+    for _ in range(chance.randint(1, 3)):
+        acknowledged += reader.stdout.readline().split()[1:]
+    time.sleep(chance.uniform(0, 0.25))
+    os.kill(child, signal.SIGKILL)
+    while (line := reader.stdout.readline()) != "dead\n":
+        acknowledged += line.split()[1:]
+    return acknowledged
+
+
+def test_a_reader_killed_at_any_point_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    url, interrupted, acknowledged = f"sqlite:///{tmp_path / 'memory.db'}", 0, set[str]()
+    with ScriptedServer(answer) as server:
+        model = f"{server.url}#scripted"
+        with program("crash", url, model) as reader:
+            for seed in range(KILLS):
+                acknowledged.update(killed_round(reader, seed))
+                assert_whole(tmp_path)
+                interrupted += (
+                    number(tmp_path, "SELECT count(*) FROM messages WHERE state IN ('pending', 'grouped')") > 0
+                )
+        with a_memory(url, model) as memory:
+            memory.process_sync()
+            assert memory.process_sync().derived == ()
+            status = memory.status_sync()
+            facts = all_facts(memory)
+    assert_whole(tmp_path)
+    assert (status.pending, status.troubles) == (0, ())
+    assert number(tmp_path, "SELECT count(*) FROM messages") == status.messages >= len(acknowledged)
+    # Every note became one fact, told by one message, and none of them two.
+    assert len(facts) == status.messages
+    assert max(Counter(fact.text for fact in facts).values()) == 1
+    assert all(len(fact.messages) == 1 for fact in facts)
+    assert interrupted > KILLS // 4
+
+
+def test_two_workers_on_one_file_never_do_one_job_twice(tmp_path: Path) -> None:
+    url, lines = f"sqlite:///{tmp_path / 'memory.db'}", 60
+    with ScriptedServer(answer) as server:
+        model = f"{server.url}#scripted"
+        with a_memory(url, model) as memory:
+            for n in range(lines):
+                memory.add_message_sync(said(f"Note n{n} was taken.", days(n)))
+        with program("work", url, model) as one, program("work", url, model) as other:
+            for worker in (one, other):
+                assert worker.stdout is not None
+                assert worker.stdout.readline() == "ready\n"
+            for worker in (one, other):
+                assert worker.stdin is not None
+                worker.stdin.write("go\n")
+            did = [int(worker.stdout.readline().split()[1]) for worker in (one, other) if worker.stdout is not None]
+        with a_memory(url, model) as memory:
+            memory.process_sync()
+            facts = all_facts(memory)
+            assert memory.status_sync().pending == 0
+        asked = Counter(
+            note
+            for each in server.received
+            if each.step == "extract"
+            for _, note in _LINE.findall(each.user.rpartition("Episode (")[2])
+        )
+    assert all(did)
+    assert asked == {f"Note n{n}": 1 for n in range(lines)}
+    assert len({fact.text for fact in facts}) == len(facts) == lines
+    assert_whole(tmp_path)

@@ -1,0 +1,144 @@
+"""Export and import of what became of a bank: moves, merges, costs, and messages that wait in episodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from builders import NOON, open_memory
+from exports import Line, assert_refused, fill, repeated, replaced
+
+from vmemo.models import BankId, Move
+from vmemo.reports import Spending
+from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, hear, mention_of
+
+DEFAULT = BankId("default")
+
+
+@pytest.fixture(scope="module")
+def revised_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The export of a bank whose opinions moved and entities were merged and parted; it had costs, and some waits."""
+    folder = tmp_path_factory.mktemp("revised")
+    with open_memory(folder) as memory:
+        fill(memory)
+    asyncio.run(revise(folder))
+    with open_memory(folder) as memory:
+        memory.export_sync(folder / "bank.jsonl")
+    return folder / "bank.jsonl"
+
+
+async def revise(folder: Path) -> None:
+    store = SqliteStore(folder / "memory.db")
+    await store.open()
+    fact = (await store.facts(DEFAULT))[0]
+    opinion = a_fact("Robert is kind.", bank=DEFAULT, network="opinion", confidence=0.5, basis=[fact.id])
+    assert await store.write(await a_batch(store, [opinion], bank=DEFAULT))
+    steps = [
+        Move(
+            opinion=opinion.id, stance="reinforce", before=0.5, after=0.7, evidence=(fact.id,), reason="seen", at=NOON
+        ),
+        Move(opinion=opinion.id, stance="weaken", before=0.7, after=0.6, at=NOON),
+    ]
+    spent = [Spending(step="extract", model="m", calls=3, failures=1, input_tokens=70, output_tokens=9, cost=0.1)]
+    names = ["Ann", "Anna", "Anne", "Annie"]
+    people = [an_entity(name, strangers=["Hannah"] if name == "Ann" else []) for name in names]
+    batch = replace(await a_batch(store, bank=DEFAULT), moves=steps, spent=spent, entities=people)
+    assert await store.write(batch)
+    told = [a_fact(f"{person.name} came.", bank=DEFAULT, entities=[mention_of(person)]) for person in people]
+    assert await store.write(await a_batch(store, told, bank=DEFAULT))
+    ann, anna, anne, annie = (person.id for person in people)
+    await store.merge_entities(DEFAULT, anna, annie, "a nickname")
+    await store.merge_entities(DEFAULT, ann, anna, "alike")
+    parted = await store.merge_entities(DEFAULT, ann, anne, "alike too")
+    await store.undo_merge(DEFAULT, parted.id)
+    await group(store)
+    await store.close()
+
+
+async def group(store: SqliteStore) -> None:
+    """One episode of a read and an unread message, one of an unread one alone, and one after it of a read one."""
+    last = await store.last_episode(DEFAULT)
+    lines = await hear(store, "Read one.", "Waits one.", "Waits two.", "Read two.", bank=DEFAULT, timestamp=NOON)
+    mixed = an_episode("mixed", lines[:2], previous=None if last is None else last.id)
+    alone = an_episode("alone", lines[2:3], previous=mixed.id)
+    after = an_episode("after", lines[3:], previous=alone.id)
+    batch = replace(await a_batch(store, bank=DEFAULT), episodes=[mixed, alone, after], becomes="grouped")
+    assert await store.write(replace(batch, claims=[line.id for line in lines]))
+    read = replace(await a_batch(store, bank=DEFAULT), claims=[lines[0].id, lines[3].id], becomes="extracted")
+    assert await store.write(read)
+
+
+def test_moves_merges_strangers_and_costs_are_imported_to_the_same_bytes(revised_file: Path, tmp_path: Path) -> None:
+    lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
+    assert [line["record"] for line in lines][-4:] == ["merge", "merge", "merge", "spending"]
+    assert [line["after"] for line in lines if line["record"] == "move"] == [0.7, 0.6]
+    with open_memory(tmp_path) as memory:
+        memory.import_bank_sync(revised_file)
+        memory.export_sync(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() == revised_file.read_bytes()
+
+
+def test_merges_can_be_undone_after_an_import_as_before_it(revised_file: Path, tmp_path: Path) -> None:
+    async def parted(folder: Path) -> list[tuple[str, tuple[str, ...], tuple[str, ...], int]]:
+        store = SqliteStore(folder / "memory.db")
+        await store.open()
+        for merge in reversed(await store.merges(DEFAULT)):
+            if merge.undone_at is None:
+                await store.undo_merge(DEFAULT, merge.id)
+        found = await store.entities(DEFAULT)
+        await store.close()
+        return sorted((e.name, e.aliases, e.strangers, e.mentions) for e in found)
+
+    with open_memory(tmp_path) as memory:
+        memory.import_bank_sync(revised_file)
+    copy = tmp_path / "copy"
+    shutil.copytree(revised_file.parent, copy)
+    assert asyncio.run(parted(tmp_path)) == asyncio.run(parted(copy))
+
+
+def test_messages_that_wait_in_episodes_are_exported_as_unread_and_read_after_an_import(
+    revised_file: Path, tmp_path: Path
+) -> None:
+    lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
+    states = {line["content"]: line["state"] for line in lines if line["record"] == "message"}
+    assert (states["Waits one."], states["Waits two."], states["Read one."]) == ("pending", "pending", "extracted")
+    episodes = {str(line["title"]): line for line in lines if line["record"] == "episode"}
+    assert "alone" not in episodes
+    assert episodes["after"]["previous"] == episodes["mixed"]["id"]
+    told = {line["id"]: line["content"] for line in lines if line["record"] == "message"}
+    assert [told[id] for id in cast("list[str]", episodes["mixed"]["messages"])] == ["Read one."]
+    with open_memory(tmp_path) as memory:
+        memory.import_bank_sync(revised_file)
+        assert [work.kind for work in memory.status_sync().backlog] == ["process"]
+        memory.process_sync()
+        assert memory.status_sync().pending == 0
+        assert {"User: Waits one.", "User: Waits two."} <= {fact.text for fact in memory.facts_sync()}
+
+
+REVISIONS: list[tuple[str, Callable[[list[Line]], int], str]] = [
+    ("a move of no opinion", replaced("move", opinion="nobody"), "refers to fact 'nobody'"),
+    ("a move beyond certainty", replaced("move", after=1.5), "after"),
+    ("a merge into nobody", replaced("merge", entity="nobody"), "refers to entity 'nobody'"),
+    ("a merge of unknown facts", replaced("merge", mentions=[{"fact": "none"}]), "refers to fact 'none'"),
+    ("a merge of nothing", replaced("merge", names=[]), "names"),
+    ("a merge of half an entity", replaced("merge", absorbed="nobody", was=None), "told whole"),
+    ("a merge twice", repeated("merge"), "repeats merge"),
+    ("costs twice", repeated("spending"), "repeats spending"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), [case[1:] for case in REVISIONS], ids=[case[0] for case in REVISIONS])
+def test_a_broken_revision_is_named_and_nothing_is_imported(
+    revised_file: Path, tmp_path: Path, change: Callable[[list[Line]], int], words: str
+) -> None:
+    lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
+    at = change(lines)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    assert_refused(tmp_path, text.encode(), rf"line {at}\b.*{words}")

@@ -1,0 +1,196 @@
+"""The scripted server and the fake model that users get for their tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from contextlib import closing
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from typing import cast
+from urllib.parse import urlsplit
+
+import pytest
+from pydantic import JsonValue
+
+from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
+from vmemo.ports.providers import LLM, Ask
+from vmemo.reports import Usage
+from vmemo.testing.llm import (
+    CutOff,
+    Drip,
+    EmptyBody,
+    FakeLLM,
+    Fault,
+    Hang,
+    Html,
+    NoUsage,
+    Raw,
+    Received,
+    Refusal,
+    Reset,
+    Status,
+)
+from vmemo.testing.llm_server import ScriptedServer
+
+ASK = Ask(step="extract", system="Read this.", user="I have a cat.", schema={"type": "object"})
+
+
+@dataclass(frozen=True)
+class Heard:
+    status: int
+    retry_after: str | None
+    body: bytes
+
+
+def send(server: ScriptedServer, step: str = "extract") -> Heard:
+    """A question by the plainest client there is, so that no provider of ours stands between."""
+    parts = urlsplit(server.url)
+    schema = {"type": "json_schema", "json_schema": {"name": step, "schema": {"type": "object"}}}
+    messages = [{"role": "system", "content": "Read this."}, {"role": "user", "content": "I have a cat."}]
+    body = json.dumps({"model": "m", "messages": messages, "response_format": schema})
+    headers = {"X-Vmemo-Step": step, "Authorization": "Bearer sk-secret"}
+    with closing(HTTPConnection(parts.hostname or "", parts.port, timeout=30)) as connection:
+        connection.request("POST", f"{parts.path}/chat/completions", body, headers)
+        response = connection.getresponse()
+        return Heard(response.status, response.headers["Retry-After"], response.read())
+
+
+def answer(server: ScriptedServer, step: str = "extract") -> dict[str, JsonValue]:
+    return cast("dict[str, JsonValue]", json.loads(send(server, step).body))
+
+
+def content(server: ScriptedServer, step: str = "extract") -> JsonValue:
+    choices = cast("list[dict[str, dict[str, JsonValue]]]", answer(server, step)["choices"])
+    return choices[0]["message"]["content"]
+
+
+def test_a_value_becomes_the_assistants_message_with_a_plausible_usage() -> None:
+    with ScriptedServer({"extract": {"facts": ["a cat"]}}) as server:
+        said = answer(server)
+    assert said["usage"] == {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
+    assert '{\\"facts\\": [\\"a cat\\"]}' in json.dumps(said["choices"])
+
+
+def test_what_arrived_is_kept_without_the_key() -> None:
+    with ScriptedServer({"extract": {}}) as server:
+        answer(server)
+        (received,) = server.received
+    assert (received.step, received.system, received.user) == ("extract", "Read this.", "I have a cat.")
+    assert (received.schema, received.model) == ({"type": "object"}, "m")
+    assert "sk-secret" not in repr(received)
+
+
+def test_a_list_is_used_up_in_order_and_a_value_is_said_again_and_again() -> None:
+    with ScriptedServer({"extract": [{"n": 1}, "two"], "judge": {"same": True}}) as server:
+        assert [content(server), content(server)] == ['{"n": 1}', "two"]
+        assert [content(server, "judge"), content(server, "judge")] == ['{"same": true}'] * 2
+
+
+def test_a_function_answers_what_it_was_asked() -> None:
+    def echo(received: Received) -> JsonValue:
+        return {"said": received.user}
+
+    with ScriptedServer(echo) as server:
+        assert content(server) == '{"said": "I have a cat."}'
+    with ScriptedServer({"extract": echo}) as server:
+        assert content(server) == '{"said": "I have a cat."}'
+
+
+def test_queued_faults_come_before_the_scripts_answers() -> None:
+    with ScriptedServer({"extract": {"n": 1}}) as server:
+        server.faults("extract", [Status(503, "busy", retry_after=2), Raw("{oh")])
+        assert send(server) == Heard(503, "2", b"busy")
+        assert [content(server), content(server)] == ["{oh", '{"n": 1}']
+
+
+@pytest.mark.parametrize(("step", "problem"), [("extract", "used up"), ("reflect", "no answer for 'reflect'")])
+def test_a_script_without_an_answer_is_an_error_when_the_block_ends(step: str, problem: str) -> None:
+    with pytest.raises(AssertionError, match=problem), ScriptedServer({"extract": []}) as server:
+        assert send(server, step).status == 400
+
+
+def test_a_script_that_raises_is_an_error_when_the_block_ends() -> None:
+    def broken(received: Received) -> JsonValue:
+        raise ValueError(f"no idea about {received.step}")
+
+    with pytest.raises(AssertionError, match="ValueError: no idea about extract"), ScriptedServer(broken) as server:
+        send(server)
+
+
+def test_faults_look_as_they_do_on_a_network() -> None:
+    faults: list[Fault] = [EmptyBody(), Html(), CutOff(), Refusal("no"), NoUsage({"n": 1})]
+    with ScriptedServer({"extract": faults}) as server:
+        bodies = [send(server).body for _ in faults]
+    assert bodies[0] == b""
+    assert b"<html>" in bodies[1]
+    assert b'"finish_reason": "length"' in bodies[2]
+    assert b'"refusal": "no"' in bodies[3]
+    assert b"usage" not in bodies[4]
+
+
+def test_a_reset_breaks_the_connection_and_not_the_server() -> None:
+    with ScriptedServer({"extract": [Reset(), {"n": 1}]}) as server:
+        with pytest.raises(ConnectionResetError):
+            send(server)
+        assert content(server) == '{"n": 1}'
+
+
+@pytest.mark.parametrize("fault", [Hang(3600), Drip(3600)])
+def test_the_block_ends_at_once_while_somebody_waits(fault: Fault) -> None:
+    asked = threading.Event()
+
+    def stuck(received: Received) -> Fault:
+        asked.set()
+        return fault
+
+    with (
+        ScriptedServer(stuck) as server,
+        socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0)) as open_,
+    ):
+        open_.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        assert asked.wait(30)
+
+
+def test_many_questions_at_once_are_all_received() -> None:
+    with ScriptedServer({"extract": {"n": 1}}) as server:
+        threads = [threading.Thread(target=answer, args=(server,)) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(server.received) == 20
+
+
+def test_a_fake_model_follows_a_script_and_remembers_what_it_was_asked() -> None:
+    llm = FakeLLM({"extract": [{"n": 1}, Raw("prose"), NoUsage({"n": 2})]}, name="mine")
+    assert isinstance(llm, LLM)
+    said = [asyncio.run(llm.complete(ASK)) for _ in range(3)]
+    assert [one.text for one in said] == ['{"n": 1}', "prose", '{"n": 2}']
+    assert said[0].usage == Usage(calls=1, input_tokens=5, output_tokens=2)
+    assert said[2].usage == Usage(calls=1)
+    assert (llm.name, llm.received[0].user, llm.received[0].schema) == ("mine", "I have a cat.", {"type": "object"})
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Hang(3600), LLMUnavailable),
+        (Reset(), LLMUnavailable),
+        (Drip(1), LLMUnavailable),
+        (Status(503), LLMUnavailable),
+        (Status(401), LLMDenied),
+        (Refusal(), LLMRefused),
+        (EmptyBody(), LLMUnavailable),
+        (Html(), LLMUnavailable),
+        (CutOff(), LLMUnusable),
+    ],
+)
+def test_a_fake_model_turns_faults_into_errors(fault: Fault, error: type[LLMFailed]) -> None:
+    llm = FakeLLM({"extract": {"n": 1}})
+    llm.faults("extract", [fault])
+    with pytest.raises(error, match="on purpose"):
+        asyncio.run(llm.complete(ASK))
+    assert asyncio.run(llm.complete(ASK)).text == '{"n": 1}'

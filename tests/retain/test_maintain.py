@@ -1,0 +1,411 @@
+"""Maintenance: what tells the same becomes one, what is old becomes short, what faded is closed; nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from vmemo.browse import why
+from vmemo.errors import InvalidInput, StoreBusy
+from vmemo.models import Episode, Fact, Message, Move, utc_now
+from vmemo.ports import Store, TextKind
+from vmemo.reports import Job, Maintained
+from vmemo.retain.extract import LeaseLost
+from vmemo.retain.landing import Tools
+from vmemo.retain.local import LocalExtractor
+from vmemo.retain.maintain import Upkeep, maintain
+from vmemo.retain.roster import Roster
+from vmemo.retain.shorten import LENGTHY
+from vmemo.searches import Scope, Vectors
+from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.testing import CutOff, FakeLLM, HashEmbedder, Raw
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    START,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    an_episode,
+    day,
+    matches,
+    snapshot,
+    tell,
+)
+from vmemo.writes import Lease, NewJob
+
+ALIKE = "Caroline planted red tulips behind the old shed"
+LONG = "\n".join(
+    [
+        "On 1 January 2024 Caroline and Melanie talked.",
+        f"Caroline: {ALIKE}, and more red tulips beside the old shed, because tulips are what Caroline likes to plant.",
+        "Melanie: Good.",
+        f"Caroline: {'Quite another thing happened at the station of the town. ' * 3}",
+    ]
+)
+QUIET = Upkeep(join=False, shorten_after=None)
+
+
+@asynccontextmanager
+async def opened() -> AsyncGenerator[Store]:
+    store = SqliteStore(None)
+    await store.open()
+    await store.create_bank(a_bank())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def on_store(test: Callable[[Store], Awaitable[None]]) -> Callable[[], None]:
+    """Run an async test on a fresh store."""
+
+    async def whole() -> None:
+        async with opened() as store:
+            await test(store)
+
+    def plain() -> None:
+        asyncio.run(whole())
+
+    plain.__name__, plain.__doc__ = test.__name__, test.__doc__
+    return plain
+
+
+def tools(store: Store, llm: FakeLLM | None = None) -> Tools:
+    return Tools(store, EMBEDDER, LocalExtractor(), len, Roster(store), llm)
+
+
+def at(minutes: float) -> datetime:
+    return START + timedelta(minutes=minutes)
+
+
+async def read(
+    store: Store, *contents: str, minute: float = 0, title: str = "talk", narrative: str = "Short.", **fields: object
+) -> Episode:
+    """An episode that was read: a message each minute, and a fact of each."""
+    said = [a_message(text, timestamp=at(minute + i), document="talk") for i, text in enumerate(contents)]
+    await store.append(BANK, said)
+    last = await store.last_episode(BANK)
+    previous = None if last is None else last.id
+    episode = an_episode(title, said, **{"narrative": narrative, "previous": previous, **fields})
+    batch = await a_batch(store, [_fact(message, episode) for message in said])
+    assert await store.write(replace(batch, claims=[message.id for message in said], episodes=[episode]))
+    return episode
+
+
+def _fact(message: Message, episode: Episode) -> Fact:
+    told = {"messages": [message.id], "episodes": [episode.id], "mentioned_at": message.timestamp}
+    return a_fact(message.content, **told)
+
+
+async def lease(store: Store, owner: str = "worker", *, seconds: float = 600) -> Lease:
+    [job] = await store.lease(owner, seconds, bank=BANK, kinds=["maintain"])
+    return Lease(job=job.id, owner=owner, asked=job.asked)
+
+
+async def narratives(store: Store) -> list[str]:
+    return [episode.narrative for episode in await store.episodes(BANK)]
+
+
+def answer(texts: Mapping[int, str]) -> JsonValue:
+    """What a model says about episodes by their numbers."""
+    return {"episodes": [{"number": number, "text": text} for number, text in texts.items()]}
+
+
+# Joining
+
+
+@on_store
+async def test_neighbours_that_tell_the_same_become_one_episode(store: Store) -> None:
+    one = await read(store, f"{ALIKE}.", f"{ALIKE} yesterday.")
+    two = await read(store, f"{ALIKE} again.", minute=5)
+    three = await read(store, "The train to Bergen was late.", minute=10)
+    before = await snapshot(store)
+    assert await maintain(BANK, tools(store), Upkeep(), now=at(60)) == Maintained(joined=1, optimised=True)
+    after = await snapshot(store)
+    kept, other = after.episodes
+    assert (kept.id, kept.messages) == (one.id, (*one.messages, *two.messages))
+    assert (kept.started_at, kept.ended_at) == (one.started_at, two.ended_at)
+    assert kept.narrative.count("\n") == 3, "it is told anew from all messages"
+    assert (other.id, other.previous) == (three.id, one.id)
+    assert after.messages == before.messages
+    assert [fact.model_copy(update={"episodes": ()}) for fact in after.facts] == [
+        fact.model_copy(update={"episodes": ()}) for fact in before.facts
+    ]
+
+
+@on_store
+async def test_every_fact_still_leads_to_an_episode_that_holds_its_messages(store: Store) -> None:
+    for minute in range(6):
+        await read(store, f"{ALIKE}.", minute=minute)
+    assert (await maintain(BANK, tools(store), Upkeep(), now=at(60))).joined == 5
+    [episode] = await store.episodes(BANK)
+    for fact in await store.facts(BANK):
+        behind = await why(BANK, fact.id, store, len)
+        assert behind.episodes == (episode,)
+        assert {message.id for message in behind.messages} <= set(episode.messages)
+
+
+@on_store
+async def test_other_topics_other_times_and_large_episodes_stay_apart(store: Store) -> None:
+    await read(store, *[f"{ALIKE} {n}." for n in range(20)])
+    await read(store, *[f"{ALIKE} {n} again." for n in range(6)], minute=25)
+    await read(store, "The train to Bergen was late.", minute=32)
+    await read(store, "The train to Bergen was late.", minute=63)
+    before = await snapshot(store)
+    assert (await maintain(BANK, tools(store), Upkeep(), now=at(90))).joined == 0
+    assert await snapshot(store) == before
+
+
+@on_store
+async def test_an_episode_that_is_not_read_yet_is_left_alone(store: Store) -> None:
+    await read(store, f"{ALIKE}.")
+    said = a_message(f"{ALIKE}.", timestamp=at(2), document="talk")
+    await store.append(BANK, [said])
+    waiting = an_episode("waiting", [said])
+    batch = replace(await a_batch(store, [_fact(said, waiting)]), episodes=[waiting], claims=[said.id])
+    assert await store.write(replace(batch, becomes="grouped"))
+    before = await snapshot(store)
+    assert (await maintain(BANK, tools(store), Upkeep(), now=at(60))).joined == 0
+    assert await snapshot(store) == before
+
+
+@on_store
+async def test_joining_can_be_turned_off(store: Store) -> None:
+    await read(store, f"{ALIKE}.")
+    await read(store, f"{ALIKE}.", minute=2)
+    assert (await maintain(BANK, tools(store), QUIET)).joined == 0
+    assert len(await store.episodes(BANK)) == 2
+
+
+# Shortening
+
+
+@on_store
+async def test_old_episodes_are_told_by_their_most_central_line(store: Store) -> None:
+    await read(store, "tulips", narrative=LONG)
+    before = await snapshot(store)
+    assert (await maintain(BANK, tools(store), Upkeep(), now=day(90))).shortened == 0
+    assert await snapshot(store) == before
+    assert (await maintain(BANK, tools(store), Upkeep(), now=day(92))).shortened == 1
+    [narrative] = await narratives(store)
+    assert narrative.startswith(f"Caroline: {ALIKE}")
+    assert len(narrative) <= LENGTHY
+    after = await snapshot(store)
+    assert replace(after, episodes=[]) == replace(before, episodes=[])
+    assert [episode.title for episode in after.episodes] == ["talk"]
+
+
+@on_store
+async def test_prose_and_text_without_spaces_are_shortened_as_well(store: Store) -> None:
+    prose = "Caroline moved to Oslo. " + "Caroline likes red tulips and the red tulips of Oslo most of all. " * 4
+    await read(store, "prose", narrative=prose)
+    await read(store, "dense", minute=60, narrative="郁金香" * 100)
+    assert (await maintain(BANK, tools(store), Upkeep(), now=day(99))).shortened == 2
+    assert await narratives(store) == [
+        "Caroline likes red tulips and the red tulips of Oslo most of all.",
+        ("郁金香" * 100)[: LENGTHY - 1] + "…",
+    ]
+
+
+@on_store
+async def test_a_model_shortens_many_episodes_in_one_call_and_its_cost_is_counted(store: Store) -> None:
+    for minute in range(12):
+        await read(store, f"topic {minute}", minute=60 * minute, narrative=f"{minute}: {LONG}")
+    answers = [answer({n + 1: f"Short {n}." for n in range(count)}) for count in (10, 2)]
+    llm = FakeLLM({"shorten": answers})
+    assert (await maintain(BANK, tools(store, llm), Upkeep(), now=day(99))).shortened == 12
+    assert await narratives(store) == [f"Short {n}." for n in (*range(10), *range(2))]
+    [spent] = (await store.status(BANK)).spending
+    assert (spent.step, spent.model, spent.calls) == ("shorten", "fake", 2)
+
+
+@on_store
+async def test_what_a_model_leaves_out_or_can_not_tell_is_told_by_its_central_line(store: Store) -> None:
+    for minute in range(3):
+        await read(store, f"topic {minute}", minute=60 * minute, narrative=LONG)
+    partly = answer({2: "Short.", 3: "x" * 201, 9: "?"})
+    llm = FakeLLM({"shorten": [partly, partly]})
+    assert (await maintain(BANK, tools(store, llm), Upkeep(), now=day(99))).shortened == 3
+    first, second, third = await narratives(store)
+    assert second == "Short."
+    assert first == third
+    assert first.startswith(f"Caroline: {ALIKE}")
+
+
+@pytest.mark.parametrize("fault", [CutOff(), Raw("no"), Raw('{"episodes": 3}')])
+def test_a_model_that_fails_keeps_nothing_from_being_shortened(fault: CutOff | Raw) -> None:
+    @on_store
+    async def run(store: Store) -> None:
+        await read(store, "tulips", narrative=LONG)
+        llm = FakeLLM({"shorten": [fault, fault]})
+        assert (await maintain(BANK, tools(store, llm), Upkeep(), now=day(99))).shortened == 1
+        [spent] = (await store.status(BANK)).spending
+        assert spent.failures
+
+    run()
+
+
+# Fading
+
+
+@on_store
+async def test_nothing_fades_unless_asked_for(store: Store) -> None:
+    await tell(store, "tulips", importance=0.01)
+    before = await snapshot(store)
+    assert (await maintain(BANK, tools(store), Upkeep(), now=day(9999))).pruned == 0
+    assert await snapshot(store) == before
+
+
+@on_store
+async def test_what_is_old_unimportant_and_never_recalled_is_closed_and_not_deleted(store: Store) -> None:
+    faint = await tell(store, "tulips", importance=0.2)
+    firm = await tell(store, "roses", importance=0.9)
+    used = await tell(store, "lilies", importance=0.2)
+    await store.touch(BANK, {used.id: 1})
+    now = START + timedelta(days=180)
+    messages = await store.messages(BANK)
+    assert (await maintain(BANK, tools(store), replace(QUIET, fade_below=0.1), now=now)).pruned == 0
+    assert (await maintain(BANK, tools(store), replace(QUIET, fade_below=0.11), now=now)).pruned == 1
+    [closed] = await store.facts(BANK, [faint.id])
+    assert (closed.expired_at, closed.invalid_at) == (now, faint.invalid_at)
+    assert await matches(store, "tulips") == []
+    assert await matches(store, "tulips", Scope(bank=BANK, include_expired=True)) == [faint.id]
+    assert await matches(store, "roses lilies") == [firm.id, used.id]
+    assert await store.messages(BANK) == messages
+
+
+@on_store
+async def test_what_opinions_and_observations_rest_on_does_not_fade(store: Store) -> None:
+    facts = [await tell(store, f"tulips {n}", importance=0.1) for n in range(4)]
+    opinion = a_fact("I like tulips.", network="opinion", confidence=0.5, basis=[facts[0].id], importance=0.1)
+    seen = a_fact("About tulips.", network="observation", basis=[facts[1].id], importance=0.1)
+    step = Move(opinion=opinion.id, stance="reinforce", before=0.5, after=0.6, evidence=(facts[2].id,), at=START)
+    assert await store.write(await a_batch(store, [opinion, seen]))
+    assert await store.write(replace(await a_batch(store), moves=[step]))
+    done = await maintain(BANK, tools(store), replace(QUIET, fade_below=0.5), now=day(999))
+    assert done.pruned == 1
+    assert [fact.id for fact in await store.facts(BANK) if fact.expired_at is not None] == [facts[3].id]
+
+
+# As a job
+
+
+async def _queued(store: Store) -> list[Job]:
+    return await store.jobs(BANK, ["maintain"])
+
+
+@on_store
+async def test_scheduled_maintenance_is_queued_for_the_next_time(store: Store) -> None:
+    await store.enqueue(BANK, [NewJob(kind="maintain")])
+    begun = utc_now()
+    await maintain(BANK, tools(store), Upkeep(every=6), lease=await lease(store))
+    [job] = await _queued(store)
+    assert begun + timedelta(hours=6) <= job.due <= utc_now() + timedelta(hours=6)
+    assert (job.owner, job.attempts) == (None, 0)
+
+
+@on_store
+async def test_maintenance_that_is_never_due_again_leaves_no_job(store: Store) -> None:
+    await store.enqueue(BANK, [NewJob(kind="maintain")])
+    await maintain(BANK, tools(store), Upkeep(every=0), lease=await lease(store))
+    assert await _queued(store) == []
+    await maintain(BANK, tools(store), Upkeep())
+    assert await _queued(store) == [], "on demand it is done once"
+
+
+@on_store
+async def test_a_worker_that_lost_the_job_stops_and_changes_nothing(store: Store) -> None:
+    await read(store, f"{ALIKE}.", narrative=LONG)
+    await read(store, f"{ALIKE}.", minute=2)
+    await tell(store, "faint", importance=0.1)
+    await store.enqueue(BANK, [NewJob(kind="maintain")])
+    lost = await lease(store, "slow", seconds=0)
+    await lease(store, "quick")
+    before, queued = await snapshot(store), await _queued(store)
+    for upkeep in (Upkeep(), Upkeep(join=False), replace(QUIET, fade_below=0.5), QUIET):
+        with pytest.raises(LeaseLost):
+            await maintain(BANK, tools(store), upkeep, lease=lost, now=day(999))
+    assert await snapshot(store) == before
+    assert await _queued(store) == queued
+
+
+@on_store
+async def test_done_twice_it_changes_nothing_more(store: Store) -> None:
+    await read(store, f"{ALIKE}.", f"{ALIKE} {'again and ' * 30}again.", narrative=LONG)
+    await read(store, f"{ALIKE}.", minute=4)
+    await tell(store, "faint", importance=0.1)
+    upkeep, now = Upkeep(fade_below=0.05), day(400)
+    first = await maintain(BANK, tools(store), upkeep, now=now)
+    assert (first.joined, first.shortened, first.pruned) == (1, 1, 1)
+    after = await snapshot(store)
+    assert await maintain(BANK, tools(store), upkeep, now=now) == Maintained(optimised=True)
+    assert await snapshot(store) == after
+
+
+class Stopping(HashEmbedder):
+    """Embeds once, and then stops all work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = 1
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        if self._left == 0:
+            raise asyncio.CancelledError
+        self._left -= 1
+        return await super().embed(texts, kind)
+
+
+@on_store
+async def test_interrupted_after_any_step_it_goes_on_where_it_was(store: Store) -> None:
+    for minute in range(4):
+        await read(store, f"{ALIKE}, {'again and ' * 20}again.", minute=minute, narrative=LONG)
+    messages = await store.messages(BANK)
+    left: list[int] = []
+    for _ in range(3):
+        with pytest.raises(asyncio.CancelledError):
+            await maintain(BANK, replace(tools(store), embedder=Stopping()), Upkeep(), now=day(400))
+        episodes = await store.episodes(BANK)
+        left.append(len(episodes))
+        assert sorted(id for each in episodes for id in each.messages) == sorted(message.id for message in messages)
+    assert left == [3, 2, 1]
+    assert (await maintain(BANK, tools(store), Upkeep(), now=day(400))).shortened == 1
+    assert await store.messages(BANK) == messages
+
+
+# Indexes
+
+
+def test_a_database_that_another_holds_is_busy_and_tidied_later(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db", busy_seconds=0.05)
+        await store.open()
+        await store.create_bank(a_bank())
+        await tell(store, "tulips")
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreBusy):
+                await maintain(BANK, tools(store), Upkeep())
+            other.rollback()
+            other.execute("BEGIN").execute("SELECT * FROM facts").fetchone()
+            assert (await maintain(BANK, tools(store), Upkeep())).optimised, "a reader is in nobody's way"
+        assert await matches(store, "tulips")
+        await store.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("wrong", [{"half_life": 0.0}, {"every": -1.0}, {"shorten_after": -1.0}])
+def test_times_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidInput):
+        Upkeep(**wrong)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,106 @@
+"""One file, several processes: each job is in one worker's hands."""
+
+import asyncio
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from vmemo.stores.sql import archive, migrate, sqlite_rows
+from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.stores.sql.sqlite_file import SqliteFile
+from vmemo.testing.samples import BANK, OTHER, a_bank, a_batch, a_message, hear
+from vmemo.writes import Lease, NewJob
+
+JOBS, WORKERS = 200, 4
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from vmemo.stores.sql.sqlite import SqliteStore
+
+async def main() -> None:
+    store = SqliteStore(Path(sys.argv[1]))
+    await store.open()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    while taken := await store.lease(sys.argv[2], 600, limit=3):
+        print(*(job.id for job in taken), flush=True)
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def fill(path: Path) -> set[int]:
+    async def run() -> set[int]:
+        store = SqliteStore(path)
+        await store.open()
+        await store.create_bank(a_bank())
+        await store.enqueue(BANK, [NewJob(kind="observe", key=str(n)) for n in range(JOBS)])
+        found = {job.id for job in await store.jobs(BANK)}
+        await store.close()
+        return found
+
+    return asyncio.run(run())
+
+
+def test_processes_that_lease_from_one_file_take_each_job_once(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    queued = fill(path)
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(path), f"worker {n}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for n in range(WORKERS)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    taken = [[int(id) for id in worker.communicate()[0].split()] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * WORKERS
+    assert Counter(id for ids in taken for id in ids) == dict.fromkeys(queued, 1)
+
+
+def test_what_an_earlier_release_left_unread_is_queued_by_the_upgrade_and_asked_for_again(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+
+    def second_release(connection: Connection) -> None:
+        migrate.upgrade(connection, "0002")
+        for bank, state in ((BANK, "pending"), (OTHER, "derived")):
+            archive.create_bank(connection, a_bank(bank))
+            number = archive.bank_state(connection, bank).seq
+            stored = archive.append(connection, number, [a_message("tulips", state=state)])
+            if state == "pending":
+                sqlite_rows.add_words(connection, number, [(seq, message.content) for seq, message in stored])
+
+    file = SqliteFile(path, busy_seconds=1)
+    file.write(second_release)
+    file.close()
+
+    async def run() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        [queued] = await store.jobs(BANK)
+        assert (queued.kind, queued.key, queued.asked, queued.attempts, queued.error) == ("process", "", 1, 0, None)
+        assert await store.jobs(OTHER) == []
+        await hear(store, "roses")
+        assert await store.jobs(BANK) == [queued.model_copy(update={"asked": 2})]
+        [job] = await store.lease("worker", 600)
+        claims = [message.id for message in await store.pending(BANK, 9)]
+        lease = Lease(job=job.id, owner="worker", asked=job.asked)
+        assert await store.write(replace(await a_batch(store), claims=claims, job=lease))
+        assert await store.jobs(BANK) == []
+        await store.close()
+
+    asyncio.run(run())
