@@ -11,6 +11,7 @@ import pytest
 from scripted import Reader, fact
 from typer.testing import Result
 
+from vmemo import Memory, Settings
 from vmemo.testing import ScriptedServer
 
 Run = Callable[..., Result]
@@ -87,6 +88,24 @@ def test_observations_wait_in_the_queue_until_they_are_due(invoke: Run, read: st
     assert shown(invoke("observations", "--db", read, "--json")) == {"observations": []}
     queued = shown(invoke("jobs", "--db", read, "--json"))["jobs"]
     assert {job["kind"] for job in queued} == {"observe"}
+
+
+def test_observations_are_shown_of_one_entity_or_of_all(invoke: Run, tmp_path: Path) -> None:
+    db = str(tmp_path / "x.db")
+    at_once = Settings(observe_delay=0.0, background=False)
+    with (
+        ScriptedServer(Reader(TAUGHT)) as server,
+        Memory(f"sqlite:///{db}", llm=f"{server.url}#scripted", settings=at_once) as memory,
+    ):
+        for said in ("I live in Leeds.", "I bake bread on Sundays.", "I sing in a choir."):
+            memory.retain_sync(said, speaker="Ana")
+        memory.process_sync()
+    everything = shown(invoke("observations", "--db", db, "--json"))["observations"]
+    assert {each["text"] for each in everything} >= {"Recorded: Ana sings in a choir."}
+    assert shown(invoke("observations", "Ana", "--db", db, "--json"))["observations"] == everything
+    assert "Recorded: Ana lives in Leeds." in invoke("observations", "Ana", "--db", db).stdout
+    nobody = invoke("observations", "Nobody", "--db", db)
+    assert (nobody.exit_code, "There is no entity 'Nobody'" in nobody.stderr) == (1, True)
 
 
 def test_entities_are_merged_and_parted_again(invoke: Run, db: str) -> None:

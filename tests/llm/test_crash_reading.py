@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import signal
 import sqlite3
 import subprocess
@@ -15,16 +14,14 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from pydantic import JsonValue
-from reader import a_memory
+from reader import LATE, NOTE, SOON, Slow, a_memory, answer
 from talk import days, said
 
 from vmemo import Fact, Memory
-from vmemo.testing import Received, ScriptedServer
+from vmemo.testing import ScriptedServer
 
 KILLS = 52
 READER = Path(__file__).with_name("reader.py")
-_LINE = re.compile(r"^(\d+) \| .*?(Note \w+) was taken", re.MULTILINE)
 BROKEN = {
     "a fact without its message": """SELECT count(*) FROM facts f WHERE network != 'observation' AND NOT EXISTS
         (SELECT 1 FROM sources s JOIN messages m ON m.seq = s.source
@@ -45,28 +42,6 @@ BROKEN = {
     "two entities of one name": "SELECT count(*) - count(DISTINCT name) FROM entities",
     "a row that refers to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
 }
-
-
-def answer(asked: Received) -> JsonValue:
-    """One fact for each note, about the note's taker, after as long as it takes."""
-    time.sleep(random.uniform(0, 0.01))
-    if asked.step == "extract":
-        lines = _LINE.findall(asked.user.rpartition("Episode (")[2])
-        facts: list[JsonValue] = [
-            {
-                "what": f"{note} was taken by Alice.",
-                "lines": [int(n)],
-                "entities": [{"name": "Alice", "type": "PERSON"}],
-            }
-            for n, note in lines
-        ]
-        return {"title": "Notes", "narrative": "Notes were taken.", "facts": facts}
-    if asked.step == "predict":
-        return {"statements": []}
-    if asked.step == "judge":
-        return {"verdicts": []}
-    assert asked.step == "observe"
-    return {"profiles": [{"entity": "E1", "statements": [{"text": "Alice takes notes.", "facts": ["F1"]}]}]}
 
 
 def number(folder: Path, statement: str) -> int:
@@ -109,9 +84,9 @@ def killed_round(reader: subprocess.Popen[str], seed: int) -> list[str]:
     reader.stdin.write(f"{seed}\n")
     child = int(reader.stdout.readline().removeprefix("start "))
     acknowledged: list[str] = []
-    for _ in range(chance.randint(1, 3)):
+    for _ in range(chance.randint(1, 2)):
         acknowledged += reader.stdout.readline().split()[1:]
-    time.sleep(chance.uniform(0, 0.25))
+    time.sleep(chance.uniform(0, 0.15))
     os.kill(child, signal.SIGKILL)
     while (line := reader.stdout.readline()) != "dead\n":
         acknowledged += line.split()[1:]
@@ -120,20 +95,16 @@ def killed_round(reader: subprocess.Popen[str], seed: int) -> list[str]:
 
 def test_a_reader_killed_at_any_point_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     url, interrupted, acknowledged = f"sqlite:///{tmp_path / 'memory.db'}", 0, set[str]()
-    with ScriptedServer(answer) as server:
-        model = f"{server.url}#scripted"
-        with program("crash", url, model) as reader:
-            for seed in range(KILLS):
-                acknowledged.update(killed_round(reader, seed))
-                assert_whole(tmp_path)
-                interrupted += (
-                    number(tmp_path, "SELECT count(*) FROM messages WHERE state IN ('pending', 'grouped')") > 0
-                )
-        with a_memory(url, model) as memory:
-            memory.process_sync()
-            assert memory.process_sync().derived == ()
-            status = memory.status_sync()
-            facts = all_facts(memory)
+    with program("crash", url) as reader:
+        for seed in range(KILLS):
+            acknowledged.update(killed_round(reader, seed))
+            assert_whole(tmp_path)
+            interrupted += number(tmp_path, "SELECT count(*) FROM messages WHERE state IN ('pending', 'grouped')") > 0
+    with a_memory(url, Slow(), SOON) as memory:
+        memory.process_sync()
+        assert memory.process_sync().derived == ()
+        status = memory.status_sync()
+        facts = all_facts(memory)
     assert_whole(tmp_path)
     assert (status.pending, status.troubles) == (0, ())
     assert number(tmp_path, "SELECT count(*) FROM messages") == status.messages >= len(acknowledged)
@@ -148,7 +119,7 @@ def test_two_workers_on_one_file_never_do_one_job_twice(tmp_path: Path) -> None:
     url, lines = f"sqlite:///{tmp_path / 'memory.db'}", 60
     with ScriptedServer(answer) as server:
         model = f"{server.url}#scripted"
-        with a_memory(url, model) as memory:
+        with a_memory(url, model, LATE) as memory:
             for n in range(lines):
                 memory.add_message_sync(said(f"Note n{n} was taken.", days(n)))
         with program("work", url, model) as one, program("work", url, model) as other:
@@ -159,7 +130,7 @@ def test_two_workers_on_one_file_never_do_one_job_twice(tmp_path: Path) -> None:
                 assert worker.stdin is not None
                 worker.stdin.write("go\n")
             did = [int(worker.stdout.readline().split()[1]) for worker in (one, other) if worker.stdout is not None]
-        with a_memory(url, model) as memory:
+        with a_memory(url, model, LATE) as memory:
             memory.process_sync()
             facts = all_facts(memory)
             assert memory.status_sync().pending == 0
@@ -167,7 +138,7 @@ def test_two_workers_on_one_file_never_do_one_job_twice(tmp_path: Path) -> None:
             note
             for each in server.received
             if each.step == "extract"
-            for _, note in _LINE.findall(each.user.rpartition("Episode (")[2])
+            for _, note in NOTE.findall(each.user.rpartition("Episode (")[2])
         )
     assert all(did)
     assert asked == {f"Note n{n}": 1 for n in range(lines)}

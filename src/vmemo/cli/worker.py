@@ -101,11 +101,12 @@ def _stopping(stop: asyncio.Event) -> Generator[None]:
 async def _schedule(memory: Memory, banks: Sequence[str], stop: asyncio.Event) -> None:
     """See to it that each bank has a maintenance queued, those too that are made meanwhile."""
     while not stop.is_set():
-        with suppress(TimeoutError):
+        try:
             await asyncio.wait_for(stop.wait(), _LOOK)
-        # A database that is busy now is looked at again later.
-        with suppress(StoreBusy):
-            await memory.schedule_maintenance(banks=banks)
+        except TimeoutError:
+            # A database that is busy now is looked at again later.
+            with suppress(StoreBusy):
+                await memory.schedule_maintenance(banks=banks)
 
 
 def _log(job: Job, error: Exception | None, seconds: float) -> None:

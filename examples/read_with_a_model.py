@@ -1,0 +1,60 @@
+"""A language model reads, the world changes, and memory keeps both: what is true now and what was true then.
+
+It runs offline: the model is a script behind a real HTTP server. With a model of your own the rest stays the same:
+`Memory(url, llm="openai:gpt-5-mini")`, or `llm="http://localhost:8000/v1#your-model"`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from vmemo import Memory, Settings
+from vmemo.testing import Received, ScriptedServer
+
+JANUARY, APRIL = datetime(2024, 1, 8, 9, tzinfo=UTC), datetime(2024, 4, 2, 9, tzinfo=UTC)
+
+
+def model(asked: Received) -> JsonValue:
+    """Stands for a language model: it reads the two lines of this example."""
+    if asked.step != "extract":
+        raise AssertionError(f"Two short lines need no {asked.step}")
+    if "Globex" in asked.user:
+        return _told("Alice works at Globex as an engineer.", "Globex", since="2024-03-01", replaces=["K1"])
+    return _told("Alice works at Acme as an engineer.", "Acme", since="2023-06-01")
+
+
+def _told(what: str, employer: str, *, since: str, replaces: list[str] | None = None) -> JsonValue:
+    entities: JsonValue = [{"name": "Alice", "type": "PERSON"}, {"name": employer, "type": "ORGANIZATION"}]
+    known: JsonValue = [{"id": id, "relation": "supersede"} for id in replaces or ()]
+    fact: JsonValue = {"what": what, "entities": entities, "since": since, "lines": [1], "known": known}
+    return {"title": "Alice's work", "narrative": "Alice tells where she works.", "facts": [fact]}
+
+
+async def main(file: Path, llm: str) -> None:
+    """Retain twice, ask of three moments, and look at what it cost."""
+    settings = Settings(background=False)
+    async with Memory(f"sqlite:///{file}", llm=llm, settings=settings) as memory:
+        await memory.retain("I work at Acme as an engineer, since June.", speaker="Alice", timestamp=JANUARY)
+        done = await memory.retain("I started at Globex on 1 March.", speaker="Alice", timestamp=APRIL)
+        print(f"{len(done.derived)} fact derived, {len(done.revised)} revised")
+
+        question = "Where does Alice work as an engineer?"
+        for moment in (None, datetime(2024, 2, 1, tzinfo=UTC), datetime(2024, 3, 15, tzinfo=UTC)):
+            found = await memory.recall(question, at_time=moment)
+            print(f"{'now' if moment is None else moment.date()}: {found.hits[0].text}")
+
+        for fact in await memory.facts():
+            until = "" if fact.invalid_at is None else f" until {fact.invalid_at.date()}"
+            print(f"{fact.text} True from {fact.valid_at:%Y-%m-%d}{until}. Read by {fact.engine.rpartition('#')[2]}")
+        for spent in (await memory.status()).spending:
+            print(f"{spent.step}: {spent.calls} calls, {spent.failures} failures")
+
+
+if __name__ == "__main__":
+    with ScriptedServer(model) as server, tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(Path(folder) / "memory.db", f"{server.url}#scripted"))
