@@ -4,6 +4,11 @@ from vmemo.errors import (
     EmbedderMismatch,
     EmbeddingFailed,
     InvalidInput,
+    LLMDenied,
+    LLMFailed,
+    LLMRefused,
+    LLMUnavailable,
+    LLMUnusable,
     MissingExtra,
     ModelCorrupt,
     NotFound,
@@ -20,6 +25,7 @@ from vmemo.models import Disposition, Entity, Episode, Fact, Hit, Interval, Mess
 from vmemo.recall.explain import Explanation
 from vmemo.recall.recalled import Recalled
 from vmemo.reports import Answer, Retained, Status
+from vmemo.retain.maintain import Upkeep
 from vmemo.settings import Settings
 from vmemo.tasks import Task
 
@@ -35,6 +41,11 @@ __all__ = [
     "Hit",
     "Interval",
     "InvalidInput",
+    "LLMDenied",
+    "LLMFailed",
+    "LLMRefused",
+    "LLMUnavailable",
+    "LLMUnusable",
     "Memory",
     "Message",
     "MissingExtra",
@@ -53,5 +64,6 @@ __all__ = [
     "StoreError",
     "Task",
     "Unsupported",
+    "Upkeep",
     "VmemoError",
 ]

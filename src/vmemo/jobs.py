@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -46,9 +47,10 @@ class Performer:
             # A note about it would have to wait for the same lock; the lease runs out by itself.
             return error
         except Exception as error:
-            reason = await outdated(jobs[0].bank, self.tools) or error
-            await self._note(jobs, leases, reason, desk)
-            return reason if isinstance(reason, Exception) else error
+            with suppress(StoreBusy):
+                error = await outdated(jobs[0].bank, self.tools) or error
+                await self._note(jobs, leases, error, desk)
+            return error
 
     async def _do(self, jobs: Sequence[Job], leases: Sequence[Lease], desk: Desk | None) -> Retained:
         job, lease, store = jobs[0], leases[0], self.tools.store

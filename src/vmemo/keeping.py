@@ -34,12 +34,22 @@ class Keeping(Listings):
         await self.open()
         one = await browse.entity_id(self._name, keep, self._store)
         other = await browse.entity_id(self._name, absorb, self._store)
-        return await self._store.merge_entities(self._name, one, other, reason or "the caller said so")
+        merge = await self._store.merge_entities(self._name, one, other, reason or "the caller said so")
+        await self._describe_anew(one)
+        return merge
 
     async def undo_merge(self, merge: str) -> EntityId:
         """Part what a merge joined; the entity that is on its own again is returned, and they are not merged again."""
         await self.open()
-        return await self._store.undo_merge(self._name, browse.text_of("merge", merge))
+        parted = await self._store.undo_merge(self._name, browse.text_of("merge", merge))
+        kept = [each.entity for each in await self._store.merges(self._name) if each.id == merge]
+        await self._describe_anew(parted, *kept)
+        return parted
+
+    async def _describe_anew(self, *entities: EntityId) -> None:
+        """Queue new observations of entities that have become others."""
+        if self._shared.tools.llm is not None:
+            await self._store.enqueue(self._name, [NewJob(kind="observe", key=entity) for entity in entities])
 
     async def maintain(self) -> Maintained:
         """Join episodes that belong together, shorten old ones, close what has faded, and tidy the indexes."""
@@ -64,7 +74,12 @@ class Keeping(Listings):
         return list[str](idle)
 
     async def work(
-        self, stop: asyncio.Event, *, once: bool = False, banks: Sequence[str] = (), on_done: Done | None = None
+        self,
+        stop: asyncio.Event | None = None,
+        *,
+        once: bool = False,
+        banks: Sequence[str] = (),
+        on_done: Done | None = None,
     ) -> Outcome:
         """Do the queued work of all banks, or of some, until told to stop, or with `once` until nothing is due.
 
@@ -72,7 +87,7 @@ class Keeping(Listings):
         """
         await self._store.open()
         named = [BankId(name) for name in banks]
-        return await self._shared.worker.serve(stop, once=once, banks=named, on_done=on_done)
+        return await self._shared.worker.serve(stop or asyncio.Event(), once=once, banks=named, on_done=on_done)
 
     async def reprocess(self) -> Retained:
         """Derive everything from the messages again, with this memory's engine and embedder.
@@ -125,6 +140,7 @@ class Keeping(Listings):
     undo_merge_sync = twin(undo_merge)
     maintain_sync = twin(maintain)
     schedule_maintenance_sync = twin(schedule_maintenance)
+    work_sync = twin(work)
     reprocess_sync = twin(reprocess)
     left_to_reprocess_sync = twin(left_to_reprocess)
     reembed_sync = twin(reembed)

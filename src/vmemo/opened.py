@@ -82,5 +82,7 @@ class Opened:
 def _bank_id(name: str) -> BankId:
     bank = Bank.of({"id": name, "embedder": "-", "dimension": 1})
     if bank.id.startswith("\x1f"):
-        raise InvalidInput(f"A bank's name must not begin with the character U+001F, which marks our own: {name!r:.60}.")
+        raise InvalidInput(
+            f"A bank's name must not begin with the character U+001F, which marks our own: {name!r:.60}."
+        )
     return BankId(bank.id)

@@ -70,7 +70,7 @@ class Settings:
     observe_delay: float = 30.0
     """Seconds after new facts in which further ones are waited for before an entity is described anew."""
     background: bool = True
-    """Whether opinions and observations are seen to while the program goes on, and not by `process()` or a worker only."""
+    """Whether opinions and observations are seen to while the program goes on, besides by `process()` and workers."""
     upkeep: Upkeep = field(default_factory=Upkeep)
     """What maintenance does."""
     access_delay: float = 2.0

@@ -45,14 +45,17 @@ class Shared:
         return Shared(parts, tools, worker, AccessCounts(parts.store, parts.settings.access_delay))
 
     async def derive(self, bank: BankId) -> Retained:
-        """Read all that is unread. An error is raised when everything that can be read is read."""
+        """Read all that is unread. An error is raised when everything that can be read is read.
+
+        That other work failed keeps nothing from being known, so it is told by the bank's status alone.
+        """
         if self.tools.llm is None:
             async with self.tools.turns(bank):
                 await self._regroup(bank)
                 return await process(bank, self.tools)
         outcome = await self.worker.drain(bank)
-        if outcome.errors:
-            raise outcome.errors[0]
+        if outcome.unread:
+            raise outcome.unread[0]
         return outcome.retained
 
     async def _regroup(self, bank: BankId) -> None:

@@ -27,7 +27,8 @@ FOLLOWING: tuple[JobKind, ...] = ("opinions", "observe")
 """Work that follows from what is known."""
 LATER: tuple[JobKind, ...] = (*FOLLOWING, "maintain")
 """Work that is done when it is due."""
-Running = set[asyncio.Task[Retained | Exception]]
+Ended = tuple[JobKind, Retained | Exception]
+Running = set[asyncio.Task[Ended]]
 Done = Callable[[Job, Exception | None, float], None]
 """Told of each piece of work that has ended: what it was, what went wrong, and how many seconds it took."""
 _everywhere: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
@@ -36,17 +37,22 @@ _everywhere: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = W
 
 @dataclass
 class Outcome:
-    """What a run of the worker came to: what was retained, what went wrong, and how many pieces of work there were."""
+    """What a run of the worker came to: what was retained, what went wrong, and how many pieces of work there were.
+
+    `unread` are those errors because of which something said is not yet known.
+    """
 
     retained: Retained = field(default_factory=Retained)
     errors: list[Exception] = field(default_factory=list[Exception])
+    unread: list[Exception] = field(default_factory=list[Exception])
     jobs: int = 0
 
-    def add(self, done: Retained | Exception) -> None:
+    def add(self, kind: JobKind, done: Retained | Exception) -> None:
         """Count the end of one piece of work."""
         self.jobs += 1
         if isinstance(done, Exception):
             self.errors.append(done)
+            self.unread += [done] if kind in READING else []
         else:
             self.retained = together(self.retained, done)
 
@@ -161,13 +167,13 @@ class Worker:
                             running, timeout=self._settings.poll_seconds, return_when=asyncio.FIRST_COMPLETED
                         )
                         for task in done:
-                            outcome.add(task.result())
+                            outcome.add(*task.result())
                     elif await idle():
                         return outcome
             finally:
                 await _cancelled(running)
 
-    async def _run(self, jobs: Sequence[Job], failed: set[int], on_done: Done | None) -> Retained | Exception:
+    async def _run(self, jobs: Sequence[Job], failed: set[int], on_done: Done | None) -> Ended:
         async with self._turn():
             began = time.monotonic()
             done = await self._performer.perform(jobs)
@@ -179,7 +185,7 @@ class Worker:
                 on_done(job, error, seconds)
         if error is not None:
             failed.update(job.id for job in jobs)
-        return done
+        return jobs[0].kind, done
 
     def _turn(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()

@@ -20,7 +20,8 @@ from vmemo.models import BankId, FactId
 from vmemo.ports import TextKind
 from vmemo.searches import Vectors
 
-ASYNC_VERBS = [name for name, verb in vars(Memory).items() if inspect.iscoroutinefunction(verb) and name[0] != "_"]
+VERBS = {name: verb for name, verb in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"}
+ASYNC_VERBS = [name for name, verb in VERBS.items() if inspect.iscoroutinefunction(verb)]
 
 
 # L1: twins
@@ -36,17 +37,16 @@ def test_each_async_verb_has_a_synchronous_twin_with_the_same_signature(name: st
 
 
 def test_there_is_no_twin_without_a_verb_and_every_verb_says_what_it_does() -> None:
-    twins = {name.removesuffix("_sync") for name in vars(Memory) if name.endswith("_sync")}
+    twins = {name.removesuffix("_sync") for name in VERBS if name.endswith("_sync")}
     assert twins == set(ASYNC_VERBS)
-    for name, verb in vars(Memory).items():
-        if inspect.isfunction(verb) and name[0] != "_":
-            assert verb.__doc__, name
+    for name, verb in VERBS.items():
+        assert verb.__doc__, name
 
 
 def test_the_verbs_of_this_release_are_there() -> None:
     verbs = """add_message add_exchange retain process recall retrieve reflect why forget status profile entities
         episodes messages facts reembed export import_bank open close banks opinions observations trajectory merges
-        jobs merge_entities undo_merge maintain reprocess"""
+        jobs merge_entities undo_merge maintain reprocess schedule_maintenance left_to_reprocess work"""
     assert set(verbs.split()) == set(ASYNC_VERBS)
     assert callable(Memory.process_async)
 

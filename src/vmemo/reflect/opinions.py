@@ -77,7 +77,7 @@ def _complaint(answer: Assessments, opinions: int, facts: int) -> str | None:
         return f"exactly these opinions are to be assessed, once each: {', '.join(sorted(asked))}"
     strange = {id for each in answer.assessments for id in each.evidence} - known
     if strange:
-        return f"there are no facts {', '.join(sorted(strange)[:5])}"
+        return f"there are no facts {', '.join(id[:8] for id in sorted(strange)[:5])}"
     bare = [each.opinion for each in answer.assessments if each.stance != "neutral" and not each.evidence]
     return f"these name no evidence: {', '.join(bare)}" if bare else None
 

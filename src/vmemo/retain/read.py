@@ -130,7 +130,7 @@ def _complaint(answer: Extraction, scene: Scene) -> str | None:
     unknown = {each.id for each in answer.told_again if compose.reference(each.id, scene.known) is None}
     unknown |= {k.id for f in answer.facts for k in f.known if compose.reference(k.id, scene.known) is None}
     if unknown:
-        troubles.append("there is no known fact of these numbers: " + ", ".join(sorted(unknown)[:5]))
+        troubles.append("there is no known fact of these numbers: " + ", ".join(id[:8] for id in sorted(unknown)[:5]))
     return "; ".join(troubles[:6]) or None
 
 

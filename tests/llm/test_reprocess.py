@@ -1,0 +1,165 @@
+"""Deriving a bank anew with another engine or embedder, while it goes on answering."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from model import Model
+from talk import days, open_memory, quick, said, talking
+
+from vmemo import LLMUnavailable, Memory
+from vmemo.errors import EmbedderMismatch
+from vmemo.testing import HashEmbedder, Received, ScriptedServer, Status
+
+ALICE = [("Alice", "PERSON")]
+GAMES = ("go", "golf", "bridge", "tennis", "chess")
+
+
+def a_model() -> Model:
+    model = Model()
+    for game in GAMES:
+        model.tells(f"I play {game}.", f"Alice plays {game}.", entities=ALICE)
+    return model
+
+
+def local(folder: Path, embedder: HashEmbedder | None = None) -> Memory:
+    return Memory(f"sqlite:///{folder / 'memory.db'}", embedder=embedder or HashEmbedder())
+
+
+def filled(folder: Path) -> None:
+    with local(folder) as memory:
+        memory.retain_sync([said(f"I play {game}.", days(n)) for n, game in enumerate(GAMES)])
+        memory.retain_sync("Kept in its own words.", infer=False)
+
+
+def texts(memory: Memory) -> list[str]:
+    return sorted(fact.text for fact in memory.facts_sync())
+
+
+def test_a_bank_of_the_local_engine_is_derived_anew_by_a_model_and_back(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with local(tmp_path) as memory:
+        before, messages = texts(memory), [message.id for message in memory.messages_sync()]
+    with talking(tmp_path, a_model()) as (memory, _):
+        done = memory.reprocess_sync()
+        assert len(done.derived) == 5
+        assert texts(memory) == sorted(f"Alice plays {game}." for game in GAMES)
+        assert [message.id for message in memory.messages_sync()] == messages
+        assert memory.banks_sync() == ["default"]
+        assert [hit.text for hit in memory.recall_sync("own words").hits if hit.verbatim] != []
+    with local(tmp_path) as memory:
+        memory.reprocess_sync()
+        assert texts(memory) == before
+        status = memory.status_sync()
+        assert (status.messages, status.pending, status.entities) == (6, 0, 1)
+
+
+def test_the_bank_answers_from_what_it_has_until_the_new_derivation_is_there(tmp_path: Path) -> None:
+    filled(tmp_path)
+    seen: list[list[str]] = []
+    with local(tmp_path) as reader:
+
+        def spying(asked: Received) -> object:
+            seen.append([hit.text for hit in reader.recall_sync("Who plays chess?").hits[:1]])
+            return a_model()(asked)
+
+        with talking(tmp_path, spying) as (memory, _):  # pyright: ignore[reportArgumentType]
+            memory.reprocess_sync()
+        assert seen
+        assert all(found == ["Alice: I play chess."] for found in seen)
+        assert reader.recall_sync("Who plays chess?").hits[0].text == "Alice plays chess."
+
+
+def test_what_arrives_meanwhile_is_there_once_in_the_old_derivation_and_once_in_the_new(tmp_path: Path) -> None:
+    filled(tmp_path)
+    said_meanwhile: list[bool] = []
+    with local(tmp_path) as writer:
+
+        def interrupting(asked: Received) -> object:
+            if not said_meanwhile:
+                said_meanwhile.append(True)
+                writer.retain_sync([said("I play chess.", days(50), speaker="Bruno")])
+            return a_model()(asked)
+
+        with talking(tmp_path, interrupting) as (memory, _):  # pyright: ignore[reportArgumentType]
+            memory.reprocess_sync()
+            status = memory.status_sync()
+            assert (status.messages, status.pending) == (7, 0)
+            told = [id for fact in memory.facts_sync() for id in fact.messages]
+            assert len(told) == len(set(told)) == 6
+
+
+def test_a_failure_is_raised_changes_nothing_and_is_gone_on_from(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with local(tmp_path) as memory:
+        before = texts(memory)
+    with talking(tmp_path, a_model()) as (memory, server):
+        server.faults("extract", [Status(500)])
+        with pytest.raises(LLMUnavailable):
+            memory.reprocess_sync()
+        assert texts(memory) == before
+        asked = len(server.received)
+        memory.reprocess_sync()
+        # Four of five were read before and are not read again.
+        assert len(server.received) - asked <= 2
+        assert texts(memory) == sorted(f"Alice plays {game}." for game in GAMES)
+
+
+def test_the_embedder_may_change_with_it_and_opinions_of_ones_own_stay(tmp_path: Path) -> None:
+    filled(tmp_path)
+    other = HashEmbedder("other", 48)
+    with pytest.raises(EmbedderMismatch), local(tmp_path, other):
+        pass
+    memory = local(tmp_path, other)
+    memory.reprocess_sync()
+    with memory:
+        status = memory.status_sync()
+        assert (status.embedder, status.dimension, status.facts) == ("other", 48, 5)
+        assert memory.recall_sync("chess").hits[0].text == "Alice: I play chess."
+
+
+def test_forgetting_meanwhile_reaches_the_new_derivation(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with talking(tmp_path, a_model()) as (memory, server):
+        server.faults("extract", [Status(500)])
+        with pytest.raises(LLMUnavailable):
+            memory.reprocess_sync()
+        (secret,) = [message.id for message in memory.messages_sync() if "golf" in message.content]
+        memory.forget_sync(messages=[secret])
+        assert b"golf" not in (tmp_path / "memory.db").read_bytes()
+        memory.reprocess_sync()
+        assert texts(memory) == sorted(f"Alice plays {game}." for game in GAMES if game != "golf")
+
+
+def test_a_worker_leaves_a_half_made_derivation_to_whoever_makes_it(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with ScriptedServer(a_model()) as server:
+        server.faults("extract", [Status(500)])
+        with open_memory(tmp_path, server) as memory, pytest.raises(LLMUnavailable):
+            memory.reprocess_sync()
+        asked = len(server.received)
+        with open_memory(tmp_path, server, first_retry=0.0) as memory:
+            assert memory.work_sync(once=True).jobs == 0
+        assert len(server.received) == asked
+
+
+def test_two_styles_are_two_engines(tmp_path: Path) -> None:
+    with ScriptedServer(a_model()) as server:
+        for style in ("narrative", "atomic"):
+            with open_memory(tmp_path, server, style=style) as memory:
+                if style == "narrative":
+                    memory.retain_sync([said("I play go.")])
+                memory.reprocess_sync()
+                assert texts(memory) == ["Alice plays go."]
+        assert "can't be divided" in server.received[-1].system
+
+
+def test_an_empty_bank_can_be_derived_anew(tmp_path: Path) -> None:
+    async def run() -> int:
+        async with Memory(f"sqlite:///{tmp_path / 'm.db'}", embedder=HashEmbedder(), settings=quick()) as memory:
+            await memory.reprocess()
+            return (await memory.status()).facts
+
+    assert asyncio.run(run()) == 0
