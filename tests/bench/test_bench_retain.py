@@ -107,7 +107,7 @@ def data(tmp_path: Path) -> Path:
         lines.append(json.dumps({**told.model_dump(mode="json", exclude_none=True), "entities": entities}))
     place = tmp_path / "data" / "locomo"
     (place / "extractions").mkdir(parents=True)
-    whole = [{"sample_id": "conv-x", "conversation": conversation, "qa": []}]
+    whole: list[dict[str, object]] = [{"sample_id": "conv-x", "conversation": conversation, "qa": ()}]
     (place / "locomo_dev.json").write_text(json.dumps(whole))
     (place / "extractions" / "conv-x.jsonl").write_text("\n".join(lines))
     return tmp_path / "data"
@@ -146,3 +146,5 @@ def test_a_queue_is_drained_whole(tmp_path: Path) -> None:
     assert report.metrics["drained_per_second"] > 0
     with pytest.raises(InvalidInput, match="at least"):
         asyncio.run(run_benchmark(replace(wanted, drain=1)))
+    with pytest.raises(InvalidInput, match="not for sample"):
+        asyncio.run(run_benchmark(replace(wanted, benchmark="sample")))

@@ -35,7 +35,7 @@ def test_a_short_run_is_grouped_without_a_call_and_a_long_one_with_one_call_for_
         memory.retain_sync([said(f"Short talk number {n}.", minutes(n)) for n in range(4)])
         assert "segment" not in steps(server)
         long = [
-            said(f"Long talk {day}, line {n}.", days(day) + timedelta(minutes=n)) for day in (1, 2) for n in range(12)
+            said(f"Long talk {day}, line {n}.", days(day) + timedelta(minutes=n)) for day in (1, 2) for n in range(15)
         ]
         memory.retain_sync(long)
         assert steps(server).count("segment") == 1
@@ -54,7 +54,7 @@ def by_parity(asked: Received) -> JsonValue:
 def test_interleaved_topics_become_an_episode_each(tmp_path: Path) -> None:
     with talking(tmp_path, by_parity) as (memory, _):
         memory.retain_sync(
-            [said(f"{'Boats' if n % 2 == 0 else 'Bread'} are nice, part {n}.", minutes(n)) for n in range(12)]
+            [said(f"{'Boats' if n % 2 == 0 else 'Bread'} are nice, part {n}.", minutes(n)) for n in range(16)]
         )
         messages = {message.id: message.content for message in memory.messages_sync()}
         found = [{messages[id].split()[0] for id in episode.messages} for episode in memory.episodes_sync()]
@@ -79,8 +79,8 @@ def half(asked: Received) -> JsonValue:
 
 def test_lines_that_a_model_leaves_out_are_placed_all_the_same(tmp_path: Path) -> None:
     with talking(tmp_path, half) as (memory, _):
-        memory.retain_sync([said(f"Line {n}.", minutes(n)) for n in range(12)])
-        assert sum(len(episode.messages) for episode in memory.episodes_sync()) == 12
+        memory.retain_sync([said(f"Line {n}.", minutes(n)) for n in range(16)])
+        assert sum(len(episode.messages) for episode in memory.episodes_sync()) == 16
         assert memory.status_sync().pending == 0
 
 
@@ -318,17 +318,17 @@ def test_ten_run_at_a_time_for_a_bank_by_default(tmp_path: Path) -> None:
 
 
 def test_identical_content_is_read_once_for_all_who_ask_at_the_same_time(tmp_path: Path) -> None:
-    with ScriptedServer(Model()) as server, open_memory(tmp_path, server) as memory:
-        banks = [memory.bank(f"b{n}") for n in range(5)]
-
-        async def all_at_once() -> None:
+    async def all_at_once(server: ScriptedServer) -> list[int]:
+        async with open_memory(tmp_path, server) as memory:
+            banks = [memory.bank(f"b{n}") for n in range(5)]
             async with asyncio.TaskGroup() as group:
                 for bank in banks:
                     group.create_task(bank.retain([said("I saw a fox.")]))
+            return [(await bank.status()).pending for bank in banks]
 
-        asyncio.run(all_at_once())
+    with ScriptedServer(Model()) as server:
+        assert asyncio.run(all_at_once(server)) == [0] * 5
         assert steps(server) == ["extract"]
-        assert [bank.status_sync().pending for bank in banks] == [0] * 5
 
 
 # Sizes, scripts, costs

@@ -104,11 +104,12 @@ def _person(speaker: str, entities: Collection[Entity]) -> Person:
 
 def is_form_of(name: str, speaker: str) -> bool:
     """Whether a name is the speaker's: a fuller one, a nickname, or one of the two cut short."""
-    words, own = name_form(name).words, name_form(speaker).words[0]
-    if len(words) > 1:
-        return words[0] == own
-    clipped = min(len(words[0]), len(own)) >= CLIP and (words[0].startswith(own) or own.startswith(words[0]))
-    return clipped or words[0] in nicknames(own)
+    own = name_form(speaker).words[0]
+    first, *rest = name_form(name).words
+    if rest:
+        return first == own
+    clipped = min(len(first), len(own)) >= CLIP and (first.startswith(own) or own.startswith(first))
+    return clipped or first in nicknames(own)
 
 
 def conflicts(names: Sequence[str], speakers: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from vmemo.bench.report import Report
 from vmemo.bench.retain import measure_drain, measure_retain
 from vmemo.bench.retrieval import measure_retrieval
 from vmemo.bench.speed import measure_speed
+from vmemo.errors import InvalidInput
 from vmemo.providers.packaged import PackagedEmbedder
 from vmemo.settings import Settings
 
@@ -28,6 +29,8 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
     if options.benchmark == "speed":
         return await measure_speed(options, embedder, settings, progress)
     if options.drain is not None:
+        if options.benchmark != "retain":
+            raise InvalidInput(f"drain is for retain, not for {options.benchmark}")
         return await measure_drain(options, embedder, settings, progress)
     with embedding_cache(options) as cache:
         measure = _MEASURES.get(options.benchmark, measure_retrieval)

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from vmemo.drafts import Reading
 from vmemo.models import BankId, Episode, Message, MessageId
-from vmemo.ports import Store
 from vmemo.reports import Skipped, Usage
 from vmemo.retain.episodes import chained, place
-from vmemo.retain.landing import Tools, encode, joined, land
+from vmemo.retain.landing import Tools, encode, joined, land, message_vectors
 from vmemo.writes import Batch
 
 
@@ -41,7 +40,10 @@ async def derive(bank: BankId, revision: int, messages: Sequence[Message], tools
     read = [await _read(bank, stream, tools) for stream in streams(messages)]
     reading = joined([stream.reading for stream in read])
     encoded = await encode(bank, revision, reading, tools)
-    episodes = await _place(bank, read, encoded.by_message, tools.store)
+    # Facts that repeat the messages' words stand for them; others, told by several messages, would blur their topics.
+    own = tools.extractor.keeps_words
+    vectors = encoded.by_message if own else await message_vectors(messages, tools)
+    episodes = await _place(bank, read, vectors, tools)
     landing = await land(bank, encoded, episodes, tools)
     batch = Batch(
         bank=bank,
@@ -77,11 +79,11 @@ async def _read(bank: BankId, stream: tuple[Message, ...], tools: Tools) -> _Str
 
 
 async def _place(
-    bank: BankId, read: Sequence[_Stream], vectors: Mapping[MessageId, NDArray[np.float32]], store: Store
+    bank: BankId, read: Sequence[_Stream], vectors: Mapping[MessageId, NDArray[np.float32]], tools: Tools
 ) -> list[Episode]:
     placed: list[Episode] = []
     for stream in read:
         told = [message for message in stream.messages if message.id in vectors]
         if told:
-            placed += await place(bank, told, vectors, store, stream.before)
-    return chained(placed, await store.last_episode(bank))
+            placed += await place(bank, told, vectors, tools.store, stream.before)
+    return chained(placed, await tools.store.last_episode(bank))

@@ -13,8 +13,8 @@ from vmemo.asking.desk import Desk
 from vmemo.drafts import Reading
 from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
 from vmemo.reports import Retained, Usage
-from vmemo.retain.group import BATCH, Grouped, group, message_vectors, with_reading
-from vmemo.retain.landing import Tools, encode, land, stacked
+from vmemo.retain.group import BATCH, Grouped, group, with_reading
+from vmemo.retain.landing import Tools, encode, land, message_vectors, stacked
 from vmemo.retain.pipeline import report
 from vmemo.retain.read import Told
 from vmemo.retain.scene import OVERHEARD, Scene, lines_of

@@ -13,7 +13,7 @@ from vmemo.asking.prompts import load, quoted
 from vmemo.models import BankId, Episode, Message
 from vmemo.retain.derive import streams
 from vmemo.retain.episodes import MessageVectors, Open, chained, extended, fits, new_episode
-from vmemo.retain.landing import Tools
+from vmemo.retain.landing import Tools, message_vectors
 from vmemo.retain.segment import GAP, LARGEST, Line, repeats, segment
 from vmemo.retain.shapes import Groups
 from vmemo.writes import NewJob
@@ -21,11 +21,10 @@ from vmemo.writes import NewJob
 PROMPTS = Path(__file__).parent / "prompts"
 BATCH = 100
 """Messages that are grouped together."""
-SMALL = 8
+SMALL = 12
 """Messages of a run that rules can group: a model's call would cost more than it could tell."""
 SHOWN = 300
 """Characters of a message from which its topic can be told."""
-EMBEDDED = 1600
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,6 @@ def reading_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
     return NewJob(
         kind="extract", key=messages[0].id, detail={"episode": episode.id, "messages": [m.id for m in messages]}
     )
-
-
-async def message_vectors(messages: Sequence[Message], tools: Tools) -> MessageVectors:
-    """A vector for each message."""
-    texts = [f"{message.voice}: {message.content[:EMBEDDED]}" for message in messages]
-    found = await tools.embedder.embed(texts, "document")
-    return {message.id: vector for message, vector in zip(messages, found, strict=True)}
 
 
 def _runs(stream: Sequence[Message]) -> Iterator[tuple[Message, ...]]:

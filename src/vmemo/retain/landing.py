@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from vmemo.asking.desk import Desk
 from vmemo.drafts import Draft, Reading
 from vmemo.embedded import embedded_text
-from vmemo.models import BankId, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, MessageId
+from vmemo.models import BankId, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, Message, MessageId
 from vmemo.ports import LLM, Embedder, Extractor, Store, TokenCounter, encodings
 from vmemo.reports import Usage
 from vmemo.retain import revise
@@ -29,6 +29,8 @@ from vmemo.writes import NewFact, Sourced
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Name space of fact ids; it must never change."""
+MESSAGE = 1600
+"""Characters of a message by which it is compared with others."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,13 @@ def _restated(reading: Reading, episodes: Sequence[Episode], done: Revision) -> 
         for each in reading.restated
         if each.fact not in done.changed
     ]
+
+
+async def message_vectors(messages: Sequence[Message], tools: Tools) -> dict[MessageId, Vector]:
+    """A vector for each message."""
+    texts = [f"{message.voice}: {message.content[:MESSAGE]}" for message in messages]
+    found = await tools.embedder.embed(texts, "document")
+    return {message.id: vector for message, vector in zip(messages, found, strict=True)}
 
 
 def stacked(vectors: Sequence[Vector], dimension: int) -> Vectors:

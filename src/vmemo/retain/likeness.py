@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
@@ -18,6 +19,7 @@ _TITLES: Mapping[str, str] = {
 }
 _GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _COMPANY_FORMS = frozenset({"inc", "llc", "ltd", "corp", "gmbh", "plc"})
+_POSSESSIVE = re.compile(r"['’]s\s|s['’]\s")
 _SPACED = str.maketrans({**dict.fromkeys("'’‘`", ""), **dict.fromkeys('.,-–_/"“”()', " "), "&": " and "})
 
 EXACT, RESPACED, TITLED, FULL_NICKNAME = 1.0, 0.96, 0.92, 0.95
@@ -35,6 +37,8 @@ class NameForm(NamedTuple):
 
     words: tuple[str, ...]
     title: str | None = None
+    proper: bool = True
+    """Whether it names someone, as "John's new teammates" and "friends" do not."""
 
     @property
     def key(self) -> str:
@@ -54,8 +58,9 @@ def fold(name: str) -> str:
 def name_form(name: str) -> NameForm:
     """Read a name; the reading is remembered because a bank's names recur."""
     words = fold(name).translate(_SPACED).split() or [name]
+    proper = name != name.lower() if name.upper() != name.lower() else True
     if len(words) == 1:
-        return NameForm((words[0],))
+        return NameForm((words[0],), None, proper)
     title = _TITLES.get(words[0])
     if title is not None or words[0] == "the":
         del words[0]
@@ -63,7 +68,7 @@ def name_form(name: str) -> NameForm:
         del words[-1]
     if len(words) > 1 and max(map(len, words)) == 1:
         words = ["".join(words)]
-    return NameForm(tuple(words), title)
+    return NameForm(tuple(words), title, proper and not _POSSESSIVE.search(name))
 
 
 @lru_cache(maxsize=8192)
@@ -88,6 +93,8 @@ def likeness(one: NameForm, other: NameForm, *, person: bool) -> float:
         return 0.0
     if one.words == other.words:
         return EXACT if one.title == other.title else TITLED
+    if not (one.proper and other.proper):
+        return RESPACED if one.key == other.key else 0.0
     if len(one.words) == len(other.words):
         alike = _misspelt(one.words, other.words)
         return max(alike, _aligned(one.words, other.words)) if person else alike

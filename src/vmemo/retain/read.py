@@ -159,8 +159,10 @@ def _spoken(line: Line) -> str:
 
 def _reading(answer: Extraction, scene: Scene, window: int, *, expected: bool) -> Reading:
     """Drafts of what can be used of an answer; the rest is named with the reason."""
-    usable = {n: fact for n, fact in enumerate(answer.facts, start=1) if _flaw(n, fact, scene) is None}
-    skipped = [Skipped(what=f.what[:200], reason=r) for n, f in _numbered(answer) if (r := _flaw(n, f, scene))]
+    numbered = dict(enumerate(answer.facts, start=1))
+    flaws = {n: flaw for n, fact in numbered.items() if (flaw := _flaw(n, fact, scene)) is not None}
+    skipped = [Skipped(what=numbered[n].what[:200], reason=flaw) for n, flaw in flaws.items()]
+    usable = {n: fact for n, fact in numbered.items() if n not in flaws}
     key = scene.lines[0].message.id
     drafts: dict[int, Draft] = {
         n: compose.draft(fact, _told(fact, scene), scene.known, key=f"{key}/{window}.{n}", expected=expected)
@@ -173,10 +175,6 @@ def _reading(answer: Extraction, scene: Scene, window: int, *, expected: bool) -
         known=frozenset(fact.id for fact in scene.known),
         skipped=tuple(skipped),
     )
-
-
-def _numbered(answer: Extraction) -> Iterator[tuple[int, ReadFact]]:
-    return enumerate(answer.facts, start=1)
 
 
 def _flaw(n: int, fact: ReadFact, scene: Scene) -> str | None:

@@ -66,10 +66,10 @@ class QuickLLM:
             case "judge":
                 answer = self._judge(ask.user)
             case "identify":
-                asked = re.findall(r"^(Q\d+) \|", ask.user, re.MULTILINE)
+                asked: list[str] = re.findall(r"^(Q\d+) \|", ask.user, re.MULTILINE)
                 answer = {"answers": [{"name": name, "same_as": "new"} for name in asked]}
             case _:
-                answer = {"statements": []}
+                answer = {"statements": list[str]()}
         return Completion(text=json.dumps(answer), usage=Usage(calls=1))
 
     def _extract(self, shown: str) -> dict[str, object]:
