@@ -32,7 +32,8 @@ def _told(what: str, employer: str, *, since: str, replaces: list[str] | None = 
     entities: JsonValue = [{"name": "Alice", "type": "PERSON"}, {"name": employer, "type": "ORGANIZATION"}]
     known: JsonValue = [{"id": id, "relation": "supersede"} for id in replaces or ()]
     fact: JsonValue = {"what": what, "entities": entities, "since": since, "lines": [1], "known": known}
-    return {"title": "Alice's work", "narrative": "Alice tells where she works.", "facts": [fact]}
+    topic: JsonValue = {"title": "Alice's work", "narrative": "Alice tells where she works.", "lines": [1]}
+    return {"topics": [topic], "facts": [fact]}
 
 
 async def main(file: Path, llm: str) -> None:

@@ -45,6 +45,8 @@ class Settings:
     """The base URL of an OpenAI-compatible server, in place of the provider's own."""
     llm_timeout: float = 60.0
     """Seconds that one call of a language model may take."""
+    question_timeout: float = 5.0
+    """Seconds that a model may take for a question's time, which recall does without otherwise; 0 asks none."""
     llm_tries: int = 4
     """How often a call is made that fails for a reason which may pass."""
     llm_rate: float | None = None

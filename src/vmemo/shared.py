@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from vmemo.access import AccessCounts
 from vmemo.models import BankId
+from vmemo.recall.when import TimeModel
 from vmemo.reports import Retained
 from vmemo.retain.landing import Tools
 from vmemo.retain.pipeline import process
@@ -26,6 +27,7 @@ class Shared:
     tools: Tools
     worker: Worker
     access: AccessCounts
+    when: TimeModel | None
     checked: set[BankId] = field(default_factory=set[BankId])
     following: dict[BankId, asyncio.Task[Outcome]] = field(default_factory=dict[BankId, asyncio.Task[Outcome]])
 
@@ -42,7 +44,8 @@ class Shared:
             Reader(parts.settings.style),
         )
         worker = Worker(tools, parts.settings)
-        return Shared(parts, tools, worker, AccessCounts(parts.store, parts.settings.access_delay))
+        access = AccessCounts(parts.store, parts.settings.access_delay)
+        return Shared(parts, tools, worker, access, _time_model(parts, access))
 
     async def derive(self, bank: BankId) -> Retained:
         """Read all that is unread. An error is raised when everything that can be read is read.
@@ -85,6 +88,12 @@ class Shared:
         # A model that was passed in is its owner's to close.
         if self.parts.llm_is_ours and isinstance(self.parts.llm, _Closing):
             await self.parts.llm.close()
+
+
+def _time_model(parts: Parts, access: AccessCounts) -> TimeModel | None:
+    if parts.llm is None or parts.settings.question_timeout <= 0:
+        return None
+    return TimeModel(parts.llm, parts.settings.question_timeout, access.spend)
 
 
 @runtime_checkable

@@ -120,7 +120,7 @@ def options(data: Path) -> BenchOptions:
 def test_the_report_tells_each_steps_share(data: Path) -> None:
     report = asyncio.run(run_benchmark(replace(options(data), settings=Settings(observe_delay=0.0))))
     steps = report.tables["steps"]
-    assert set(steps) >= {"segment", "extract", "all"}
+    assert set(steps) >= {"predict", "extract", "all"}
     assert "observe" not in steps
     assert report.tables["steps with observations"]["observe"]["calls / 100 messages"] == 100 * 2 / 40
     shares = [float(row["share of tokens, %"] or 0) for name, row in steps.items() if name != "all"]

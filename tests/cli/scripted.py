@@ -42,7 +42,7 @@ class Reader:
             case "predict":
                 return {"statements": []}
             case "extract":
-                return {"title": "A talk", "narrative": "They talked.", "facts": self._facts(asked.user)}
+                return {"topics": [{"title": "A talk", "lines": [1]}], "facts": self._facts(asked.user)}
             case "judge":
                 return {"verdicts": _added(asked.user)}
             case "opinions":
@@ -53,7 +53,7 @@ class Reader:
                 raise AssertionError(f"nobody expected {step}")
 
     def _facts(self, user: str) -> list[JsonValue]:
-        lines = _LINE.findall(user.rpartition("Episode (")[2])
+        lines = _LINE.findall(user.rpartition("Lines to read (")[2])
         return [
             {**told, "lines": [int(number)]}
             for number, words in lines

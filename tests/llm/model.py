@@ -65,7 +65,7 @@ class Model:
 
     def _extract(self, asked: Received) -> JsonValue:
         known = dict(_NUMBERED.findall(asked.user.partition("Conversation before")[0]))
-        lines = [(int(n), words) for n, words in _LINE.findall(asked.user.rpartition("Episode (")[2])]
+        lines = [(int(n), words) for n, words in _LINE.findall(asked.user.rpartition("Lines to read (")[2])]
         read = [(taught, n) for n, words in lines for taught in self.taught if taught.words in words]
         places = {taught.words: place for place, (taught, _) in enumerate(read, start=1)}
         again: list[JsonValue] = [
@@ -76,7 +76,8 @@ class Model:
             if words in line and told in text
         ]
         facts: list[JsonValue] = [_fact(taught, n, known, places) for taught, n in read]
-        return {"title": "A talk", "narrative": "They talked.", "facts": facts, "told_again": again}
+        topic: JsonValue = {"title": "A talk", "narrative": "They talked.", "lines": [n for n, _ in lines]}
+        return {"topics": [topic], "facts": facts, "told_again": again}
 
     def _extract_small(self, asked: Received) -> JsonValue:
         lines = [(int(n), words) for n, words in _LINE.findall(asked.user)]

@@ -29,12 +29,12 @@ NOTE = re.compile(r"^(\d+) \| .*?(Note \w+) was taken", re.MULTILINE)
 def answer(asked: Received) -> JsonValue:
     """One fact for each note, about the note's taker."""
     if asked.step == "extract":
-        lines = NOTE.findall(asked.user.rpartition("Episode (")[2])
+        lines = NOTE.findall(asked.user.rpartition("Lines to read (")[2])
         alice: JsonValue = [{"name": "Alice", "type": "PERSON"}]
         facts: list[JsonValue] = [
             {"what": f"{note} was taken by Alice.", "lines": [int(n)], "entities": alice} for n, note in lines
         ]
-        return {"title": "Notes", "narrative": "Notes were taken.", "facts": facts}
+        return {"topics": [{"title": "Notes", "lines": [int(n) for n, _ in lines]}], "facts": facts}
     if asked.step == "predict":
         return {"statements": []}
     if asked.step == "judge":

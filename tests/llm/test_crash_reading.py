@@ -138,7 +138,7 @@ def test_two_workers_on_one_file_never_do_one_job_twice(tmp_path: Path) -> None:
             note
             for each in server.received
             if each.step == "extract"
-            for _, note in NOTE.findall(each.user.rpartition("Episode (")[2])
+            for _, note in NOTE.findall(each.user.rpartition("Lines to read (")[2])
         )
     assert all(did)
     assert asked == {f"Note n{n}": 1 for n in range(lines)}

@@ -197,13 +197,14 @@ def test_news_that_is_told_again_adds_no_fact_but_a_source(tmp_path: Path) -> No
 
 
 def test_a_duplicate_that_the_reader_missed_is_found_by_the_judge(tmp_path: Path) -> None:
-    model = Model(verdicts=[("employer of Alice is Acme", "works at Acme", "duplicate")])
-    model.tells("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
-    model.tells("My employer", "The employer of Alice is Acme. Alice works at Acme.", entities=[ACME])
+    model = Model(verdicts=[("the flute at Acme now", "the flute at Acme", "duplicate")])
+    model.tells("I play the flute", "Alice plays the flute at Acme.", entities=[ALICE, ACME])
+    model.tells("dear old friend", "Alice plays the flute at Acme now.", entities=[ACME])
     with talking(tmp_path, model) as (memory, server):
-        memory.retain_sync([said("I work at Acme.", speaker="Alice")])
+        memory.retain_sync([said("I play the flute at Acme.", speaker="Alice")])
         # Said by somebody else and in other words, so that the known fact is not shown to the reader.
-        memory.retain_sync([said("My employer pays Xenia too.", days(1), speaker="Bruno")])
+        words = "She plays something there now, my dear old friend from the blue mountains."
+        memory.retain_sync([said(words, days(1), speaker="Bruno")])
         (only,) = memory.facts_sync()
         assert len(only.messages) == 2
         assert "judge" in [each.step for each in server.received]

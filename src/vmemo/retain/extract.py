@@ -13,7 +13,7 @@ from vmemo.asking.desk import Desk
 from vmemo.drafts import Reading
 from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
 from vmemo.reports import Retained, Usage
-from vmemo.retain.group import BATCH, Grouped, group, with_reading
+from vmemo.retain.group import BATCH, Grouped, group, told_apart
 from vmemo.retain.landing import Tools, encode, land, message_vectors, stacked
 from vmemo.retain.pipeline import report
 from vmemo.retain.read import Told
@@ -99,7 +99,7 @@ async def extract(
     while True:
         async with tools.turns(bank):
             revision = await tools.store.revision(bank)
-            batch = await _batch(bank, revision, assignment, told, tools, desk)
+            batch = await _batch(bank, revision, assignment, unread, told, tools, desk)
             jobs = await _follow_up(batch, tools, observe_at)
             claims = [message.id for message in unread]
             landed = await tools.store.write(replace(batch, claims=claims, jobs=jobs, spent=desk.spent, job=lease))
@@ -109,20 +109,28 @@ async def extract(
         await demand(lease, tools)
 
 
-async def _batch(bank: BankId, revision: int, assignment: Assignment, told: Told, tools: Tools, desk: Desk) -> Batch:
+async def _batch(
+    bank: BankId,
+    revision: int,
+    assignment: Assignment,
+    unread: Sequence[Message],
+    told: Told,
+    tools: Tools,
+    desk: Desk,
+) -> Batch:
     """What was told, beside the bank as it is now."""
     episode = await _episode(bank, assignment, tools)
     if episode is None:
         raise LeaseLost
-    summed_up = with_reading(episode, told.title, told.narrative)
+    episodes = told_apart(episode, unread, told.topics)
     encoded = await encode(bank, revision, told.reading, tools, desk)
-    landing = await land(bank, encoded, [summed_up], tools, desk)
+    landing = await land(bank, encoded, episodes, tools, desk)
     return Batch(
         bank=bank,
         revision=revision,
         space=tools.embedder.name,
         claims=(),
-        episodes=[summed_up],
+        episodes=episodes,
         facts=landing.revision.facts,
         entities=encoded.resolution.entities,
         links=landing.links,

@@ -1,4 +1,8 @@
-"""Grouping unread messages into episodes for a reading model: small runs by rules, larger ones in one call for all."""
+"""Grouping unread messages into episodes for a reading model.
+
+A run that fits into an episode is read whole, and its reader tells the topics apart; longer runs are sorted by topic
+first, in one call for all of them.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,11 @@ from pathlib import Path
 
 from vmemo.asking.desk import Desk
 from vmemo.asking.prompts import load, quoted
-from vmemo.models import BankId, Episode, Message
+from vmemo.models import BankId, Episode, EpisodeId, Message, new_id
 from vmemo.retain.derive import streams
 from vmemo.retain.episodes import MessageVectors, Open, chained, extended, fits, new_episode
 from vmemo.retain.landing import Tools, message_vectors
+from vmemo.retain.read import Topic
 from vmemo.retain.segment import GAP, LARGEST, Line, repeats, segment
 from vmemo.retain.shapes import Groups
 from vmemo.writes import NewJob
@@ -21,8 +26,8 @@ from vmemo.writes import NewJob
 PROMPTS = Path(__file__).parent / "prompts"
 BATCH = 100
 """Messages that are grouped together."""
-SMALL = 12
-"""Messages of a run that rules can group: a model's call would cost more than it could tell."""
+LONGEST_NARRATIVE = 2000
+"""Characters of an episode's narrative that are kept as it grows."""
 SHOWN = 300
 """Characters of a message from which its topic can be told."""
 
@@ -45,7 +50,7 @@ async def group(bank: BankId, messages: Sequence[Message], tools: Tools, desk: D
     """Episodes of unread messages. A run that goes on with the episode before it becomes part of that."""
     vectors = await message_vectors(messages, tools)
     runs = [run for stream in streams(messages) for run in _runs(stream)]
-    groups = await _groups(runs, vectors, desk)
+    groups = await _groups(runs, desk)
     episodes: list[Episode] = []
     jobs: list[NewJob] = []
     for run, parts in zip(runs, groups, strict=True):
@@ -77,16 +82,11 @@ def _runs(stream: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
         yield tuple(run)
 
 
-async def _groups(runs: Sequence[tuple[Message, ...]], vectors: MessageVectors, desk: Desk) -> list[list[_Group]]:
+async def _groups(runs: Sequence[tuple[Message, ...]], desk: Desk) -> list[list[_Group]]:
     """For each run its groups."""
-    large = [run for run in runs if len(run) > SMALL]
+    large = [run for run in runs if len(run) > LARGEST]
     read = iter(await _by_model(large, desk) if large else [])
-    return [next(read) if len(run) > SMALL else _by_rules(run, vectors) for run in runs]
-
-
-def _by_rules(run: Sequence[Message], vectors: MessageVectors) -> list[_Group]:
-    parts = segment([Line(message.timestamp, vectors[message.id]) for message in run])
-    return [_Group(tuple(run[i] for i in sorted(part))) for part in parts]
+    return [next(read) if len(run) > LARGEST else [_Group(run)] for run in runs]
 
 
 async def _by_model(runs: Sequence[tuple[Message, ...]], desk: Desk) -> list[list[_Group]]:
@@ -173,7 +173,38 @@ def _once(episodes: Sequence[Episode]) -> list[Episode]:
     return list({episode.id: episode for episode in episodes}.values())
 
 
-def with_reading(episode: Episode, title: str, narrative: str) -> Episode:
-    """The episode as the model sums it up, where it does."""
-    told = {"title": title.strip()[:200], "narrative": narrative.strip()}
-    return episode.model_copy(update={key: words for key, words in told.items() if words})
+def told_apart(episode: Episode, read: Sequence[Message], topics: Sequence[Topic]) -> list[Episode]:
+    """The episode as it was read: one for each topic. The first stays what it is, with what it had told before."""
+    if not topics:
+        return [episode]
+    fresh = {message.id: message for message in read}
+    before = [id for id in episode.messages if id not in fresh]
+    first = topics[0]
+    # Messages that only repeat what memory had recalled are in no topic.
+    rest = [id for id in fresh if not any(id in topic.messages for topic in topics[1:])]
+    told = {"title": first.title or episode.title, "narrative": first.narrative or episode.narrative}
+    told_on = {"narrative": f"{episode.narrative}\n{first.narrative}".strip()[-LONGEST_NARRATIVE:]}
+    kept = episode.model_copy(
+        update={
+            **(told_on if before else told),
+            "messages": (*before, *rest),
+            "started_at": episode.started_at if before else fresh[rest[0]].timestamp,
+            "ended_at": fresh[rest[-1]].timestamp,
+        }
+    )
+    episodes = [kept]
+    for topic in topics[1:]:
+        own = [fresh[id] for id in topic.messages]
+        episodes.append(
+            Episode(
+                id=EpisodeId(new_id()),
+                title=topic.title,
+                narrative=topic.narrative,
+                started_at=own[0].timestamp,
+                ended_at=own[-1].timestamp,
+                previous=episodes[-1].id,
+                messages=topic.messages,
+                recorded_at=max(message.recorded_at for message in own),
+            )
+        )
+    return episodes

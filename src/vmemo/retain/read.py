@@ -11,7 +11,7 @@ from vmemo.asking.desk import Desk
 from vmemo.asking.prompts import Prompt, load, quoted
 from vmemo.drafts import Draft, Reading, Restated
 from vmemo.errors import LLMUnusable
-from vmemo.models import FactId, Message
+from vmemo.models import FactId, Message, MessageId
 from vmemo.ports import Ask
 from vmemo.reports import Skipped
 from vmemo.retain import compose
@@ -24,19 +24,27 @@ COLD = 3
 """Known facts below which nothing can be predicted."""
 Style = Literal["narrative", "atomic"]
 _AMOUNT: dict[Style, str] = {
-    "narrative": "Two to five comprehensive facts for an episode, each of which tells one matter whole: all that "
+    "narrative": "Two to five comprehensive facts for each topic, each of which tells one matter whole: all that "
     "belongs together in one fact, and matters that a question would ask for separately in separate ones.",
-    "atomic": "As many facts as the episode holds, each of them a single statement that can't be divided further.",
+    "atomic": "As many facts as there are, each of them a single statement that can't be divided further.",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
+class Topic:
+    """Messages that belong together, and how they can be summed up."""
+
+    title: str
+    narrative: str
+    messages: tuple[MessageId, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Told:
-    """What an episode told: its reading, and how it can be summed up."""
+    """What an episode told: its reading, and the topics that it turned out to have."""
 
     reading: Reading
-    title: str = ""
-    narrative: str = ""
+    topics: tuple[Topic, ...] = ()
 
 
 @dataclass
@@ -94,7 +102,7 @@ class Reader:
         reading = _reading(answer, scene, n, expected=expected is not None)
         _demand_something(reading, answer.facts, desk, ask)
         engine = _engine(desk, prompt)
-        return Told(reading=replace(reading, engine=engine), title=answer.title, narrative=answer.narrative)
+        return Told(reading=replace(reading, engine=engine), topics=_topics(answer, scene))
 
     async def _least(self, scene: Scene, desk: Desk, n: int) -> Told:
         """The same with the smallest schema there is; what it leaves out is found by rules, or later."""
@@ -121,7 +129,35 @@ def _joined(parts: Sequence[Told]) -> Told:
         skipped=tuple(each for reading in readings for each in reading.skipped),
         engine=readings[0].engine,
     )
-    return Told(reading=whole, title=parts[0].title, narrative=" ".join(part.narrative for part in parts))
+    placed: set[MessageId] = set()
+    topics: list[Topic] = []
+    for topic in (topic for part in parts for topic in part.topics):
+        # A long message reaches into several windows, and belongs to the first topic that it is in.
+        own = tuple(id for id in topic.messages if id not in placed)
+        placed.update(own)
+        topics += [replace(topic, messages=own)] if own else []
+    return Told(reading=whole, topics=tuple(topics))
+
+
+def _topics(answer: Extraction, scene: Scene) -> tuple[Topic, ...]:
+    """The topics with their messages; a line that none names goes with the one before it, and none is in two."""
+    chosen: dict[int, int] = {}
+    for place, topic in enumerate(answer.topics):
+        for number in topic.lines:
+            chosen.setdefault(number, place)
+    members: dict[int, dict[MessageId, None]] = {}
+    placed: set[MessageId] = set()
+    last = 0
+    for number, line in enumerate(scene.lines, start=1):
+        last = chosen.get(number, last)
+        if line.message.id not in placed:
+            placed.add(line.message.id)
+            members.setdefault(last, {})[line.message.id] = None
+    return tuple(
+        Topic(title=topic.title.strip()[:200], narrative=topic.narrative.strip(), messages=tuple(members[place]))
+        for place, topic in enumerate(answer.topics)
+        if place in members
+    )
 
 
 def _complaint(answer: Extraction, scene: Scene) -> str | None:

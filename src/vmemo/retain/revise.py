@@ -17,10 +17,10 @@ from vmemo.writes import Closing, NewFact, Sourced
 
 NEAR = 8
 """Known facts that a new one is compared with."""
-FLOOR = 0.75
+FLOOR = 0.8
 """Least cosine of a fact that shares an entity; what is further away was shown to the reader, or is about another
 matter."""
-ALIKE = 0.8
+ALIKE = 0.85
 """Least cosine of a fact that shares none."""
 MANY, FAR = 50, 0.3
 """How many facts, and how unlike, are looked through for one that claims something else of the same."""

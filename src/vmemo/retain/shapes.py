@@ -108,11 +108,18 @@ class Again(Shape):
     lines: list[Line]
 
 
-class Extraction(Shape):
-    """Everything worth remembering of one episode."""
+class Topic(Shape):
+    """Lines that belong together, and what they are about."""
 
-    title: Words = Field(default="", description="at most ten words")
-    narrative: Words = Field(default="", description="two to four sentences that tell the episode")
+    title: Words = Field(description="at most ten words")
+    narrative: Words = Field(default="", description="two to four sentences that tell what was said")
+    lines: list[Line] = Field(description="numbers of its lines")
+
+
+class Extraction(Shape):
+    """Everything worth remembering of some lines."""
+
+    topics: list[Topic] = Field(default_factory=list[Topic], max_length=25)
     facts: list[ReadFact] = Field(max_length=60)
     told_again: list[Again] = Field(default_factory=list[Again])
 

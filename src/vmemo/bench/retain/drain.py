@@ -62,7 +62,7 @@ class QuickLLM:
         """As little as is allowed."""
         match ask.step:
             case "extract":
-                answer = self._extract(ask.user.rpartition("Episode (")[2])
+                answer = self._extract(ask.user.rpartition("Lines to read (")[2])
             case "judge":
                 answer = self._judge(ask.user)
             case "identify":

@@ -36,13 +36,14 @@ from vmemo.retain.shapes import (
     ReadFact,
     SmallExtraction,
     SmallFact,
+    Topic,
 )
 
 _LINE = re.compile(r"^(\d+) \| (.*)$", re.MULTILINE)
 _KNOWN = re.compile(r"^K\d+ \| [^|]* \| (.*)$", re.MULTILINE)
 _PAIRED = re.compile(r"^(?:(N\d+) \(new\)|beside (K\d+) \(known\)) \| [^|]* \| (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^([A-Z])(\d+) \| (.*)$", re.MULTILINE)
-_EPISODE = "Episode ("
+_EPISODE = "Lines to read ("
 EXPECTED, SHORT = 8, 120
 """Statements of a prediction, and characters of each."""
 SAID = 5
@@ -106,7 +107,8 @@ class RecordedLLM:
         numbers = {place: n for n, place in enumerate(told, start=1)}
         facts = [self._read(fact, shown, numbers) for fact in told.values()]
         title = told[min(told)].text[:SHORT] if told else ""
-        return Extraction(title=title, narrative=" ".join(fact.text[:SHORT] for fact in told.values()), facts=facts)
+        narrative = " ".join(fact.text[:SHORT] for fact in told.values())
+        return Extraction(topics=[Topic(title=title, narrative=narrative, lines=list(shown))], facts=facts)
 
     def _extract_small(self, user: str) -> Shape:
         shown = self._shown(user)
