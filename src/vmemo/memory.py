@@ -11,9 +11,10 @@ from vmemo import browse
 from vmemo.errors import LLMFailed, ScrubDelayed
 from vmemo.keeping import Keeping
 from vmemo.models import Budget, EntityId, Message, MessageId
-from vmemo.recall.pipeline import Sources, recall
+from vmemo.recall.pipeline import recall
 from vmemo.recall.query import Query, RecallOptions, make_query
 from vmemo.recall.recalled import Recalled
+from vmemo.recall.search import Sources
 from vmemo.reflect import extractive
 from vmemo.reports import Answer, Forgotten, Retained
 from vmemo.retain.pipeline import store_messages
@@ -86,7 +87,8 @@ class Memory(Keeping):
     async def _recall(self, query: Query) -> Recalled:
         await self.open()
         parts = self._shared.parts
-        found = await recall(query, Sources(parts.store, parts.embedder, parts.counter), parts.plan)
+        sources = Sources(parts.store, parts.embedder, parts.counter, self._shared.when)
+        found = await recall(query, sources, parts.plan)
         self._shared.access.add(self._name, (hit.id for hit in found.hits if not hit.verbatim))
         return found
 

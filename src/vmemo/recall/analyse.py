@@ -11,6 +11,7 @@ from typing import NamedTuple
 from vmemo.models import Interval, QueryType
 from vmemo.recall.decompose import AUX, asking, split
 from vmemo.recall.patterns import Pattern
+from vmemo.recall.unread import Unread, unread
 from vmemo.temporal import TimeExpression, find
 from vmemo.words import STOP_WORDS
 
@@ -25,10 +26,14 @@ class Analysis:
     type: QueryType
     during: Interval | None
     parts: tuple[str, ...] = ()
+    unread: Unread | None = None
+    """A time that is named and could not be resolved whole, where such were looked for."""
 
 
-def analyse(text: str, now: datetime) -> Analysis:
+def analyse(text: str, now: datetime, *, thorough: bool = False) -> Analysis:
     """Type, time and parts of a query; `now` needs a time zone. Any text gets an answer.
+
+    `thorough` also looks for times that the rules can't resolve; only who can ask somebody else has a use for them.
 
     Where a text has questions, only these decide its type. The first that holds wins:
 
@@ -49,12 +54,24 @@ def analyse(text: str, now: datetime) -> Analysis:
     asked = asking(text)
     inside = [time for time in times if any(sentence.start() <= time.start < sentence.end() for sentence in asked)]
     questions = [sentence[0].strip() for sentence in asked]
-    type = _type(text, questions, timed=bool(inside if asked else times))
+    missed = _missed(text, times, asked, timed=bool(inside)) if thorough else None
+    type = _type(text, questions, timed=bool(missed or (inside if asked else times)))
     during = _during(text, inside or times)
     if type in ("assistant", "preference", "general"):
-        return Analysis(type=type, during=during)
+        return Analysis(type=type, during=during, unread=missed)
     parts = split(questions, text, [time.text for time in times])
-    return Analysis(type="multi-hop" if parts and type == "factual" else type, during=during, parts=parts)
+    type = "multi-hop" if parts and type == "factual" else type
+    return Analysis(type=type, during=during, parts=parts, unread=missed)
+
+
+def _missed(
+    text: str, times: Sequence[TimeExpression], asked: Sequence[re.Match[str]], *, timed: bool
+) -> Unread | None:
+    """The first time that was not resolved; beside a question that has its time, only one of the question counts."""
+    for seen in unread(text, times):
+        if not timed or any(seen.start < sentence.end() and sentence.start() < seen.end for sentence in asked):
+            return seen
+    return None
 
 
 class _Cue(NamedTuple):

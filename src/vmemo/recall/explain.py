@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from vmemo.models import Channel, FactId, Interval, Mention, QueryType
 from vmemo.recall.analyse import Analysis
 from vmemo.recall.plan import Plan
 from vmemo.recall.rerank import Reranked
 from vmemo.recall.search import Found
+from vmemo.recall.when import Told
 from vmemo.record import Record
 
 
@@ -17,6 +19,12 @@ class Explanation(Record):
 
     type: QueryType
     during: Interval | None
+    read_by: Literal["rules", "model"] | None = None
+    """Who read that time."""
+    unread: str | None = None
+    """Words for a time that the rules could not resolve, for which the model was asked."""
+    trouble: str | None = None
+    """Why the model told no time."""
     parts: tuple[str, ...]
     entities: tuple[Mention, ...]
     weights: Mapping[Channel, float]
@@ -33,9 +41,14 @@ def explanation(analysis: Analysis, found: Found, plan: Plan, ranked: Reranked) 
     weights: dict[Channel, float] = {
         channel: weight for channel, weight in plan.weights(analysis.type).items() if channel in plan.channels
     }
+    told = found.told or Told()
+    during = told.during or analysis.during
     return Explanation(
         type=analysis.type,
-        during=analysis.during,
+        during=during,
+        read_by=None if during is None else "model" if told.during else "rules",
+        unread=analysis.unread.text if analysis.unread else None,
+        trouble=told.trouble,
         parts=analysis.parts,
         entities=tuple(found.entities),
         weights=weights,

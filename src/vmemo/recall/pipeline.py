@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, Interval, MessageId, Placing, Reranking, utc_now
-from vmemo.ports import Embedder, Store, TokenCounter
+from vmemo.ports import Store
 from vmemo.recall.analyse import Analysis, analyse
 from vmemo.recall.explain import Explanation, explanation
 from vmemo.recall.fuse import Fused, Tally, placings
@@ -17,26 +17,17 @@ from vmemo.recall.plan import Plan
 from vmemo.recall.query import Query
 from vmemo.recall.recalled import Recalled
 from vmemo.recall.rerank import Looked, Reranked, by_reading, by_tokens, reordered
-from vmemo.recall.search import Found, Searching
+from vmemo.recall.search import Found, Searching, Sources
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.weigh import weigh
-
-
-@dataclass(frozen=True)
-class Sources:
-    """What a recall reads from."""
-
-    store: Store
-    embedder: Embedder
-    counter: TokenCounter
 
 
 async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
     """Analyse, search, fuse, rerank, weigh and pack."""
     watch = Stopwatch()
     with watch.stage("analyse"):
-        analysis = await _analysed(query, plan)
-    searching = Searching(query, analysis, sources.store, sources.embedder, plan, watch)
+        analysis = await _analysed(query, plan, thorough=sources.when is not None and "temporal" in plan.channels)
+    searching = Searching(query, analysis, sources, plan, watch)
     found, fused, ranked = await _ranked(query, analysis, searching, sources.store, plan)
     with watch.stage("load"):
         hits, titles = await _load(query, ranked, found, sources)
@@ -47,14 +38,17 @@ async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
     return _result(query, hits, titles, watch, why)
 
 
-async def _analysed(query: Query, plan: Plan) -> Analysis:
+async def _analysed(query: Query, plan: Plan, *, thorough: bool) -> Analysis:
     if not plan.analysis:
         return Analysis(type="general", during=None)
     now = query.now or utc_now()
-    analysis = analyse(query.text, now)
+    analysis = analyse(query.text, now, thorough=thorough)
     if plan.times is None:
         return analysis
-    found = [*(await asyncio.to_thread(plan.times, query.text, now))[:1], *filter(None, [analysis.during])]
+    foreign = (await asyncio.to_thread(plan.times, query.text, now))[:1]
+    if foreign and analysis.unread is not None and analysis.unread.foreign:
+        analysis = replace(analysis, unread=None)
+    found = [*foreign, *filter(None, [analysis.during])]
     # The narrower one is what was read better: rules for English know "2024" alone in "4. März 2024".
     return replace(analysis, during=min(found, key=_length), type="temporal") if found else analysis
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from vmemo.models import Channel, Mention
-from vmemo.ports import Embedder, Store, TokenEmbedder
-from vmemo.recall.analyse import Analysis
+from vmemo.models import Channel, Interval, Mention, utc_now
+from vmemo.ports import Embedder, Store, TokenCounter, TokenEmbedder
+from vmemo.recall.analyse import MAX_READ, Analysis
 from vmemo.recall.fuse import Strand
 from vmemo.recall.moments import moments
 from vmemo.recall.plan import Plan
 from vmemo.recall.query import Query
 from vmemo.recall.spread import Spread, spread
 from vmemo.recall.stopwatch import Stopwatch
+from vmemo.recall.when import TimeModel, Told
 from vmemo.searches import Encoding, Ranking, Scored, TextQuery, Vector, VectorQuery
 
 FLOOR = 0.3
@@ -23,6 +24,16 @@ FLOOR = 0.3
 PART = 0.3
 """What the rankings of all parts of a question weigh together, beside the whole question's."""
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a recall reads from; `when` is asked for times that the rules can't resolve."""
+
+    store: Store
+    embedder: Embedder
+    counter: TokenCounter
+    when: TimeModel | None = None
 
 
 @dataclass(frozen=True)
@@ -35,29 +46,41 @@ class Found:
     entries: Sequence[Scored] = ()
     """Semantic hits, where the graph starts."""
     graph: Spread = field(default_factory=Spread)
+    told: Told | None = None
+    """What a model said about the question's time, where it was asked."""
 
 
 class Searching:
     """One recall's channels. Words are searched while the query is embedded; the rest needs its vector."""
 
-    def __init__(
-        self, query: Query, analysis: Analysis, store: Store, embedder: Embedder, plan: Plan, watch: Stopwatch
-    ) -> None:
+    def __init__(self, query: Query, analysis: Analysis, sources: Sources, plan: Plan, watch: Stopwatch) -> None:
         self._query = query
         self._analysis = analysis
-        self._store = store
-        self._embedder = embedder
+        self._store = sources.store
+        self._embedder = sources.embedder
+        self._when = sources.when
         self._plan = plan
         self._weights = plan.weights(analysis.type)
         self.watch = watch
 
     async def run(self) -> Found:
         """Every channel of the plan but the graph, which starts from what they found."""
+        if self._when is None or self._analysis.unread is None:
+            return await self._search(self._analysis.during)
+        # Only what needs the time waits for the model that is asked for it.
+        found, told = await asyncio.gather(self._search(None), self.timed("when", self._asked(self._when)))
+        temporal = await self._in_time(found.query.vector, told.during or self._analysis.during)
+        return replace(found, strands=[*found.strands, *temporal], told=told)
+
+    async def _search(self, during: Interval | None) -> Found:
         encodings, (worded, entities) = await asyncio.gather(self._encode(), self._read())
-        near, temporal = await asyncio.gather(self._by_meaning(encodings), self._in_time(encodings[0].vector))
+        near, temporal = await asyncio.gather(self._by_meaning(encodings), self._in_time(encodings[0].vector, during))
         entries = near[0].ranking.hits if near else ()
         strands = [*(near if self._on("semantic") else ()), *worded, *temporal]
         return Found(strands, encodings[0], entities, entries)
+
+    async def _asked(self, when: TimeModel) -> Told:
+        return await when.read(self._query.scope.bank, self._query.text[:MAX_READ], self._query.now or utc_now())
 
     async def through_graph(self, found: Found) -> Spread:
         """What the graph leads to; nothing when it is switched off."""
@@ -117,10 +140,10 @@ class Searching:
             for number, ranking in enumerate(rankings)
         ]
 
-    async def _in_time(self, vector: Vector) -> list[Strand]:
-        if self._analysis.during is None or not self._on("temporal"):
+    async def _in_time(self, vector: Vector, during: Interval | None) -> list[Strand]:
+        if during is None or not self._on("temporal"):
             return []
-        work = moments(self._store, self._near(vector), self._analysis.during)
+        work = moments(self._store, self._near(vector), during)
         return [Strand("temporal", await self.timed("temporal", work), self._weights["temporal"])]
 
     async def timed(self, stage: str, work: Awaitable[T]) -> T:

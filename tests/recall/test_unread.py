@@ -1,0 +1,197 @@
+"""Which questions speak of a time that the rules can't resolve: these, and only these, are worth a model's call."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vmemo.recall.analyse import analyse
+from vmemo.recall.unread import unread
+
+NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
+"""A Wednesday."""
+QUESTIONS = Path(__file__).parents[1] / "temporal" / "questions.jsonl"
+
+SEEN: list[tuple[str, str]] = [
+    ("Who called me three business days ago?", "three business days ago"),
+    ("What did I eat a month and a day ago?", "a month and a day ago"),
+    ("What did I plant a quarter of a year ago?", "a quarter of a year ago"),
+    ("Where did I live 1.5 years ago?", "1.5 years ago"),
+    ("What did I cook 2½ weeks ago?", "2½ weeks ago"),
+    ("What broke half a dozen weeks ago?", "half a dozen weeks ago"),
+    ("What did Ben say a dozen days ago?", "a dozen days ago"),
+    ("Who moved in a score of years ago?", "a score of years ago"),
+    ("Which course did I take two semesters ago?", "two semesters ago"),
+    ("What did I do a week ago last Tuesday?", "a week ago last Tuesday"),
+    ("What do I have Tuesday week?", "Tuesday week"),
+    ("What did we earn in Q3 of last fiscal year?", "Q3 of last fiscal year"),
+    ("What did we sell in H2 of FY23?", "H2 of FY23"),
+    ("What was our margin in 3Q22?", "3Q22"),
+    ("What did I teach in academic year 2021/22?", "academic year 2021/22"),
+    ("What happened at the beginning of the school year?", "the beginning of the school year"),
+    ("What was I working on halfway through 2021?", "halfway through 2021"),
+    ("Who left midway through last summer?", "midway through last summer"),
+    ("What did I read three quarters of the way through March?", "three quarters of the way through March"),
+    ("Who visited in the closing days of 2022?", "closing days of 2022"),
+    ("Where was I in the dying days of summer?", "dying days of summer"),
+    ("What did I buy at the tail end of last year?", "tail end of last year"),
+    ("What did I bake in the run-up to Easter?", "run-up to Easter"),
+    ("Who wrote in the week leading up to March 3rd?", "week leading up to March 3rd"),
+    ("What have I read since the ides of March?", "ides of March"),
+    ("Where did my grandparents live at the turn of the century?", "turn of the century"),
+    ("Where was I the last weekend before April 10?", "last weekend before April 10"),
+    ("What did I do on the second to last day of March?", "second to last day of March"),
+    ("What did I do on the 5th last day of May?", "5th last day of May"),
+    ("What was due on the first working day of May?", "first working day of May"),
+    ("What did I do in the penultimate week of May?", "penultimate week of May"),
+    ("What did we watch in the final week of August?", "final week of August"),
+    ("Where did we go over the long weekend in May?", "long weekend in May"),
+    ("What did I do in the third trimester of 2023?", "third trimester of 2023"),
+    ("What did we eat the day after the day after Christmas?", "day after the day after Christmas"),
+    ("Who rang two and a half weeks before Christmas?", "two and a half weeks before Christmas"),
+    ("What did I do the last two weekends?", "last two weekends"),
+    ("Who came by in the past couple of Mondays?", "past couple of Mondays"),
+    ("What did I do last year around this time?", "last year around this time"),
+    ("Which shirt did I wear ereyesterday?", "ereyesterday"),
+    ("What did Dana cook last Hanukkah?", "last Hanukkah"),
+    ("Who visited us over Diwali?", "over Diwali"),
+    ("What did I give up during Lent?", "during Lent"),
+    ("What did we do on Shrove Tuesday?", "on Shrove Tuesday"),
+    ("Where was I on the last full moon?", "on the last full moon"),
+    ("What did I do in the week after the winter solstice?", "week after the winter solstice"),
+    ("What did I do last leap year?", "last leap year"),
+    ("three business days ago dentist", "three business days ago"),
+]
+FOREIGN: list[tuple[str, str]] = [
+    ("Was habe ich gestern gemacht?", "gestern"),
+    ("Wo war ich letzte Woche?", "letzte Woche"),
+    ("Was hat Mira vor zwei Wochen gekauft?", "vor zwei Wochen"),
+    ("Wen traf ich am 4. März 2024?", "4. März"),
+    ("Où étais-je la semaine dernière ?", "semaine dernière"),
+    ("Qu'ai-je mangé il y a deux jours ?", "il y a deux jours"),
+    ("Qui ai-je vu hier ?", "Qui ai-je vu hier"),
+    ("¿Qué hice ayer?", "ayer"),
+    ("¿Dónde estuve el mes pasado?", "mes pasado"),
+    ("O que eu fiz ontem?", "ontem"),
+    ("Cosa ho comprato due settimane fa?", "due settimane fa"),
+    ("Wat deed ik gisteren?", "gisteren"),
+    ("Что я делал на прошлой неделе?", "на прошлой неделе"),
+    ("Co robiłem wczoraj?", "wczoraj"),
+    ("先週何をしましたか？", "先週"),
+    ("我上个月去了哪里？", "上个月"),
+    ("지난주에 무엇을 했나요?", "지난주"),
+    ("ماذا فعلت أمس؟", "أمس"),
+]
+NOTHING: list[str] = [
+    # What the rules resolve by themselves
+    "What did I do the fortnight before last?",
+    "What happened the Monday after next?",
+    "What did I do two Fridays ago?",
+    "What did I buy the day before Easter?",
+    "What did we eat the Tuesday before Thanksgiving?",
+    "Where was I three Christmases ago?",
+    "What did I do ten days prior to 3 May?",
+    "What did I do in the second half of last month?",
+    "What did I do on the last day of the month before last?",
+    "What did I do in week 12 of last year?",
+    "What did I do one and a half decades ago?",
+    "Who called yesterday?",
+    # How long, how many, when
+    "How many weeks ago did the boiler break?",
+    "How many business days did the repair take?",
+    "How many days before Christmas did I buy the tree?",
+    "How long does a business day last at the bank?",
+    "How long had I lived in Rome before 2020?",
+    "When did I start the diet?",
+    "When is the next full moon?",
+    "When was the last Diwali?",
+    "What day is the last working day of May?",
+    "How long until the end of the month?",
+    # First and last times, and how often
+    "When was the last time I saw Ana?",
+    "What was the first time we met about?",
+    "What do I do every week?",
+    "What do we do on the last working day of every month?",
+    "How often do I swim?",
+    "Who do I call twice a year?",
+    "What do I usually cook for Diwali?",
+    "What do I cook for Hanukkah?",
+    "What do I do at the turn of the month?",
+    # Named by an event alone
+    "What did I do after Anna's wedding?",
+    "What did I eat when I was in Paris?",
+    "Who stayed the week after the wedding?",
+    "What did I do two days before the exam?",
+    "What happened halfway through the marathon?",
+    "What did I feel in the final days of the project?",
+    "Who spoke at the Diwali party?",
+    "What did I wear the day after the Christmas party?",
+    "What did I do on the eve of my birthday?",
+    "What happened in the run-up to the election?",
+    # Too vague for a calendar
+    "What did I say the other day?",
+    "What did I do ages ago?",
+    "Who lived here many years ago?",
+    "What have I been up to lately?",
+    "What did I do in my twenties?",
+    # No times at all
+    "Which book did I lend Omar, and which has he lent me?",
+    "Who wrote A Midsummer Night's Dream?",
+    "What is a leap year?",
+    "What has changed since the advent of electric cars?",
+    "What are my terms for business days off?",
+    "Was ist hier passiert?",
+    "Which model is the W12 engine?",
+    "Is the new moon pendant silver?",
+    "Do I own a Monday mug?",
+]
+
+
+@pytest.mark.parametrize(("question", "words"), [*SEEN, *FOREIGN])
+def test_a_time_that_the_rules_cannot_resolve_is_seen(question: str, words: str) -> None:
+    missed = analyse(question, NOW, thorough=True).unread
+    assert missed
+    assert missed.text == words
+
+
+@pytest.mark.parametrize(("question", "words"), FOREIGN)
+def test_foreign_words_are_known_as_such(question: str, words: str) -> None:
+    assert [each.foreign for each in unread(question, ())] == [True]
+
+
+@pytest.mark.parametrize("question", NOTHING)
+def test_what_is_resolved_or_no_time_of_the_calendar_is_left_alone(question: str) -> None:
+    assert analyse(question, NOW, thorough=True).unread is None
+
+
+def test_none_of_the_150_questions_is_doubted_and_least_of_all_the_40_without_a_time() -> None:
+    rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
+    asked = [(str(row["q"]), datetime.fromisoformat(row["now"])) for row in rows]
+    assert len(asked) == 150
+    assert not [question for question, now in asked if analyse(question, now, thorough=True).unread]
+
+
+def test_nothing_is_looked_for_unless_it_is_wanted() -> None:
+    assert analyse("Who called me three business days ago?", NOW).unread is None
+
+
+def test_a_question_with_such_a_time_is_temporal() -> None:
+    question = "Where did I have lunch three business days ago?"
+    assert (analyse(question, NOW).type, analyse(question, NOW, thorough=True).type) == ("factual", "temporal")
+
+
+def test_beside_a_question_that_has_its_time_other_sentences_do_not_count() -> None:
+    text = "I was ill three business days ago. What did I eat yesterday?"
+    assert analyse(text, NOW, thorough=True).unread is None
+    assert analyse("I was ill three business days ago. What did I eat?", NOW, thorough=True).unread
+
+
+@given(st.text(max_size=200))
+def test_any_text_gets_an_answer(text: str) -> None:
+    for each in unread(text, ()):
+        assert text[each.start :].startswith(each.text)
