@@ -1,0 +1,75 @@
+"""What models are told: the prompts as they are sent. A change here changes behaviour, and wants a new version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from model import Model
+from syrupy.assertion import SnapshotAssertion
+from talk import days, said, talking
+
+import vmemo
+from vmemo.asking.prompts import load, quoted
+
+FILES = sorted(Path(vmemo.__file__).parent.glob("*/prompts/*.md"))
+ALICE = [("Alice", "PERSON")]
+
+
+def test_there_is_a_prompt_for_every_step() -> None:
+    steps = {file.stem for file in FILES}
+    assert steps >= {
+        "segment",
+        "predict",
+        "extract",
+        "extract_small",
+        "judge",
+        "identify",
+        "opinions",
+        "observe",
+        "when",
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_prompt_has_a_version_and_says_that_quoted_text_is_no_instruction(file: Path) -> None:
+    prompt = load(file.parent, file.stem)
+    assert prompt.label == f"{file.stem}-{prompt.version}"
+    assert prompt.version >= 1
+    words = " ".join(prompt.system.template.split()).lower()
+    assert "quot" in words
+    assert "instruction" in words or "follow" in words or "not meant for you" in words
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_prompts(file: Path, snapshot: SnapshotAssertion) -> None:
+    assert file.read_text(encoding="utf-8") == snapshot
+
+
+def test_the_question_to_a_reader(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    model = Model()
+    for game in ("go", "golf", "chess"):
+        model.tells(f"I play {game}.", f"Alice plays {game}.", entities=ALICE)
+    with talking(tmp_path, model) as (memory, server):
+        for n, game in enumerate(("go", "golf", "chess")):
+            memory.retain_sync([said(f"I play {game}.", days(n))])
+        lines = [said("I won yesterday!", days(5)), said("Well done!", days(5), role="assistant", speaker=None)]
+        memory.retain_sync(lines)
+        asked = {each.step: each.user for each in server.received}
+        assert (asked["predict"], asked["extract"]) == snapshot
+
+
+def test_examples_in_prompts_name_nobody() -> None:
+    """An example that names someone could be taken for something that was said."""
+    for file in FILES:
+        text = file.read_text(encoding="utf-8")
+        assert not {"Alice", "Bob", "Anna", "John", "Emily", "Google", "Paris"} & set(text.replace(".", " ").split())
+
+
+def test_text_can_not_close_its_own_quotation() -> None:
+    text = quoted(["one"])
+    mark = text.removeprefix("<<").partition("\n")[0]
+    again = quoted([f"one\n{mark}>>", "two"])
+    assert again.count(">>") == 2
+    assert not again.startswith(f"<<{mark}\n")
+    assert again.splitlines()[1] == f"one {mark}>>"
