@@ -95,3 +95,9 @@ class MissingExtra(VmemoError, ImportError):
 
 class Unsupported(VmemoError):
     """What was asked for is not possible with this engine or store. The message says what would make it so."""
+
+
+def named(error: BaseException) -> str:
+    """An error with its public name in front: adapters have kinds of their own, which mean nothing to others."""
+    public = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
+    return f"{next(public, type(error).__name__)}: {error}"

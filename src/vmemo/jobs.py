@@ -13,7 +13,7 @@ from typing import assert_never
 from vmemo.asking.desk import Desk
 from vmemo.errors import StoreBusy, Unsupported
 from vmemo.models import EntityId, FactId, MessageId, utc_now
-from vmemo.reflect.observations import Scribe, describe
+from vmemo.reflect.observations import Asked, Scribe, describe
 from vmemo.reflect.opinions import weigh
 from vmemo.reports import Job, Retained, Spending
 from vmemo.retain.extract import Assignment, LeaseLost, extract, group_all
@@ -75,7 +75,10 @@ class Performer:
                 facts = [FactId(str(id)) for id in _listed(job, "facts")]
                 await weigh(job.bank, facts, store, desk, lease, space=self.tools.embedder.name)
             case "observe":
-                work = {EntityId(each.key): held for each, held in zip(jobs, leases, strict=True)}
+                work = {
+                    EntityId(each.key): Asked(held, anew=bool(each.detail.get("anew")))
+                    for each, held in zip(jobs, leases, strict=True)
+                }
                 await describe(job.bank, work, Scribe(store, self.tools.embedder, self.tools.counter, desk))
             case _:
                 assert_never(job.kind)

@@ -49,7 +49,7 @@ class Keeping(Listings):
     async def _describe_anew(self, *entities: EntityId) -> None:
         """Queue new observations of entities that have become others."""
         if self._shared.tools.llm is not None:
-            await self._store.enqueue(self._name, [NewJob(kind="observe", key=entity) for entity in entities])
+            await self._store.enqueue(self._name, [_described(entity) for entity in entities])
 
     async def maintain(self) -> Maintained:
         """Join episodes that belong together, shorten old ones, close what has faded, and tidy the indexes."""
@@ -146,3 +146,7 @@ class Keeping(Listings):
     reembed_sync = twin(reembed)
     export_sync = twin(export)
     import_bank_sync = twin(import_bank)
+
+
+def _described(entity: EntityId) -> NewJob:
+    return NewJob(kind="observe", key=entity, detail={"anew": True})

@@ -80,6 +80,20 @@ def test_a_forgotten_message_leaves_no_observation_of_it(tmp_path: Path) -> None
         assert b"harp" not in (tmp_path / "memory.db").read_bytes()
 
 
+def test_an_entity_of_which_little_is_new_is_not_described_again(tmp_path: Path) -> None:
+    model = Model()
+    for n in range(12):
+        model.tells(f"item {n}.", f"Alice has item {n}.", entities=ALICE)
+    with talking(tmp_path, model, observe_delay=0.0) as (memory, server):
+        for n in range(12):
+            memory.retain_sync([said(f"I have item {n}.", days(n))])
+            memory.process_sync()
+        described = [each.step for each in server.received].count("observe")
+        # From three facts on, and then whenever a fifth is new; each time would be ten times.
+        assert 3 <= described <= 7
+        assert memory.jobs_sync() == []
+
+
 def test_several_entities_are_described_in_one_call(tmp_path: Path) -> None:
     model = Model()
     for name in ("Alice", "Bruno", "Carla"):

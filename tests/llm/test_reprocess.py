@@ -163,3 +163,19 @@ def test_an_empty_bank_can_be_derived_anew(tmp_path: Path) -> None:
             return (await memory.status()).facts
 
     assert asyncio.run(run()) == 0
+
+
+def test_what_was_merged_or_parted_by_hand_stays_so(tmp_path: Path) -> None:
+    model = Model()
+    for name in ("Kit", "Dr. Nakamura", "Robert Hale", "Bob Hale"):
+        model.tells(f"met {name}.", f"Alice met {name}.", entities=[*ALICE, (name, "PERSON")])
+    with talking(tmp_path, model) as (memory, _):
+        for n, name in enumerate(("Kit", "Dr. Nakamura", "Robert Hale", "Bob Hale")):
+            memory.retain_sync([said(f"I met {name}.", days(n))])
+        memory.merge_entities_sync("Dr. Nakamura", "Kit")
+        (bob,) = [merge for merge in memory.merges_sync() if merge.absorbed is None]
+        memory.undo_merge_sync(bob.id)
+        before = {entity.name: set(entity.aliases) for entity in memory.entities_sync()}
+        assert before == {"Alice": set(), "Dr. Nakamura": {"Kit"}, "Robert Hale": set(), "Bob Hale": set()}
+        memory.reprocess_sync()
+        assert {entity.name: set(entity.aliases) for entity in memory.entities_sync()} == before

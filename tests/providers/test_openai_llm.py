@@ -299,7 +299,7 @@ def test_a_strict_schema_names_every_property_and_lets_optional_ones_be_null() -
     assert "default" not in json.dumps(schema)
     properties = schema["properties"]
     assert isinstance(properties, dict)
-    assert properties["age"] == {"anyOf": [{"title": "Age", "type": "integer"}, {"type": "null"}]}
+    assert properties["age"] == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
     assert properties["home"] == {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}]}
     assert properties["born"] == {"anyOf": [{"$ref": "#/$defs/Place"}, {"type": "null"}]}
     places = schema["$defs"]

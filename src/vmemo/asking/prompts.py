@@ -45,8 +45,18 @@ class Prompt:
 
 @cache
 def _schema(shape: type[BaseModel]) -> dict[str, JsonValue]:
-    """Made once: it takes longer than all else that asking takes on this side."""
-    return shape.model_json_schema()
+    """Made once: it takes longer than all else that asking takes on this side. Titles only repeat the names."""
+    schema = _untitled(shape.model_json_schema())
+    assert isinstance(schema, dict)
+    return schema
+
+
+def _untitled(value: JsonValue, *, names: bool = False) -> JsonValue:
+    """A part of a schema without its titles; the keys of `properties` and `$defs` are names, and stay."""
+    if isinstance(value, dict):
+        kept = value.items() if names else ((key, part) for key, part in value.items() if key != "title")
+        return {key: _untitled(part, names=not names and key in ("properties", "$defs")) for key, part in kept}
+    return [_untitled(part) for part in value] if isinstance(value, list) else value
 
 
 @cache

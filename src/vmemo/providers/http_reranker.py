@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import cast
 from urllib.error import URLError
-from urllib.parse import urlsplit
 from urllib.request import HTTPErrorProcessor, OpenerDirector, Request, build_opener
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vmemo.errors import InvalidInput, RerankFailed
+from vmemo.providers.addresses import address, sendable
 
 _BACKOFF = (0.2, 0.4)
 """Seconds to wait before the second and the third try."""
@@ -81,12 +81,13 @@ class HttpReranker:
         timeout: float = 10.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._host = _host(url)
+        self._host = address(url, "The reranker's URL").netloc
         self._url = url
         self._model = model
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "vmemo"}
         if api_key:
-            self._headers["Authorization"] = f"Bearer {_sendable(api_key)}"
+            key = sendable(api_key, "The reranker's API key")
+            self._headers["Authorization"] = f"Bearer {key}"
         if not 0 < timeout < float("inf"):
             raise InvalidInput(f"timeout is {timeout}, but a service needs some seconds to answer")
         self._timeout = timeout
@@ -189,26 +190,3 @@ def _advice(status: int) -> str:
 def _seconds(retry_after: str) -> float:
     """A wish in seconds, within limits; one for a date counts as none."""
     return min(float(retry_after), _MAX_WAIT) if retry_after.isascii() and retry_after.isdigit() else 0.0
-
-
-def _host(url: str) -> str:
-    """The URL's host and port. No message repeats the rest, because some services want a key in it."""
-    # Parsers drop or misread such characters, each in its own way.
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise InvalidInput("The reranker's URL holds characters that no URL has")
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").encode("idna"), parts.port
-    except ValueError as error:
-        raise InvalidInput("The reranker's URL has a host or a port that can't be read") from error
-    if parts.scheme not in ("http", "https") or not host or port == 0:
-        raise InvalidInput("The reranker's URL must be an http:// or https:// address with a host")
-    if parts.username is not None:
-        raise InvalidInput("The reranker's URL holds a user or a password; pass api_key instead")
-    return parts.netloc
-
-
-def _sendable(api_key: str) -> str:
-    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise InvalidInput("The reranker's API key holds a character that no header can carry, such as a line's end")
-    return api_key

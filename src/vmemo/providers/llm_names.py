@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from vmemo.errors import InvalidInput
 from vmemo.ports.providers import LLM
+from vmemo.providers.addresses import address
 from vmemo.providers.litellm_llm import LiteLLM
-from vmemo.providers.openai_llm import OpenAICompatible, Prices, address
+from vmemo.providers.openai_llm import OpenAICompatible, Prices
 from vmemo.providers.patient_llm import PatientLLM
 from vmemo.providers.pydantic_ai_llm import PydanticAI
 
@@ -110,7 +111,7 @@ def _named(text: str, keys: Mapping[str, str], options: LLMOptions) -> LLM:
 
 def _at_url(text: str, options: LLMOptions) -> LLM:
     url, _, model = text.partition("#")
-    host = address(url).netloc
+    host = address(url, "The model's base URL").netloc
     if not model:
         raise InvalidInput(f"The URL at {host} names no model; write it behind a #, such as http://{host}/v1#qwen3")
     return OpenAICompatible(

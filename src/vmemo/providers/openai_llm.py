@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypedDict, Unpack
-from urllib.parse import SplitResult, urlsplit
 
 import httpx2
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnusable
 from vmemo.ports.providers import Ask, Completion
+from vmemo.providers.addresses import address, sendable
 from vmemo.providers.patient_llm import Busy, Garbled, PerLoop
 from vmemo.reports import Usage
 
@@ -126,14 +126,15 @@ class OpenAICompatible:
         temperature: float | None = 0.0,
         **options: Unpack[ClientOptions],
     ) -> None:
-        parts = address(base_url)
+        parts = address(base_url, "The model's base URL")
         self._host = parts.netloc
         self._url = parts._replace(path=parts.path.rstrip("/") + "/chat/completions").geturl()
         self._model = model
         self._name = name or model
         self._headers = {"User-Agent": "vmemo", "Accept": "application/json"}
         if api_key:
-            self._headers["Authorization"] = f"Bearer {_sendable(api_key)}"
+            key = sendable(api_key, "The model's API key")
+            self._headers["Authorization"] = f"Bearer {key}"
         if not 0 < timeout < float("inf"):
             raise InvalidInput(f"timeout is {timeout}, but a model needs some seconds to answer")
         self._timeout = timeout
@@ -263,23 +264,6 @@ def wish(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
-def address(url: str) -> SplitResult:
-    """A base URL's parts. No message repeats them, because some people write a key into it."""
-    # Parsers drop or misread such characters, each in its own way.
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise InvalidInput("The model's base URL holds characters that no URL has")
-    try:
-        parts = urlsplit(url)
-        host, port = (parts.hostname or "").encode("idna"), parts.port
-    except ValueError as error:
-        raise InvalidInput("The model's base URL has a host or a port that can't be read") from error
-    if parts.scheme not in ("http", "https") or not host or port == 0:
-        raise InvalidInput("The model's base URL must be an http:// or https:// address with a host")
-    if parts.username is not None:
-        raise InvalidInput("The model's base URL holds a user or a password; pass api_key instead")
-    return parts
-
-
 def strict(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """A schema as servers with strict output want it: nothing beside the named properties, and all of them required.
 
@@ -301,7 +285,10 @@ def strict(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 _RENAMED = {"oneOf": "anyOf"}
-_DROPPED = ("default", "discriminator")
+_DROPPED = frozenset(
+    ("default", "discriminator", "title", "maxLength", "minLength", "maxItems", "minItems", "maximum", "minimum")
+)
+"""What not every server with strict output takes; answers are checked all the same."""
 
 
 def _inside(key: str, value: JsonValue) -> JsonValue:
@@ -343,9 +330,3 @@ def _request(model: str, step: str, ask: Ask, manner: _Manner) -> dict[str, Json
     elif manner.shape == "json_object":
         request["response_format"] = {"type": "json_object"}
     return request
-
-
-def _sendable(api_key: str) -> str:
-    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise InvalidInput("The model's API key holds a character that no header can carry, such as a line's end")
-    return api_key

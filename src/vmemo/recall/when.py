@@ -15,7 +15,7 @@ from pathlib import Path
 from vmemo.asking.answers import Shape
 from vmemo.asking.desk import Desk
 from vmemo.asking.prompts import load, quoted
-from vmemo.errors import LLMDenied, LLMFailed, LLMUnavailable, VmemoError
+from vmemo.errors import LLMDenied, LLMFailed, LLMUnavailable, named
 from vmemo.models import BankId, Interval
 from vmemo.ports import LLM
 from vmemo.reports import Spending
@@ -76,7 +76,7 @@ class TimeModel:
         except LLMFailed as error:
             if isinstance(error, LLMUnavailable | LLMDenied):
                 self._rests_until = self.clock() + REST
-            return Told(trouble=_named(error))
+            return Told(trouble=named(error))
         with self._lock:
             self._known[key] = days
             if len(self._known) > REMEMBERED:
@@ -115,12 +115,6 @@ def _days(answer: When) -> _Days | None:
     if answer.none:
         return None
     return date.fromisoformat(answer.start[:10]) if answer.start else None, date.fromisoformat(answer.end[:10])
-
-
-def _named(error: LLMFailed) -> str:
-    """An error under its public name: adapters have kinds of their own."""
-    public = next(kind for kind in type(error).__mro__ if kind.__module__ == VmemoError.__module__)
-    return f"{public.__name__}: {error}"
 
 
 def _told(days: _Days | None, now: datetime) -> Told:

@@ -19,8 +19,18 @@ ENOUGH = 3
 """Facts from which an entity is described."""
 MOST = 40
 """Facts of an entity that its profile is made from, newest first."""
+GROWTH = 0.2
+"""Share of what is known of an entity that must be new for it to be described again."""
 TOGETHER = 8
 """Entities that are described in one call."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The job of describing an entity; `anew` whether or not much has changed."""
+
+    lease: Lease
+    anew: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,20 +43,42 @@ class Scribe:
     desk: Desk
 
 
-async def describe(bank: BankId, work: Mapping[EntityId, Lease], scribe: Scribe) -> int:
-    """Describe entities anew, one call for all of them; the number of new statements. Each one's job ends with it."""
+async def describe(bank: BankId, work: Mapping[EntityId, Asked], scribe: Scribe) -> int:
+    """Describe entities anew, one call for all of them; the number of new statements. Each one's job ends with it.
+
+    One that is described well enough is left as it is.
+    """
     entities = {entity.id: entity for entity in await scribe.store.entities(bank, list(work))}
     known = {id: await scribe.store.facts_about(bank, id, limit=MOST) for id in entities}
-    rich = [entities[id] for id, facts in known.items() if len(facts) >= ENOUGH]
+    held = await scribe.store.believed(bank, "observation")
+    behind = {fact.id: fact for fact in await scribe.store.facts(bank, [id for each in held for id in each.basis])}
+    due = [
+        entity
+        for id, entity in entities.items()
+        if work[id].anew or _outdated(entity, known[id], [each for each in held if _about(each, id)], behind)
+    ]
+    rich = [entity for entity in due if len(known[entity.id]) >= ENOUGH]
     profiles = await _profiles(rich, known, scribe.desk) if rich else {}
     written = 0
-    for id, lease in work.items():
-        entity = entities.get(id)
-        if entity is None:
-            await scribe.store.finish(lease)
+    for id, asked in work.items():
+        if entities.get(id) in due:
+            written += await _replace(bank, entities[id], profiles.get(id, []), known[id], asked.lease, scribe)
         else:
-            written += await _replace(bank, entity, profiles.get(id, []), known[id], lease, scribe)
+            await scribe.store.finish(asked.lease)
     return written
+
+
+def _outdated(entity: Entity, known: Sequence[Fact], held: Sequence[Fact], behind: Mapping[FactId, Fact]) -> bool:
+    """Whether a fact behind a profile no longer holds, or what came since is a good part of all that is known."""
+    if not held or any(not _holds(behind.get(id)) for each in held for id in each.basis):
+        return True
+    newest = {str(each.metadata.get("newest")) for each in held}
+    fresh = next((place for place, fact in enumerate(known) if fact.id in newest), len(known))
+    return fresh >= max(1.0, GROWTH * entity.mentions)
+
+
+def _holds(fact: Fact | None) -> bool:
+    return fact is not None and fact.expired_at is None and fact.invalid_at is None
 
 
 async def _profiles(
@@ -105,6 +137,8 @@ async def _replace(
             for text, basis in statements
             if text not in old
         ]
+        if known:
+            fresh = [fact.model_copy(update={"metadata": {"newest": known[0].id}}) for fact in fresh]
         batch = Batch(
             bank=bank,
             claims=(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -45,20 +45,10 @@ async def derive(bank: BankId, revision: int, messages: Sequence[Message], tools
     vectors = encoded.by_message if own else await message_vectors(messages, tools)
     episodes = await _place(bank, read, vectors, tools)
     landing = await land(bank, encoded, episodes, tools)
-    batch = Batch(
-        bank=bank,
-        revision=revision,
-        space=tools.embedder.name,
+    batch = replace(
+        landing.batch(bank, revision, tools),
         claims=[message.id for message in messages],
-        episodes=episodes,
-        facts=landing.revision.facts,
-        entities=encoded.resolution.entities,
-        links=landing.links,
-        closings=landing.revision.closings,
-        sourced=landing.revision.sourced,
-        successors=landing.revision.successors,
-        merges=encoded.resolution.merges,
-        becomes="derived" if tools.extractor.keeps_words else "extracted",
+        becomes="derived" if own else "extracted",
     )
     usage = reading.usage.model_copy(update={"embedded_texts": len(reading.drafts)})
     return Derived(batch, usage, reading.skipped)

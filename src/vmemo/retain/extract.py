@@ -102,7 +102,9 @@ async def extract(
             batch = await _batch(bank, revision, assignment, unread, told, tools, desk)
             jobs = await _follow_up(batch, tools, observe_at)
             claims = [message.id for message in unread]
-            landed = await tools.store.write(replace(batch, claims=claims, jobs=jobs, spent=desk.spent, job=lease))
+            landed = await tools.store.write(
+                replace(batch, claims=claims, becomes="extracted", jobs=jobs, spent=desk.spent, job=lease)
+            )
         if landed:
             tools.roster.landed(bank, revision, batch.entities)
             return report(batch, desk.settle(), told.reading.skipped)
@@ -124,22 +126,7 @@ async def _batch(
         raise LeaseLost
     episodes = told_apart(episode, unread, told.topics)
     encoded = await encode(bank, revision, told.reading, tools, desk)
-    landing = await land(bank, encoded, episodes, tools, desk)
-    return Batch(
-        bank=bank,
-        revision=revision,
-        space=tools.embedder.name,
-        claims=(),
-        episodes=episodes,
-        facts=landing.revision.facts,
-        entities=encoded.resolution.entities,
-        links=landing.links,
-        closings=landing.revision.closings,
-        sourced=landing.revision.sourced,
-        successors=landing.revision.successors,
-        merges=encoded.resolution.merges,
-        becomes="extracted",
-    )
+    return (await land(bank, encoded, episodes, tools, desk)).batch(bank, revision, tools)
 
 
 async def _episode(bank: BankId, assignment: Assignment, tools: Tools) -> Episode | None:

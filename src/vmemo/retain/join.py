@@ -9,8 +9,7 @@ import numpy as np
 from vmemo.models import BankId, Episode
 from vmemo.ports import Store
 from vmemo.retain.episodes import new_episode
-from vmemo.retain.group import message_vectors
-from vmemo.retain.landing import Tools
+from vmemo.retain.landing import Tools, message_vectors
 from vmemo.retain.segment import LARGEST, Line, repeats, segment
 from vmemo.writes import Lease
 

@@ -25,7 +25,7 @@ from vmemo.retain.revise import Revision
 from vmemo.retain.roster import Roster
 from vmemo.searches import Encoding, Scored, Vector, Vectors
 from vmemo.turns import Turns
-from vmemo.writes import NewFact, Sourced
+from vmemo.writes import Batch, NewFact, Sourced
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Name space of fact ids; it must never change."""
@@ -74,8 +74,27 @@ class Encoded:
 class Landing:
     """What a reading comes to beside what is known."""
 
+    encoded: Encoded
+    episodes: Sequence[Episode]
     revision: Revision
     links: Sequence[Link]
+
+    def batch(self, bank: BankId, revision: int, tools: Tools) -> Batch:
+        """All of it as it is written, but for the messages that it claims."""
+        return Batch(
+            bank=bank,
+            revision=revision,
+            space=tools.embedder.name,
+            claims=(),
+            episodes=self.episodes,
+            facts=self.revision.facts,
+            entities=self.encoded.resolution.entities,
+            links=self.links,
+            closings=self.revision.closings,
+            sourced=self.revision.sourced,
+            successors=self.revision.successors,
+            merges=self.encoded.resolution.merges,
+        )
 
 
 async def encode(bank: BankId, revision: int, reading: Reading, tools: Tools, desk: Desk | None = None) -> Encoded:
@@ -103,7 +122,7 @@ async def land(
     done.sourced += _restated(encoded.reading, episodes, done)
     links = await _links(bank, done.facts, tools)
     causal = causal_links(encoded.reading.drafts, [fact.id for fact in facts], done.stands_for)
-    return Landing(revision=done, links=[*links, *causal])
+    return Landing(encoded=encoded, episodes=episodes, revision=done, links=[*links, *causal])
 
 
 async def _revised(bank: BankId, new: Sequence[NewFact], reading: Reading, tools: Tools, desk: Desk | None) -> Revision:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vmemo.errors import EmbedderMismatch, StoreBusy, VmemoError
+from vmemo.errors import EmbedderMismatch, StoreBusy, named
 from vmemo.models import BankId, Message
 from vmemo.ports import Store
 from vmemo.reports import Retained, Skipped, Usage
@@ -64,9 +64,8 @@ async def _landed(bank: BankId, revision: int, messages: Sequence[Message], tool
 
 
 def told(error: BaseException) -> str:
-    """An error as it is noted on what it keeps from being done, under its public name."""
-    public = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == VmemoError.__module__)
-    return f"{next(public, type(error).__name__)}: {error}"[:2000]
+    """An error as it is noted on what it keeps from being done."""
+    return named(error)[:2000]
 
 
 async def outdated(bank: BankId, tools: Tools) -> EmbedderMismatch | None:

@@ -1,5 +1,5 @@
-"""What a new derivation of a bank can't bring back from its messages: opinions that no message told, and names that
-were found to be another's."""
+"""What a new derivation of a bank can't bring back from its messages: opinions that no message told, entities that
+were merged by hand, and names that were found to be another's."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from vmemo.stores.sql.schema import (
     episode_messages,
     facts,
     mentions,
+    merges,
     messages,
     moves,
     sources,
@@ -36,13 +37,29 @@ def untold(bank: int) -> Select[*tuple[object, ...]]:
 
 
 def seed(connection: Connection, bank: int, shadow: int) -> None:
-    """Give the shadow the entities with strangers, by their own names alone, so that it does not take up those."""
-    for row in _with_strangers(connection, bank):
+    """Give the shadow what it must know of names in advance.
+
+    Entities that were merged by hand come with all their names; those with strangers by their own names alone, so that
+    they do not take up those.
+    """
+    joined = _by_hand(connection, bank)
+    rows = {row.seq: row for row in (*_with_strangers(connection, bank), *joined)}
+    whole = {row.seq for row in joined}
+    for row in rows.values():
+        aliases = names_of(row.aliases) if row.seq in whole else ()
         known = {"id": row.id, "name": row.name, "type": row.type, "strangers": row.strangers}
         times = {"first_seen": row.first_seen, "last_seen": row.last_seen}
-        new = insert(entities).values({"bank": shadow, "aliases": dump(()), **known, **times})
+        new = insert(entities).values({"bank": shadow, "aliases": dump(aliases), **known, **times})
         seq = connection.execute(new.returning(entities.c.seq)).scalar_one()
-        naming.replace(connection, shadow, {seq: naming.folded_names(row.name, ())})
+        naming.replace(connection, shadow, {seq: naming.folded_names(row.name, aliases)})
+
+
+def _by_hand(connection: Connection, bank: int) -> list[AnyRow]:
+    """Entities that others became part of; names alone are joined by reading, entities only by hand."""
+    made = select(merges.c.entity).where(
+        merges.c.bank == bank, merges.c.absorbed.is_not(None), merges.c.undone_at.is_(None)
+    )
+    return list(connection.execute(select(entities).where(entities.c.bank == bank, entities.c.seq.in_(made))))
 
 
 def estrange(connection: Connection, bank: int, shadow: int) -> None:

@@ -223,7 +223,9 @@ def _requeue(connection: Connection, bank: int, again: Iterable[int], outdated: 
     read = update(messages).where(among(messages.c.seq, again), messages.c.state != "raw")
     waiting = connection.execute(read.values(state="pending")).rowcount
     new = [NewJob(kind="process")] if waiting else []
-    new += [NewJob(kind="observe", key=id) for id in sorted(_ids(connection, entities, outdated))]
+    new += [
+        NewJob(kind="observe", key=id, detail={"anew": True}) for id in sorted(_ids(connection, entities, outdated))
+    ]
     queue.enqueue(connection, bank, new)
 
 
