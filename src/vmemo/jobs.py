@@ -34,7 +34,7 @@ class Performer:
 
     async def perform(self, jobs: Sequence[Job]) -> Retained | Exception:
         """Do jobs that go together; an error is noted on them, and returned rather than raised."""
-        leases = [lease_of(job) for job in jobs]
+        leases = [lease_of(job, self.settings.lease_seconds) for job in jobs]
         desk = Desk(self.tools.llm) if self.tools.llm is not None else None
         try:
             return await self._do(jobs, leases, desk)
@@ -111,10 +111,10 @@ class Performer:
             await self.tools.store.release(lease)
 
 
-def lease_of(job: Job) -> Lease:
+def lease_of(job: Job, seconds: float) -> Lease:
     """The lease of a job that was just taken."""
     assert job.owner is not None
-    return Lease(job=job.id, owner=job.owner, asked=job.asked)
+    return Lease(job=job.id, owner=job.owner, asked=job.asked, seconds=seconds)
 
 
 def _listed(job: Job, name: str) -> list[object]:

@@ -144,7 +144,7 @@ class Worker:
     ) -> list[Job]:
         seconds = self._settings.lease_seconds
         jobs = await self._store.lease(self._owner, seconds, bank=bank, kinds=kinds, limit=room, due=due, beside=beside)
-        self._held |= {job.id: lease_of(job) for job in jobs}
+        self._held |= {job.id: lease_of(job, seconds) for job in jobs}
         return jobs
 
     async def _pump(

@@ -78,11 +78,15 @@ class NewJob:
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """A job in this worker's hands. `asked` is how often it had been asked for when it was taken."""
+    """A job in this worker's hands. `asked` is how often it had been asked for when it was taken.
+
+    `seconds` is for how long it is taken, and held on to while it is done.
+    """
 
     job: int
     owner: str
     asked: int
+    seconds: float = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -189,7 +189,8 @@ def test_recordings_lie_beside_a_file_that_is_named_alone(data: Path) -> None:
 
 def test_the_texts_of_recordings_can_be_embedded_elsewhere(data: Path) -> None:
     file = data.parent / "texts.jsonl"
-    assert asyncio.run(export_texts(options(data), file)) == 1
+    # The fact, and the messages by which episodes are told apart.
+    assert asyncio.run(export_texts(options(data), file)) > 1
     assert "bought a kite" in file.read_text()
 
 

@@ -122,7 +122,7 @@ def test_the_report_tells_each_steps_share(data: Path) -> None:
     steps = report.tables["steps"]
     assert set(steps) >= {"predict", "extract", "all"}
     assert "observe" not in steps
-    assert report.tables["steps with observations"]["observe"]["calls / 100 messages"] == 100 * 2 / 40
+    assert report.tables["steps with observations"]["observe"]["calls / 100 messages"] == 100 * 1 / 40
     shares = [float(row["share of tokens, %"] or 0) for name, row in steps.items() if name != "all"]
     assert sum(shares) == pytest.approx(100)
     assert report.tables["conversations"]["conv-x"]["messages"] == 40

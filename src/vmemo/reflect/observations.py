@@ -152,7 +152,7 @@ async def _replace(
         if await scribe.store.write(batch):
             scribe.desk.settle()
             return len(fresh)
-        if not await scribe.store.renew([lease], 60.0):
+        if not await scribe.store.renew([lease], lease.seconds):
             return 0
 
 

@@ -58,7 +58,7 @@ async def weigh(
         batch = Batch(bank=bank, claims=(), moves=moves, spent=desk.spent, job=lease, revision=revision, space=space)
         if await store.write(batch):
             return moves
-        if not await store.renew([lease], 60.0):
+        if not await store.renew([lease], lease.seconds):
             return []
 
 

@@ -26,8 +26,6 @@ are shown in all."""
 
 DESCRIBED: frozenset[EntityType] = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT"))
 """Types of entities that are worth a description."""
-HOLD = 60.0
-"""Seconds for which work is held on while it is written."""
 
 
 class LeaseLost(Exception):
@@ -81,7 +79,7 @@ def _grouping(
 
 async def demand(lease: Lease, tools: Tools) -> None:
     """Go on only while the work is still ours."""
-    if not await tools.store.renew([lease], HOLD):
+    if not await tools.store.renew([lease], lease.seconds):
         raise LeaseLost
 
 
