@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from vmemo.ports import Store
-from vmemo.searches import Scope
+from vmemo.searches import Scope, TextQuery
 from vmemo.testing.conformance.suite import StoreSuite, on_store
-from vmemo.testing.samples import BANK, EMBEDDER, day, matches, near, tell
+from vmemo.testing.samples import BANK, EMBEDDER, a_batch, a_fact, day, hear, matches, near, tell
+from vmemo.writes import Closing
 
 MOMENT = timedelta(microseconds=1)
 FAR = datetime(9000, 1, 1, tzinfo=UTC)
@@ -109,6 +111,35 @@ class TimeTravelConformance(StoreSuite):
         )
         for scope, expected in table:
             assert await _seen(store, scope) == expected, scope
+
+    @on_store
+    async def test_the_words_of_a_message_are_quoted_only_for_times_at_which_one_of_its_facts_is_seen(
+        self, store: Store
+    ) -> None:
+        [said] = await hear(store, "tulips grow here", timestamp=day(1), recorded_at=day(1))
+        old = a_fact("flowers", messages=[said.id], valid_at=day(1), recorded_at=day(1))
+        assert await store.write(replace(await a_batch(store, [old]), claims=[said.id], becomes="extracted"))
+        closing = Closing(fact=old.id, invalid_at=day(5), expired_at=day(7))
+        assert await store.write(replace(await a_batch(store), closings=[closing]))
+        seen = {
+            "now": Scope(bank=BANK),
+            "everything": Scope(bank=BANK, include_expired=True),
+            "true then": Scope(bank=BANK, at_time=day(3)),
+            "over then": Scope(bank=BANK, at_time=day(6)),
+            "believed then": Scope(bank=BANK, known_at=day(6)),
+            "no longer believed": Scope(bank=BANK, known_at=day(8)),
+            "believed to be true still": Scope(bank=BANK, at_time=day(6), known_at=day(6)),
+        }
+        quoted = {
+            name: bool((await store.verbatim(TextQuery(scope=scope, text="tulips", limit=5))).hits)
+            for name, scope in seen.items()
+        }
+        assert [name for name, found in quoted.items() if found] == [
+            "everything",
+            "true then",
+            "believed then",
+            "believed to be true still",
+        ]
 
 
 async def _moves(store: Store) -> None:
