@@ -104,8 +104,8 @@ def _backlog(connection: Connection, bank: int) -> tuple[Backlog, ...]:
 
 
 def _errors(connection: Connection, bank: int) -> dict[str, str]:
-    """By kind the error of the failed job that is tried last."""
-    latest = func.row_number().over(partition_by=jobs.c.kind, order_by=(jobs.c.due.desc(), jobs.c.seq.desc()))
+    """By kind the error of the job that failed last."""
+    latest = func.row_number().over(partition_by=jobs.c.kind, order_by=(jobs.c.failed_at.desc(), jobs.c.seq.desc()))
     failed = (
         select(jobs.c.kind, jobs.c.error, latest.label("place"))
         .where(jobs.c.bank == bank, jobs.c.error.is_not(None))

@@ -157,7 +157,7 @@ def complete(connection: Connection, bank: int, lease: Lease) -> bool:
         return False
     again = row.asked != lease.asked or (row.kind == "process" and _unread(connection, bank))
     if again:
-        fresh = {"attempts": 0, "error": None, "due": micros(utc_now())}
+        fresh = {"attempts": 0, "error": None, "failed_at": None, "due": micros(utc_now())}
         connection.execute(update(jobs).where(*mine).values(**_FREED, **fresh))
     else:
         connection.execute(delete(jobs).where(*mine))
@@ -199,8 +199,9 @@ def fail(
     if bank is None:
         return
     spend(connection, bank, spent)
-    noted = {"attempts": jobs.c.attempts + 1, "error": _storable(error), "due": micros(retry_at)}
-    if connection.execute(update(jobs).where(*_mine(lease)).values(**noted, **_FREED)).rowcount:
+    noted = {"attempts": jobs.c.attempts + 1, "error": _storable(error), "failed_at": micros(utc_now())}
+    failed = update(jobs).where(*_mine(lease)).values(**noted, due=micros(retry_at), **_FREED)
+    if connection.execute(failed).rowcount:
         archive.record_failure(connection, bank, about, _storable(error))
 
 

@@ -235,6 +235,7 @@ jobs = Table(
     Column("asked", Integer, nullable=False),
     _count("attempts"),
     Column("error", Text),
+    _moment("failed_at", nullable=True),
     _moment("due"),
     Column("owner", Text),
     _moment("until", nullable=True),
