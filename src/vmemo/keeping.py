@@ -13,13 +13,14 @@ from vmemo.embedded import embedded_text
 from vmemo.errors import InvalidInput
 from vmemo.listings import Listings
 from vmemo.models import BankId, EntityId, Merge, utc_now
+from vmemo.outcome import Outcome
 from vmemo.ports import encodings
 from vmemo.reports import Maintained, Retained
 from vmemo.retain.maintain import maintain
 from vmemo.retain.pipeline import together
 from vmemo.retain.reembed import reembed
 from vmemo.sync import twin
-from vmemo.work import Done, Outcome
+from vmemo.work import Done
 from vmemo.writes import NewFact, NewJob
 
 

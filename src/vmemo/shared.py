@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from vmemo.access import AccessCounts
 from vmemo.models import BankId
+from vmemo.outcome import Outcome
 from vmemo.recall.when import TimeModel
 from vmemo.reports import Retained
 from vmemo.retain.landing import Tools
@@ -16,7 +17,7 @@ from vmemo.retain.pipeline import process
 from vmemo.retain.read import Reader
 from vmemo.retain.roster import Roster
 from vmemo.settings import Parts
-from vmemo.work import Outcome, Worker
+from vmemo.work import Worker
 
 
 @dataclass

@@ -8,21 +8,18 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from vmemo.errors import StoreBusy
 from vmemo.jobs import Performer, lease_of
 from vmemo.models import BankId, JobKind, new_id, utc_now
+from vmemo.outcome import READING, Outcome, Patience
 from vmemo.reflect.observations import TOGETHER
 from vmemo.reports import Job, Retained
 from vmemo.retain.landing import Tools
-from vmemo.retain.pipeline import together
 from vmemo.settings import Settings
 from vmemo.writes import Lease
 
-READING: tuple[JobKind, ...] = ("process", "extract")
-"""Work without which something said is not yet known."""
 FOLLOWING: tuple[JobKind, ...] = ("opinions", "observe")
 """Work that follows from what is known."""
 LATER: tuple[JobKind, ...] = (*FOLLOWING, "maintain")
@@ -33,28 +30,6 @@ Done = Callable[[Job, Exception | None, float], None]
 """Told of each piece of work that has ended: what it was, what went wrong, and how many seconds it took."""
 _everywhere: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 """How many jobs run at a time in this process, all memories together."""
-
-
-@dataclass
-class Outcome:
-    """What a run of the worker came to: what was retained, what went wrong, and how many pieces of work there were.
-
-    `unread` are those errors because of which something said is not yet known.
-    """
-
-    retained: Retained = field(default_factory=Retained)
-    errors: list[Exception] = field(default_factory=list[Exception])
-    unread: list[Exception] = field(default_factory=list[Exception])
-    jobs: int = 0
-
-    def add(self, kind: JobKind, done: Retained | Exception) -> None:
-        """Count the end of one piece of work."""
-        self.jobs += 1
-        if isinstance(done, Exception):
-            self.errors.append(done)
-            self.unread += [done] if kind in READING else []
-        else:
-            self.retained = together(self.retained, done)
 
 
 class Worker:
@@ -71,23 +46,29 @@ class Worker:
         """Do a bank's work until nothing is left that can be done now.
 
         Reading that failed before is tried again at once; other work is done when it is due. What another worker
-        reads is waited for, so that afterwards all that could be read is read.
+        reads is waited for, so that afterwards all that could be read is read. Once the model is found to be gone, the
+        rest stays queued without a try.
         """
         failed: set[int] = set()
+        patience = Patience(self._settings.first_retry)
 
         async def take(room: int) -> list[Job]:
+            if patience.resting:
+                return []
             jobs = await self._lease(room, bank=bank, kinds=READING, due=False, beside=sorted(failed))
             more = room - len(jobs)
             return [*jobs, *(await self._lease(more, bank=bank, kinds=LATER, beside=sorted(failed)) if more else [])]
 
         async def idle() -> bool:
+            if patience.resting:
+                return True
             now = utc_now()
             held = [job for job in await self._store.jobs(bank, READING) if job.until is not None and job.until > now]
             if held:
                 await asyncio.sleep(self._settings.poll_seconds)
             return not held
 
-        return await self._pump(take, idle, failed)
+        return await self._pump(take, idle, Outcome(), patience=patience, failed=failed)
 
     async def follow(self, bank: BankId) -> Outcome:
         """Do what follows from reading, as it becomes due, until none of it waits."""
@@ -102,7 +83,7 @@ class Worker:
                 await asyncio.sleep(max(self._settings.poll_seconds, pause))
             return not waiting
 
-        return await self._pump(take, idle, set())
+        return await self._pump(take, idle, Outcome(keep=False))
 
     async def serve(
         self,
@@ -113,9 +94,10 @@ class Worker:
         on_done: Done | None = None,
     ) -> Outcome:
         """Do the due work of all banks, or of some, until told to stop, or with `once` until nothing is due."""
+        patience = Patience(self._settings.first_retry)
 
         async def take(room: int) -> list[Job]:
-            if stop.is_set():
+            if stop.is_set() or patience.resting:
                 return []
             if not banks:
                 return await self._lease(room)
@@ -131,7 +113,7 @@ class Worker:
                 return False
             return True
 
-        return await self._pump(take, idle, set(), on_done)
+        return await self._pump(take, idle, Outcome(keep=False), patience=patience, on_done=on_done)
 
     async def _lease(
         self,
@@ -151,11 +133,14 @@ class Worker:
         self,
         take: Callable[[int], Awaitable[list[Job]]],
         idle: Callable[[], Awaitable[bool]],
-        failed: set[int],
+        outcome: Outcome,
+        *,
+        patience: Patience | None = None,
+        failed: set[int] | None = None,
         on_done: Done | None = None,
     ) -> Outcome:
         """Start what can be taken, as far as there is room, until nothing runs and it is said to be over."""
-        outcome, running = Outcome(), Running()
+        running = Running()
         async with self._heartbeat():
             try:
                 while True:
@@ -166,14 +151,16 @@ class Worker:
                         done, running = await asyncio.wait(
                             running, timeout=self._settings.poll_seconds, return_when=asyncio.FIRST_COMPLETED
                         )
-                        for task in done:
-                            outcome.add(*task.result())
+                        for kind, ended in (task.result() for task in done):
+                            outcome.add(kind, ended)
+                            if patience is not None:
+                                patience.add(ended)
                     elif await idle():
                         return outcome
             finally:
                 await _cancelled(running)
 
-    async def _run(self, jobs: Sequence[Job], failed: set[int], on_done: Done | None) -> Ended:
+    async def _run(self, jobs: Sequence[Job], failed: set[int] | None, on_done: Done | None) -> Ended:
         async with self._turn():
             began = time.monotonic()
             done = await self._performer.perform(jobs)
@@ -183,7 +170,7 @@ class Worker:
             self._held.pop(job.id, None)
             if on_done is not None:
                 on_done(job, error, seconds)
-        if error is not None:
+        if error is not None and failed is not None:
             failed.update(job.id for job in jobs)
         return jobs[0].kind, done
 

@@ -211,3 +211,15 @@ def test_what_a_model_could_not_read_the_local_engine_can(tmp_path: Path) -> Non
         assert [fact.text for fact in memory.facts_sync()] == ["Alice: I play chess."]
         assert memory.status_sync().backlog == ()
         assert len(memory.episodes_sync()) == 1
+
+
+@pytest.mark.parametrize("fault", [Status(500), Status(401)])
+def test_a_model_that_is_gone_is_not_asked_by_every_episode_that_waits(tmp_path: Path, fault: Status) -> None:
+    with talking(tmp_path, a_model(), extractions_per_bank=2) as (memory, server):
+        for n in range(40):
+            memory.add_message_sync(said(f"I play chess. Round {n}.", days(n)))
+        server.faults("extract", [fault] * 40)
+        with pytest.raises(LLMFailed):
+            memory.process_sync()
+        assert len(server.received) < 10
+        assert memory.status_sync().pending == 40

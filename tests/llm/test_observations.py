@@ -153,6 +153,6 @@ def test_what_was_left_when_a_program_ended_is_done_by_the_next(tmp_path: Path) 
                 memory.add_message_sync(said(f"I have {thing}.", days(n)))
         with open_memory(tmp_path, server, observe_delay=0.0, background=False) as memory:
             outcome = memory.work_sync(once=True)
-            assert outcome.errors == []
+            assert not outcome.errors
             assert len(memory.observations_sync()) == 3
             assert memory.jobs_sync() == []

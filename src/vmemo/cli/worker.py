@@ -19,9 +19,9 @@ from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
 from vmemo.cli.output import clipped, many, print_json, stdout
 from vmemo.cli.place import Place, demand
 from vmemo.errors import StoreBusy, VmemoError
+from vmemo.outcome import Outcome
 from vmemo.reports import Job
 from vmemo.settings import Settings
-from vmemo.work import Outcome
 
 _LOOK = 300.0
 """Seconds between two looks for banks that have no maintenance queued."""

@@ -85,14 +85,14 @@ def report(batch: Batch, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retai
     )
 
 
-def together(one: Retained, other: Retained) -> Retained:
-    """Two reports as one."""
+def together(*parts: Retained) -> Retained:
+    """Several reports as one."""
     return Retained(
-        stored=(*one.stored, *other.stored),
-        derived=(*one.derived, *other.derived),
-        revised=tuple(dict.fromkeys((*one.revised, *other.revised))),
-        episodes=tuple(dict.fromkeys((*one.episodes, *other.episodes))),
-        skipped=(*one.skipped, *other.skipped),
-        pending=one.pending + other.pending,
-        usage=one.usage + other.usage,
+        stored=tuple(id for part in parts for id in part.stored),
+        derived=tuple(id for part in parts for id in part.derived),
+        revised=tuple(dict.fromkeys(id for part in parts for id in part.revised)),
+        episodes=tuple(dict.fromkeys(id for part in parts for id in part.episodes)),
+        skipped=tuple(each for part in parts for each in part.skipped),
+        pending=sum(part.pending for part in parts),
+        usage=sum((part.usage for part in parts), Usage()),
     )
