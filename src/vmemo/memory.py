@@ -93,9 +93,11 @@ class Memory(Keeping):
         return found
 
     async def reflect(self, query: str, **options: Unpack[RecallOptions]) -> Answer:
-        """Answer from memory with citations. The local engine answers extractively and says so."""
+        """Answer from memory with citations: in this release extractively, with any engine, and it says so."""
         found = await self.recall(query, **options)
-        return extractive.answer(found.query, found.hits)
+        if self._shared.tools.llm is None:
+            return extractive.answer(found.query, found.hits)
+        return extractive.answer(found.query, found.hits, why="this release does not reflect with a language model yet")
 
     async def forget(
         self,

@@ -13,14 +13,18 @@ CLOSE = 0.6
 """Share of the best fact's score that another must reach to be quoted beside it."""
 
 
-def answer(query: str, hits: Sequence[Hit]) -> Answer:
+NO_MODEL = "no language model is configured"
+"""Why an answer is extractive with the local engine."""
+
+
+def answer(query: str, hits: Sequence[Hit], *, why: str = NO_MODEL) -> Answer:
     """The best facts as an answer; beliefs are marked as such, and an empty memory says that it is empty."""
     if not hits:
-        text = "Memory holds nothing about this. (Extractive answer: no language model is configured.)"
+        text = f"Memory holds nothing about this. (Extractive answer: {why}.)"
         return Answer(query=query, text=text, extractive=True, found=False)
     chosen = [hit.fact for hit in hits[:MOST] if hit.score >= CLOSE * hits[0].score]
     lines = [f"- {_quoted(fact)}" for fact in chosen]
-    opening = "What memory holds closest to this (extractive: no language model is configured, so nothing is inferred):"
+    opening = f"What memory holds closest to this (extractive: {why}, so nothing is inferred):"
     return Answer(
         query=query,
         text="\n".join([opening, *lines]),
