@@ -49,15 +49,15 @@ class Worker:
         reads is waited for, so that afterwards all that could be read is read. Once the model is found to be gone, the
         rest stays queued without a try.
         """
-        failed: set[int] = set()
+        tried: set[int] = set()
         patience = Patience(self._settings.first_retry)
 
         async def take(room: int) -> list[Job]:
             if patience.resting:
                 return []
-            jobs = await self._lease(room, bank=bank, kinds=READING, due=False, beside=sorted(failed))
+            jobs = await self._lease(room, bank=bank, kinds=READING, due=False, beside=sorted(tried))
             more = room - len(jobs)
-            return [*jobs, *(await self._lease(more, bank=bank, kinds=LATER, beside=sorted(failed)) if more else [])]
+            return [*jobs, *(await self._lease(more, bank=bank, kinds=LATER, beside=sorted(tried)) if more else [])]
 
         async def idle() -> bool:
             if patience.resting:
@@ -68,7 +68,7 @@ class Worker:
                 await asyncio.sleep(self._settings.poll_seconds)
             return not held
 
-        return await self._pump(take, idle, Outcome(), patience=patience, failed=failed)
+        return await self._pump(take, idle, Outcome(), patience=patience, tried=tried)
 
     async def follow(self, bank: BankId) -> Outcome:
         """Do what follows from reading, as it becomes due, until none of it waits."""
@@ -136,17 +136,17 @@ class Worker:
         outcome: Outcome,
         *,
         patience: Patience | None = None,
-        failed: set[int] | None = None,
+        tried: set[int] | None = None,
         on_done: Done | None = None,
     ) -> Outcome:
         """Start what can be taken, as far as there is room, until nothing runs and it is said to be over."""
-        running = Running()
+        running, again = Running(), set[int]() if tried is None else tried
         async with self._heartbeat():
             try:
                 while True:
                     room = self._settings.extractions_per_bank - len(running)
                     jobs = await take(room) if room > 0 else []
-                    running |= {asyncio.create_task(self._run(group, failed, on_done)) for group in _grouped(jobs)}
+                    running |= {asyncio.create_task(self._run(group, again, on_done)) for group in _grouped(jobs)}
                     if running:
                         done, running = await asyncio.wait(
                             running, timeout=self._settings.poll_seconds, return_when=asyncio.FIRST_COMPLETED
@@ -160,7 +160,9 @@ class Worker:
             finally:
                 await _cancelled(running)
 
-    async def _run(self, jobs: Sequence[Job], failed: set[int] | None, on_done: Done | None) -> Ended:
+    async def _run(self, jobs: Sequence[Job], tried: set[int], on_done: Done | None) -> Ended:
+        # A job that fails is free again before its failure is seen here, and must not be taken a second time.
+        tried.update(job.id for job in jobs)
         async with self._turn():
             began = time.monotonic()
             done = await self._performer.perform(jobs)
@@ -170,8 +172,8 @@ class Worker:
             self._held.pop(job.id, None)
             if on_done is not None:
                 on_done(job, error, seconds)
-        if error is not None and failed is not None:
-            failed.update(job.id for job in jobs)
+        if error is None:
+            tried.difference_update(job.id for job in jobs)
         return jobs[0].kind, done
 
     def _turn(self) -> asyncio.Semaphore:
