@@ -97,7 +97,12 @@ class Unsupported(VmemoError):
     """What was asked for is not possible with this engine or store. The message says what would make it so."""
 
 
-def named(error: BaseException) -> str:
-    """An error with its public name in front: adapters have kinds of their own, which mean nothing to others."""
+def public_name(error: BaseException) -> str:
+    """The name of an error as this module knows it; kinds that adapters make of it mean nothing to others."""
     public = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
-    return f"{next(public, type(error).__name__)}: {error}"
+    return next(public, type(error).__name__)
+
+
+def named(error: BaseException) -> str:
+    """An error with its public name in front."""
+    return f"{public_name(error)}: {error}"

@@ -23,14 +23,15 @@ IN_A_ROW = 5
 class Outcome:
     """What a run of the worker came to: what was retained, what went wrong, and how many pieces of work there were.
 
-    `unread` are those errors because of which something said is not yet known. A worker that runs on and on does not
-    `keep` what it retained.
+    `unread` are those errors because of which something said is not yet known; of both the last ones are kept, and
+    `failed` counts them all. A worker that runs on and on does not `keep` what it retained.
     """
 
     keep: bool = True
     errors: deque[Exception] = field(default_factory=lambda: deque[Exception](maxlen=MOST_ERRORS))
     unread: deque[Exception] = field(default_factory=lambda: deque[Exception](maxlen=MOST_ERRORS))
     jobs: int = 0
+    failed: int = 0
     _parts: list[Retained] = field(default_factory=list[Retained])
 
     @property
@@ -42,6 +43,7 @@ class Outcome:
         """Count the end of one piece of work."""
         self.jobs += 1
         if isinstance(done, Exception):
+            self.failed += 1
             self.errors.append(done)
             if kind in READING:
                 self.unread.append(done)

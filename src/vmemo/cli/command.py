@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from vmemo.cli.output import plain, stderr
-from vmemo.errors import LLMFailed, VmemoError
+from vmemo.errors import LLMFailed, VmemoError, public_name
 
 P = ParamSpec("P")
 
@@ -61,12 +61,6 @@ def _fail(error: VmemoError | OSError, resume: str, *, as_json: bool) -> NoRetur
     else:
         stderr().print(Text(message, style="red"), soft_wrap=True)
     raise typer.Exit(1) from error
-
-
-def public_name(error: Exception) -> str:
-    """The name of an error as `vmemo.errors` knows it; what derives from it inside is nobody's concern."""
-    public = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == VmemoError.__module__)
-    return next(public, type(error).__name__)
 
 
 def _message(error: VmemoError | OSError, resume: str) -> str:

@@ -14,11 +14,11 @@ from typing import Annotated
 import typer
 
 from vmemo import Memory
-from vmemo.cli.command import command, public_name
+from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
 from vmemo.cli.output import clipped, many, print_json, stdout
 from vmemo.cli.place import Place, demand
-from vmemo.errors import StoreBusy, VmemoError
+from vmemo.errors import StoreBusy, VmemoError, public_name
 from vmemo.outcome import Outcome
 from vmemo.reports import Job
 from vmemo.settings import Settings
@@ -53,7 +53,7 @@ def worker(
         outcome = asyncio.run(_serve(place, settings, bank or (), once=once))
     except asyncio.CancelledError as stopped:
         raise typer.Exit(_TWICE) from stopped
-    done, failed = outcome.jobs - len(outcome.errors), len(outcome.errors)
+    done, failed = outcome.jobs - outcome.failed, outcome.failed
     if as_json:
         print_json({"done": done, "failed": failed})
     else:
