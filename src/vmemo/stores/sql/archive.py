@@ -12,7 +12,7 @@ from vmemo.models import Bank, BankId, Message, MessageId, Profile, utc_now
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import bank_of, message_of, message_values
-from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, sources
+from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, sources
 
 UNREAD = ("pending", "grouped")
 """States of messages that were not read yet."""
@@ -221,3 +221,13 @@ def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
     inside = episode_messages.c.bank == bank, among(episode_messages.c.episode, gone)
     connection.execute(delete(episode_messages).where(*inside))
     connection.execute(delete(episodes).where(episodes.c.bank == bank, among(episodes.c.seq, gone)))
+
+
+_OWNED = tuple(table for table in metadata.sorted_tables if "bank" in table.c)
+
+
+def clear(connection: Connection, bank: int) -> None:
+    """Delete all rows of a bank, and its own."""
+    for table in _OWNED:
+        connection.execute(delete(table).where(table.c.bank == bank))
+    connection.execute(delete(banks).where(banks.c.seq == bank))

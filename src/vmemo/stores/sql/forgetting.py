@@ -10,30 +10,23 @@ from sqlalchemy import Column, Connection, Table, and_, delete, select, update
 
 from vmemo.errors import NotFound
 from vmemo.reports import Forgotten
-from vmemo.stores.sql import queue, remnants
+from vmemo.stores.sql import archive, queue, remnants
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.reading import current
 from vmemo.stores.sql.rows import names_of
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
-    EPISODE,
     MESSAGE,
-    banks,
     entities,
-    entity_names,
     episode_messages,
     episodes,
     facts,
-    jobs,
     links,
     mentions,
-    merges,
     messages,
-    moves,
     notes,
     sources,
-    spending,
 )
 from vmemo.writes import ForgetTarget, NewJob
 
@@ -214,7 +207,7 @@ def _delete_all(connection: Connection, bank: int, removal: Removal) -> None:
         _delete(connection, bank, column, removal.facts)
     _delete(connection, bank, facts.c.seq, removal.facts)
     remnants.drop_entities(connection, bank, removal.entities)
-    _dissolve(connection, bank, removal.episodes)
+    archive.dissolve(connection, bank, removal.episodes)
     _delete(connection, bank, messages.c.seq, removal.messages)
 
 
@@ -229,28 +222,9 @@ def _requeue(connection: Connection, bank: int, again: Iterable[int], outdated: 
     queue.enqueue(connection, bank, new)
 
 
-_OF_A_BANK = (
-    links,
-    mentions,
-    sources,
-    episode_messages,
-    moves,
-    merges,
-    jobs,
-    spending,
-    facts,
-    entity_names,
-    entities,
-    episodes,
-    messages,
-)
-
-
 def remove_bank(connection: Connection, bank: int) -> None:
-    """Delete all rows of a bank, and then its own."""
-    for table in _OF_A_BANK:
-        connection.execute(delete(table).where(table.c.bank == bank))
-    connection.execute(delete(banks).where(banks.c.seq == bank))
+    """Delete a bank, so that its text is in no byte of the file once that is rewritten."""
+    archive.clear(connection, bank)
     _demand_scrub(connection)
 
 
@@ -290,14 +264,3 @@ def _beyond(id: str, replaces: Mapping[str, str], lost: Set[str]) -> str | None:
 
 def _update(connection: Connection, bank: int, fact: str, values: Mapping[str, str | None]) -> None:
     connection.execute(update(facts).where(facts.c.bank == bank, facts.c.id == fact).values(values))
-
-
-def _dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
-    for seq in sorted(broken):
-        row = connection.execute(select(episodes.c.id, episodes.c.previous).where(episodes.c.seq == seq)).one()
-        following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
-        connection.execute(following.values(previous=row.previous))
-        gone = sources.c.bank == bank, sources.c.kind == EPISODE, sources.c.source == seq
-        connection.execute(delete(sources).where(*gone))
-    _delete(connection, bank, episode_messages.c.episode, broken)
-    _delete(connection, bank, episodes.c.seq, broken)

@@ -54,8 +54,8 @@ def _make_room(connection: Connection, bank: BankId) -> None:
         raise InvalidInput(f"Bank {bank!r} holds messages already; import into another name or forget it first.")
     shadow = shadowing.find(connection, existing)
     if shadow is not None:
-        shadowing.clear(connection, shadow.seq)
-    shadowing.clear(connection, existing)
+        archive.clear(connection, shadow.seq)
+    archive.clear(connection, existing)
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import Column, ColumnElement, Connection, case, delete, exists, insert, literal, null, select, update
+from sqlalchemy import Column, ColumnElement, Connection, case, exists, insert, literal, null, select, update
 
 from vmemo.models import BankId, utc_now
 from vmemo.reports import Spending
 from vmemo.stores.sql import archive, carrying, forgetting, queue
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import AnyRow
-from vmemo.stores.sql.schema import banks, jobs, messages, metadata, spending
+from vmemo.stores.sql.schema import banks, jobs, messages, spending
 from vmemo.writes import ForgetTarget, NewJob
 
 Unindex = Callable[[Connection, int, forgetting.Removal], None]
 PART = 2000
 """Messages that are copied in one transaction, so that other writers wait for a moment only."""
-_OWNED = tuple(table for table in metadata.sorted_tables if "bank" in table.c)
 _COPIED = ("id", "role", "speaker", "content", "timestamp", "document", "key", "tags", "metadata", "recorded_at")
 
 
@@ -65,7 +64,7 @@ def drop(connection: Connection, bank: int, unindex: Unindex) -> None:
     found = find(connection, bank)
     if found is not None:
         unindex(connection, found.seq, forgetting.plan(connection, found.seq, ForgetTarget(bank=True)))
-        clear(connection, found.seq)
+        archive.clear(connection, found.seq)
 
 
 def copy(connection: Connection, bank: int, shadow: int, after: int) -> tuple[int | None, list[tuple[int, str]]]:
@@ -119,7 +118,7 @@ def replace(connection: Connection, bank: int, shadow: int) -> None:
     """
     queue.spend(connection, shadow, _spent(connection, bank))
     old, new = (connection.execute(select(banks).where(banks.c.seq == seq)).one() for seq in (bank, shadow))
-    clear(connection, bank)
+    archive.clear(connection, bank)
     values = {
         "id": old.id,
         "profile": old.profile,
@@ -136,10 +135,3 @@ def replace(connection: Connection, bank: int, shadow: int) -> None:
 def _spent(connection: Connection, bank: int) -> list[Spending]:
     rows = connection.execute(select(spending).where(spending.c.bank == bank)).mappings()
     return [Spending.of({name: value for name, value in row.items() if name != "bank"}) for row in rows]
-
-
-def clear(connection: Connection, bank: int) -> None:
-    """Delete all rows of a bank, and its own. Nothing is forgotten by it: the messages are in another bank too."""
-    for table in _OWNED:
-        connection.execute(delete(table).where(table.c.bank == bank))
-    connection.execute(delete(banks).where(banks.c.seq == bank))

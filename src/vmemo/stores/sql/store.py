@@ -57,24 +57,8 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
     """The shared part of every SQL store."""
 
     @abstractmethod
-    def _index_facts(self, connection: Connection, batch: Sequence[restoring.Indexed]) -> None:
-        """Make new facts findable, in the transaction that inserts them."""
-
-    @abstractmethod
-    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
-        """Make messages findable by their words."""
-
-    @abstractmethod
-    def _unindex(self, connection: Connection, bank: int, removal: forgetting.Removal) -> None:
-        """Take what is about to be forgotten out of the indexes."""
-
-    @abstractmethod
     def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
         """Take messages out of the word index because facts repeat their words."""
-
-    @abstractmethod
-    def _embeddings(self, connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
-        """Vectors of facts by number."""
 
     async def banks(self) -> list[Bank]:
         """Every bank by name."""
