@@ -21,16 +21,29 @@ from vmemo.errors import (
     VmemoError,
 )
 from vmemo.memory import Memory
-from vmemo.models import Disposition, Entity, Episode, Fact, Hit, Interval, Message, Profile, Provenance
+from vmemo.models import (
+    Disposition,
+    Entity,
+    Episode,
+    Fact,
+    FormerProfile,
+    Hit,
+    Interval,
+    Message,
+    Move,
+    Profile,
+    Provenance,
+)
 from vmemo.recall.explain import Explanation
 from vmemo.recall.recalled import Recalled
-from vmemo.reports import Answer, Retained, Status
+from vmemo.reports import Answer, Citation, Looked, Piece, Retained, Status, Withdrawn
 from vmemo.retain.maintain import Upkeep
 from vmemo.settings import Settings
 from vmemo.tasks import Task
 
 __all__ = [
     "Answer",
+    "Citation",
     "Disposition",
     "EmbedderMismatch",
     "EmbeddingFailed",
@@ -38,6 +51,7 @@ __all__ = [
     "Episode",
     "Explanation",
     "Fact",
+    "FormerProfile",
     "Hit",
     "Interval",
     "InvalidInput",
@@ -46,11 +60,14 @@ __all__ = [
     "LLMRefused",
     "LLMUnavailable",
     "LLMUnusable",
+    "Looked",
     "Memory",
     "Message",
     "MissingExtra",
     "ModelCorrupt",
+    "Move",
     "NotFound",
+    "Piece",
     "Profile",
     "Provenance",
     "Recalled",
@@ -66,4 +83,5 @@ __all__ = [
     "Unsupported",
     "Upkeep",
     "VmemoError",
+    "Withdrawn",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId, EntityId, Fact, FactId, MessageId, Profile, Provenance
+from vmemo.models import BankId, EntityId, Fact, FactId, MessageId, Move, Profile, Provenance
 from vmemo.ports import Embedder, Store, TokenCounter
 from vmemo.recall.query import text_of
 from vmemo.writes import ForgetTarget
@@ -35,6 +35,17 @@ async def _behind(bank: BankId, fact: Fact, store: Store) -> Provenance:
         basis=tuple([await _behind(bank, behind, store) for behind in basis]),
         superseded_by=tuple(await store.successors(bank, fact.id)),
     )
+
+
+async def trajectory(bank: BankId, opinion: FactId, store: Store) -> list[Move]:
+    """The steps of an opinion and of those that it replaced, oldest first."""
+    line: dict[FactId, list[Move]] = {}
+    step: FactId | None = opinion
+    while step is not None and step not in line:
+        line[step] = await store.moves(bank, step)
+        found = await store.facts(bank, [step])
+        step = found[0].supersedes if found else None
+    return [move for moves in reversed(line.values()) for move in moves]
 
 
 async def entity_id(bank: BankId, name: EntityId | str, store: Store) -> EntityId:

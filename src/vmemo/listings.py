@@ -100,9 +100,10 @@ class Listings(Opened):
         return [fact.model_copy(update={"embedding": None}) for fact in found]
 
     async def trajectory(self, opinion: FactId | str) -> list[Move]:
-        """Every step of an opinion's confidence with its evidence, oldest first."""
+        """Every step of an opinion's confidence with its evidence, oldest first, and of those it took the place of."""
+        wanted = FactId(browse.text_of("opinion", opinion))
         await self.open()
-        return await self._store.moves(self._name, FactId(browse.text_of("opinion", opinion)))
+        return await browse.trajectory(self._name, wanted, self._store)
 
     async def merges(self) -> list[Merge]:
         """Which names were found to be one entity, in the order it was decided; `undo_merge` parts them again."""

@@ -9,14 +9,9 @@ from typing import Unpack
 
 from vmemo import browse
 from vmemo.errors import LLMFailed, ScrubDelayed
-from vmemo.keeping import Keeping
-from vmemo.models import Budget, EntityId, Message, MessageId
-from vmemo.recall.pipeline import recall
-from vmemo.recall.query import Query, RecallOptions, make_query
-from vmemo.recall.recalled import Recalled
-from vmemo.recall.search import Sources
-from vmemo.reflect import extractive
-from vmemo.reports import Answer, Forgotten, Retained
+from vmemo.models import EntityId, Message, MessageId
+from vmemo.reflecting import Reflecting
+from vmemo.reports import Forgotten, Retained
 from vmemo.retain.pipeline import store_messages
 from vmemo.retain.prepare import MessageOptions, prepare, single
 from vmemo.sync import twin
@@ -25,7 +20,7 @@ from vmemo.tasks import Task
 Content = str | Message | Sequence[str | Message]
 
 
-class Memory(Keeping):
+class Memory(Reflecting):
     """Long-term memory of one bank. Every async verb has a synchronous twin with `_sync` after its name."""
 
     async def add_message(self, message: Message | str, **options: Unpack[MessageOptions]) -> Retained:
@@ -74,31 +69,6 @@ class Memory(Keeping):
         """Start `process()` in the background and return a handle to await, poll or cancel."""
         return Task(self.process())
 
-    async def recall(
-        self, query: str, max_tokens: int = 4096, budget: Budget = "mid", **options: Unpack[RecallOptions]
-    ) -> Recalled:
-        """Facts by relevance whose tokens sum to at most `max_tokens`; `budget` is how much to explore."""
-        return await self._recall(make_query(query, self._name, options, budget=budget, max_tokens=max_tokens))
-
-    async def retrieve(self, query: str, top_k: int = 10, **options: Unpack[RecallOptions]) -> Recalled:
-        """The same as recall, with a count in place of the token budget."""
-        return await self._recall(make_query(query, self._name, options, top_k=top_k))
-
-    async def _recall(self, query: Query) -> Recalled:
-        await self.open()
-        parts = self._shared.parts
-        sources = Sources(parts.store, parts.embedder, parts.counter, self._shared.when)
-        found = await recall(query, sources, parts.plan)
-        self._shared.access.add(self._name, (hit.id for hit in found.hits if not hit.verbatim))
-        return found
-
-    async def reflect(self, query: str, **options: Unpack[RecallOptions]) -> Answer:
-        """Answer from memory with citations: in this release extractively, with any engine, and it says so."""
-        found = await self.recall(query, **options)
-        if self._shared.tools.llm is None:
-            return extractive.answer(found.query, found.hits)
-        return extractive.answer(found.query, found.hits, why="this release does not reflect with a language model yet")
-
     async def forget(
         self,
         *,
@@ -143,7 +113,4 @@ class Memory(Keeping):
     add_exchange_sync = twin(add_exchange)
     retain_sync = twin(retain)
     process_sync = twin(process)
-    recall_sync = twin(recall)
-    retrieve_sync = twin(retrieve)
-    reflect_sync = twin(reflect)
     forget_sync = twin(forget)

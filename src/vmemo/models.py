@@ -210,6 +210,14 @@ class Profile(Record):
     background: str = Field(default="", max_length=600)
 
 
+class FormerProfile(Record):
+    """A profile that a bank had until another took its place; `reason` is what was told then."""
+
+    profile: Profile
+    until: Instant
+    reason: str = ""
+
+
 class Bank(Record):
     """An isolated container of memories."""
 

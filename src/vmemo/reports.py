@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from pydantic import Field, JsonValue
 
-from vmemo.models import BankId, EpisodeId, Fact, FactId, JobKind, MessageId
+from vmemo.models import BankId, EpisodeId, Fact, FactId, JobKind, MessageId, Move, Network
 from vmemo.record import Instant, Record
 
 
@@ -139,21 +141,86 @@ class Status(Record):
 
 
 class Citation(Record):
-    """A recalled fact that an answer rests on."""
+    """Something recalled that an answer rests on; its network tells whether that is evidence or a belief."""
 
     fact: FactId
+    network: Network = "world"
     text: str
     mentioned_at: Instant
 
 
+class Looked(Record):
+    """A question that memory was asked on the way to an answer, and how much it brought that was new."""
+
+    query: str
+    found: int
+
+
+class Piece(Record):
+    """The next words of an answer that is being written."""
+
+    text: str
+
+
+class Withdrawn(Record):
+    """What was written of an answer so far does not hold, and why; it is written anew."""
+
+    reason: str
+
+
 class Answer(Record):
-    """What reflect says, what it rests on, and what it cost."""
+    """What reflect says, what it rests on, and what it cost.
+
+    `text` names what it rests on by ids in square brackets; `readable()` has footnotes in their place, and `plain`
+    nothing. Evidence, profiles of entities, and beliefs are told apart: `facts`, `observations` and `opinions` are
+    those that the answer cites, and `background` tells whether it rests on the bank's own background. `formed` and
+    `moved` are what it did to the bank's opinions, `looked` what memory was asked beyond the question, `steps` how the
+    answer was worked out, `data` the answer in the caller's own shape, and `flaws` what is wrong with it that could
+    not be mended.
+    """
 
     query: str
     text: str
     citations: tuple[Citation, ...] = ()
     facts: tuple[Fact, ...] = ()
+    observations: tuple[Fact, ...] = ()
     opinions: tuple[Fact, ...] = ()
+    background: bool = False
+    formed: tuple[Fact, ...] = ()
+    moved: tuple[Move, ...] = ()
+    looked: tuple[Looked, ...] = ()
+    steps: tuple[str, ...] = ()
+    data: JsonValue = None
+    flaws: tuple[str, ...] = ()
     extractive: bool = False
     found: bool = True
     usage: Usage = Field(default_factory=Usage)
+
+    @property
+    def plain(self) -> str:
+        """The text without its marks."""
+        return self._marked({})
+
+    def readable(self) -> str:
+        """The text with numbers in place of ids, and below it what they stand for."""
+        numbers = {citation.fact: f" [{n}]" for n, citation in enumerate(self.citations, start=1)}
+        return "\n\n".join(filter(None, [self._marked(numbers), self.footnotes()]))
+
+    def footnotes(self) -> str:
+        """What the numbers of `readable()` stand for, a line each."""
+        return "\n".join(f"[{n}] {_told(citation)}" for n, citation in enumerate(self.citations, start=1))
+
+    def _marked(self, marks: Mapping[FactId, str]) -> str:
+        text = self.text
+        for citation in self.citations:
+            text = re.sub(rf"\s*\[{re.escape(citation.fact)}\]", marks.get(citation.fact, ""), text)
+        return text
+
+
+def _told(citation: Citation) -> str:
+    kind = f"{citation.network}: " if citation.network in ("opinion", "observation") else ""
+    return f"{citation.mentioned_at.day} {citation.mentioned_at:%B %Y}: {kind}{citation.text}"
+
+
+Event: TypeAlias = Looked | Piece | Withdrawn | Answer
+"""What a reflection tells on its way; the answer comes last."""

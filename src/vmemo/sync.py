@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import wraps
 from threading import Lock, Thread
@@ -69,3 +69,26 @@ def twin(
     call.__name__ = f"{verb.__name__}_sync"
     call.__doc__ = f"Synchronous twin of `{verb.__name__}`. {verb.__doc__ or ''}"
     return call
+
+
+def twin_stream(
+    verb: Callable[Concatenate[Owner, P], AsyncGenerator[R]],
+) -> Callable[Concatenate[Owner, P], Iterator[R]]:
+    """The synchronous twin of a method that gives one thing after the other."""
+
+    @wraps(verb)
+    def call(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        stream = verb(self, *args, **kwargs)
+        try:
+            while (item := portal.run(_next(stream))) is not None:
+                yield item
+        finally:
+            portal.run(stream.aclose())
+
+    call.__name__ = f"{verb.__name__}_sync"
+    call.__doc__ = f"Synchronous twin of `{verb.__name__}`. {verb.__doc__ or ''}"
+    return call
+
+
+async def _next(stream: AsyncGenerator[R]) -> R | None:
+    return await anext(stream, None)

@@ -25,6 +25,7 @@ from vmemo.models import (
     EpisodeId,
     Fact,
     FactId,
+    FormerProfile,
     Link,
     Message,
     MessageId,
@@ -64,12 +65,14 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
 
 
 async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
-    """A bank's records as lines of JSON: the bank, messages, entities, episodes, facts and links, then what became of
-    opinions and entities, and what it cost."""
+    """A bank's records as lines of JSON: the bank, its former profiles, messages, entities, episodes, facts and links,
+    then what became of opinions and entities, and what it cost."""
     stored = await store.bank(bank)
     if stored is None:
         raise NotFound(f"There is no bank {bank!r} here.")
     yield _line("bank", stored, {"format": FORMAT, "version": VERSION})
+    for former in await store.former_profiles(bank):
+        yield _line("profile", former)
     unread = _Unread(store, bank)
     async for message in paged(lambda after: store.messages(bank, after=after, limit=PAGE)):
         yield _line("message", unread.noted(message))
@@ -210,8 +213,9 @@ def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
     return value
 
 
-Plain = Message | Episode | Entity | Link | Move | ExportedMerge | Spending
+Plain = FormerProfile | Message | Episode | Entity | Link | Move | ExportedMerge | Spending
 _KINDS: Mapping[JsonValue, type[Plain]] = {
+    "profile": FormerProfile,
     "message": Message,
     "entity": Entity,
     "episode": Episode,
@@ -281,6 +285,8 @@ Names = list[tuple[object, ...]]
 def _names(record: RestoreRecord) -> tuple[Names, Names]:
     """What a record is known by, and what it refers to."""
     match record:
+        case FormerProfile():
+            return [], []
         case Message():
             line: Names = [("line", record.document, record.key)] if record.key is not None else []
             return [("message", record.id), *line], []

@@ -18,6 +18,7 @@ from vmemo.models import (
     EpisodeId,
     Fact,
     FactId,
+    FormerProfile,
     JobKind,
     Link,
     Merge,
@@ -157,5 +158,5 @@ class ExportedMerge(Merge):
         return self
 
 
-RestoreRecord: TypeAlias = Message | Episode | Entity | NewFact | Link | Move | ExportedMerge | Spending
+RestoreRecord: TypeAlias = FormerProfile | Message | Entity | Episode | NewFact | Link | Move | ExportedMerge | Spending
 """What an export is made of, in this order."""

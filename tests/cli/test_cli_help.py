@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from vmemo.cli.app import COMMANDS, app
 from vmemo.cli.command import Command
 
-NAMES = """demo retain process recall reflect inspect why opinions observations forget reprocess reembed maintain worker
-    jobs export import doctor benchmark""".split()
+NAMES = """demo retain process recall reflect inspect why opinions observations profile forget reprocess reembed
+    maintain worker jobs export import doctor benchmark""".split()
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 
 

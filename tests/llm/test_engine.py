@@ -391,13 +391,3 @@ def test_a_model_of_ones_own_needs_a_name_and_one_method(tmp_path: Path) -> None
     with Memory(f"sqlite:///{tmp_path / 'm.db'}", llm=Mine(), embedder=HashEmbedder(), settings=quick()) as memory:
         memory.retain_sync([Message(content="I saw a fox.")])
         assert memory.status_sync().engine == "mine"
-
-
-def test_reflecting_with_a_model_says_that_it_is_extractive_still(tmp_path: Path) -> None:
-    with talking(tmp_path, Model()) as (memory, server):
-        memory.retain_sync([said("I saw a fox.")])
-        asked = len(server.received)
-        answer = memory.reflect_sync("Who saw a fox?")
-        assert answer.extractive
-        assert "does not reflect with a language model yet" in answer.text
-        assert len(server.received) == asked

@@ -28,6 +28,9 @@ def test_there_is_a_prompt_for_every_step() -> None:
         "opinions",
         "observe",
         "when",
+        "reflect",
+        "structure",
+        "background",
     }
 
 

@@ -53,7 +53,7 @@ def tokens_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def first_release(lines: list[Line]) -> list[Line]:
     """An export's lines as the first release would have written them."""
-    old = [line for line in lines if line["record"] not in ("move", "merge", "spending")]
+    old = [line for line in lines if line["record"] not in ("profile", "move", "merge", "spending")]
     for line in old:
         line.pop("strangers", None)
         for mention in cast("list[Line]", line.get("entities", [])):

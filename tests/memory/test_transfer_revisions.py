@@ -1,4 +1,4 @@
-"""Export and import of what became of a bank: moves, merges, costs, and messages that wait in episodes."""
+"""Export and import of what became of a bank: profiles, moves, merges, costs, and messages that wait in episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from builders import NOON, open_memory
 from exports import Line, assert_refused, fill, repeated, replaced
 
-from vmemo.models import BankId, Move
+from vmemo.models import BankId, FormerProfile, Move, Profile
 from vmemo.reports import Spending
 from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, hear, mention_of
@@ -58,6 +58,7 @@ async def revise(folder: Path) -> None:
     await store.merge_entities(DEFAULT, ann, anna, "alike")
     parted = await store.merge_entities(DEFAULT, ann, anne, "alike too")
     await store.undo_merge(DEFAULT, parted.id)
+    await store.save_profile(DEFAULT, Profile(name="Ada", background="I like chaos."), reason="You like chaos now. 🙂")
     await group(store)
     await store.close()
 
@@ -83,6 +84,35 @@ def test_moves_merges_strangers_and_costs_are_imported_to_the_same_bytes(revised
         memory.import_bank_sync(revised_file)
         memory.export_sync(tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == revised_file.read_bytes()
+
+
+def test_former_profiles_follow_the_bank_and_are_imported(revised_file: Path, tmp_path: Path) -> None:
+    lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
+    assert [line["record"] for line in lines][:4] == ["bank", "profile", "profile", "message"]
+    assert [line["reason"] for line in lines if line["record"] == "profile"] == ["", "You like chaos now. 🙂"]
+    with open_memory(tmp_path, "copy") as memory:
+        memory.import_bank_sync(revised_file)
+        assert memory.profile_sync().background == "I like chaos."
+    history = asyncio.run(former_profiles(tmp_path, BankId("copy")))
+    assert [each.profile.background for each in history] == ["", "I like order."]
+    assert history == asyncio.run(former_profiles(revised_file.parent, DEFAULT))
+
+
+async def former_profiles(folder: Path, bank: BankId) -> list[FormerProfile]:
+    store = SqliteStore(folder / "memory.db")
+    await store.open()
+    try:
+        return await store.former_profiles(bank)
+    finally:
+        await store.close()
+
+
+def test_a_bank_that_never_had_another_profile_exports_none(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync("The kettle is red.", timestamp=NOON)
+        memory.export_sync(tmp_path / "bank.jsonl")
+    kinds = [json.loads(line)["record"] for line in (tmp_path / "bank.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert (kinds[:2], "profile" in kinds) == (["bank", "message"], False)
 
 
 def test_merges_can_be_undone_after_an_import_as_before_it(revised_file: Path, tmp_path: Path) -> None:
@@ -130,6 +160,8 @@ REVISIONS: list[tuple[str, Callable[[list[Line]], int], str]] = [
     ("a merge of nothing", replaced("merge", names=[]), "names"),
     ("a merge of half an entity", replaced("merge", absorbed="nobody", was=None), "told whole"),
     ("a merge twice", repeated("merge"), "repeats merge"),
+    ("a profile of no time", replaced("profile", until="yesterday"), "until"),
+    ("a profile that is none", replaced("profile", profile={"bias": 2.0}), "bias"),
     ("costs twice", repeated("spending"), "repeats spending"),
 ]
 

@@ -21,7 +21,9 @@ from vmemo.ports import TextKind
 from vmemo.searches import Vectors
 
 VERBS = {name: verb for name, verb in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"}
-ASYNC_VERBS = [name for name, verb in VERBS.items() if inspect.iscoroutinefunction(verb)]
+ASYNC_VERBS = [
+    name for name, verb in VERBS.items() if inspect.iscoroutinefunction(verb) or inspect.isasyncgenfunction(verb)
+]
 
 
 # L1: twins
@@ -32,6 +34,7 @@ def test_each_async_verb_has_a_synchronous_twin_with_the_same_signature(name: st
     verb, twin = getattr(Memory, name), getattr(Memory, f"{name}_sync")
     assert inspect.signature(twin) == inspect.signature(verb)
     assert not inspect.iscoroutinefunction(twin)
+    assert not inspect.isasyncgenfunction(twin)
     assert twin.__name__ == f"{name}_sync"
     assert name in twin.__doc__
 
@@ -46,7 +49,8 @@ def test_there_is_no_twin_without_a_verb_and_every_verb_says_what_it_does() -> N
 def test_the_verbs_of_this_release_are_there() -> None:
     verbs = """add_message add_exchange retain process recall retrieve reflect why forget status profile entities
         episodes messages facts reembed export import_bank open close banks opinions observations trajectory merges
-        jobs merge_entities undo_merge maintain reprocess schedule_maintenance left_to_reprocess work"""
+        jobs merge_entities undo_merge maintain reprocess schedule_maintenance left_to_reprocess work
+        reflect_stream add_background former_profiles"""
     assert set(verbs.split()) == set(ASYNC_VERBS)
     assert callable(Memory.process_async)
 

@@ -6,9 +6,10 @@ import asyncio
 import json
 import socket
 import threading
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, IncompleteRead
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ import pytest
 from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.ports.providers import LLM, Ask
+from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
 from vmemo.reports import Usage
 from vmemo.testing.llm import (
     CutOff,
@@ -32,6 +33,7 @@ from vmemo.testing.llm import (
     Refusal,
     Reset,
     Status,
+    Torn,
 )
 from vmemo.testing.llm_server import ScriptedServer
 
@@ -45,12 +47,12 @@ class Heard:
     body: bytes
 
 
-def send(server: ScriptedServer, step: str = "extract") -> Heard:
+def send(server: ScriptedServer, step: str = "extract", more: Mapping[str, JsonValue] | None = None) -> Heard:
     """A question by the plainest client there is, so that no provider of ours stands between."""
     parts = urlsplit(server.url)
     schema = {"type": "json_schema", "json_schema": {"name": step, "schema": {"type": "object"}}}
     messages = [{"role": "system", "content": "Read this."}, {"role": "user", "content": "I have a cat."}]
-    body = json.dumps({"model": "m", "messages": messages, "response_format": schema})
+    body = json.dumps({"model": "m", "messages": messages, "response_format": schema, **(more or {})})
     headers = {"X-Vmemo-Step": step, "Authorization": "Bearer sk-secret"}
     with closing(HTTPConnection(parts.hostname or "", parts.port, timeout=30)) as connection:
         connection.request("POST", f"{parts.path}/chat/completions", body, headers)
@@ -154,6 +156,42 @@ def test_the_block_ends_at_once_while_somebody_waits(fault: Fault) -> None:
         assert asked.wait(30)
 
 
+def events(server: ScriptedServer, *, counted: bool = False) -> list[dict[str, JsonValue]]:
+    options: dict[str, JsonValue] = {"stream_options": {"include_usage": True}} if counted else {}
+    *told, done, rest = send(server, more={"stream": True, **options}).body.decode().split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    return [json.loads(event.removeprefix("data: ")) for event in told]
+
+
+def test_a_question_for_a_stream_is_answered_with_events_and_then_a_word_that_it_is_done() -> None:
+    with ScriptedServer({"extract": {"facts": ["a cat"]}}) as server:
+        *told, last = events(server)
+    choices = [cast("list[dict[str, JsonValue]]", event["choices"])[0] for event in told]
+    deltas = [cast("dict[str, str]", choice["delta"])["content"] for choice in choices]
+    assert deltas == ['{"fac', 'ts": ', '["a c', 'at"]}']
+    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+    assert all(event["object"] == "chat.completion.chunk" and "usage" not in event for event in [*told, last])
+
+
+def test_a_stream_tells_what_it_cost_only_to_who_asks() -> None:
+    with ScriptedServer({"extract": ["{}", NoUsage("{}")]}) as server:
+        assert events(server, counted=True)[-1]["usage"] == {
+            "prompt_tokens": 5,
+            "completion_tokens": 1,
+            "total_tokens": 6,
+        }
+        assert not any("usage" in event for event in events(server, counted=True))
+
+
+@pytest.mark.parametrize("more", [{}, {"stream": True}])
+def test_a_torn_answer_breaks_the_connection_and_not_the_server(more: dict[str, JsonValue]) -> None:
+    with ScriptedServer({"extract": [Torn("0123456789"), {"n": 1}]}) as server:
+        with pytest.raises(IncompleteRead) as caught:
+            send(server, more=more)
+        assert b"56" not in caught.value.partial
+        assert content(server) == '{"n": 1}'
+
+
 def test_many_questions_at_once_are_all_received() -> None:
     with ScriptedServer({"extract": {"n": 1}}) as server:
         threads = [threading.Thread(target=answer, args=(server,)) for _ in range(20)]
@@ -186,6 +224,7 @@ def test_a_fake_model_follows_a_script_and_remembers_what_it_was_asked() -> None
         (EmptyBody(), LLMUnavailable),
         (Html(), LLMUnavailable),
         (CutOff(), LLMUnusable),
+        (Torn("{}"), LLMUnavailable),
     ],
 )
 def test_a_fake_model_turns_faults_into_errors(fault: Fault, error: type[LLMFailed]) -> None:
@@ -194,3 +233,34 @@ def test_a_fake_model_turns_faults_into_errors(fault: Fault, error: type[LLMFail
     with pytest.raises(error, match="on purpose"):
         asyncio.run(llm.complete(ASK))
     assert asyncio.run(llm.complete(ASK)).text == '{"n": 1}'
+    llm.faults("extract", [fault])
+    with pytest.raises(error, match="on purpose"):
+        listen(llm)
+
+
+def listen(llm: StreamingLLM, heard: list[str | Completion] | None = None) -> list[str | Completion]:
+    told = [] if heard is None else heard
+
+    async def work() -> None:
+        async for piece in llm.stream(ASK):
+            told.append(piece)
+
+    asyncio.run(work())
+    return told
+
+
+def test_a_fake_model_streams_what_it_would_say() -> None:
+    llm = FakeLLM({"extract": [{"n": 123}, NoUsage("{}")]})
+    assert isinstance(llm, StreamingLLM)
+    spent = Usage(calls=1, input_tokens=5, output_tokens=2)
+    assert listen(llm) == ['{"n":', " 123}", Completion(text='{"n": 123}', usage=spent)]
+    assert listen(llm) == ["{}", Completion(text="{}", usage=Usage(calls=1))]
+    assert [received.step for received in llm.received] == ["extract"] * 2
+
+
+@pytest.mark.parametrize("fault", [Torn("0123456789" * 2), CutOff("0123456789")])
+def test_a_fake_model_gives_its_first_pieces_before_it_breaks(fault: Fault) -> None:
+    heard: list[str | Completion] = []
+    with pytest.raises(LLMFailed, match="on purpose"):
+        listen(FakeLLM({"extract": [fault]}), heard)
+    assert heard == ["01234", "56789"]

@@ -16,7 +16,8 @@ from pydantic import BaseModel, JsonValue
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.ports.providers import LLM, Ask, Completion
-from vmemo.providers.openai_llm import OpenAICompatible, strict
+from vmemo.providers.openai_llm import OpenAICompatible
+from vmemo.providers.openai_request import strict
 from vmemo.providers.patient_llm import Busy, Garbled
 from vmemo.reports import Usage
 from vmemo.testing.llm import CutOff, Drip, EmptyBody, Fault, Hang, Html, NoUsage, Raw, Refusal, Reset, Status

@@ -6,22 +6,25 @@ import asyncio
 import json
 import sys
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
+from listening import Heard, Wire, event, listen, says, serving
 from pydantic import JsonValue
 from pydantic_ai import ModelMessage, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.settings import ModelSettings
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
-from vmemo.ports.providers import LLM, Ask, Completion
+from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
 from vmemo.providers.litellm_llm import LiteLLM
 from vmemo.providers.patient_llm import Busy
 from vmemo.providers.pydantic_ai_llm import PydanticAI
-from vmemo.testing.llm import CutOff, Drip, EmptyBody, Fault, Hang, Html, NoUsage, Raw, Refusal, Reset, Status
+from vmemo.testing.llm import CutOff, Drip, EmptyBody, Fault, Hang, Html, NoUsage, Raw, Refusal, Reset, Status, Torn
 from vmemo.testing.llm_server import ScriptedServer
 
 # LiteLLM's own modules warn when they are first imported.
@@ -115,24 +118,25 @@ def test_a_server_that_hides_its_usage_is_no_failure(server: ScriptedServer, mak
     assert complete(make(server.url, 30)).usage.cost == 0
 
 
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        (Status(500, "I have a grey cat."), LLMUnavailable),
-        (Status(503), LLMUnavailable),
-        (Status(429), LLMUnavailable),
-        (Reset(), LLMUnavailable),
-        (Status(401, f'{{"error": {{"message": "wrong key {KEY}"}}}}'), LLMDenied),
-        (Status(403), LLMDenied),
-        (Status(404), LLMDenied),
-        (Status(400, '{"error": {"message": "I have a grey cat."}}'), LLMDenied),
-        (Refusal("No grey cat."), LLMRefused),
-        (CutOff(), LLMUnusable),
-        (Raw(""), LLMUnavailable),
-        (EmptyBody(), LLMFailed),
-        (Html(), LLMFailed),
-    ],
-)
+FAULTS: list[tuple[Fault, type[LLMFailed]]] = [
+    (Status(500, "I have a grey cat."), LLMUnavailable),
+    (Status(503), LLMUnavailable),
+    (Status(429), LLMUnavailable),
+    (Reset(), LLMUnavailable),
+    (Status(401, f'{{"error": {{"message": "wrong key {KEY}"}}}}'), LLMDenied),
+    (Status(403), LLMDenied),
+    (Status(404), LLMDenied),
+    (Status(400, '{"error": {"message": "I have a grey cat."}}'), LLMDenied),
+    (Refusal("No grey cat."), LLMRefused),
+    (CutOff(), LLMUnusable),
+    (Raw(""), LLMUnavailable),
+    (EmptyBody(), LLMFailed),
+    (Html(), LLMFailed),
+    (Torn("I have a grey cat."), LLMUnavailable),
+]
+
+
+@pytest.mark.parametrize(("fault", "error"), FAULTS)
 def test_each_fault_is_one_of_our_errors_and_asked_once(
     server: ScriptedServer, make: Maker, fault: Fault, error: type[LLMFailed]
 ) -> None:
@@ -143,6 +147,45 @@ def test_each_fault_is_one_of_our_errors_and_asked_once(
     assert not any(secret in printed for secret in (KEY, "grey cat", "Read this carefully."))
     assert "gpt-4o" in str(caught.value)
     assert len(server.received) == 1
+
+
+def hear(llm: Adapter) -> Heard:
+    async def work() -> Heard:
+        try:
+            return await listen(llm, ASK)
+        finally:
+            await llm.close()
+
+    return asyncio.run(work())
+
+
+def test_a_stream_gives_pieces_and_last_the_whole_with_its_tokens(server: ScriptedServer, make: Maker) -> None:
+    llm = make(server.url, 30)
+    assert isinstance(llm, StreamingLLM)
+    heard = hear(llm)
+    assert heard.last
+    assert json.loads("".join(heard.pieces)) == json.loads(heard.last.text) == FACTS
+    assert (len(heard.pieces) > 3) == isinstance(llm, PydanticAI)
+    assert (heard.last.usage.calls, heard.last.usage.input_tokens, heard.last.usage.output_tokens) == (1, 9, 6)
+    assert 0 < heard.last.usage.cost < 0.01
+
+
+@pytest.mark.parametrize(("fault", "error"), FAULTS)
+def test_each_fault_of_a_stream_is_one_of_our_errors_and_asked_once(
+    server: ScriptedServer, make: Maker, fault: Fault, error: type[LLMFailed]
+) -> None:
+    server.faults("extract", [fault])
+    caught = hear(make(server.url, 30)).error
+    assert isinstance(caught, error)
+    printed = "".join(traceback.format_exception(caught))
+    assert not any(secret in printed for secret in (KEY, "grey cat", "Read this carefully."))
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("fault", [Hang(3600), Drip(0.001)])
+def test_a_stream_without_an_end_ends_at_the_deadline(server: ScriptedServer, make: Maker, fault: Fault) -> None:
+    server.faults("extract", [fault])
+    assert "no whole answer within 0.5 seconds" in str(hear(make(server.url, 0.5)).error)
 
 
 @pytest.mark.parametrize("fault", [Hang(3600), Drip(0.001)])
@@ -187,6 +230,76 @@ def test_pydantic_ai_asks_in_the_way_that_a_models_profile_allows(profile: Mappi
     assert json.loads(said.text) == {"facts": []}
     assert said.usage.cost == said.usage.input_tokens
     assert llm.name == "mine"
+
+
+def test_pydantic_ai_streams_leave_out_a_refused_temperature(server: ScriptedServer) -> None:
+    server.faults("extract", [Status(400, '{"error": {"message": "temperature is not supported"}}')])
+    assert hear(by_pydantic_ai(server.url, 30)).last
+    assert ["temperature" in seen.body for seen in server.received] == [True, False]
+
+
+@pytest.mark.parametrize(("text", "whole"), [('{"facts": ["a', False), ('{"facts": []}', True)])
+def test_pydantic_ai_takes_an_answer_that_ends_in_silence_only_where_its_json_is_whole(
+    server: ScriptedServer, text: str, whole: bool
+) -> None:
+    server.faults("extract", [Status(200, event(says(text)).decode())])
+    heard = hear(by_pydantic_ai(server.url, 30))
+    assert heard.pieces == [text]
+    assert (heard.last is not None, isinstance(heard.error, Busy)) == (whole, not whole)
+
+
+def test_pydantic_ai_releases_the_connection_of_who_stops_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        wire = Wire([event(says("a")), event(says("b"))], waits=True)
+        async with serving(wire):
+            monkeypatch.setenv("OPENAI_BASE_URL", wire.url)
+            llm = by_pydantic_ai(wire.url, 30)
+            told = llm.stream(ASK)
+            assert await anext(told) == "a"
+            await told.aclose()
+            await asyncio.wait_for(wire.left.wait(), 30)
+            await llm.close()
+
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    asyncio.run(work())
+
+
+async def telling(messages: Sequence[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+    for number, piece in enumerate((" ", '{"facts": ', "[]}")):
+        yield {0: DeltaToolCall(None if number else info.output_tools[0].name, piece)} if info.output_tools else piece
+
+
+@pytest.mark.parametrize("profile", [{"supports_json_schema_output": True}, {}, {"supports_tools": False}])
+def test_pydantic_ai_streams_words_and_the_arguments_of_a_tool_alike(profile: Mapping[str, bool]) -> None:
+    heard = hear(PydanticAI(FunctionModel(stream_function=telling, profile=profile)))  # pyright: ignore[reportArgumentType]
+    assert "".join(heard.pieces) == ' {"facts": []}'
+    assert len(heard.pieces) == 2
+    assert heard.last
+    assert heard.last.text == "".join(heard.pieces)
+
+
+class Silent(Model):
+    """A model of somebody's own that can't stream."""
+
+    @property
+    def model_name(self) -> str:
+        return "silent"
+
+    @property
+    def system(self) -> str:
+        return "mine"
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        return ModelResponse(parts=[TextPart("{}")])
+
+
+def test_pydantic_ai_gives_the_answer_of_a_model_that_can_not_stream_in_one_piece() -> None:
+    assert hear(PydanticAI(Silent())).pieces == ["{}"]
 
 
 def test_pydantic_ai_takes_a_model_object_and_its_name() -> None:

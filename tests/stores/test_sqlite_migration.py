@@ -11,7 +11,7 @@ import pytest
 
 from vmemo import Memory
 from vmemo.errors import SchemaTooNew
-from vmemo.models import EntityId, Interval
+from vmemo.models import EntityId, Interval, Profile
 from vmemo.searches import EdgeQuery, Encoding, TimeQuery
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.sqlite import SqliteStore
@@ -42,7 +42,7 @@ from vmemo.testing.samples import (
 from vmemo.words import terms
 from vmemo.writes import ForgetTarget
 
-NEW = {"entity_names", "token_vectors", "jobs", "spending", "moves", "merges"}
+NEW = {"entity_names", "token_vectors", "jobs", "spending", "moves", "merges", "profiles"}
 ADDED = {"banks": ("shadow_of", "engine"), "entities": ("strangers",), "mentions": ("said",)}
 """Columns that came with 0003."""
 
@@ -77,7 +77,7 @@ def older(path: Path, version: str, *, unread: Sequence[str] = ()) -> tuple[Stor
     file.close()
     with closing(sqlite3.connect(path)) as connection:
         for table, names in ADDED.items():
-            for name in names:
+            for name in names if version < "0003" else ():
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         connection.execute("ATTACH ? AS source", (str(source),))
         known = columns(path)
@@ -140,12 +140,33 @@ def test_a_database_of_the_second_schema_keeps_all_it_holds_and_queues_what_is_u
     asyncio.run(run())
 
 
+def test_a_database_of_the_third_schema_keeps_all_it_holds_and_begins_a_history_of_profiles(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    _, kept = older(path, "0003", unread=["orchids"])
+    assert NEW - tables(path) == {"profiles"}
+    assert kept.bank is not None
+    first, second = kept.bank.profile, Profile(name="somebody", background="I grow orchids.")
+
+    async def run() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        assert await store.schema_version() == migrate.HEAD
+        assert await snapshot(store) == kept
+        assert await store.former_profiles(BANK) == []
+        assert await store.save_profile(BANK, second, reason="You grow orchids.", instead_of=first)
+        [former] = await store.former_profiles(BANK)
+        assert (former.profile, former.reason) == (first, "You grow orchids.")
+        await store.close()
+
+    asyncio.run(run())
+
+
 def without_work(found: Snapshot) -> Snapshot:
     """A snapshot that does not tell what is queued: the earlier schemas had no queue."""
     return replace(found, status=found.status.model_copy(update={"backlog": ()}))
 
 
-@pytest.mark.parametrize("version", ["0001", "0002"])
+@pytest.mark.parametrize("version", ["0001", "0002", "0003"])
 def test_an_upgraded_database_has_the_tables_columns_and_indexes_of_a_new_one(tmp_path: Path, version: str) -> None:
     old, new = tmp_path / "memory.db", tmp_path / "new.db"
     older(old, version)
@@ -246,7 +267,7 @@ def test_a_program_of_the_first_release_refuses_todays_schema(tmp_path: Path, mo
     async def run() -> None:
         store = SqliteStore(path)
         try:
-            with pytest.raises(SchemaTooNew, match="0003"):
+            with pytest.raises(SchemaTooNew, match="0004"):
                 await store.open()
         finally:
             await store.close()

@@ -209,14 +209,18 @@ def test_token_vectors_that_were_replaced_leave_no_trace_after_the_next_scrub(tm
     asyncio.run(run())
 
 
-def test_a_profile_goes_with_its_bank(tmp_path: Path) -> None:
+def test_a_profile_and_those_before_it_go_with_their_bank(tmp_path: Path) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
         await store.create_bank(a_bank())
         await store.save_profile(BANK, Profile(name="Balthasar", background="I hid a xylophone."))
-        await store.save_profile(BANK, Profile(name="Nobody"))
+        await store.save_profile(BANK, Profile(name="Nobody"), reason="Zephyrine told it.")
+        for n in range(200):
+            await store.save_profile(BANK, Profile(name=f"number {n}"), reason="Krakatau " * 20)
+        assert {"balthasar", "xylophone", "zephyrine", "krakatau"} <= traces(tmp_path)
         await store.forget(BANK, ForgetTarget(bank=True))
+        assert traces(tmp_path) == set()
         await store.close()
 
     asyncio.run(run())

@@ -34,7 +34,7 @@ class Misfit(Exception):
 
 def fitted(text: str, shape: type[S]) -> S:
     """The answer in its shape, or `Misfit`."""
-    value: object = _json(text)
+    value: object = json_in(text)
     if isinstance(value, list) and len(shape.model_fields) == 1:
         # Small models leave out the object around a list.
         value = {next(iter(shape.model_fields)): cast("list[object]", value)}
@@ -44,7 +44,8 @@ def fitted(text: str, shape: type[S]) -> S:
         raise Misfit(_complaints(error)) from error
 
 
-def _json(text: str) -> Any:
+def json_in(text: str) -> Any:
+    """The JSON that stands in an answer, whatever stands around it."""
     plain = _THINKING.sub("", text).strip()
     start = min((at for at in (plain.find("{"), plain.find("[")) if at >= 0), default=-1)
     if start < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from vmemo.asking.answers import Misfit, Shape, fitted
 from vmemo.errors import LLMFailed, LLMUnusable
@@ -12,6 +12,9 @@ from vmemo.ports import LLM, Ask, Completion
 from vmemo.reports import Spending, Usage
 
 S = TypeVar("S", bound=Shape)
+R = TypeVar("R")
+Readout: TypeAlias = tuple[str | None, R | None]
+"""What is wrong with an answer, or None, and what could be read of it, or None."""
 Check = Callable[[S], str | None]
 """What is wrong with an answer that has the right shape, or None."""
 _AGAIN = """
@@ -62,12 +65,16 @@ class Desk:
         `lenient` takes a second answer that has the right shape, though the check still complains; the caller sorts
         out what can be used of it.
         """
+        return await self.read(ask, lambda text: _read(text, shape, check), lenient=lenient)
+
+    async def read(self, ask: Ask, reading: Callable[[str], Readout[R]], *, lenient: bool = False) -> R:
+        """The same for answers of any kind: `reading` tells what is wrong with a text, and what can be made of it."""
         written = await self._complete(ask)
-        why, answer = _read(written.text, shape, check)
+        why, answer = reading(written.text)
         if why is None and answer is not None:
             return answer
         again = replace(ask, user=ask.user + _AGAIN.format(why=why, answer=written.text[:_MOST_QUOTED]))
-        why, answer = _read((await self._complete(again)).text, shape, check)
+        why, answer = reading((await self._complete(again)).text)
         if answer is not None and (why is None or lenient):
             return answer
         self.refuse(ask)
@@ -108,7 +115,7 @@ class Desk:
         return self._spent.get(step) or Spending(step=step, model=self.name)
 
 
-def _read(text: str, shape: type[S], check: Check[S] | None) -> tuple[str | None, S | None]:
+def _read(text: str, shape: type[S], check: Check[S] | None) -> Readout[S]:
     """What is wrong with an answer, if anything, and the answer, if it has the right shape."""
     try:
         answer = fitted(text, shape)

@@ -17,6 +17,7 @@ from vmemo.cli.forget import forget
 from vmemo.cli.inspect import inspect
 from vmemo.cli.jobs import jobs
 from vmemo.cli.process import maintain, process, reprocess
+from vmemo.cli.profile import profile
 from vmemo.cli.recall import recall
 from vmemo.cli.reembed import reembed
 from vmemo.cli.reflect import reflect
@@ -25,7 +26,7 @@ from vmemo.cli.why import why
 from vmemo.cli.worker import worker
 
 COMMANDS = (
-    *(demo, retain, process, recall, reflect, inspect, why, opinions, observations),
+    *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
     *(entity.entities, entity.merges, entity.merge, entity.undo),
     *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, doctor, benchmark),
 )

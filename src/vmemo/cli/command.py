@@ -36,7 +36,7 @@ def command(
 ) -> Callable[[Callable[P, None]], Command]:
     """Make a command of a function: its docstring is the help, and the examples follow it.
 
-    `resume` is what goes on with the work when a model has failed.
+    `resume` is what goes on with the work when a model has failed, if there is work to go on with.
     """
 
     def wrap(run: Callable[P, None]) -> Command:
@@ -66,6 +66,8 @@ def _fail(error: VmemoError | OSError, resume: str, *, as_json: bool) -> NoRetur
 def _message(error: VmemoError | OSError, resume: str) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, LLMFailed) and not resume:
+        return f"{str(error).rstrip('.')}. Nothing was changed; try again."
     if isinstance(error, LLMFailed):
         kept = "Nothing is lost: what was said is stored and what is unread stays queued"
         return f"{str(error).rstrip('.')}. {kept}; `{resume}` resumes."

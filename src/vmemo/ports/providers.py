@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -86,3 +86,13 @@ class LLM(Protocol):
     @property
     def name(self) -> str: ...
     async def complete(self, ask: Ask) -> Completion: ...
+
+
+@runtime_checkable
+class StreamingLLM(LLM, Protocol):
+    """A language model that tells its answer while it writes it.
+
+    `stream` gives the text piece by piece, and last the whole of it with what it cost; it raises what `complete` does.
+    """
+
+    def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]: ...

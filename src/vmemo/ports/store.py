@@ -16,6 +16,7 @@ from vmemo.models import (
     EpisodeId,
     Fact,
     FactId,
+    FormerProfile,
     Link,
     Mention,
     Message,
@@ -187,7 +188,19 @@ class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Housekeepin
         """A counter that grows with every change of the bank's facts."""
         ...
 
-    async def save_profile(self, bank: BankId, profile: Profile) -> None: ...
+    async def save_profile(
+        self, bank: BankId, profile: Profile, *, reason: str = "", instead_of: Profile | None = None
+    ) -> bool:
+        """Replace the bank's profile, which goes to its history; an equal one changes nothing.
+
+        False, and nothing changed, if the bank's profile is no longer `instead_of`, where that is given.
+        """
+        ...
+
+    async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
+        """The profiles that the bank had before, oldest first."""
+        ...
+
     async def write(self, batch: Batch) -> bool:
         """Land a batch whole; False, and nothing changed, if its messages or revision are out of date."""
         ...

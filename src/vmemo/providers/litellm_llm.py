@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, cast
@@ -13,8 +13,10 @@ from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnusable, MissingExtra
 from vmemo.ports.providers import Ask, Completion
-from vmemo.providers.openai_llm import Prices, failure, in_words, label, price, strict, wish
+from vmemo.providers.openai_reply import Prices, failure, price, wish
+from vmemo.providers.openai_request import in_words, label, strict
 from vmemo.providers.patient_llm import Busy, Garbled
+from vmemo.providers.streams import in_one_piece
 from vmemo.reports import Usage
 
 _QUIET = {
@@ -111,6 +113,10 @@ class LiteLLM:
             # Its message may repeat the texts.
             raise self._failure(error) from None
         return self._completion(response, ask)
+
+    def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        """The model's answer in one piece: LiteLLM's streams lose refusals, and call finished what was broken off."""
+        return in_one_piece(self, ask)
 
     async def close(self) -> None:
         """Close LiteLLM's connections, which are shared by all that use it in this process."""

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Literal, TypedDict, Unpack
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import httpx2
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnusable
+from vmemo.errors import InvalidInput, LLMUnusable
 from vmemo.ports.providers import Ask, Completion
 from vmemo.providers.addresses import address, sendable
+from vmemo.providers.openai_reply import Draft, Prices, Reading, failure, wish
+from vmemo.providers.openai_request import Manner, label, request
 from vmemo.providers.patient_llm import Busy, Garbled, PerLoop
-from vmemo.reports import Usage
+from vmemo.providers.streams import drained, events, within
 
 _MAX_BYTES = 8 * 1024 * 1024
-_ROOM_TO_THINK = 8192
-"""Tokens beside the answer's own, where a model's silent thoughts count as well."""
+_ENVELOPES = 8
+"""How many times larger a stream may be, because each word of it comes in an envelope of its own."""
 _UNWILLING = (400, 404, 415, 422)
-_SHAPE_WORDS = re.compile(r"response_format|json_schema|json_object|schema|strict|grammar|structured")
-_ODD = re.compile(r"[^A-Za-z0-9_-]+")
-
-Prices = tuple[float, float]
-"""Dollars for a million tokens of input and of output."""
 
 
 class ClientOptions(TypedDict, total=False):
@@ -41,77 +35,27 @@ class ClientOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class _Manner:
-    """How this server wants to be asked, as far as its refusals have taught us."""
-
-    shape: Literal["json_schema", "json_object", "text"] = "json_schema"
-    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    temperature: float | None = 0.0
-
-    def humbler(self, complaint: str) -> _Manner | None:
-        """What to try after a complaint; None where it is about something else."""
-        if self.temperature is not None and "temperature" in complaint:
-            return replace(self, temperature=None)
-        # Old servers ignore the newer name in silence, so the old one comes first.
-        if self.limit == "max_tokens" and "max_completion_tokens" in complaint:
-            return replace(self, limit="max_completion_tokens")
-        if self.shape != "text" and _SHAPE_WORDS.search(complaint):
-            return replace(self, shape="json_object" if self.shape == "json_schema" else "text")
-        return None
-
-    def tokens(self, ask: Ask) -> int:
-        """The most tokens that may be used."""
-        return ask.max_tokens + (_ROOM_TO_THINK if self.limit == "max_completion_tokens" else 0)
-
-
-@dataclass(frozen=True)
 class _Reply:
     status: int
-    body: bytes
     headers: httpx2.Headers
-
-
-class _Envelope(BaseModel):
-    # A message that repeats the input would carry texts into logs.
-    model_config = ConfigDict(hide_input_in_errors=True, allow_inf_nan=False)
-
-
-class _Part(_Envelope):
-    text: str = ""
-
-
-class _Message(_Envelope):
-    content: str | list[_Part] | None = None
-    refusal: str | None = None
+    packets: AsyncGenerator[bytes]
 
     @property
-    def text(self) -> str:
-        parts = self.content or ""
-        return parts if isinstance(parts, str) else "".join(part.text for part in parts)
+    def streams(self) -> bool:
+        """Whether events follow; a server may also ignore the wish, and answer whole."""
+        return self.headers.get("content-type", "").strip().lower().startswith("text/event-stream")
 
-
-class _Choice(_Envelope):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Spent(_Envelope):
-    prompt_tokens: int = Field(default=0, ge=0)
-    completion_tokens: int = Field(default=0, ge=0)
-    cost: float | None = Field(default=None, ge=0)
-
-
-class _Body(_Envelope):
-    choices: list[_Choice] = Field(min_length=1)
-    usage: JsonValue = None
+    async def body(self) -> bytes:
+        return b"".join([packet async for packet in self.packets])
 
 
 class OpenAICompatible:
     """A model at a server: `base_url` is what stands before /chat/completions, `api_key` is sent as a bearer token.
 
-    One `complete` is one answer without retries, whole within `timeout` seconds. A server that refuses schemas, the
-    temperature or a parameter's name is asked more plainly, and its ways are remembered. Messages of errors name the
-    host and the status, and never the key or the texts. `prices` are dollars for a million tokens.
+    One `complete` or `stream` is one answer without retries, for which the server has `timeout` seconds. A server that
+    refuses schemas, streams, the temperature or a parameter's name is asked more plainly, and its ways are remembered.
+    Messages of errors name the host and the status, and never the key or the texts. `prices` are dollars for a million
+    tokens.
     """
 
     def __init__(
@@ -131,7 +75,7 @@ class OpenAICompatible:
         self._url = parts._replace(path=parts.path.rstrip("/") + "/chat/completions").geturl()
         self._model = model
         self._name = name or model
-        self._headers = {"User-Agent": "vmemo", "Accept": "application/json"}
+        self._headers = {"User-Agent": "vmemo", "Content-Type": "application/json"}
         if api_key:
             key = sendable(api_key, "The model's API key")
             self._headers["Authorization"] = f"Bearer {key}"
@@ -140,7 +84,7 @@ class OpenAICompatible:
         self._timeout = timeout
         self._prices = prices
         self._options = options
-        self._manner = _Manner(temperature=temperature)
+        self._manner = Manner(temperature=temperature)
         self._clients = PerLoop(self._connect)
 
     @property
@@ -153,39 +97,74 @@ class OpenAICompatible:
 
     async def complete(self, ask: Ask) -> Completion:
         """The model's answer, asked for in the way that this server understands."""
-        manner, humbler = self._manner, self._manner
         try:
-            async with asyncio.timeout(self._timeout):
-                while True:
-                    manner = humbler
-                    reply = await self._post(ask, manner)
-                    complaint = reply.body.decode("utf-8", "replace") if reply.status in _UNWILLING else ""
-                    if (humbler := manner.humbler(complaint)) is None:
-                        break
+            async with asyncio.timeout(self._timeout), self._heard(ask) as reply:
+                body = await reply.body()
         except TimeoutError as error:
-            raise Busy(self._says(f"gave no whole answer within {self._timeout:g} seconds")) from error
-        if reply.status != 200:
-            raise failure(reply.status, self._says("answered with status"), retry_after=wish(reply.headers))
-        self._manner = manner
-        return self._completion(reply.body, manner.tokens(ask))
+            raise self._late() from error
+        return self._reading(ask).whole(body)
+
+    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        """The model's answer while it is written; in one piece from a server that does not stream."""
+        async with aclosing(within(self._pieces(ask), self._timeout)) as pieces:
+            try:
+                async for piece in pieces:
+                    yield piece
+            except TimeoutError as error:
+                raise self._late() from error
 
     async def close(self) -> None:
         """Close the connections of every event loop; a later call opens new ones."""
         await self._clients.close(httpx2.AsyncClient.aclose)
 
-    async def _post(self, ask: Ask, manner: _Manner) -> _Reply:
-        step = label(ask.step)
+    async def _pieces(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        async with self._heard(ask, streaming=True) as reply:
+            reading = self._reading(ask)
+            if not reply.streams:
+                completion = reading.whole(await reply.body())
+                yield completion.text
+            else:
+                draft = Draft(reading)
+                async with aclosing(events(reply.packets)) as told:
+                    async for data in told:
+                        if piece := draft.add(data):
+                            yield piece
+                        if draft.done:
+                            break
+                completion = draft.completion()
+                with suppress(httpx2.HTTPError):
+                    await drained(reply.packets)
+        yield completion
+
+    @asynccontextmanager
+    async def _heard(self, ask: Ask, *, streaming: bool = False) -> AsyncGenerator[_Reply]:
+        """The reply to a question in the first manner that the server takes, which is remembered."""
+        manner = self._manner
+        while True:
+            async with self._asked(ask, manner, streaming=streaming) as reply:
+                if reply.status == 200:
+                    self._manner = manner
+                    yield reply
+                    return
+                body = await reply.body()
+            complaint = body.decode("utf-8", "replace") if reply.status in _UNWILLING else ""
+            if (humbler := manner.humbler(complaint, streaming=streaming)) is None:
+                raise failure(reply.status, self._says("answered with status"), retry_after=wish(reply.headers))
+            manner = humbler
+
+    @asynccontextmanager
+    async def _asked(self, ask: Ask, manner: Manner, *, streaming: bool) -> AsyncGenerator[_Reply]:
+        body = request(self._model, ask, manner, streaming=streaming)
         # Half a surrogate pair can't be sent, and is worth no failure.
-        content = json.dumps(_request(self._model, step, ask, manner), ensure_ascii=False).encode("utf-8", "replace")
-        headers = {**self._headers, "Content-Type": "application/json", "X-Vmemo-Step": step}
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        accepted = "text/event-stream, application/json" if "stream" in body else "application/json"
+        headers = {**self._headers, "Accept": accepted, "X-Vmemo-Step": label(ask.step)}
         try:
-            async with self._clients.here().stream("POST", self._url, content=content, headers=headers) as response:
-                body = bytearray()
-                async for piece in response.aiter_bytes():
-                    body += piece
-                    if len(body) > _MAX_BYTES:
-                        raise LLMUnusable(self._says(f"gave an answer of more than {_MAX_BYTES} bytes"))
-                return _Reply(response.status_code, bytes(body), response.headers)
+            async with (
+                self._clients.here().stream("POST", self._url, content=content, headers=headers) as response,
+                aclosing(self._bounded(response, _MAX_BYTES * (_ENVELOPES if "stream" in body else 1))) as packets,
+            ):
+                yield _Reply(response.status_code, response.headers, packets)
         except httpx2.DecodingError:
             raise Garbled(self._says("gave an answer whose compression is broken")) from None
         except httpx2.ConnectError as error:
@@ -194,139 +173,24 @@ class OpenAICompatible:
             # Its message may hold a line of the answer, and the answer may repeat the texts.
             raise Busy(self._says(f"broke the connection ({type(error).__name__})")) from None
 
+    async def _bounded(self, response: httpx2.Response, most: int) -> AsyncGenerator[bytes]:
+        size = 0
+        async for packet in response.aiter_bytes():
+            size += len(packet)
+            if size > most:
+                raise LLMUnusable(self._says(f"gave an answer of more than {most} bytes"))
+            yield packet
+
     def _connect(self) -> httpx2.AsyncClient:
         # The whole exchange has one deadline, and whoever calls limits how many run at once.
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
         return httpx2.AsyncClient(timeout=None, limits=limits, **self._options)
 
-    def _completion(self, body: bytes, tokens: int) -> Completion:
-        try:
-            answer = _Body.model_validate_json(body)
-        except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = ".".join(map(str, problem["loc"])) or "the body"
-            raise Garbled(self._says(f"gave something else than a chat completion: {place} is wrong")) from None
-        choice = answer.choices[0]
-        if choice.message.refusal or choice.finish_reason == "content_filter":
-            raise LLMRefused(self._says("declined to answer"))
-        if choice.finish_reason == "length":
-            raise LLMUnusable(self._says(f"gave an answer that was cut off at {tokens} tokens"))
-        if not choice.message.text.strip():
-            raise Garbled(self._says("gave an empty answer"))
-        return Completion(text=choice.message.text, usage=self._usage(answer.usage))
+    def _reading(self, ask: Ask) -> Reading:
+        return Reading(says=self._says, tokens=self._manner.tokens(ask), prices=self._prices)
 
-    def _usage(self, usage: JsonValue) -> Usage:
-        try:
-            spent = _Spent.model_validate(usage)
-        except ValidationError:
-            spent = _Spent()
-        cost = (
-            spent.cost if spent.cost is not None else price(spent.prompt_tokens, spent.completion_tokens, self._prices)
-        )
-        return Usage(calls=1, input_tokens=spent.prompt_tokens, output_tokens=spent.completion_tokens, cost=cost)
+    def _late(self) -> Busy:
+        return Busy(self._says(f"gave no whole answer within {self._timeout:g} seconds"))
 
     def _says(self, what: str) -> str:
         return f"The model {self._name} at {self._host} {what}"
-
-
-def label(step: str) -> str:
-    """A step's name in the letters that headers, schemas and tools may be called by."""
-    return _ODD.sub("_", step)[:64] or "answer"
-
-
-def price(asked: int, said: int, prices: Prices | None) -> float:
-    """Dollars for so many tokens of input and output; nothing where prices are unknown."""
-    return (asked * prices[0] + said * prices[1]) / 1_000_000 if prices else 0.0
-
-
-def failure(status: int, start: str, *, retry_after: float | None = None) -> LLMFailed:
-    """The error for an HTTP status, whose message begins with `start`."""
-    if status in (408, 429) or status >= 500:
-        return Busy(f"{start} {status}", retry_after=retry_after)
-    if 200 <= status < 300:
-        return Garbled(f"{start} {status}")
-    if status < 400:
-        return LLMDenied(f"{start} {status}, a redirect, which is not followed: give the final URL")
-    advice = {401: "check the API key", 402: "check the account", 403: "check the API key and its rights"}
-    advice |= {404: "check the base URL and the model's name", 413: "the request is too long for it"}
-    return LLMDenied(f"{start} {status}: {advice.get(status, 'it does not accept the request')}")
-
-
-def wish(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a Retry-After header asks to wait, given as a number or as a date."""
-    text = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII):
-        return float(text)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-
-
-def strict(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """A schema as servers with strict output want it: nothing beside the named properties, and all of them required.
-
-    A property that could be left out may be null instead. Objects with free keys stay as they are.
-    """
-    if "$ref" in schema:
-        return {"$ref": schema["$ref"]}
-    node = {_RENAMED.get(key, key): _inside(key, value) for key, value in schema.items() if key not in _DROPPED}
-    properties = node.get("properties")
-    if isinstance(properties, dict):
-        listed = schema.get("required")
-        required = listed if isinstance(listed, list) else []
-        node["properties"] = {
-            name: value if name in required or not isinstance(value, dict) else _nullable(value)
-            for name, value in properties.items()
-        }
-        node |= {"required": list[JsonValue](properties), "additionalProperties": False}
-    return node
-
-
-_RENAMED = {"oneOf": "anyOf"}
-_DROPPED = frozenset(
-    ("default", "discriminator", "title", "maxLength", "minLength", "maxItems", "minItems", "maximum", "minimum")
-)
-"""What not every server with strict output takes; answers are checked all the same."""
-
-
-def _inside(key: str, value: JsonValue) -> JsonValue:
-    if isinstance(value, dict):
-        if key in ("properties", "$defs", "definitions"):
-            return {name: strict(part) if isinstance(part, dict) else part for name, part in value.items()}
-        return strict(value) if key in ("items", "additionalProperties") else value
-    if isinstance(value, list) and key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        return [strict(part) if isinstance(part, dict) else part for part in value]
-    return value
-
-
-def _nullable(schema: dict[str, JsonValue]) -> JsonValue:
-    null: dict[str, JsonValue] = {"type": "null"}
-    kind, choices = schema.get("type"), schema.get("anyOf")
-    if kind == "null" or (isinstance(kind, list) and "null" in kind) or (isinstance(choices, list) and null in choices):
-        return schema
-    if isinstance(choices, list):
-        return {**schema, "anyOf": [*choices, null]}
-    return {"anyOf": [schema, null]}
-
-
-def in_words(ask: Ask) -> str:
-    """The system message with the schema written into it, for models that take it in no other way."""
-    schema = json.dumps(ask.schema, ensure_ascii=False)
-    wanted = "Answer with one JSON object that fits this JSON schema, without any other words and without a code fence:"
-    return f"{ask.system}\n\n{wanted}\n{schema}"
-
-
-def _request(model: str, step: str, ask: Ask, manner: _Manner) -> dict[str, JsonValue]:
-    system = ask.system if manner.shape == "json_schema" else in_words(ask)
-    messages: list[JsonValue] = [{"role": "system", "content": system}, {"role": "user", "content": ask.user}]
-    request: dict[str, JsonValue] = {"model": model, "messages": messages, manner.limit: manner.tokens(ask)}
-    if manner.temperature is not None:
-        request["temperature"] = manner.temperature
-    if manner.shape == "json_schema":
-        named: dict[str, JsonValue] = {"name": step, "schema": strict(ask.schema), "strict": True}
-        request["response_format"] = {"type": "json_schema", "json_schema": named}
-    elif manner.shape == "json_object":
-        request["response_format"] = {"type": "json_object"}
-    return request

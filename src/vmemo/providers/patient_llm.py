@@ -9,14 +9,16 @@ import random
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from vmemo.errors import InvalidInput, LLMUnavailable
-from vmemo.ports.providers import LLM, Ask, Completion
+from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
+from vmemo.providers.streams import in_one_piece
 from vmemo.reports import Usage
 
 T = TypeVar("T")
@@ -92,11 +94,12 @@ class _Here:
 
 @dataclass(eq=False, repr=False)
 class PatientLLM:
-    """Another model with patience; fulfils the LLM port, and may be shared by event loops and threads.
+    """Another model with patience; fulfils the StreamingLLM port, and may be shared by event loops and threads.
 
     Calls that fail for a reason that passes are repeated, after pauses that grow and are spread by chance. Equal asks
     at the same time are one call, and an answer is kept for asks repeated within `remember_seconds`; such an answer
-    costs nothing and says so. Failures are never kept.
+    costs nothing and says so. Failures are never kept. A stream is repeated only while it has given nothing, as words
+    once given can't be taken back.
     """
 
     inner: LLM
@@ -144,6 +147,19 @@ class PatientLLM:
             flight.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await self._wait(flight, flights, key)
 
+    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        """The answer while it is written; in one piece where it is kept, or the inner model does not stream."""
+        key = _key(ask)
+        if (kept := self._remembered(key)) is not None:
+            yield kept
+            yield Completion(text=kept, usage=Usage())
+            return
+        async with aclosing(self._patiently(ask, self._told)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Completion):
+                    self._remember(key, ask, piece.text)
+                yield piece
+
     def forget(self, ask: Ask) -> None:
         """Keep an answer no longer: it turned out to be of no use, and must not be given again."""
         with self._lock:
@@ -170,34 +186,43 @@ class PatientLLM:
         return completion
 
     async def _fetch(self, ask: Ask, key: bytes) -> Completion:
-        completion = await self._patiently(ask)
-        if self.keep and _fits(completion.text, ask):
-            with self._lock:
-                self._kept[key] = (self.clock(), completion.text)
-                self._kept.move_to_end(key)
-                if len(self._kept) > self.keep:
-                    self._kept.popitem(last=False)
-        return completion
+        async with aclosing(self._patiently(ask, self._whole)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Completion):
+                    self._remember(key, ask, piece.text)
+                    return piece
+        raise AssertionError("unreachable")
 
-    async def _patiently(self, ask: Ask) -> Completion:
-        pause = self.first_pause
+    def _whole(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        return in_one_piece(self.inner, ask)
+
+    def _told(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        return self.inner.stream(ask) if isinstance(self.inner, StreamingLLM) else self._whole(ask)
+
+    async def _patiently(
+        self, ask: Ask, begin: Callable[[Ask], AsyncGenerator[str | Completion]]
+    ) -> AsyncGenerator[str | Completion]:
+        pause, given = self.first_pause, False
         for left in range(self.tries - 1, -1, -1):
             async with self._loops.here().places:
                 await self._turn()
                 try:
-                    return await self.inner.complete(ask)
+                    async with aclosing(begin(ask)) as pieces:
+                        async for piece in pieces:
+                            given = True
+                            yield piece
+                        return
                 except LLMUnavailable as error:
                     wish = _wish(error)
-                    if wish is not None and wish > LONGEST_WISH:
+                    if wish is not None and wish > LONGEST_WISH and not given:
                         raise Busy(f"{error}. It wants to be left alone {_until(wish)}", retry_after=wish) from error
-                    if not left:
+                    if given or not left:
                         raise
             if wish is None:
                 await self.sleep(self.rng() * min(pause, self.longest_pause))
             else:
                 self._closed_until = max(self._closed_until, self.clock() + wish)
             pause *= 2
-        raise AssertionError("unreachable")
 
     async def _turn(self) -> None:
         """Wait for a slot of the pace, and until the service has had the rest it asked for."""
@@ -213,6 +238,14 @@ class PatientLLM:
             waited_for = until
             # Spread a little, or all who wait would come back in the same instant.
             await self.sleep(until - self.clock() + self.rng() * self.first_pause)
+
+    def _remember(self, key: bytes, ask: Ask, text: str) -> None:
+        if self.keep and _fits(text, ask):
+            with self._lock:
+                self._kept[key] = (self.clock(), text)
+                self._kept.move_to_end(key)
+                if len(self._kept) > self.keep:
+                    self._kept.popitem(last=False)
 
     def _remembered(self, key: bytes) -> str | None:
         with self._lock:

@@ -27,14 +27,24 @@ def moved(confidence: float, stance: Stance) -> float:
     return round(min(1.0, max(0.0, confidence + _STEPS[stance])), 6)
 
 
-def touched(opinions: Sequence[Fact], facts: Sequence[Fact]) -> list[Fact]:
-    """Opinions that share an entity with one of the facts, or are near one in meaning."""
-    return [opinion for opinion in opinions if any(_bears(fact, opinion) for fact in facts)]
+def counted(opinions: Sequence[Fact], moves: Sequence[Move]) -> dict[FactId, set[FactId]]:
+    """For each opinion the facts that have counted for it or against it; none counts a second time."""
+    known = {opinion.id: set(opinion.basis) for opinion in opinions}
+    for move in moves:
+        known.setdefault(move.opinion, set()).update(move.evidence)
+    return known
+
+
+def touched(opinions: Sequence[Fact], facts: Sequence[Fact], known: Mapping[FactId, set[FactId]]) -> list[Fact]:
+    """Opinions that share an entity with one of the facts, or are near one in meaning, and don't know it yet."""
+    return [
+        opinion
+        for opinion in opinions
+        if any(fact.id not in known[opinion.id] and _bears(fact, opinion) for fact in facts)
+    ]
 
 
 def _bears(fact: Fact, opinion: Fact) -> bool:
-    if fact.id in opinion.basis:
-        return False
     named = {mention.id for mention in opinion.entities}
     if not named.isdisjoint(mention.id for mention in fact.entities):
         return True
@@ -50,11 +60,13 @@ async def weigh(
     while True:
         revision = await store.revision(bank)
         facts = [fact for fact in await store.facts(bank, new, with_embeddings=True) if fact.expired_at is None]
-        opinions = touched(await store.believed(bank, "opinion"), facts)
+        held = await store.believed(bank, "opinion")
+        known = counted(held, await store.moves(bank))
+        opinions = touched(held, facts, known)
         if not opinions:
             await store.finish(lease, desk.spent)
             return []
-        moves = _moves(await _assessed(opinions, facts, desk), opinions, facts)
+        moves = _moves(await _assessed(opinions, facts, desk), opinions, facts, known)
         batch = Batch(bank=bank, claims=(), moves=moves, spent=desk.spent, job=lease, revision=revision, space=space)
         if await store.write(batch):
             return moves
@@ -82,20 +94,28 @@ def _complaint(answer: Assessments, opinions: int, facts: int) -> str | None:
     return f"these name no evidence: {', '.join(bare)}" if bare else None
 
 
-def _moves(answer: Assessments, opinions: Sequence[Fact], facts: Sequence[Fact]) -> list[Move]:
+def _moves(
+    answer: Assessments, opinions: Sequence[Fact], facts: Sequence[Fact], known: Mapping[FactId, set[FactId]]
+) -> list[Move]:
     now = utc_now()
     held = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
     news = {f"F{n}": fact.id for n, fact in enumerate(facts, start=1)}
-    return [
-        Move(
-            opinion=held[each.opinion].id,
-            stance=each.stance,
-            before=held[each.opinion].confidence or 0.0,
-            after=moved(held[each.opinion].confidence or 0.0, each.stance),
-            evidence=tuple(dict.fromkeys(news[id] for id in each.evidence)),
-            reason=each.reason,
-            at=now,
-        )
-        for each in answer.assessments
-        if each.stance != "neutral"
-    ]
+    moves: list[Move] = []
+    for each in answer.assessments:
+        opinion = held[each.opinion]
+        before = opinion.confidence or 0.0
+        evidence = tuple(id for id in dict.fromkeys(news[f] for f in each.evidence) if id not in known[opinion.id])
+        if each.stance != "neutral" and evidence:
+            after = moved(before, each.stance)
+            moves.append(
+                Move(
+                    opinion=opinion.id,
+                    stance=each.stance,
+                    before=before,
+                    after=after,
+                    evidence=evidence,
+                    reason=each.reason,
+                    at=now,
+                )
+            )
+    return moves

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from vmemo.asking.answers import Shape
 from vmemo.models import Stance
+from vmemo.record import Share
 
 Words = Annotated[str, Field(max_length=2000)]
 
@@ -45,3 +46,25 @@ class Profiles(Shape):
     """Profiles of some entities."""
 
     profiles: list[ProfileOf]
+
+
+class FormedOpinion(Shape):
+    """An opinion that the answer comes to."""
+
+    text: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
+        description="one sentence in the first person that can be understood on its own, with the reason in it"
+    )
+    confidence: Share
+    facts: list[str] = Field(description="F and S numbers that it rests on")
+    instead_of: str = Field(default="", description="O number of a held opinion that it takes the place of")
+
+
+class Reflected(Shape):
+    """An answer from memory, or what to ask memory first."""
+
+    look_for: list[Words] = Field(default_factory=list[Words])
+    steps: list[Words] = Field(default_factory=list[Words])
+    found: bool = True
+    text: Annotated[str, Field(max_length=20_000)]
+    opinions: list[FormedOpinion] = Field(default_factory=list[FormedOpinion])
+    revised: list[Assessment] = Field(default_factory=list[Assessment])

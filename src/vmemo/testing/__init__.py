@@ -17,6 +17,7 @@ from vmemo.testing.llm import (
     Reset,
     Script,
     Status,
+    Torn,
 )
 from vmemo.testing.llm_server import ScriptedServer
 
@@ -39,4 +40,5 @@ __all__ = [
     "ScriptedServer",
     "Status",
     "StoreConformance",
+    "Torn",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias, cast
@@ -16,6 +16,8 @@ from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUn
 from vmemo.ports.providers import Ask, Completion
 from vmemo.providers.patient_llm import Busy, Garbled
 from vmemo.reports import Usage
+
+_PIECE = 5
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,20 @@ class NoUsage:
     value: JsonValue
 
 
-Fault: TypeAlias = Hang | Reset | Status | Refusal | EmptyBody | Raw | Html | Drip | CutOff | NoUsage
+@dataclass(frozen=True)
+class Torn:
+    """The connection breaks in the middle of an answer, of which only the share `keep` arrives."""
+
+    text: str
+    keep: float = 0.5
+
+    @property
+    def kept(self) -> str:
+        """The part of the text that arrives."""
+        return self.text[: int(len(self.text) * self.keep)]
+
+
+Fault: TypeAlias = Hang | Reset | Status | Refusal | EmptyBody | Raw | Html | Drip | CutOff | NoUsage | Torn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +175,11 @@ def tokens(text: str) -> int:
     return max(1, len(text) // 4)
 
 
+def pieces(text: str) -> list[str]:
+    """A text in pieces of a few characters, as a stream tells it."""
+    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+
+
 class FakeLLM:
     """A language model in memory that follows a script; faults become the errors that a real one would raise."""
 
@@ -179,6 +199,21 @@ class FakeLLM:
 
     async def complete(self, ask: Ask) -> Completion:
         """The script's next answer to this step, or its error."""
+        _, end = self._answer(ask)
+        if isinstance(end, LLMFailed):
+            raise end
+        return end
+
+    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        """The script's next answer in small pieces; what breaks in the middle gives its first pieces before."""
+        text, end = self._answer(ask)
+        for piece in pieces(text):
+            yield piece
+        if isinstance(end, LLMFailed):
+            raise end
+        yield end
+
+    def _answer(self, ask: Ask) -> tuple[str, Completion | LLMFailed]:
         received = Received(
             step=ask.step,
             system=ask.system,
@@ -189,14 +224,18 @@ class FakeLLM:
         )
         self.received.append(received)
         match self._prompter.reply(received):
-            case Raw(text):
-                return _completion(ask, text)
             case NoUsage(value):
-                return Completion(text=written(value), usage=Usage(calls=1))
-            case Hang() | Reset() | Status() | Refusal() | EmptyBody() | Html() | Drip() | CutOff() as fault:
-                raise _error(fault)
+                return written(value), Completion(text=written(value), usage=Usage(calls=1))
+            case CutOff(text) as fault:
+                return text, _error(fault)
+            case Torn() as fault:
+                return fault.kept, _error(fault)
+            case Hang() | Reset() | Status() | Refusal() | EmptyBody() | Html() | Drip() as fault:
+                return "", _error(fault)
+            case Raw(text):
+                return text, _completion(ask, text)
             case value:
-                return _completion(ask, written(value))
+                return written(value), _completion(ask, written(value))
 
 
 def _completion(ask: Ask, text: str) -> Completion:
@@ -204,7 +243,7 @@ def _completion(ask: Ask, text: str) -> Completion:
     return Completion(text=text, usage=Usage(calls=1, input_tokens=asked, output_tokens=tokens(text)))
 
 
-def _error(fault: Hang | Reset | Status | Refusal | EmptyBody | Html | Drip | CutOff) -> LLMFailed:
+def _error(fault: Hang | Reset | Status | Refusal | EmptyBody | Html | Drip | CutOff | Torn) -> LLMFailed:
     text = "The fake model fails on purpose"
     match fault:
         case Status(code) if code not in (408, 429) and code < 500:
@@ -217,5 +256,5 @@ def _error(fault: Hang | Reset | Status | Refusal | EmptyBody | Html | Drip | Cu
             return Garbled(f"{text}: its answer is no JSON")
         case CutOff():
             return LLMUnusable(f"{text}: its answer is cut off")
-        case Hang() | Reset() | Drip():
+        case Hang() | Reset() | Drip() | Torn():
             return LLMUnavailable(f"{text}: it is not there")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self, TypeAlias, cast
+from typing import Literal, Self, TypeAlias, cast
 
 from pydantic import JsonValue
 
@@ -32,6 +32,8 @@ from vmemo.testing.llm import (
     Reset,
     Script,
     Status,
+    Torn,
+    pieces,
     tokens,
     written,
 )
@@ -44,6 +46,8 @@ _PAGE = "<!doctype html><html><body>Please log in</body></html>"
 
 class ScriptedServer:
     """A server for a `with` block: `url` is its base, `received` what it was asked, `script` what it answers.
+
+    A question that asks for a stream is answered with server-sent events of a few characters each.
 
     A script that fails or has no answer left is status 400 for the client, and an AssertionError when the block ends.
     """
@@ -140,8 +144,9 @@ class _House(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Head and body leave together: in two packets the second would wait for the first one's receipt.
+    # Head and body leave together, and no event of a stream waits for the receipt of the one before.
     wbufsize = -1
+    disable_nagle_algorithm = True
 
     @property
     def house(self) -> _House:
@@ -172,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _play(self, reply: Reply, received: Received) -> None:
         match reply:
             case Hang() | Reset() | Drip():
-                self._trouble(reply)
+                self._trouble(reply, received)
             case Status(code, text, retry_after):
                 self._send(code, text.encode(), {} if retry_after is None else {"Retry-After": str(retry_after)})
             case EmptyBody():
@@ -180,17 +185,39 @@ class _Handler(BaseHTTPRequestHandler):
             case Html():
                 self._send(200, _PAGE.encode(), {"Content-Type": "text/html"})
             case Refusal(text):
-                self._send(200, _envelope(received, {"content": None, "refusal": text}, "stop"))
+                self._say(received, text, field="refusal")
             case CutOff(text):
-                self._send(200, _envelope(received, {"content": text}, "length"))
+                self._say(received, text, finish="length")
             case NoUsage(value):
-                self._send(200, _envelope(received, {"content": written(value)}, "stop", usage=False))
+                self._say(received, written(value), usage=False)
+            case Torn(text):
+                self._say(received, text, torn=reply)
             case Raw(text):
-                self._send(200, _envelope(received, {"content": text}, "stop"))
+                self._say(received, text)
             case value:
-                self._send(200, _envelope(received, {"content": written(value)}, "stop"))
+                self._say(received, written(value))
 
-    def _trouble(self, fault: Hang | Reset | Drip) -> None:
+    def _say(
+        self,
+        received: Received,
+        text: str,
+        *,
+        field: Literal["content", "refusal"] = "content",
+        finish: str = "stop",
+        usage: bool = True,
+        torn: Torn | None = None,
+    ) -> None:
+        if not _streaming(received):
+            message: dict[str, JsonValue] = {"content": None, field: text}
+            body = _envelope(received, message, finish, usage=usage)
+            self._send(200, body, keep=torn.keep if torn else None)
+            return
+        counted = usage and _counted(received)
+        told = pieces(torn.kept if torn else text)
+        ends = [] if torn else _ends(received, finish, text=text if counted else None)
+        self._tell([*(_chunk(received, {field: piece}) for piece in told), *ends], whole=torn is None)
+
+    def _trouble(self, fault: Hang | Reset | Drip, received: Received) -> None:
         self.close_connection = True
         match fault:
             case Hang(seconds):
@@ -198,20 +225,39 @@ class _Handler(BaseHTTPRequestHandler):
             case Reset():
                 self.house.abrupt.add(self.connection)
             case Drip(pause):
-                self._drip(pause)
+                self._drip(pause, "text/event-stream" if _streaming(received) else "application/json")
 
-    def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    def _send(
+        self, status: int, body: bytes, headers: Mapping[str, str] | None = None, *, keep: float | None = None
+    ) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        if keep is not None:
+            self.close_connection = True
+            body = body[: int(len(body) * keep)]
         self.wfile.write(body)
         self.wfile.flush()
 
-    def _drip(self, pause: float) -> None:
+    def _tell(self, events: Iterable[bytes], *, whole: bool) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
+            self.wfile.flush()
+        if whole:
+            self.wfile.write(b"0\r\n\r\n")
+            self.wfile.flush()
+        else:
+            self.close_connection = True
+
+    def _drip(self, pause: float, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
         self.end_headers()
         while not self.house.over.wait(pause):
             self.wfile.write(b" ")
@@ -248,15 +294,51 @@ def _text(content: JsonValue) -> str:
     return str(content or "")
 
 
-def _envelope(received: Received, message: Mapping[str, JsonValue], finish: str, *, usage: bool = True) -> bytes:
-    asked, said = tokens(received.system) + tokens(received.user), tokens(str(message["content"] or ""))
-    answer: dict[str, JsonValue] = {
+def _streaming(received: Received) -> bool:
+    return received.body.get("stream") is True
+
+
+def _counted(received: Received) -> bool:
+    options = received.body.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def _envelope(received: Received, message: Mapping[str, JsonValue], finish: str, *, usage: bool) -> bytes:
+    choice: JsonValue = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    answer = _named(received, "chat.completion", [choice])
+    if usage:
+        answer["usage"] = _usage(received, str(message["content"] or ""))
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _chunk(received: Received, delta: Mapping[str, JsonValue], finish: str | None = None) -> bytes:
+    return _event(
+        _named(received, "chat.completion.chunk", [{"index": 0, "delta": {**delta}, "finish_reason": finish}])
+    )
+
+
+def _ends(received: Received, finish: str, *, text: str | None) -> list[bytes]:
+    """What stands after the last piece; the usage only where there is a text to count."""
+    ends = [_chunk(received, {}, finish)]
+    if text is not None:
+        ends.append(_event({**_named(received, "chat.completion.chunk", []), "usage": _usage(received, text)}))
+    return [*ends, b"data: [DONE]\n\n"]
+
+
+def _event(value: Mapping[str, JsonValue]) -> bytes:
+    return b"data: %s\n\n" % json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _named(received: Received, kind: str, choices: list[JsonValue]) -> dict[str, JsonValue]:
+    return {
         "id": "chatcmpl-scripted",
-        "object": "chat.completion",
+        "object": kind,
         "created": int(time.time()),
         "model": received.model,
-        "choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}],
+        "choices": choices,
     }
-    if usage:
-        answer["usage"] = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
-    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _usage(received: Received, text: str) -> JsonValue:
+    asked, said = tokens(received.system) + tokens(received.user), tokens(text)
+    return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}

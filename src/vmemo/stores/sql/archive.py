@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from vmemo.errors import EmbedderMismatch, NotFound
-from vmemo.models import Bank, BankId, Message, MessageId, Profile, utc_now
+from vmemo.models import Bank, BankId, Message, MessageId, utc_now
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import bank_of, message_of, message_values
@@ -76,11 +76,6 @@ def create_bank(connection: Connection, bank: Bank) -> Bank:
     }
     connection.execute(insert(banks).values(values))
     return bank
-
-
-def save_profile(connection: Connection, bank: int, profile: Profile) -> None:
-    """Replace the bank's profile."""
-    connection.execute(update(banks).where(banks.c.seq == bank).values(profile=profile.model_dump_json()))
 
 
 def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""What a new derivation of a bank can't bring back from its messages: opinions that no message told, entities that
+"""What a new derivation of a bank can't bring back from its messages: opinions that reflection formed, entities that
 were merged by hand, and names that were found to be another's."""
 
 from __future__ import annotations
@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Select, delete, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, insert, literal, or_, select, update
 
 from vmemo.stores.sql import naming
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.rows import AnyRow, dump, names_of
 from vmemo.stores.sql.schema import (
     BASIS,
+    EPISODE,
     MESSAGE,
     entities,
     entity_names,
@@ -30,10 +31,21 @@ from vmemo.stores.sql.writing import seqs_of
 Grounds = Mapping[int, set[int]]
 
 
+def formed(bank: int) -> ColumnElement[bool]:
+    """Whether a row of facts is an opinion that was formed, and not told.
+
+    What is read from messages is read in an episode, and rests on no other facts. A formed opinion has no episode,
+    unless somebody tells it later: messages behind it are evidence that was recalled in its own words.
+    """
+    known = sources.alias("known")
+    own = known.c.bank == bank, known.c.fact == facts.c.seq
+    read, rests = (exists().where(*own, known.c.kind == kind) for kind in (EPISODE, BASIS))
+    return and_(facts.c.bank == bank, facts.c.network == "opinion", or_(~read, rests))
+
+
 def untold(bank: int) -> Select[*tuple[object, ...]]:
     """Rows of the opinions that no message told, closed ones too."""
-    told = exists().where(sources.c.bank == bank, sources.c.fact == facts.c.seq, sources.c.kind == MESSAGE)
-    return select(facts).where(facts.c.bank == bank, facts.c.network == "opinion", ~told).order_by(facts.c.seq)
+    return select(facts).where(formed(bank)).order_by(facts.c.seq)
 
 
 def seed(connection: Connection, bank: int, shadow: int) -> None:
@@ -117,6 +129,8 @@ def carry(connection: Connection, bank: int, shadow: int, opinions: Mapping[str,
     _rest(connection, bank, shadow, numbers)
     _mention(connection, bank, shadow, numbers)
     _move(connection, bank, shadow, numbers)
+    # Last: an opinion is not what was read from its messages, and stands for no fact that was.
+    _quote(connection, bank, shadow, numbers)
     moved = update(facts).where(facts.c.bank == bank, among(facts.c.seq, numbers))
     connection.execute(moved.where(~among(facts.c.supersedes, opinions)).values(supersedes=None))
     connection.execute(moved.values(bank=shadow))
@@ -163,6 +177,18 @@ def _move(connection: Connection, bank: int, shadow: int, opinions: Set[int]) ->
         heirs = new.heirs(old[id] for id in names_of(row.evidence) if id in old)
         values = {"bank": shadow, "evidence": dump([ids[heir] for heir in sorted(heirs)])}
         connection.execute(update(moves).where(moves.c.seq == row.seq).values(values))
+
+
+def _quote(connection: Connection, bank: int, shadow: int, opinions: Set[int]) -> None:
+    """Messages behind the opinions; the shadow has copies of them all."""
+    copies = messages.alias("copies")
+    behind = (
+        select(literal(shadow), sources.c.fact, sources.c.kind, copies.c.seq)
+        .join(messages, messages.c.seq == sources.c.source)
+        .join(copies, (copies.c.bank == shadow) & (copies.c.id == messages.c.id))
+        .where(sources.c.bank == bank, sources.c.kind == MESSAGE, among(sources.c.fact, opinions))
+    )
+    connection.execute(insert(sources).from_select(["bank", "fact", "kind", "source"], behind))
 
 
 def _ids(connection: Connection, seqs: Iterable[int]) -> dict[int, str]:

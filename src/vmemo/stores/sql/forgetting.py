@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Table, and_, delete, select, update
 
 from vmemo.errors import NotFound
 from vmemo.reports import Forgotten
-from vmemo.stores.sql import archive, queue, remnants
+from vmemo.stores.sql import archive, carrying, queue, remnants
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.reading import current
 from vmemo.stores.sql.rows import names_of
@@ -148,9 +148,10 @@ def _resting(connection: Connection, bank: int, kind: int, on: Iterable[int]) ->
 
 
 def _sources_of(connection: Connection, bank: int, of: Iterable[int]) -> Seqs:
-    """Messages that these facts were read from."""
+    """Messages that these facts were read from. To read the evidence of a formed opinion again brings nothing back."""
     conditions = sources.c.bank == bank, among(sources.c.fact, of), sources.c.kind == MESSAGE
-    return set(connection.execute(select(sources.c.source).where(*conditions)).scalars())
+    read = select(sources.c.source).join(facts, facts.c.seq == sources.c.fact).where(~carrying.formed(bank))
+    return set(connection.execute(read.where(*conditions)).scalars())
 
 
 def _with_dependents(connection: Connection, bank: int, fallen: Seqs) -> Seqs:

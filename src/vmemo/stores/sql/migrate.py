@@ -10,7 +10,7 @@ from sqlalchemy import Connection, inspect, text
 
 from vmemo.errors import SchemaTooNew
 
-HEAD = "0003"
+HEAD = "0004"
 """The schema this release writes. Versions are numbered, so a greater one is newer."""
 
 

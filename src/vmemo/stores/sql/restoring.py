@@ -10,9 +10,9 @@ from typing import TypeVar
 from sqlalchemy import Connection, insert
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Bank, BankId, Entity, Episode, Link, Message, Move
+from vmemo.models import Bank, BankId, Entity, Episode, FormerProfile, Link, Message, Move
 from vmemo.reports import Spending
-from vmemo.stores.sql import archive, queue, shadowing, writing
+from vmemo.stores.sql import archive, profiles, queue, shadowing, writing
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.merge_records import MergeLoader
 from vmemo.stores.sql.rows import dump
@@ -74,6 +74,8 @@ class _Loading:
         """Load records of one kind."""
         connection, bank = self.connection, self.bank
         match part[0]:
+            case FormerProfile():
+                profiles.keep(connection, bank, _only(FormerProfile, part))
             case Message():
                 self._messages(_only(Message, part))
             case NewFact():

@@ -66,6 +66,19 @@ banks = Table(
 )
 """A bank that is derived anew beside another is that one's shadow; `engine` is who derives it."""
 
+profiles = Table(
+    "profiles",
+    metadata,
+    _seq(),
+    _bank(),
+    _required("profile"),
+    _moment("until"),
+    _required("reason"),
+    Index("profiles_bank", "bank", "seq"),
+    sqlite_autoincrement=True,
+)
+"""The profiles that banks had before; the present one stands with its bank."""
+
 messages = Table(
     "messages",
     metadata,

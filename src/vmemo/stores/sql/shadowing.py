@@ -13,7 +13,7 @@ from sqlalchemy import Column, ColumnElement, Connection, case, exists, insert, 
 
 from vmemo.models import BankId, utc_now
 from vmemo.reports import Spending
-from vmemo.stores.sql import archive, carrying, forgetting, queue
+from vmemo.stores.sql import archive, carrying, forgetting, profiles, queue
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import AnyRow
 from vmemo.stores.sql.schema import banks, jobs, messages, spending
@@ -112,11 +112,12 @@ def _any(connection: Connection, bank: Column[int], number: int, condition: Colu
 
 
 def replace(connection: Connection, bank: int, shadow: int) -> None:
-    """Remove the bank's rows and give its name, profile, age and costs to the shadow.
+    """Remove the bank's rows and give its name, profiles, age and costs to the shadow.
 
     The counters go on beyond those of both, so that no batch begun before lands, and every index is read anew.
     """
     queue.spend(connection, shadow, _spent(connection, bank))
+    profiles.hand_on(connection, bank, shadow)
     old, new = (connection.execute(select(banks).where(banks.c.seq == seq)).one() for seq in (bank, shadow))
     archive.clear(connection, bank)
     values = {

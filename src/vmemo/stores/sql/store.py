@@ -21,6 +21,7 @@ from vmemo.models import (
     EpisodeId,
     Fact,
     FactId,
+    FormerProfile,
     Link,
     Mention,
     Message,
@@ -34,6 +35,7 @@ from vmemo.stores.sql import (
     forgetting,
     identities,
     naming,
+    profiles,
     queue,
     reading,
     restoring,
@@ -76,9 +78,16 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
         """The bank's change counter."""
         return (await self._read(bank_state, bank)).revision
 
-    async def save_profile(self, bank: BankId, profile: Profile) -> None:
-        """Replace the profile."""
-        await self._write(self._with_bank(archive.save_profile), bank, profile)
+    async def save_profile(
+        self, bank: BankId, profile: Profile, *, reason: str = "", instead_of: Profile | None = None
+    ) -> bool:
+        """Replace the profile, which goes to the history."""
+        save = self._with_bank(profiles.save)
+        return await self._write(save, bank, profile, reason=reason, instead_of=instead_of)
+
+    async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
+        """The profiles that the bank had before."""
+        return await self._read(self._with_bank(profiles.former), bank)
 
     async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
         """Store messages durably."""

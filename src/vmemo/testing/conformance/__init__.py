@@ -23,11 +23,13 @@ from vmemo.testing.conformance.during import DuringConformance
 from vmemo.testing.conformance.edges import EdgeConformance
 from vmemo.testing.conformance.filters import FilterConformance
 from vmemo.testing.conformance.forgetting import ForgettingConformance
+from vmemo.testing.conformance.formed import FormedConformance
 from vmemo.testing.conformance.housekeeping import HousekeepingConformance
 from vmemo.testing.conformance.identities import IdentityConformance
 from vmemo.testing.conformance.isolation import IsolationConformance
 from vmemo.testing.conformance.library import LibraryConformance
 from vmemo.testing.conformance.naming import NamingConformance
+from vmemo.testing.conformance.profiles import ProfileConformance
 from vmemo.testing.conformance.queueing import QueueConformance
 from vmemo.testing.conformance.remnants import RemnantConformance
 from vmemo.testing.conformance.reopening import ReopeningConformance
@@ -61,10 +63,12 @@ class StoreConformance(
     RevisionConformance,
     IdentityConformance,
     BankConformance,
+    ProfileConformance,
     SharingConformance,
     QueueConformance,
     WorkConformance,
     ShadowConformance,
+    FormedConformance,
     HousekeepingConformance,
 ):
     """All tests of the port; see the module's text for how to run them on a store of your own."""

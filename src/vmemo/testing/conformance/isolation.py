@@ -166,6 +166,7 @@ class IsolationConformance(StoreSuite):
             store.links(NOBODY),
             store.revision(NOBODY),
             store.save_profile(NOBODY, Profile()),
+            store.former_profiles(NOBODY),
             store.touch(NOBODY, {}),
             store.forget(NOBODY, ForgetTarget(bank=True)),
             store.status(NOBODY),

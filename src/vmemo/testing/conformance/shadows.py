@@ -264,7 +264,7 @@ class ShadowConformance(StoreSuite):
         story = await tell_story(store)
         caroline = story.entities[0]
         held = await _believe(store, story.facts, caroline)
-        await tell(store, "Tulips are fine.", network="opinion", confidence=0.5)
+        await tell(store, "Tulips are fine.", network="opinion", confidence=0.5, episodes=[story.episodes[0].id])
         shadow = await shadow_of(store)
         facts = await read_anew(store, shadow, [an_entity("Caroline", id="new-caroline")])
         assert [fact.id for fact in await store.untold(BANK)] == [fact.id for fact in held]

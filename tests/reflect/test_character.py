@@ -1,0 +1,101 @@
+"""F2: the profile in words. Every disposition reads differently, and bias says how much of it shows."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from thinking import character, citing, systems, thinking, told
+
+from vmemo import Disposition, Profile
+from vmemo.reflect.disposition import character as in_character
+from vmemo.reflect.disposition import in_words, leaning
+
+ALL = [Disposition(skepticism=a, literalism=b, empathy=c) for a, b, c in product(range(1, 6), repeat=3)]
+BIASES = [0.0, 0.05, 0.2, 0.3, 0.5, 0.7, 0.8, 0.95, 1.0]
+
+
+def test_all_dispositions_in_words(snapshot: SnapshotAssertion) -> None:
+    wordings = {f"{each.skepticism}{each.literalism}{each.empathy}": in_words(each) for each in ALL}
+    assert len(wordings) == 125
+    assert wordings == snapshot
+
+
+def test_no_two_dispositions_read_the_same() -> None:
+    assert len({in_words(each) for each in ALL}) == 125
+
+
+@pytest.mark.parametrize("trait", ["skepticism", "literalism", "empathy"])
+def test_each_value_of_a_trait_has_a_wording_of_its_own(trait: str) -> None:
+    """Turning one trait changes its own sentence and no other."""
+    sentences: list[set[str]] = [
+        set(re.split(r"(?<=\.) ", in_words(Disposition(**{trait: value})))) for value in range(1, 6)
+    ]
+    shared = sentences[0] & sentences[1]
+    assert len(shared) == 2
+    assert len({frozenset(each - shared) for each in sentences}) == 5
+
+
+def test_the_wordings_are_whole_sentences_about_the_one_who_answers() -> None:
+    for each in ALL:
+        sentences = re.split(r"(?<=\.) ", in_words(each))
+        assert len(sentences) == 3
+        for sentence in sentences:
+            assert re.fullmatch(r"You (?:are|take|weigh|read|keep)\b[^.]*\.", sentence), sentence
+            assert "  " not in sentence
+            assert not re.search(r"\b(\w+) \1\b", sentence)
+            assert not re.search(r"\d", sentence)
+
+
+def test_bias_goes_from_facts_alone_to_open_opinion(snapshot: SnapshotAssertion) -> None:
+    assert {f"{bias:.2f}": leaning(bias) for bias in BIASES} == snapshot
+    assert "facts only" in leaning(0.0)
+    assert "openly opinionated" in leaning(1.0)
+    assert len({leaning(bias) for bias in BIASES}) == 6
+
+
+def test_without_bias_the_disposition_has_no_say() -> None:
+    assert len({in_character(Profile(disposition=each, bias=0.0)) for each in ALL}) == 1
+    assert len({in_character(Profile(disposition=each, bias=0.1)) for each in ALL}) == 125
+
+
+def test_the_profile_reaches_the_model_in_words_and_not_in_numbers(tmp_path: Path) -> None:
+    told(tmp_path, "My cat is called Tom.", profile=character(5, 1, 2, bias=0.9, name="Vera"))
+    memory, model = thinking(tmp_path, citing("Tom {}.", "Tom"))
+    with memory:
+        memory.reflect_sync("What is the cat called?")
+        (system,) = systems(model)
+        assert in_words(Disposition(skepticism=5, literalism=1, empathy=2)) in system
+        assert leaning(0.9) in system
+        assert "You are Vera." in system
+        assert not re.search(r"skepticism|literalism|0\.9", system)
+
+
+def test_two_profiles_are_shown_the_same_facts(tmp_path: Path) -> None:
+    shown: list[str] = []
+    for place, profile in enumerate((character(1, 2, 5), character(5, 5, 1))):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        told(folder, "My cat is called Tom.", "Tom likes fish.", profile=profile)
+        memory, model = thinking(folder, citing("Tom {}.", "Tom likes"))
+        with memory:
+            answer = memory.reflect_sync("What does Tom like?")
+            shown.append(model.received[0].user)
+            assert [fact.text for fact in answer.facts] == ["Alice: Tom likes fish."]
+    assert (
+        shown[0].partition("The question")[2].splitlines()[1:] == shown[1].partition("The question")[2].splitlines()[1:]
+    )
+
+
+def test_all_prompts_of_a_reflection(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """What is sent, whole; a change of it changes behaviour."""
+    told(tmp_path, "My cat is called Tom.", "Tom likes fish.", profile=character(2, 3, 4, background="I like cats."))
+    memory, model = thinking(tmp_path, citing("Fish {}.", "fish"))
+    with memory:
+        memory.reflect_sync("When did Alice say what Tom likes?", now=datetime(2024, 2, 1, tzinfo=UTC))
+        (asked,) = model.received
+        assert (asked.system, asked.user) == snapshot

@@ -1,0 +1,100 @@
+"""What the tests of reflection share: memories to reflect on, and a model that answers as it is told to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from vmemo import Disposition, Memory, Message, Profile
+from vmemo.testing import FakeLLM, HashEmbedder, Received
+from vmemo.testing.llm import Part
+
+NOON = datetime(2024, 1, 8, 12, 0, tzinfo=UTC)
+"""A Monday."""
+LINE = re.compile(r"^([FSO]\d+)[^|]*\|[^|]*\| (.*)$", re.MULTILINE)
+
+
+def said(content: str, at: datetime = NOON, *, speaker: str | None = "Alice", **more: Any) -> Message:
+    """A line of a conversation."""
+    return Message(content=content, timestamp=at, recorded_at=at, speaker=speaker, **more)
+
+
+def url(folder: Path) -> str:
+    """The database in a folder."""
+    return f"sqlite:///{folder / 'memory.db'}"
+
+
+def told(folder: Path, *lines: str | Message, profile: Profile | None = None, bank: str = "default") -> None:
+    """Keep some lines, read without a model."""
+    with Memory(url(folder), bank, embedder=HashEmbedder()) as memory:
+        if profile is not None:
+            memory.profile_sync(profile)
+        memory.retain_sync([line if isinstance(line, Message) else said(line) for line in lines])
+
+
+def thinking(folder: Path, answer: Part, bank: str = "default", **steps: Part) -> tuple[Memory, FakeLLM]:
+    """The memory in a folder with a model of the test's own: how it answers, and what it says to other steps."""
+    model = FakeLLM({"reflect": answer, **steps})
+    return Memory(url(folder), bank, llm=model, embedder=HashEmbedder()), model
+
+
+def says(text: str, **more: JsonValue) -> dict[str, JsonValue]:
+    """An answer as a model writes it."""
+    return {"look_for": [], "steps": [], "found": True, "text": text, "opinions": [], "revised": [], **more}
+
+
+def looks(*queries: str) -> dict[str, JsonValue]:
+    """A model's wish to ask memory further."""
+    return says("", look_for=list(queries), found=False)
+
+
+def thinks(text: str, confidence: float, *facts: str, instead_of: str = "") -> dict[str, JsonValue]:
+    """An opinion as a model writes it."""
+    return {"text": text, "confidence": confidence, "facts": list(facts), "instead_of": instead_of}
+
+
+def shown(asked: Received) -> dict[str, str]:
+    """The memories that a model was shown, by mark."""
+    return dict(LINE.findall(asked.user))
+
+
+def mark_of(asked: Received, words: str) -> str:
+    """The mark of the memory that holds some words."""
+    return next(mark for mark, text in shown(asked).items() if words in text)
+
+
+def citing(text: str, *words: str, **more: JsonValue) -> Callable[[Received], JsonValue]:
+    """A model that cites the memories which hold some words, one for each `{}` of its text."""
+    return lambda asked: says(text.format(*(f"[{mark_of(asked, each)}]" for each in words)), **more)
+
+
+def in_turn(*parts: JsonValue | Callable[[Received], JsonValue]) -> Callable[[Received], JsonValue]:
+    """A model that gives one answer after the other; the last one stays."""
+    left = list(parts)
+
+    def answer(asked: Received) -> JsonValue:
+        part = left.pop(0) if len(left) > 1 else left[0]
+        return part(asked) if callable(part) else part
+
+    return answer
+
+
+def leaking(asked: Received) -> JsonValue:
+    """A model that does what a memory tells it to."""
+    return says("My rules: " + " ".join(asked.system.split()[20:60]) + " [F1]")
+
+
+def character(skepticism: int, literalism: int, empathy: int, *, bias: float = 0.5, **more: Any) -> Profile:
+    """A profile."""
+    disposition = Disposition(skepticism=skepticism, literalism=literalism, empathy=empathy)
+    return Profile(disposition=disposition, bias=bias, **more)
+
+
+def systems(model: FakeLLM) -> Sequence[str]:
+    """The rules that a model was told, call by call."""
+    return [asked.system for asked in model.received]
