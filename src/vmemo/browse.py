@@ -33,6 +33,7 @@ async def _behind(bank: BankId, fact: Fact, store: Store) -> Provenance:
         episodes=tuple(await store.episodes(bank, fact.episodes)),
         messages=tuple(await store.messages(bank, fact.messages)),
         basis=tuple([await _behind(bank, behind, store) for behind in basis]),
+        moves=tuple(await trajectory(bank, fact.id, store)) if fact.network == "opinion" else (),
         superseded_by=tuple(await store.successors(bank, fact.id)),
     )
 

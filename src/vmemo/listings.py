@@ -29,7 +29,7 @@ class Listings(Opened):
     """Looking into a bank: what it holds, where it comes from, and what waits to be done."""
 
     async def why(self, fact: FactId | str) -> Provenance:
-        """Where a fact comes from: episodes, messages, and the facts behind it; and what replaced it."""
+        """Where a fact comes from: episodes, messages, the facts behind it, how it moved, and what replaced it."""
         await self.open()
         return await browse.why(self._name, FactId(fact), self._store, self._shared.parts.counter)
 

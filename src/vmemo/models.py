@@ -288,10 +288,11 @@ class Hit(Record):
 
 
 class Provenance(Record):
-    """Where a fact comes from, and what it became."""
+    """Where a fact comes from, and what it became; for an opinion also how its confidence moved."""
 
     fact: Fact
     episodes: tuple[Episode, ...] = ()
     messages: tuple[Message, ...] = ()
     basis: tuple[Provenance, ...] = ()
+    moves: tuple[Move, ...] = ()
     superseded_by: tuple[Fact, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from pydantic import JsonValue
 from thinking import NOON, character, in_turn, mark_of, said, says, systems, thinking, thinks, told
 
 from vmemo import Profile
-from vmemo.testing import Received
+from vmemo.testing import Received, Reset
 
 COMMUTE = "Remote work saves people two hours of commuting a day."
 TEAM = "Teams that do remote work meet rarely and lose shared routines."
@@ -111,6 +112,7 @@ def test_an_opinion_that_is_come_to_again_on_new_evidence_grows(tmp_path: Path) 
         assert [memory.why_sync(id).fact.text for id in move.evidence] == [f"Alice: {TEAM}"]
         assert memory.opinions_sync()[0].confidence == 0.75
         assert memory.trajectory_sync(move.opinion) == [move]
+        assert memory.why_sync(move.opinion).moves == (move,)
 
 
 def revising(stance: str, words: str) -> Callable[[Received], JsonValue]:
@@ -150,6 +152,46 @@ def test_the_opinion_on_python_goes_by_the_rule_with_its_evidence(tmp_path: Path
         assert ["ecosystem" in evidence[0][0], "Julia" in evidence[1][0]] == [True, True]
         assert [move.reason for move in way] == ["because of ecosystem", "because of Julia"]
         assert memory.opinions_sync()[0].confidence == 0.55
+
+
+READ = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
+
+
+def reading(asked: Received) -> JsonValue:
+    """A model that reads each line as a fact about remote work."""
+    lines = READ.findall(asked.user.rpartition("Lines to read (")[2])
+    facts: list[JsonValue] = [
+        {"what": f"Alice says: {text}", "lines": [int(n)], "entities": [{"name": "Remote work", "type": "CONCEPT"}]}
+        for n, text in lines
+    ]
+    return {"topics": [{"title": "Work", "lines": [int(n) for n, _ in lines]}], "facts": facts}
+
+
+def weakening(asked: Received) -> JsonValue:
+    """A model that finds every opinion weakened by the first new fact."""
+    return {"assessments": [{"opinion": "O1", "stance": "weaken", "evidence": ["F1"], "reason": "routines are lost"}]}
+
+
+def test_a_formed_opinion_is_moved_by_what_is_retained_later(tmp_path: Path) -> None:
+    memory, _ = thinking(
+        tmp_path,
+        judging(LIKES, 0.8, "commuting"),
+        predict={"statements": []},
+        extract=reading,
+        judge={"verdicts": []},
+        opinions=weakening,
+        observe=Reset(),
+    )
+    with memory:
+        memory.retain_sync([said(COMMUTE)])
+        (opinion,) = memory.reflect_sync("What do you think of remote work?").formed
+        assert [mention.name for mention in opinion.entities] == ["Remote work"]
+        memory.retain_sync([said(TEAM, NOON + timedelta(days=1))])
+        memory.process_sync()
+        (move,) = memory.trajectory_sync(opinion.id)
+        assert (move.stance, move.before, move.after, move.reason) == ("weaken", 0.8, 0.65, "routines are lost")
+        assert [memory.why_sync(id).fact.text for id in move.evidence] == [f"Alice says: {TEAM}"]
+        assert memory.reflect_sync("Do you like remote work?").moved == ()
 
 
 def test_evidence_moves_an_opinion_once_however_often_it_is_named(tmp_path: Path) -> None:

@@ -44,6 +44,9 @@ def tree(chain: Provenance) -> Tree:
         root.add(said.append(f"{clipped(message.voice)}: {clipped(message.content)}"))
     for behind in chain.basis:
         root.add(tree(behind))
+    for move in chain.moves:
+        step = f"{move.stance} on {day(move.at)}, {move.before:.2f} → {move.after:.2f}: {clipped(move.reason)}"
+        root.add(Text(step, style="magenta"))
     for newer in chain.superseded_by:
         root.add(Text(f"replaced by {newer.id}: {clipped(newer.text)}", style="yellow"))
     return root
