@@ -89,6 +89,7 @@ def test_an_interrupt_ends_in_exit_code_130(db: str) -> None:
         ("quickstart.py", "1 March 2024"),
         ("sync_agent.py", "6 messages"),
         ("read_with_a_model.py", "2024-02-01: Alice works at Acme"),
+        ("reflect_in_character.py", "held with 0.70: I think remote work is a risk"),
     ],
 )
 def test_an_example_runs(example: str, shown: str, tmp_path: Path) -> None:
