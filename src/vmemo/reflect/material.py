@@ -14,6 +14,8 @@ from vmemo.reflect.reckoning import dated, dates, differences
 
 LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}
 """First letters of the marks: evidence, summaries of it, and beliefs are never mistaken for one another."""
+RECKONED = 40
+"""Facts of each kind whose distances in time are told."""
 _NOTHING = "(none)"
 
 
@@ -66,8 +68,13 @@ class Material:
     def quote(self, chosen: Sequence[tuple[str, Hit]]) -> str:
         """Memories as quoted lines with mark, what there is to note, dates and text."""
         newer = {hit.fact.supersedes: mark for mark, hit in self.hits.items() if hit.fact.supersedes}
-        when = dated if self.timed else dates
-        return quoted(_line(mark, hit, newer.get(hit.id), when(hit.fact, self.asked)) for mark, hit in chosen)
+        return quoted(
+            _line(mark, hit, newer.get(hit.id), self._when(place, hit)) for place, (mark, hit) in enumerate(chosen)
+        )
+
+    def _when(self, place: int, hit: Hit) -> str:
+        """Dates, with distances for the most relevant where they are wanted: they take more tokens than the fact."""
+        return (dated if self.timed and place < RECKONED else dates)(hit.fact, self.asked)
 
     def times(self) -> str:
         """What lies how far from what, in words, where that is wanted and there are two to compare."""
