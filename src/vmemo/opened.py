@@ -36,14 +36,23 @@ class Opened:
         return other
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:
+            # Nobody leaves a block that was never entered, and a file half opened would stay so.
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> Self:
-        self.open_sync()
+        try:
+            self.open_sync()
+        except BaseException:
+            self.close_sync()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

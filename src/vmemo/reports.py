@@ -176,7 +176,7 @@ class Answer(Record):
     those that the answer cites, and `background` tells whether it rests on the bank's own background. `formed` and
     `moved` are what it did to the bank's opinions, `looked` what memory was asked beyond the question, `steps` how the
     answer was worked out, `data` the answer in the caller's own shape, and `flaws` what is wrong with it that could
-    not be mended.
+    not be mended. `notes` are the lines at the end of the text in which that, and what was looked for, is said.
     """
 
     query: str
@@ -192,6 +192,7 @@ class Answer(Record):
     steps: tuple[str, ...] = ()
     data: JsonValue = None
     flaws: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     extractive: bool = False
     found: bool = True
     usage: Usage = Field(default_factory=Usage)

@@ -104,6 +104,41 @@ def test_locomo_counts_evidence_that_names_no_turn_and_leaves_out_category_five(
     assert (parsed.skipped_evidence, parsed.skipped_questions) == (2, 2)
 
 
+def test_in_qa_mode_locomo_has_every_question_that_can_be_judged() -> None:
+    asked: list[dict[str, object]] = [
+        {"question": "How many?", "answer": 3, "evidence": [], "category": 1},
+        {"question": "Never told?", "evidence": ["D1:2"], "category": 5, "adversarial_answer": "no"},
+        {"question": "Is it so?", "answer": "No", "evidence": ["D1:2"], "category": 5, "adversarial_answer": "Yes"},
+        {"question": "Who knows?", "evidence": ["D1:1"], "category": 4},
+        {"question": "Odd?", "answer": "x", "evidence": ["D1:1"], "category": 9},
+    ]
+    parsed = locomo.parse(encoded([{**LOCOMO[0], "qa": asked}]), qa=True)
+    found = [(q.id, q.category, q.answer, q.answerable, q.lure) for q in parsed.cases[0].questions]
+    assert found == [
+        ("conv-x/0", "multi-hop", "3", True, ""),
+        ("conv-x/1", "adversarial", "", False, "no"),
+        ("conv-x/2", "adversarial", "No", True, "Yes"),
+    ]
+    assert parsed.skipped_questions == 2
+
+
+def test_in_qa_mode_questions_without_an_answer_are_in_and_known_as_such() -> None:
+    parsed = longmemeval.parse(encoded([haystack("q1"), haystack("q2_abs")]), qa=True)
+    questions = [case.questions[0] for case in parsed.cases]
+    assert [(q.id, q.category, q.answer, q.answerable) for q in questions] == [
+        ("q1", "single-session-user", "red", True),
+        ("q2_abs", "single-session-user", "red", False),
+    ]
+    (case,) = ours.parse([encoded(OURS)], qa=True).cases
+    assert [(q.answer, q.answerable) for q in case.questions] == [("kite", True), ("nothing", False)]
+
+
+def test_questions_without_an_answer_have_their_share_of_a_sample() -> None:
+    names = [f"q{n}" for n in range(8)] + ["q8_abs", "q9_abs"]
+    drawn = longmemeval.parse(encoded([haystack(name) for name in names]), sample=5, qa=True).cases
+    assert sum(not case.questions[0].answerable for case in drawn) == 1
+
+
 def test_our_conversations_keep_kinds_and_give_the_assistant_its_role() -> None:
     parsed = ours.parse([encoded(OURS)])
     (case,) = parsed.cases

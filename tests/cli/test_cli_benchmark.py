@@ -7,9 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 from typer.testing import Result
 
+from vmemo.testing import Received, Refusal, ScriptedServer
+
 Run = Callable[..., Result]
+QUESTION = "Where did the violin come from?"
 
 
 @pytest.fixture
@@ -19,7 +23,9 @@ def data(tmp_path: Path) -> Path:
         {"id": "D1:1", "speaker": "Ada", "text": "I bought a violin from my neighbour."},
         {"id": "D1:2", "speaker": "Bo", "text": "That sounds wonderful."},
     ]
-    questions = [{"question": "Where did the violin come from?", "kind": "single", "evidence": ["D1:1"]}]
+    questions = [
+        {"question": QUESTION, "kind": "single", "evidence": ["D1:1"], "answer": "from a neighbour"},
+    ]
     sessions = [{"n": 1, "date": "2024-01-11T20:40", "turns": turns}]
     body = {"id": "one", "speakers": ["Ada", "Bo"], "sessions": sessions, "questions": questions}
     place = tmp_path / "data" / "training" / "conversations"
@@ -62,9 +68,61 @@ def test_texts_can_be_embedded_elsewhere(invoke: Run, data: Path, tmp_path: Path
     assert "violin" in file.read_text()
 
 
+def answering(asked: Received) -> JsonValue:
+    """A model that answers, and takes every answer for correct."""
+    if asked.step == "reflect":
+        return {"text": "It came from a neighbour [F1].", "steps": [], "found": True}
+    return {"reason": "the same", "correct": True}
+
+
+def test_questions_are_answered_and_judged(invoke: Run, data: Path, tmp_path: Path) -> None:
+    files = {"json": tmp_path / "qa.json", "html": tmp_path / "qa.html"}
+    written = [part for form, file in files.items() for part in (f"--{form}", str(file))]
+    place = ("ours", "--mode", "qa", "--data", str(data), "--cache", str(tmp_path / "cache"))
+    with ScriptedServer(answering) as server:
+        models = ("--answerer", f"{server.url}#small", "--judge", f"{server.url}#large")
+        result = invoke("benchmark", *place, *models, "--prices", "1,10,2,20", "--parallel", "2", *written)
+    assert result.exit_code == 0, result.output
+    report = json.loads(files["json"].read_text())
+    assert report["metrics"]["accuracy_strict"] == 1.0
+    assert report["metrics"]["dollars"] > 0
+    assert report["questions"][0]["answer"]["text"] == "It came from a neighbour."
+    assert QUESTION in files["html"].read_text()
+    for shown in ("accuracy_lenient", "cited_evidence", "judge strict", "tokens in each", str(files["html"])):
+        assert shown in result.stdout
+
+
+def test_prompts_go_out_and_answers_come_back(invoke: Run, data: Path, tmp_path: Path) -> None:
+    place = ("ours", "--mode", "qa", "--data", str(data), "--cache", str(tmp_path / "cache"))
+    result = invoke("benchmark", *place, "--dump-prompts", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert "1 prompts written to" in result.stdout
+    assert QUESTION in json.loads((tmp_path / "out" / "answer.jsonl").read_text())["user"]
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text(json.dumps({"id": "one/0", "answer": "A neighbour's.", "strict": False, "lenient": True}))
+    result = invoke("benchmark", *place, "--answers", str(answers))
+    assert result.exit_code == 0, result.output
+    assert "accuracy_lenient" in result.stdout
+
+
+def test_a_question_that_a_model_fails_is_an_error_at_the_end(invoke: Run, data: Path, tmp_path: Path) -> None:
+    place = ("ours", "--mode", "qa", "--data", str(data), "--cache", str(tmp_path / "cache"))
+    with ScriptedServer({"reflect": Refusal()}) as server:
+        result = invoke("benchmark", *place, "--answerer", f"{server.url}#small")
+    assert result.exit_code == 1
+    assert "one/0: LLMRefused" in result.stderr
+    assert "the same command again" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
+        (("sample", "--mode", "qa"), 1, "--answerer MODEL"),
+        (("sample", "--judge", "openai:gpt-5"), 1, "--mode qa"),
+        (("sample", "--mode", "qa", "--prices", "cheap"), 2, "such as 0.25,2"),
+        (("sample", "--mode", "qa", "--prices", "1"), 2, "such as 0.25,2"),
+        (("sample", "--dump-prompts", "out"), 1, "--mode qa"),
+        (("speed", "--mode", "qa"), 1, "not for speed"),
         (("locomo", "--data", "/nowhere"), 1, "--data"),
         (("dreams",), 2, "dreams"),
         (("speed", "--sizes", "many"), 2, "such as 1000,10000"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -416,3 +418,47 @@ def test_ids_are_plain_text(tmp_path: Path) -> None:
     with open_memory(tmp_path) as memory:
         done = memory.retain_sync("The kettle is red.")
         assert memory.why_sync(FactId(str(done.derived[0]))).fact.bank == BankId("default")
+
+
+# Opening and stopping
+
+
+def test_several_new_memories_open_at_once_in_one_process(tmp_path: Path) -> None:
+    async def fill(n: int) -> int:
+        async with Memory(f"sqlite:///{tmp_path / f'{n}.db'}", embedder=WordEmbedder()) as memory:
+            await memory.retain(f"Kettle number {n} is red.")
+            return (await memory.status()).facts
+
+    async def all_of_them() -> list[int]:
+        return await asyncio.gather(*(fill(n) for n in range(6)))
+
+    assert asyncio.run(all_of_them()) == [1] * 6
+
+
+def test_a_block_that_can_not_be_entered_leaves_nothing_open(tmp_path: Path) -> None:
+    with open_memory(tmp_path) as memory:
+        memory.retain_sync("The kettle is red.")
+    other = open_memory(tmp_path, embedder=WordEmbedder("another", 32))
+    with pytest.raises(EmbedderMismatch), other:
+        raise AssertionError("it must not be entered")
+    with pytest.raises(AssertionError, match="not open"):
+        asyncio.run(other._shared.parts.store.banks())  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("step", range(0, 30, 3))
+def test_a_recall_that_is_cancelled_anywhere_leaves_nothing_behind(tmp_path: Path, step: int) -> None:
+    """Warnings are errors here: a search that was prepared and never begun would be one."""
+
+    async def cancelled() -> None:
+        async with open_memory(tmp_path) as memory:
+            await memory.retain(["The kettle is red.", "Ana has the kettle."])
+            task = asyncio.create_task(memory.recall("Who has the red kettle, and where did Ana get it last week?"))
+            for _ in range(step):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            assert (await memory.recall("red kettle")).hits
+
+    asyncio.run(cancelled())
+    gc.collect()

@@ -1,5 +1,5 @@
-"""Benchmarks: how well memory finds what answers a question (E1, retrieval mode), how fast it is (E2), what each of
-its parts is worth (E3), and what writing costs.
+"""Benchmarks: how well memory finds what answers a question and how well it answers it (E1), how fast it is (E2), what
+each of its parts is worth (E3), and what writing costs.
 
 The surface that a command line needs:
 
@@ -10,6 +10,10 @@ The surface that a command line needs:
   `limit` takes the first cases, `sample` a stratified part of longmemeval's questions. `budget` and
   `max_tokens` go to recall. `cache` keeps embeddings from run to run, `work` holds banks and finished cases.
   `speed=SpeedOptions(sizes=..., queries=..., messages=..., budgets=...)` shapes the speed benchmark.
+- `mode="qa"` has the questions of a dataset answered and judged: `qa=QaOptions(answerer=MODEL, judge=MODEL, ...)`.
+  `report.questions` holds each of them with its answer and the verdicts on it. Answers and verdicts stay in the work
+  folder, so that what was paid for is not asked for twice. `await dump_prompts(options, folder)` writes what models
+  elsewhere are to be asked, and `QaOptions(answers=FILE)` takes what they said.
 - `await run_benchmark(options, progress)` returns a `Report`. An interrupted run goes on where it stopped when
   it is started again; a finished one leaves nothing behind but the embeddings.
 - `progress` is called with `Progress(what, done, total)` after each step; `silent` shows nothing.
@@ -29,11 +33,14 @@ from vmemo.bench.options import (
     BenchOptions,
     DatasetName,
     EngineName,
+    Mode,
     Progress,
     ProgressSink,
+    QaOptions,
     SpeedOptions,
     silent,
 )
+from vmemo.bench.qa.elsewhere import dump_prompts
 from vmemo.bench.report import Outcome, Report, plain
 from vmemo.bench.run import run_benchmark, write_report
 
@@ -43,11 +50,14 @@ __all__ = [
     "BenchmarkName",
     "DatasetName",
     "EngineName",
+    "Mode",
     "Outcome",
     "Progress",
     "ProgressSink",
+    "QaOptions",
     "Report",
     "SpeedOptions",
+    "dump_prompts",
     "export_texts",
     "import_vectors",
     "plain",

@@ -38,9 +38,10 @@ def _written(settings: Settings) -> str:
 
 @cache
 def code_digest() -> str:
-    """A digest of the package's own source: while that is worked on, its version alone says too little."""
+    """A digest of the package's own source and prompts: while they are worked on, its version alone says too little."""
     whole = hashlib.sha256()
-    for path in sorted(Path(vmemo.__file__).parent.rglob("*.py")):
+    folder = Path(vmemo.__file__).parent
+    for path in sorted(path for kind in ("*.py", "*.md") for path in folder.rglob(kind)):
         whole.update(path.read_bytes())
     return whole.hexdigest()[:12]
 

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 
 from vmemo.bench.ablation.page import variants
 from vmemo.bench.metrics import TOKENS
 from vmemo.bench.pieces import card, cards, page, table
 from vmemo.bench.plots import Axes, Row, amount, bars, lines, share
+from vmemo.bench.qa.drill import SCRIPT, STYLE, drill
 from vmemo.bench.report import Report, Setting, Table, plain
 
 _TILES = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
 _SPEED_TILES = ("retain_over_embed", "retain_facts_per_second", "bytes_per_fact")
 _PAIR = ("recall@10", "evidence@1000")
+_QA_TILES = (
+    "accuracy_strict",
+    "accuracy_lenient",
+    "abstention_strict",
+    "abstention_lenient",
+    "declined",
+    "flawed",
+    "cited_evidence",
+    "judges_agree",
+    "context_tokens",
+    "answer_tokens",
+    "judge_tokens",
+    "dollars",
+)
+_ACCURACY = ("accuracy_strict", "accuracy_lenient")
+_TINY = 0.001
+"""Below it three digits would show nothing."""
 
 
 def render(report: Report) -> str:
     """The whole page."""
     body = variants(report) if report.variants else f"{_tiles(report)}\n{cards(_plots(report))}"
-    return page(f"vmemo benchmark {report.benchmark}", _subtitle(report.config), f"{body}\n{_tables(report)}")
+    title, subtitle = f"vmemo benchmark {report.benchmark}", _subtitle(report.config)
+    if not report.questions:
+        return page(title, subtitle, f"{body}\n{_tables(report)}")
+    whole = f"{body}\n{drill(report.questions)}\n{_tables(report)}"
+    return page(f"{title} (QA)", subtitle, whole, style=STYLE, script=SCRIPT)
 
 
 def _plots(report: Report) -> list[str]:
@@ -28,18 +51,22 @@ def _plots(report: Report) -> list[str]:
             return _speed_cards(report)
         case "retain":
             return []
+        case _ if report.questions:
+            return _qa_cards(report)
         case _:
             return _retrieval_cards(report)
 
 
 def _subtitle(config: Mapping[str, Setting]) -> str:
-    keys = ("vmemo", "ablation_of", "engine", "embedder", "budget", "questions", "facts")
+    keys = ("vmemo", "ablation_of", "engine", "embedder", "answerer", "judge", "budget", "questions", "facts")
     return " · ".join(f"{key} {config[key]}" for key in keys if key in config)
 
 
 def _tiles(report: Report) -> str:
     if report.benchmark == "retain":
         return _tiled([(amount(value), name) for name, value in report.metrics.items()])
+    if report.questions:
+        return _tiled([(_cell(report.metrics[name]), name) for name in _QA_TILES if name in report.metrics])
     speed = report.benchmark == "speed"
     ratios = [f"{name}_p50_over_embed" for name in _paces(report.metrics)]
     wanted = [key for name in (*ratios, *_SPEED_TILES) for key in _keys(report.metrics, name)] if speed else _TILES
@@ -58,13 +85,25 @@ def _keys(metrics: Mapping[str, float], name: str) -> list[str]:
     return [name] if name in metrics else [f"{name}@{size:.0f}" for size, _ in _by_size(metrics, name)]
 
 
-def _retrieval_cards(report: Report) -> list[str]:
+def _qa_cards(report: Report) -> list[str]:
+    """Accuracy, and beside it what was recalled where that is known."""
+    accuracy = card("Accuracy by category", bars(_by_category(report, _ACCURACY), top=1.0), _ACCURACY)
+    # An answer takes so long that beside it no stage of recall would show.
+    stages = {stage: times for stage, times in report.timings.items() if stage != "answer"}
+    return [accuracy, *(_retrieval_cards(replace(report, timings=stages)) if stages else ())]
+
+
+def _by_category(report: Report, metrics: Sequence[str]) -> list[Row]:
     groups = {**report.categories, "all": report.metrics}
-    rows = [Row(label=name, values=[found.get(metric) for metric in _PAIR]) for name, found in groups.items()]
+    return [Row(label=name, values=[found.get(metric) for metric in metrics]) for name, found in groups.items()]
+
+
+def _retrieval_cards(report: Report) -> list[str]:
+    rows = _by_category(report, _PAIR)
     kept = [(float(n), report.metrics[f"evidence@{n}"]) for n in TOKENS if f"evidence@{n}" in report.metrics]
     axes = Axes(x_label="tokens returned", log_x=True, tall=1.0)
     return [
-        card("By category", bars(rows, top=1.0), _PAIR),
+        card("Recall by category", bars(rows, top=1.0), _PAIR),
         card("Evidence inside the first N tokens", lines({"evidence": kept}, axes)),
         card("Milliseconds per stage of recall", _stage_bars(report.timings), ("p50", "p95")),
     ]
@@ -147,4 +186,6 @@ def _natural(name: str) -> tuple[str, int, str]:
 
 
 def _cell(value: float | None) -> str:
+    if value is not None and 0 < abs(value) < _TINY:
+        return f"{value:.2g}"
     return "" if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"

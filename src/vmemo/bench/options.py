@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from vmemo.models import Budget
-from vmemo.ports import Embedder
+from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
 
 DatasetName = Literal["locomo", "longmemeval", "ours", "sample"]
 BenchmarkName = Literal[DatasetName, "speed", "ablation", "retain"]
 BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
 EngineName = Literal["local", "recorded"]
+Mode = Literal["retrieval", "qa"]
+Prices = tuple[float, float]
+"""Dollars for a million tokens in, and out."""
 
 DEFAULT_DATA = Path("../shared/data")
 DEFAULT_SIZES = (1_000, 10_000, 100_000)
@@ -34,12 +37,33 @@ class SpeedOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QaOptions:
+    """Who answers, who judges, how many questions at a time, and what their tokens cost.
+
+    A model is what `Memory` takes as llm: a text such as openai:gpt-5-mini, or an object. Without an answerer it is the
+    one of VMEMO_LLM, without a judge the answerer. `answers` is a file of answers and perhaps verdicts from elsewhere.
+    """
+
+    answerer: str | LLM | None = None
+    judge: str | LLM | None = None
+    parallel: int = 4
+    looks: int = 3
+    """How often an answer may look into memory again; a prompt that is answered elsewhere has no second look."""
+    prices: Prices | None = None
+    judge_prices: Prices | None = None
+    """Those of the judge, where they are others."""
+    answers: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class BenchOptions:
     """One run. None is the default: packaged embedder, the user's cache folder, the dataset's own depth."""
 
     benchmark: BenchmarkName
     dataset: DatasetName = "locomo"
     """What an ablation runs over; every other benchmark is its own dataset."""
+    mode: Mode = "retrieval"
+    """What is scored of a dataset: what is recalled for a question, or how it is answered."""
     engine: EngineName = "local"
     """Who reads the messages; `recorded` replays what an LLM wrote about LoCoMo's conversations."""
     data: Path | None = None
@@ -53,6 +77,7 @@ class BenchOptions:
     embedder: Embedder | None = None
     settings: Settings | None = None
     speed: SpeedOptions = SpeedOptions()
+    qa: QaOptions = QaOptions()
     drain: int | None = None
     """Messages of a queue that retain drains, in place of what it costs to write LoCoMo."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -46,14 +48,22 @@ class Cell(NamedTuple):
     kind: str
 
 
-def page(title: str, subtitle: str, body: str) -> str:
-    """The whole document."""
+def page(title: str, subtitle: str, body: str, *, style: str = "", script: str = "") -> str:
+    """The whole document; the browser is told to run nothing but this script, and to load nothing at all."""
+    allowed = f"; script-src {_hash(script)}" if script else ""
+    policy = f"default-src 'none'; style-src 'unsafe-inline'{allowed}"
+    scripted = f"<script>{script}</script>" if script else ""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>"
-        f"<h1>{escape(title)}</h1><p>{escape(subtitle)}</p>\n{body}\n</body></html>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}{style}</style></head>\n<body>"
+        f"<h1>{escape(title)}</h1><p>{escape(subtitle)}</p>\n{body}\n{scripted}</body></html>\n"
     )
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def cards(made: Sequence[str]) -> str:

@@ -7,15 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vmemo.bench.options import BenchmarkName
+from vmemo.bench.qa.records import Examined
 
 Setting = str | int | float | bool | None
 Table = Mapping[str, Mapping[str, Setting]]
 """Rows by name, and in each the values by column."""
 
 
+_TINY = 0.01
+
+
 def plain(value: Setting) -> str:
     """A table's value as it is shown: large numbers whole, small ones with two digits."""
     if isinstance(value, float):
+        if 0 < abs(value) < _TINY:
+            return f"{value:.2g}"
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
     return "" if value is None else f"{value:,}" if isinstance(value, int) else value
 
@@ -55,6 +61,8 @@ class Report:
     """What an ablation's variants scored, `full` first; empty for every other benchmark."""
     tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
     """What else was found, each under its title."""
+    questions: tuple[Examined, ...] = ()
+    """In QA mode every question with its answer, the verdicts on it, and what was recalled."""
 
     def to_json(self) -> str:
         """The report as JSON with sorted keys."""
@@ -69,6 +77,8 @@ class Report:
             body["tables"] = {title: {row: dict(cells) for row, cells in t.items()} for title, t in self.tables.items()}
         if self.variants:
             body["variants"] = {name: self._variant(outcome) for name, outcome in self.variants.items()}
+        if self.questions:
+            body["questions"] = [question.model_dump(mode="json") for question in self.questions]
         return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
     @property

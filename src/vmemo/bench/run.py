@@ -9,7 +9,8 @@ from vmemo.bench.ablation import measure_ablation
 from vmemo.bench.embedders import StoredDocuments
 from vmemo.bench.environment import embedding_cache, make_folder
 from vmemo.bench.html import render
-from vmemo.bench.options import BenchOptions, ProgressSink, silent
+from vmemo.bench.options import BenchOptions, ProgressSink, QaOptions, silent
+from vmemo.bench.qa.measure import measure_qa
 from vmemo.bench.report import Report
 from vmemo.bench.retain import measure_drain, measure_retain
 from vmemo.bench.retrieval import measure_retrieval
@@ -23,6 +24,7 @@ _MEASURES = {"ablation": measure_ablation, "retain": measure_retain}
 
 async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) -> Report:
     """Run one benchmark to its end, or what an interrupted run of it left to do."""
+    _check(options)
     embedder = options.embedder or PackagedEmbedder()
     # Caching is the benchmarks' own affair: whatever else is set, no file stands before the embedder here.
     settings = replace(options.settings or Settings(), embedding_cache=None)
@@ -33,8 +35,16 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
             raise InvalidInput(f"drain is for retain, not for {options.benchmark}")
         return await measure_drain(options, embedder, settings, progress)
     with embedding_cache(options) as cache:
-        measure = _MEASURES.get(options.benchmark, measure_retrieval)
+        usual = measure_qa if options.mode == "qa" else measure_retrieval
+        measure = _MEASURES.get(options.benchmark, usual)
         return await measure(options, StoredDocuments(embedder, cache), settings, progress)
+
+
+def _check(options: BenchOptions) -> None:
+    if options.mode == "qa" and (options.benchmark == "speed" or options.benchmark in _MEASURES):
+        raise InvalidInput(f"QA mode is for locomo, longmemeval, ours and sample, not for {options.benchmark}")
+    if options.mode != "qa" and options.qa != QaOptions():
+        raise InvalidInput("who answers and who judges matters in QA mode only: pass --mode qa as well")
 
 
 def write_report(report: Report, *, json: Path | None = None, html: Path | None = None) -> None:

@@ -19,7 +19,7 @@ from vmemo.bench.ledger import Asked, Finished
 from vmemo.bench.metrics import Metrics, Ranked, rank_metrics, token_metrics
 from vmemo.errors import VmemoError
 from vmemo.models import Budget, Hit, MessageId
-from vmemo.ports import Embedder
+from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
 
 TURN_GAP = timedelta(seconds=20)
@@ -39,13 +39,17 @@ class Setup:
     max_tokens: int
     engine: Engine
     reranker: Literal["late", "none"] = "late"
+    llm: LLM | None = None
+    """A model that answers from a bank, in place of the engine that filled it."""
+    looks: int = 0
+    """How often it may look into memory again."""
 
     def memory(self, case: Case, database: Path) -> Memory:
         """The case's bank in a file of its own."""
         return Memory(
             sqlite_url(database),
             bank=case.id,
-            llm=self.engine.readers.get(case.id),
+            llm=self.llm or self.engine.readers.get(case.id),
             embedder=self.embedder,
             reranker=self.reranker,
             settings=self.settings,
@@ -92,7 +96,7 @@ async def keep(memory: Memory, case: Case, tick: Tick) -> Kept:
 
 async def ask(memory: Memory, case: Case, kept: Kept, setup: Setup, tick: Tick) -> Finished:
     """Ask every question of a case that is in its bank."""
-    end = _end(case)
+    end = end_of(case)
     asked: list[Asked] = []
     for question in case.questions:
         asked.append(await _ask(memory, question, question.asked_at or end, kept.places, setup))
@@ -102,14 +106,20 @@ async def ask(memory: Memory, case: Case, kept: Kept, setup: Setup, tick: Tick) 
 
 async def ingest(memory: Memory, case: Case, tick: Tick) -> dict[MessageId, Place]:
     """Retain the sessions in order of time; the result tells where each message comes from."""
-    places: dict[MessageId, Place] = {}
-    for session, messages in sessions_of(case):
-        for message, turn in zip(messages, session.turns, strict=True):
-            places[message.id] = Place(turn.id, session.id)
+    for _, messages in sessions_of(case):
         if messages:
             await memory.retain(messages)
         tick()
-    return places
+    return places_of(case)
+
+
+def places_of(case: Case) -> dict[MessageId, Place]:
+    """Where each message of a case comes from."""
+    return {
+        message.id: Place(turn.id, session.id)
+        for session, messages in sessions_of(case)
+        for message, turn in zip(messages, session.turns, strict=True)
+    }
 
 
 def sessions_of(case: Case) -> Iterator[tuple[Session, list[Message]]]:
@@ -136,7 +146,7 @@ def _messages(session: Session, first: int) -> list[Message]:
     ]
 
 
-def _end(case: Case) -> datetime | None:
+def end_of(case: Case) -> datetime | None:
     """When the last session is over: the moment of a question that has none of its own."""
     return max((session.started_at + len(session.turns) * TURN_GAP for session in case.sessions), default=None)
 

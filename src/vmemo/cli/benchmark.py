@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +18,12 @@ from vmemo.bench import (
     BenchOptions,
     DatasetName,
     EngineName,
+    Mode,
     Progress,
+    QaOptions,
     Report,
     SpeedOptions,
+    dump_prompts,
     export_texts,
     import_vectors,
     plain,
@@ -34,6 +38,33 @@ from vmemo.models import Budget
 
 _SPEED = "Speed"
 _ELSEWHERE = "Embedding elsewhere"
+_QA = "Questions and answers (--mode qa)"
+
+Answerer = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="Who answers, such as openai:gpt-5-mini; else VMEMO_LLM.", rich_help_panel=_QA),
+]
+Judge = Annotated[str | None, typer.Option(metavar="MODEL", help="Who judges; else the answerer.", rich_help_panel=_QA)]
+Parallel = Annotated[int | None, typer.Option(min=1, help="Questions at a time; else 4.", rich_help_panel=_QA)]
+Looks = Annotated[
+    int | None,
+    typer.Option(min=0, max=3, help="How often an answer may look into memory again; else 3.", rich_help_panel=_QA),
+]
+PricesText = Annotated[
+    str | None,
+    typer.Option(
+        metavar="IN,OUT[,IN,OUT]",
+        help="Dollars per million tokens of the answerer, and of the judge if they differ.",
+        rich_help_panel=_QA,
+    ),
+]
+Answers = Annotated[
+    Path | None, typer.Option(help="JSON Lines of answers, and perhaps verdicts, from elsewhere.", rich_help_panel=_QA)
+]
+DumpTo = Annotated[
+    Path | None,
+    typer.Option("--dump-prompts", help="Only write what models are to be asked to this folder.", rich_help_panel=_QA),
+]
 
 
 @command(
@@ -41,6 +72,9 @@ _ELSEWHERE = "Embedding elsewhere"
     "vmemo benchmark locomo --data ../shared/data --json locomo.json --html locomo.html",
     "vmemo benchmark locomo --engine recorded",
     "vmemo benchmark longmemeval --sample 50",
+    "vmemo benchmark locomo --mode qa --answerer openai:gpt-5-mini --judge openai:gpt-5 --html qa.html",
+    "vmemo benchmark locomo --mode qa --looks 0 --dump-prompts prompts",
+    "vmemo benchmark locomo --mode qa --answers answers.jsonl --judge openai:gpt-5",
     "vmemo benchmark ablation --dataset sample --html ablation.html",
     "vmemo benchmark speed --sizes 1000,10000 --budgets low,mid,high --json speed.json",
     "vmemo benchmark retain --limit 1 --json retain.json",
@@ -79,13 +113,22 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     import_from: Annotated[
         Path | None, typer.Option("--import-vectors", help="Read vectors into the cache.", rich_help_panel=_ELSEWHERE)
     ] = None,
+    mode: Annotated[Mode, typer.Option(help="Score what is recalled, or how questions are answered.")] = "retrieval",
+    answerer: Answerer = None,
+    judge: Judge = None,
+    parallel: Parallel = None,
+    looks: Looks = None,
+    prices: PricesText = None,
+    answers: Answers = None,
+    dump_to: DumpTo = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots to this file.")] = None,
 ) -> None:
-    """Measure how well memory finds what answers a question, and how fast. An interrupted run goes on."""
+    """Measure how well memory finds what answers a question, or answers it, and how fast. A broken-off run goes on."""
     options = BenchOptions(
         benchmark=name,
         dataset=dataset,
+        mode=mode,
         engine=engine,
         data=data,
         file=file,
@@ -97,7 +140,11 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
         work=work,
         speed=_speed(sizes, budgets, queries, messages),
         drain=drain,
+        qa=_qa(answerer, judge, parallel=parallel, looks=looks, prices=prices, answers=answers),
     )
+    if dump_to is not None:
+        _dump(options, dump_to)
+        return
     if export_to is not None or import_from is not None:
         _elsewhere(options, export_to, import_from)
         return
@@ -115,6 +162,44 @@ def _speed(sizes: str | None, budgets: str | None, queries: int | None, messages
         messages=messages or given.messages,
         budgets=given.budgets if budgets is None else _budgets(budgets),
     )
+
+
+def _qa(
+    answerer: str | None,
+    judge: str | None,
+    *,
+    parallel: int | None,
+    looks: int | None,
+    prices: str | None,
+    answers: Path | None,
+) -> QaOptions:
+    given = QaOptions()
+    paid = _prices(prices) if prices else ()
+    return QaOptions(
+        answerer=answerer,
+        judge=judge,
+        parallel=given.parallel if parallel is None else parallel,
+        looks=given.looks if looks is None else looks,
+        prices=(paid[0], paid[1]) if paid else None,
+        judge_prices=(paid[2], paid[3]) if len(paid) > 2 else None,
+        answers=answers,
+    )
+
+
+def _prices(text: str) -> tuple[float, ...]:
+    try:
+        paid = tuple(map(float, text.split(",")))
+    except ValueError:
+        paid = ()
+    if len(paid) not in (2, 4) or not all(0 <= price < math.inf for price in paid):
+        raise typer.BadParameter(f"{text!r} is not two or four prices such as 0.25,2.", param_hint="--prices")
+    return paid
+
+
+def _dump(options: BenchOptions, folder: Path) -> None:
+    with progress() as bar:
+        file, count = asyncio.run(dump_prompts(options, folder, Bars(bar)))
+    stdout().print(f"{count:,} prompts written to {file}.", markup=False, soft_wrap=True)
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -154,6 +239,8 @@ class Bars:
 def _show(report: Report, written: list[Path]) -> None:
     for shown in (*tables(report), *_found(report)):
         stdout().print(shown)
+    if missing := report.config.get("missing_answers"):
+        stdout().print(f"{missing:,} questions have no answer, and are left out of all numbers.")
     for path in written:
         stdout().print(f"written: {path}", markup=False, soft_wrap=True)
 

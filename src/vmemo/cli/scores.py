@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from vmemo.bench import Report
+from vmemo.bench.plots import amount
 from vmemo.cli.output import clipped, table
 
 _COMPACT = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
+_COMPACT_QA = ("accuracy_strict", "accuracy_lenient", "declined", "flawed", "cited_evidence", "recall@10")
 """What the table of categories shows of each; the whole is in the JSON."""
+_SMALL, _LARGE = 0.001, 100.0
 _SEEN = 0.0005
 """A difference that shows in three digits."""
 
@@ -25,7 +28,7 @@ def tables(report: Report) -> Iterator[Table]:
     if report.metrics:
         yield _metrics(report)
     if report.categories:
-        yield _categories(report.categories)
+        yield _categories(report.categories, _COMPACT_QA if report.questions else _COMPACT)
     if report.timings:
         yield _timings(report.timings)
 
@@ -68,11 +71,16 @@ def _change(value: float) -> Text:
 def _metrics(report: Report) -> Table:
     """All metrics in two columns of names and values."""
     made = table("metric", "value>", "metric", "value>", title=report.benchmark)
-    named = [(name, f"{report.metrics[name]:.3f}") for name in sorted(report.metrics, key=_by_number)]
+    named = [(name, _value(report.metrics[name])) for name in sorted(report.metrics, key=_by_number)]
     half = (len(named) + 1) // 2
     for left, right in zip(named[:half], [*named[half:], ("", "")], strict=False):
         made.add_row(*left, *right)
     return made
+
+
+def _value(value: float) -> str:
+    """Shares with three digits, amounts as they deserve."""
+    return f"{value:.3f}" if value == 0 or _SMALL <= abs(value) < _LARGE else amount(value)
 
 
 def _by_number(metric: str) -> tuple[str, int]:
@@ -80,8 +88,8 @@ def _by_number(metric: str) -> tuple[str, int]:
     return name, int(size) if size.isdecimal() else 0
 
 
-def _categories(categories: Mapping[str, Mapping[str, float]]) -> Table:
-    shown = [name for name in _COMPACT if any(name in metrics for metrics in categories.values())]
+def _categories(categories: Mapping[str, Mapping[str, float]], wanted: Sequence[str]) -> Table:
+    shown = [name for name in wanted if any(name in metrics for metrics in categories.values())]
     made = table("category", *(f"{name}>" for name in shown))
     for name, metrics in categories.items():
         values = [f"{metrics[metric]:.3f}" if metric in metrics else "" for metric in shown]

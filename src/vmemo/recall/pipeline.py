@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, Interval, MessageId, Placing, Reranking, utc_now
 from vmemo.ports import Store
@@ -66,7 +67,7 @@ async def _ranked(
         tally.add(found.strands)
         first = tally.order()
     graph, looked = await asyncio.gather(
-        searching.through_graph(found), searching.timed("rerank", _look(query, first, found, store, plan))
+        searching.through_graph(found), searching.timed("rerank", partial(_look, query, first, found, store, plan))
     )
     reached = searching.reached(graph)
     with searching.watch.stage("fuse"):
@@ -76,7 +77,7 @@ async def _ranked(
         # What only the graph leads to may be just what is asked for.
         seen = {candidate.id for candidate in first}
         new = [candidate for candidate in fused if candidate.id not in seen]
-        looked = looked.and_also(await searching.timed("rerank", _look(query, new, found, store, plan)))
+        looked = looked.and_also(await searching.timed("rerank", partial(_look, query, new, found, store, plan)))
     found = replace(found, strands=[*found.strands, *reached], graph=graph)
     return found, fused, reordered(fused, looked)
 

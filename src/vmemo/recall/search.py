@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from vmemo.models import Channel, Interval, Mention, utc_now
@@ -68,7 +69,7 @@ class Searching:
         if self._when is None or self._analysis.unread is None:
             return await self._search(self._analysis.during)
         # Only what needs the time waits for the model that is asked for it.
-        found, told = await asyncio.gather(self._search(None), self.timed("when", self._asked(self._when)))
+        found, told = await asyncio.gather(self._search(None), self.timed("when", partial(self._asked, self._when)))
         temporal = await self._in_time(found.query.vector, told.during or self._analysis.during)
         return replace(found, strands=[*found.strands, *temporal], told=told)
 
@@ -88,7 +89,8 @@ class Searching:
             return Spread()
         steps = self._plan.steps(self._analysis.type, self._query.nodes)
         near = self._near(found.query.vector)
-        return await self.timed("graph", spread(self._store, near, found.entries, found.entities, nodes=steps))
+        work = partial(spread, self._store, near, found.entries, found.entities, nodes=steps)
+        return await self.timed("graph", work)
 
     def reached(self, graph: Spread) -> list[Strand]:
         """The graph's ranking as one more strand."""
@@ -100,14 +102,15 @@ class Searching:
     async def _read(self) -> tuple[list[Strand], Sequence[Mention]]:
         """What needs only the query's words, one after the other: side by side they would hold up the model."""
         texts = [self._query.text, *self._analysis.parts] if self._on("keyword") else []
-        found = [await self.timed("keyword", self._store.matching(self._words(text))) for text in texts]
+        found = [await self.timed("keyword", partial(self._store.matching, self._words(text))) for text in texts]
         strands = self._strands("keyword", found)
         if self._on("verbatim"):
-            said = await self.timed("verbatim", self._store.verbatim(self._words(self._query.text)))
+            said = await self.timed("verbatim", partial(self._store.verbatim, self._words(self._query.text)))
             strands.append(Strand("verbatim", said, self._weights["verbatim"]))
         if not self._on("graph"):
             return strands, ()
-        return strands, await self.timed("entities", self._store.named(self._query.scope.bank, self._query.text))
+        named = partial(self._store.named, self._query.scope.bank, self._query.text)
+        return strands, await self.timed("entities", named)
 
     async def _encode(self) -> Sequence[Encoding]:
         texts = [self._query.text, *self._analysis.parts]
@@ -123,7 +126,7 @@ class Searching:
         """The graph channel starts from the whole question's ranking, also where that is no channel itself."""
         wanted = encodings if self._on("semantic") else encodings[:1] if self._on("graph") else ()
         found = await asyncio.gather(
-            *(self.timed("semantic", self._store.nearest(self._near(encoding.vector))) for encoding in wanted)
+            *(self.timed("semantic", partial(self._store.nearest, self._near(each.vector))) for each in wanted)
         )
         return self._strands("semantic", found)
 
@@ -143,10 +146,10 @@ class Searching:
     async def _in_time(self, vector: Vector, during: Interval | None) -> list[Strand]:
         if during is None or not self._on("temporal"):
             return []
-        work = moments(self._store, self._near(vector), during)
+        work = partial(moments, self._store, self._near(vector), during)
         return [Strand("temporal", await self.timed("temporal", work), self._weights["temporal"])]
 
-    async def timed(self, stage: str, work: Awaitable[T]) -> T:
-        """Await some work and note its time."""
+    async def timed(self, stage: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do some work and note its time. It is begun here, so that none is left over when a recall is cancelled."""
         with self.watch.stage(stage):
-            return await work
+            return await work()

@@ -197,6 +197,7 @@ def concluded(question: Question, thought: Thought) -> Answer:
         looked=thought.looked,
         steps=tuple(resolved(step, material.id) for step in given.steps if step.strip()),
         flaws=tuple(flaws),
+        notes=tuple(notes),
         found=given.found,
     )
 

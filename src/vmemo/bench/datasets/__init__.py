@@ -22,7 +22,7 @@ _PLACES: dict[DatasetName, str] = {
     "ours": "training/conversations",
 }
 TURN_DEPTH = 8_192
-"""Tokens to recall where turns are ranked: enough for evidence@8000."""
+"""Tokens to recall where turns are ranked: enough for evidence@8000; in QA mode what an answer may be made from."""
 SESSION_DEPTH = 32_768
 """Tokens to recall where sessions are ranked: chat turns are long, and ten sessions need room to show."""
 
@@ -51,19 +51,19 @@ def _name(options: BenchOptions) -> DatasetName:
 
 def _parse(name: DatasetName, options: BenchOptions, contents: Sequence[bytes]) -> Dataset:
     unit: Unit = "turn"
-    depth = TURN_DEPTH
+    qa = options.mode == "qa"
     match name:
         case "locomo":
-            parsed = locomo.parse(contents[0])
+            parsed = locomo.parse(contents[0], qa=qa)
         case "longmemeval":
-            parsed, unit, depth = longmemeval.parse(contents[0], options.sample), "session", SESSION_DEPTH
+            parsed, unit = longmemeval.parse(contents[0], options.sample, qa=qa), "session"
         case "ours" | "sample":
-            parsed = ours.parse(contents)
+            parsed = ours.parse(contents, qa=qa)
     return Dataset(
         name=name,
         digest=_digest(contents),
         unit=unit,
-        max_tokens=options.max_tokens or depth,
+        max_tokens=options.max_tokens or (SESSION_DEPTH if unit == "session" and not qa else TURN_DEPTH),
         parsed=parsed,
         cases=parsed.cases,
     )

@@ -36,7 +36,8 @@ class Session:
 class Question:
     """A question with the turns, and where the dataset names them the sessions, that answer it.
 
-    `asked_at` is the moment it is asked, where the dataset tells.
+    `asked_at` is the moment it is asked, where the dataset tells. `answer` is the right answer, or what is said in its
+    place of a question that memory can't answer; `lure` is a wrong answer that such a question invites.
     """
 
     id: str
@@ -45,6 +46,9 @@ class Question:
     evidence: frozenset[str]
     sessions: frozenset[str] = frozenset()
     asked_at: datetime | None = None
+    answer: str = ""
+    answerable: bool = True
+    lure: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

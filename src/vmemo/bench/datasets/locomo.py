@@ -10,6 +10,7 @@ from vmemo.bench.datasets.cases import Case, Parsed, Question, Session, Turn
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 """Category 5 is unanswerable by design and has no place in a retrieval score."""
+ADVERSARIAL = 5
 
 
 class RawTurn(BaseModel):
@@ -27,6 +28,13 @@ class RawQuestion(BaseModel):
     question: str
     category: int
     evidence: list[str] = []
+    answer: str | int | float | None = None
+    adversarial_answer: str | None = None
+
+    @property
+    def gold(self) -> str:
+        """The answer in words; a few are numbers, and most of category 5 have none."""
+        return "" if self.answer is None else str(self.answer).strip()
 
 
 class RawConversation(BaseModel):
@@ -46,16 +54,20 @@ def parse_time(text: str) -> datetime:
     return datetime.strptime(text.strip(), "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
 
 
-def parse(content: bytes) -> Parsed:
-    """Cases, evidence strings that name no turn, and questions left out (category 5, or no evidence left)."""
+def parse(content: bytes, *, qa: bool = False) -> Parsed:
+    """Cases, evidence strings that name no turn, and questions left out (category 5, or no evidence left).
+
+    With `qa` those are in whose answer can be judged, with evidence or without.
+    """
     cases: list[Case] = []
     unresolved = left_out = 0
     for raw in _FILE.validate_json(content):
         sessions = _sessions(raw.conversation)
         known = {turn.id for session in sessions for turn in session.turns}
-        asked = [(f"{raw.sample_id}/{n}", q) for n, q in enumerate(raw.qa) if q.category in CATEGORIES]
+        named = [(f"{raw.sample_id}/{n}", q) for n, q in enumerate(raw.qa)]
+        asked = [(name, q) for name, q in named if (_judged(q) if qa else q.category in CATEGORIES)]
         unresolved += sum(piece not in known for _, q in asked for piece in set(q.evidence))
-        questions = tuple(_question(name, q, known) for name, q in asked if known & set(q.evidence))
+        questions = tuple(_question(name, q, known) for name, q in asked if qa or known & set(q.evidence))
         left_out += len(raw.qa) - len(questions)
         cases.append(Case(id=raw.sample_id, sessions=sessions, questions=questions))
     return Parsed(cases=tuple(cases), skipped_evidence=unresolved, skipped_questions=left_out)
@@ -79,5 +91,17 @@ def _turn(raw: RawTurn) -> Turn:
 
 
 def _question(name: str, raw: RawQuestion, known: set[str]) -> Question:
-    evidence = frozenset(raw.evidence) & known
-    return Question(id=name, text=raw.question, category=CATEGORIES[raw.category], evidence=evidence)
+    return Question(
+        id=name,
+        text=raw.question,
+        category=CATEGORIES.get(raw.category, "adversarial"),
+        evidence=frozenset(raw.evidence) & known,
+        answer=raw.gold,
+        # A few adversarial questions have an answer all the same: that it is not so.
+        answerable=raw.category != ADVERSARIAL or bool(raw.gold),
+        lure=raw.adversarial_answer or "",
+    )
+
+
+def _judged(raw: RawQuestion) -> bool:
+    return raw.category == ADVERSARIAL or (raw.category in CATEGORIES and bool(raw.gold))

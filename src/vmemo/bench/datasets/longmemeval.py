@@ -1,7 +1,7 @@
 """LongMemEval in its own format: one haystack of chat sessions per question.
 
 The ranked unit is the session (`answer_session_ids`); turns marked `has_answer` are the
-evidence inside N tokens. Questions whose id ends in `_abs` have no answer in their haystack and are left out.
+evidence inside N tokens. Questions whose id ends in `_abs` have no answer in their haystack; retrieval leaves them out.
 """
 
 from __future__ import annotations
@@ -37,10 +37,21 @@ class RawQuestion(BaseModel):
     question_type: str
     question: str
     question_date: str
+    answer: str | int | float = ""
     answer_session_ids: list[str]
     haystack_session_ids: list[str]
     haystack_dates: list[str]
     haystack_sessions: list[list[RawTurn]]
+
+    @property
+    def answerable(self) -> bool:
+        """Whether the haystack holds the answer."""
+        return not self.question_id.endswith("_abs")
+
+    @property
+    def stratum(self) -> str:
+        """Questions of a kind, for sampling; those without an answer are a kind of their own."""
+        return self.question_type if self.answerable else "abstention"
 
 
 _FILE = TypeAdapter(list[RawQuestion])
@@ -52,16 +63,19 @@ def parse_time(text: str) -> datetime:
     return datetime.strptime(f"{day} {rest[-5:]}", "%Y/%m/%d %H:%M").replace(tzinfo=UTC)
 
 
-def parse(content: bytes, sample: int | None = None) -> Parsed:
-    """Cases (a stratified sample if asked), evidence that names no session, and questions left out."""
+def parse(content: bytes, sample: int | None = None, *, qa: bool = False) -> Parsed:
+    """Cases (a stratified sample if asked), evidence that names no session, and questions left out.
+
+    With `qa` those without an answer in their haystack are in: they are to be declined.
+    """
     raws = _FILE.validate_json(content)
-    answerable = [raw for raw in raws if not raw.question_id.endswith("_abs")]
-    chosen = answerable if sample is None else stratified(answerable, sample)
+    usable = [raw for raw in raws if (str(raw.answer).strip() if qa else raw.answerable)]
+    chosen = usable if sample is None else stratified(usable, sample)
     unresolved = sum(len(set(raw.answer_session_ids) - set(raw.haystack_session_ids)) for raw in chosen)
     return Parsed(
         cases=tuple(map(_case, chosen)),
         skipped_evidence=unresolved,
-        skipped_questions=len(raws) - len(answerable),
+        skipped_questions=len(raws) - len(usable),
     )
 
 
@@ -69,7 +83,7 @@ def stratified(questions: Sequence[RawQuestion], size: int) -> list[RawQuestion]
     """As many questions of each type as its share of the whole asks for; the same ones every time."""
     strata: defaultdict[str, list[RawQuestion]] = defaultdict(list)
     for question in sorted(questions, key=_lot):
-        strata[question.question_type].append(question)
+        strata[question.stratum].append(question)
     seats = _seats({kind: len(members) for kind, members in strata.items()}, min(size, len(questions)))
     chosen = {member.question_id for kind, members in strata.items() for member in members[: seats[kind]]}
     return [question for question in questions if question.question_id in chosen]
@@ -107,5 +121,7 @@ def _case(raw: RawQuestion) -> Case:
         evidence=frozenset(evidence),
         sessions=frozenset(raw.answer_session_ids) & frozenset(raw.haystack_session_ids),
         asked_at=parse_time(raw.question_date),
+        answer=str(raw.answer).strip(),
+        answerable=raw.answerable,
     )
     return Case(id=raw.question_id, sessions=tuple(sessions), questions=(question,))

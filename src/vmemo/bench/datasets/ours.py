@@ -32,6 +32,7 @@ class RawQuestion(BaseModel):
     question: str
     kind: str
     evidence: list[str] = []
+    answer: str = ""
     asked_at: str | None = None
 
 
@@ -52,8 +53,11 @@ def parse_time(text: str) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def parse(contents: Sequence[bytes]) -> Parsed:
-    """Cases, evidence strings that name no turn, and questions left out because no evidence remains."""
+def parse(contents: Sequence[bytes], *, qa: bool = False) -> Parsed:
+    """Cases, evidence strings that name no turn, and questions left out because no evidence remains.
+
+    With `qa` all are in that have an answer, also those whose answer is that it is not known.
+    """
     cases: list[Case] = []
     unresolved = left_out = 0
     for content in contents:
@@ -61,7 +65,8 @@ def parse(contents: Sequence[bytes]) -> Parsed:
         known = {turn.id for session in raw.sessions for turn in session.turns}
         asked = [(f"{raw.id}/{n}", question) for n, question in enumerate(raw.questions)]
         unresolved += sum(piece not in known for _, q in asked for piece in set(q.evidence))
-        questions = tuple(_question(name, q, known) for name, q in asked if known & set(q.evidence))
+        kept = [(name, q) for name, q in asked if (q.answer if qa else known & set(q.evidence))]
+        questions = tuple(_question(name, q, known) for name, q in kept)
         left_out += len(asked) - len(questions)
         sessions = tuple(map(_session, raw.sessions))
         cases.append(Case(id=raw.id, sessions=sessions, questions=questions))
@@ -85,4 +90,6 @@ def _question(name: str, raw: RawQuestion, known: set[str]) -> Question:
         category=raw.kind,
         evidence=frozenset(raw.evidence) & known,
         asked_at=parse_time(raw.asked_at) if raw.asked_at else None,
+        answer=raw.answer,
+        answerable=raw.kind != "adversarial",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 
 from alembic import command
 from alembic.config import Config
@@ -10,6 +11,8 @@ from sqlalchemy import Connection, inspect, text
 
 from vmemo.errors import SchemaTooNew
 
+_ALEMBIC = Lock()
+"""Alembic keeps what it works on in a global place, so one database of a process is upgraded at a time."""
 HEAD = "0004"
 """The schema this release writes. Versions are numbered, so a greater one is newer."""
 
@@ -38,7 +41,8 @@ def upgrade(connection: Connection, target: str = HEAD) -> None:
     config.set_main_option("version_locations", _path("migrations/versions"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    command.upgrade(config, target)
+    with _ALEMBIC:
+        command.upgrade(config, target)
 
 
 def _path(below: str) -> str:

@@ -1,0 +1,179 @@
+"""Answers and verdicts may come from elsewhere: prompts go out as JSON Lines, and what was said comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from qa_toy import QUESTIONS, Scripted, toy
+
+from vmemo.bench import BenchOptions, Report, dump_prompts, run_benchmark
+from vmemo.errors import InvalidInput
+from vmemo.ports import Ask
+from vmemo.testing import FakeLLM
+
+
+def run(options: BenchOptions) -> Report:
+    return asyncio.run(run_benchmark(options))
+
+
+def lines(file: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def written(file: Path, rows: Iterable[Mapping[str, object]]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+def answered(asked: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
+    """What a model elsewhere says to the prompts."""
+    model = FakeLLM(Scripted())
+
+    async def complete(line: Mapping[str, str]) -> str:
+        return (await model.complete(_ask(line))).text
+
+    return [{"id": line["id"], "answer": asyncio.run(complete(line))} for line in asked]
+
+
+def judged(asked: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
+    """What a judge elsewhere says to the prompts."""
+    model = FakeLLM(Scripted())
+
+    async def complete(line: Mapping[str, str]) -> dict[str, object]:
+        return json.loads((await model.complete(_ask(line))).text)
+
+    return [{"id": line["id"], "judge": line["judge"], **asyncio.run(complete(line))} for line in asked]
+
+
+def _ask(line: Mapping[str, str]) -> Ask:
+    schema: dict[str, JsonValue] = json.loads(json.dumps(line["schema"]))
+    step = line.get("step") or f"judge_{line['judge']}"
+    return Ask(step=step, system=line["system"], user=line["user"], schema=schema)
+
+
+def test_prompts_go_out_and_answers_and_verdicts_come_back(tmp_path: Path) -> None:
+    options = toy(tmp_path)
+    file, count = asyncio.run(dump_prompts(options, tmp_path / "out"))
+    assert (file.name, count) == ("answer.jsonl", QUESTIONS)
+    prompts = lines(file)
+    assert list(prompts[0]) == ["id", "category", "step", "system", "user", "schema"]
+    answers = written(tmp_path / "answers.jsonl", answered(prompts))
+    given = replace(options, qa=replace(options.qa, answers=answers))
+    file, count = asyncio.run(dump_prompts(given, tmp_path / "out"))
+    assert (file.name, count) == ("judge.jsonl", 2 * QUESTIONS)
+    assert list(lines(file)[0]) == ["id", "judge", "system", "user", "schema"]
+    verdicts = judged(lines(file))
+    written(answers, [*answered(prompts), *verdicts])
+    report = run(given)
+    direct = run(toy(tmp_path / "direct", answerer=FakeLLM(Scripted())))
+    assert report.metrics["accuracy_strict"] == direct.metrics["accuracy_strict"]
+    assert report.metrics["recall@10"] == direct.metrics["recall@10"]
+    assert [each.answer.text for each in report.questions] == [each.answer.text for each in direct.questions]
+    assert [each.recalled for each in report.questions] == [each.recalled for each in direct.questions]
+    assert (report.config["answerer"], report.config["judge"]) == ("elsewhere", "elsewhere")
+    assert report.config["verdicts_elsewhere"] == 2 * QUESTIONS
+    assert report.tables["cost"]["all"]["calls"] == 0
+
+
+def test_what_goes_out_is_what_reflect_would_ask(tmp_path: Path) -> None:
+    file, _ = asyncio.run(dump_prompts(toy(tmp_path), tmp_path / "out"))
+    model = FakeLLM(Scripted())
+    run(toy(tmp_path / "direct", answerer=model, parallel=1))
+    asked = [(each.system, each.user, each.schema) for each in model.received if each.step == "reflect"]
+    assert [(line["system"], line["user"], line["schema"]) for line in lines(file)] == asked
+
+
+def test_a_prompt_that_is_answered_elsewhere_need_not_offer_another_look(tmp_path: Path) -> None:
+    file, _ = asyncio.run(dump_prompts(toy(tmp_path, looks=0), tmp_path / "out"))
+    assert all("memory can't be asked again" in line["system"] for line in lines(file))
+    file, _ = asyncio.run(dump_prompts(toy(tmp_path), tmp_path / "out"))
+    assert all("3 more rounds" in " ".join(line["system"].split()) for line in lines(file))
+
+
+def test_a_dump_leaves_no_bank_behind(tmp_path: Path) -> None:
+    asyncio.run(dump_prompts(toy(tmp_path), tmp_path / "out"))
+    assert not list((tmp_path / "work" / "runs").glob("**/*.db*"))
+
+
+def test_answers_from_elsewhere_are_judged_and_what_is_missing_is_counted(tmp_path: Path) -> None:
+    answers = written(
+        tmp_path / "answers.jsonl",
+        [
+            {"id": "conv-x/0", "answer": "A red kite [F1]."},
+            {"id": "conv-x/1", "answer": {"text": "On 1 June 2023 [F2][F3].", "found": True, "steps": ["so it is"]}},
+            {"id": "conv-x/2", "answer": 700, "strict": True, "lenient": True},
+        ],
+    )
+    judge = FakeLLM(Scripted())
+    report = run(toy(tmp_path, answers=answers, judge=judge))
+    assert [each.answer.text for each in report.questions] == ["A red kite.", "On 1 June 2023.", "700"]
+    assert [each.strict.correct for each in report.questions] == [True, True, True]
+    assert [each.answer.found for each in report.questions] == [None, True, None]
+    assert len(judge.received) == 4
+    assert (report.config["questions"], report.config["missing_answers"]) == (3, QUESTIONS - 3)
+    assert "recall@10" not in report.metrics
+    assert "flawed" not in report.metrics
+    assert not list((tmp_path / "work" / "runs").glob("**/*.db*"))
+
+
+def test_a_model_of_the_environment_is_not_needed_where_all_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VMEMO_LLM", "no such model")
+    row = {"id": "conv-x/0", "answer": "x", "strict": False, "lenient": True}
+    report = run(toy(tmp_path, answers=written(tmp_path / "answers.jsonl", [row])))
+    assert report.config["judge"] == "elsewhere"
+
+
+def test_a_limit_takes_its_part_of_the_answers(tmp_path: Path) -> None:
+    rows = [{"id": id, "answer": "x", "strict": False, "lenient": True} for id in ("conv-x/0", "conv-y/0")]
+    options = toy(tmp_path, answers=written(tmp_path / "answers.jsonl", rows))
+    assert run(options).config["questions"] == 2
+    assert run(replace(options, limit=1)).config["questions"] == 1
+
+
+ANSWER = {"id": "conv-x/0", "answer": "kite"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([ANSWER, {"id": "conv-z/9", "answer": "x"}], "conv-z/9"),
+        ([{"id": f"z{n}", "answer": "x"} for n in range(9)], "and 4 more"),
+        ([ANSWER, ANSWER], "two answers to conv-x/0"),
+        ([ANSWER, {"id": "conv-x/1", "strict": True}], "no answer of it"),
+        ([{**ANSWER, "strict": True}, {"id": "conv-x/0", "judge": "strict", "correct": False}], "two strict verdicts"),
+        ([{"id": "conv-x/0", "answer": {"reply": "kite"}}], "neither text nor what the prompt asks for"),
+        ([{"answer": "x"}], "line 1"),
+        ([ANSWER, {"id": "conv-x/0", "judge": "kind", "correct": True}], "line 2"),
+        ([], "holds no answer"),
+        ([ANSWER, {"id": "conv-x/0", "judge": "strict", "correct": True}], "--judge MODEL"),
+    ],
+)
+def test_a_file_that_can_not_be_scored_says_why(
+    tmp_path: Path, rows: list[Mapping[str, object]], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VMEMO_LLM", raising=False)
+    with pytest.raises(InvalidInput, match=complaint):
+        run(toy(tmp_path, answers=written(tmp_path / "answers.jsonl", rows)))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[1]\n", b'{"id": "conv-x/0", "answer": "\\ud800"}'])
+def test_a_file_of_another_form_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "odd.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(InvalidInput, match=str(file.name)):
+        run(toy(tmp_path, answers=file))
+    with pytest.raises(InvalidInput, match="no such file"):
+        run(toy(tmp_path, answers=tmp_path / "nowhere.jsonl"))
+
+
+def test_prompts_are_written_in_qa_mode_only(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--mode qa"):
+        asyncio.run(dump_prompts(replace(toy(tmp_path), mode="retrieval"), tmp_path / "out"))
