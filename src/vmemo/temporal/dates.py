@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import date, timedelta
 
 from vmemo.temporal.grammar import rule
@@ -120,7 +121,7 @@ def _days_of_this_month(reading: Reading) -> Stretch | None:
 
 
 def _nearest_day_number(reading: Reading) -> Stretch | None:
-    return fixed_day(_search_months(reading, weekday=None))
+    return _either(fixed_day(_search_months(reading, weekday=None)))
 
 
 def _day_numbers(reading: Reading) -> Stretch | None:
@@ -130,17 +131,21 @@ def _day_numbers(reading: Reading) -> Stretch | None:
     if month and start and number <= start.day:
         month = shift(month, 1, MONTH)
     end = month and make_day(month.year, month.month, number)
-    return through_last_day(Stretch(start, end)) if start and end else None
+    return through_last_day(Stretch(start, end, either=True)) if start and end else None
 
 
 def _weekday_and_number(reading: Reading) -> Stretch | None:
-    return fixed_day(_search_months(reading, weekday=reading.value("w")))
+    return _either(fixed_day(_search_months(reading, weekday=reading.value("w"))))
 
 
 def _week_of_number(reading: Reading) -> Stretch | None:
     day = _search_months(reading, weekday=None)
     start = day and day - timedelta(days=day.weekday())
-    return start and Stretch(start, start + timedelta(days=7), kind="week")
+    return start and Stretch(start, start + timedelta(days=7), kind="week", either=True)
+
+
+def _either(day: Stretch | None) -> Stretch | None:
+    return day and replace(day, either=True)
 
 
 def _search_months(reading: Reading, weekday: int | None) -> date | None:
@@ -188,7 +193,7 @@ RULES = (
     rule("the? o=ORD day? of z=MOD month", _day_of_this_month),
     rule("the o=ORD day? of z=the month", _day_of_this_month),
     rule(f"(?<=on) the? o=ORDNUM {_ALONE}", _nearest_day_number),
-    rule(f"(?<=since|until|till|by|before|after) the o=ORDNUM {_ALONE}", _nearest_day_number),
+    rule(f"(?<=since|until|till|by|for|before|after) the o=ORDNUM {_ALONE}", _nearest_day_number),
     rule(f"(?<=(night|daytime) of) the o=ORDNUM {_ALONE}", _nearest_day_number),
     rule(f"(?<=on the ORDNUM (and|or)) the? o=ORDNUM {_ALONE}", _nearest_day_number),
     rule(f"(from|between) the o=ORDNUM (and|TO) the b=ORDNUM {_ALONE}", _day_numbers),

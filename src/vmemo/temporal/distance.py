@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date, timedelta
 
@@ -11,7 +12,14 @@ from vmemo.temporal.patterns import tags_of
 from vmemo.temporal.reading import Reading
 from vmemo.temporal.stretch import DAY, ONE_DAY, WEEKEND, Stretch, fixed_day, floating, offset_day, period, shift
 
-_MORE, _FROM = tags_of("more"), tags_of("from")
+_MORE, _FROM, _A = tags_of("more"), tags_of("from"), tags_of("A")
+_OFTEN = re.compile(
+    r"(?:\b(?:once|twice|times)|[$€£]\s?[\d.,]+k?|\d"
+    r"|\b(?:an?|one|two|three|four|five|six|seven|eight|ten|twelve|few|some|several|many|more|\d+) (?:\w+ )?"
+    r"(?:days?|hours?|minutes?|nights?|evenings?|mornings?|afternoons?|\w+s))\s$",
+    re.IGNORECASE,
+)
+"""What is so often: "three shifts a week", "$500 a month"."""
 
 
 def _weekday_from_offset(reading: Reading) -> Stretch | None:
@@ -89,6 +97,8 @@ def _ahead(x: Stretch, reading: Reading) -> date | None:
 
 def _distance(reading: Reading) -> Stretch | None:
     """N units before or after X; "more than" opens the far side and "less than" closes it at X."""
+    if _is_rate(reading):
+        return None
     x = reading.stretch("x")
     origin = _ahead(x, reading) if reading.has("f") and reading.tag("f") in _FROM else x.start
     sign = 1 if reading.has("f") else -1
@@ -96,6 +106,12 @@ def _distance(reading: Reading) -> Stretch | None:
     if vague:
         return replace(vague, relative=x.relative)
     return origin and _measured(reading, origin, reading.value("n") * sign, relative=x.relative)
+
+
+def _is_rate(reading: Reading) -> bool:
+    """four mornings a week from September 10."""
+    begin = reading.tokens[reading.match.start()].start
+    return reading.tag("n") in _A and _OFTEN.search(reading.scene.text, max(0, begin - 40), begin) is not None
 
 
 def _distance_from_now(reading: Reading) -> Stretch | None:
@@ -128,7 +144,7 @@ RULES = (
     rule("the n=(COUNT|SOME) u=UNIT (before|previous to|f=after) x=ANY", _units_beside),
     rule("u=day (before|previous to|n=after) x=ANY", _neighbour_of),
     rule("the w=WEEKDAY (before|previous to|n=after) x=ANY", _weekday_beside),
-    rule(f"{_COMPARED} {_COUNTED} u=UNIT (before|previous to|f=(after|from)) x=(DAY|SPAN)", _distance),
+    rule(f"(?<!every) {_COMPARED} {_COUNTED} u=UNIT (before|previous to|f=(after|from)) x=(DAY|SPAN)", _distance),
     rule("for n=(COUNT|A) u=UNIT COMMA? (from|starting) (on|from)? x=DAY", _lasting),
 )
 WEEKDAYS = (

@@ -8,7 +8,7 @@ from datetime import date, datetime, time, tzinfo
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
 from vmemo.temporal.parsing import stretches
-from vmemo.temporal.speech import by_tense
+from vmemo.temporal.questions import by_tense
 from vmemo.temporal.stretch import Prefer, Stretch
 from vmemo.temporal.tokens import Token
 

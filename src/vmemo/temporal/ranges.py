@@ -127,7 +127,8 @@ RANGES = (
 )
 BOUNDS = (
     rule("(before|previous to) (the|at|on)? x=ANY", _before_it),
-    rule("(until|till|til|by|up to|up until) (the|at|on)? x=ANY", _by_then),
+    rule("(until|till|til|up to|up until) (the|at|on)? x=ANY", _by_then),
+    rule("by the? x=ANY", _by_then),
     rule("(no later|no more|earlier|sooner) than x=ANY", _before_it),
     rule("as LATE as x=ANY", _before_it),
     rule("(after|MORE) the? x=ANY", _after_it),

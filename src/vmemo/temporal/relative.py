@@ -78,7 +78,8 @@ def _over_the_weekend(reading: Reading) -> Stretch | None:
         return None
     today = reading.scene.today
     step = -1 if reading.scene.prefer == "past" and today.weekday() < 4 else 0
-    return of_period(period(today, WEEKEND, step), WEEKEND)
+    found = of_period(period(today, WEEKEND, step), WEEKEND)
+    return found and replace(found, either=True)
 
 
 def _this_period(reading: Reading) -> Stretch | None:

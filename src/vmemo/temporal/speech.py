@@ -1,116 +1,90 @@
-"""Times as people say them of themselves: the tense of the sentence tells whether a time is past or to come."""
+"""Times as people say them of themselves: the tense of the clause tells whether a time is past or to come."""
 
 from __future__ import annotations
 
-import re
 from datetime import date, datetime, timedelta
+from typing import NamedTuple
 
-from vmemo.temporal.parsing import stretches
+from vmemo.temporal.cues import Cues, Tense, cues
+from vmemo.temporal.parsing import lower, readings
 from vmemo.temporal.stretch import Stretch
+from vmemo.temporal.tense import Setting, is_habit, led_by, setting, stands, tense
 from vmemo.temporal.tokens import Token
 
-_DONE = (
-    r"been|had|gone|done|come|said|told|made|met|left|lost|won|paid|sold|kept|felt|found|held|read|put|cut|let|sat"
-    r"|slept|spent|stood|run|become|known|shown|flown|grown|worn|torn|born|\w+(?:ed|en|ght)"
-)
-"""What follows "should have" when it looks back."""
-_AHEAD = re.compile(
-    r"\b(?:will|shall|gonna|won't|upcoming|planning|scheduled|let's|can't wait|coming up|supposed to"
-    r"|(?:going|plans?|hop(?:e|ing)|wants?|need) to|plans? for|looking forward)\b|['’]ll\b"
-    r"|\b(?:should|must|might)\b(?! (?:have|of) (?:\w+ly )?(?:" + _DONE + r")\b)"
-    r"|['’]m (?:leaving|flying|starting)\b",
-    re.IGNORECASE,
-)
-_BEHIND = re.compile(
-    r"\b(?:was|were|had|did|been|went|got|came|made|took|saw|met|ate|bought|left|found|felt|told|said|won|began"
-    r"|\w{2,}ed)\b",
-    re.IGNORECASE,
-)
-_UNDER_WAY = re.compile(r"(?:\b(?:is|are|am)|['’](?:s|re|m)) (?:\w+ ){0,2}\w+ing\b", re.IGNORECASE)
-_COMING_UP = re.compile(
-    r"(?:\b(?:is|are|am)|['’](?:s|re|m)) (?:(?!(?:the|an?|my|our|your|his|her|their|this|that|there)\b)\w+ ){0,2}"
-    r"(?!\w*thing\b|(?:wedding|evening|morning|during|spring|thanksgiving)\b)"
-    r"\w+ing\b",
-    re.IGNORECASE,
-)
-"""Someone is doing something, which of a day means a plan; nouns and owners are left out."""
-_APPOINTED = re.compile(r"(?:\b(?:is|are|starts?|begins?|takes place)|['’]s) (?:on )?$", re.IGNORECASE)
-"""What is on Saturday is still to come."""
-_ASKED_AHEAD = re.compile(r"\b(?:planned|booked|calendar|agenda|diary)\b", re.IGNORECASE)
-_ASKED_BACK = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
-_LOOK_BACK = 300
-_SENTENCE = re.compile(r"[.!?]\s|\n")
 _FAR = timedelta(days=60)
-"""Readings further apart than this are of a yearless date or month, where the nearer one is meant."""
+"""Readings further apart than this are of a yearless date or month."""
+_SOON = timedelta(days=90)
+"""A date this close ahead was last nine months ago, of which people say "last" or name the year."""
+_UP_TO = frozenset("until till til by up".split())
+_ONWARD = _UP_TO | frozenset("for from to through starting beginning".split())
+_BEHIND = frozenset(("about", "after"))
+"""Words before a weekday that was: "I'm still laughing about Friday"."""
 
 
 def spoken(text: str, reference: datetime) -> list[tuple[Token, Stretch]]:
-    """The time expressions of something said at a moment, each read as past or future by its sentence."""
-    past = stretches(text, reference)
-    if not any(_is_open(stretch) for _, stretch in past):
+    """The time expressions of something said at a moment, each read as past or future by its clause."""
+    past, future = readings(text, reference)
+    if past is future:
         return past
-    future = {(token.start, token.end): stretch for token, stretch in stretches(text, reference, prefer="future")}
+    ahead = {(token.start, token.end): stretch for token, stretch in future}
+    pairs = [(token, stretch, ahead.get((token.start, token.end), stretch)) for token, stretch in past]
+    places = {token.start: setting(text, token) for token, *both in pairs if _may_be_both(*both)}
+    heard = cues(lower(text), (place.sentence for place in places.values()))
     today = reference.date()
-    return [
-        (token, _meant(text, token, stretch, future.get((token.start, token.end), stretch), today))
-        for token, stretch in past
+    read = [
+        (token, _meant(_Said(text, token, places[token.start], heard), back, later, today))
+        if token.start in places
+        else (token, back)
+        for token, back, later in pairs
     ]
+    return [(token, stretch) for token, stretch in read if stretch is not None]
 
 
-def by_tense(
-    text: str, reference: datetime, past: list[tuple[Token, Stretch]], *, day_first: bool
-) -> list[tuple[Token, Stretch]]:
-    """What was read as past, read as future where the sentence clearly looks ahead; memories are mostly of the past."""
-    today = reference.date()
-    ahead = {
-        token.start
-        for token, stretch in past
-        if stretch.relative and not _reaches(stretch, today) and _looks_ahead(text, token, stretch)
-    }
-    if not ahead:
+def _may_be_both(past: Stretch, future: Stretch) -> bool:
+    return past.relative and (past.is_open or _border(past) != _border(future))
+
+
+def _border(stretch: Stretch) -> date | None:
+    return stretch.start or stretch.end
+
+
+class _Said(NamedTuple):
+    """An expression, where it stands, and the cues around it."""
+
+    text: str
+    token: Token
+    place: Setting
+    cues: Cues
+
+
+def _meant(said: _Said, past: Stretch, future: Stretch, today: date) -> Stretch | None:
+    """The reading that the clause asks for; none for what it tells of every year or week."""
+    cue = tense(*said)
+    if past.is_open and cue != "behind" and is_habit(said.text, said.place):
+        return None
+    back, ahead, lead = _border(past), _border(future), led_by(said.text, said.token)
+    if back is None or ahead is None or back == ahead or lead == "since":
         return past
-    future = stretches(text, reference, prefer="future", day_first=day_first)
-    other = {(token.start, token.end): stretch for token, stretch in future if token.start in ahead}
-    return [(token, other.get((token.start, token.end), stretch)) for token, stretch in past]
+    if ahead - back <= _FAR:
+        stands_so = cue is None and stands(said.text, said.token)
+        return future if stands_so or _is_day_ahead(cue, lead) else past
+    told = said.cues.speaks_of_the_past(*said.place.sentence)
+    return future if _is_date_ahead(cue, lead, ahead - today, today - back, told=told) else past
 
 
-def _reaches(stretch: Stretch, today: date) -> bool:
-    """Whether the past reading runs into the future already, as "August to October" does in September."""
-    return stretch.end is not None and stretch.end > today
+def _is_day_ahead(cue: Tense | None, lead: str) -> bool:
+    """Of a weekday, or of a day of some month: the last one unless something points ahead."""
+    if cue == "ahead":
+        return lead not in _BEHIND
+    return cue != "behind" and (lead in _UP_TO or lead == "for" or (cue is not None and lead in _ONWARD))
 
 
-def _looks_ahead(text: str, token: Token, stretch: Stretch) -> bool:
-    """Will we, are we meeting on Sunday; but "how is it going since March" looks back."""
-    begin, end = _sentence(text, token)
-    if _ASKED_BACK.search(text, begin, end):
-        return False
-    if _AHEAD.search(text, begin, token.start) or _ASKED_AHEAD.search(text, begin, token.start):
-        return True
-    return stretch.end is not None and _COMING_UP.search(text, begin, end) is not None
-
-
-def _is_open(stretch: Stretch) -> bool:
-    """Whether it could be read of the past and of the future alike, as "yesterday" and "two weeks ago" can't."""
-    return stretch.relative and (stretch.yearly is not None or stretch.kind in ("weekday", "span"))
-
-
-def _meant(text: str, token: Token, past: Stretch, future: Stretch, today: date) -> Stretch:
-    if past.start == future.start or past.start is None or future.start is None:
-        return past
-    begin, end = _sentence(text, token)
-    if _AHEAD.search(text, begin, token.start) or _APPOINTED.search(text[begin : token.start]):
-        return future
-    if future.start - past.start <= _FAR:
-        return past
-    if _UNDER_WAY.search(text, begin, end):
-        return future
-    nearer = future.start - today < today - past.start
-    return future if nearer and not _BEHIND.search(text, begin, end) else past
-
-
-def _sentence(text: str, token: Token) -> tuple[int, int]:
-    """The borders of the sentence around an expression, not looked for far away."""
-    earliest, latest = max(0, token.start - _LOOK_BACK), min(len(text), token.end + _LOOK_BACK)
-    begin = max((match.end() for match in _SENTENCE.finditer(text, earliest, token.start)), default=earliest)
-    following = _SENTENCE.search(text, token.end, latest)
-    return begin, following.start() if following else latest
+def _is_date_ahead(cue: Tense | None, lead: str, until: timedelta, since: timedelta, *, told: bool) -> bool:
+    """Of a date or month without its year: as the cue says, and else the nearer one."""
+    if cue == "ahead" or cue == "behind":
+        return cue == "ahead"
+    if cue:
+        return lead in _ONWARD or (cue == "arranged" and until <= _SOON)
+    if told:
+        return until <= _SOON
+    return lead in _UP_TO or until < since

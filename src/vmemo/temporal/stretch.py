@@ -43,6 +43,8 @@ class Stretch:
     follows: Follows | None = None
     edge: Edge | None = None
     whole: Stretch | None = None
+    either: bool = False
+    """No weekday and of no certain month: on the 5th, over the weekend."""
     meant: Borders | None = None
     """For searching, where it is neither the stretch nor what is shown: "by 10 July" holds that day."""
 
@@ -50,6 +52,11 @@ class Stretch:
     def days(self) -> Days | None:
         """Both borders, or None when one is open."""
         return None if self.start is None or self.end is None else (self.start, self.end)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it alone could be past or to come, as "yesterday" and "last month" can't."""
+        return self.either or self.yearly is not None or self.kind == "weekday"
 
     @property
     def point(self) -> date | None:

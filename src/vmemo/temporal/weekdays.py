@@ -62,10 +62,12 @@ def _week_number(reading: Reading) -> Stretch | None:
     return days and Stretch(*days, kind="week", yearly=yearly)
 
 
+_NO_HABIT = "(?!habit|(and|or|COMMA|SLASH|TO) WFULL habit)"
+
 RULES = (
     rule("n=COUNT w=WPLURAL ago", _weekdays_ago),
     rule("(on|this)? z=MOD w=WDAY (?!of)(?!in (MONTH|FULLYEAR))", _weekday_beside),
-    rule("(?<!every|A|POSS) w=WFULL (?!habit)", _weekday),
+    rule(f"(?<!every|A|POSS) (?<!A WFULL (or|and)) w=WFULL {_NO_HABIT}", _weekday),
     rule("(?<=POSS) w=WFULL (?!habit|WORD)", _weekday),
     rule("(?<=on|by|until) w=WABBR", _weekday),
     rule("w=WABBR (?=(or|and|TO|SLASH) WDAY)", _weekday),
