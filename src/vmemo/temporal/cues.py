@@ -33,14 +33,14 @@ _GO = (
     "start|begin|open|leave|arrive|fly|land|move|come|go|return|depart|finish|close|graduate|retire|launch|travel"
     "|meet|get (?:married|back|here|home|in|together)"
 )
-_DONE = (
+DONE = (
     r"been|had|gone|done|come|said|told|made|met|left|lost|won|paid|sold|kept|felt|found|held|read|put|cut|let|sat"
     r"|slept|spent|stood|run|become|known|shown|flown|grown|worn|torn|born|\w+(?:ed|en|ght)"
 )
 """What follows "should have" when it looks back."""
 _AHEAD = (
-    rf"(?:will|won['’]t|shall|['’]ll)\b(?: (?:not|\w+ly|{PRONOUN})\b)*(?: (?:have|be|get)(?: (?:{_DONE})\b)?)?",
-    rf"(?:should|must|might|(?:{PRONOUN}) may)\b(?! (?:have|of) (?:\w+ly )?(?:{_DONE})\b)",
+    rf"(?:will|won['’]t|shall|['’]ll)\b(?: (?:not|\w+ly|{PRONOUN})\b)*(?: (?:have|be|get)(?: (?:{DONE})\b)?)?",
+    rf"(?:should|must|might|(?:{PRONOUN}) may)\b(?! (?:have|of) (?:\w+ly )?(?:{DONE})\b)",
     r"(?:gonna|upcoming|coming up|planning|looking forward|can['’]t wait|let['’]s|hopefully|good luck|deadline|see you"
     r"|remind me|don['’]t forget|save the date|ready for|excited (?:for|about)|gotta|available|plans? for|works|suits"
     rf"|(?:am|are|is|be|you|i|['’](?:m|re|s)) free|(?:could|would) (?:you|we)|{_GOES})\b",

@@ -5,20 +5,16 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 
+from vmemo.temporal.cues import DONE
 from vmemo.temporal.parsing import stretches
 from vmemo.temporal.stretch import Stretch
 from vmemo.temporal.tense import sentence
 from vmemo.temporal.tokens import Token
 
-_DONE = (
-    r"been|had|gone|done|come|said|told|made|met|left|lost|won|paid|sold|kept|felt|found|held|read|put|cut|let|sat"
-    r"|slept|spent|stood|run|become|known|shown|flown|grown|worn|torn|born|\w+(?:ed|en|ght)"
-)
-"""What follows "should have" when it looks back."""
 _AHEAD = re.compile(
     r"\b(?:will|shall|gonna|won't|upcoming|planning|scheduled|let's|can't wait|coming up|supposed to"
     r"|(?:going|plans?|hop(?:e|ing)|wants?|need) to|plans? for|looking forward)\b|['’]ll\b"
-    r"|\b(?:should|must|might)\b(?! (?:have|of) (?:\w+ly )?(?:" + _DONE + r")\b)"
+    r"|\b(?:should|must|might)\b(?! (?:have|of) (?:\w+ly )?(?:" + DONE + r")\b)"
     r"|['’]m (?:leaving|flying|starting)\b",
     re.IGNORECASE,
 )
