@@ -14,7 +14,8 @@ from vmemo.models import BankId, Budget, FormerProfile, Profile, utc_now
 from vmemo.recall.query import Query, RecallOptions, make_query
 from vmemo.recalling import Recalling
 from vmemo.reflect import background, extractive
-from vmemo.reflect.answer import MOST_LOOKS, Found, Question, Sight
+from vmemo.reflect.answer import MOST_LOOKS, Found, Sight
+from vmemo.reflect.briefing import Question
 from vmemo.reflect.forming import Writer
 from vmemo.reflect.mind import Mind, engine, reflect, told
 from vmemo.reflect.structured import Form, Schema

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import wraps
@@ -35,7 +36,25 @@ class Portal:
         if _current_loop() is self._loop is not None:
             work.close()
             raise RuntimeError("A _sync verb was called from inside another one; await the async verb there.")
-        return self.submit(work).result()
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            # Who is interrupted while waiting no longer wants it; what has ended is not touched by this.
+            future.cancel()
+            raise
+
+    def end(self, work: Coroutine[object, object, None]) -> None:
+        """Run the end of something that was begun here, and wait for it where that can come to an end.
+
+        Garbage is collected wherever it may be: on the loop itself, in a forked child, or while the process dies.
+        """
+        if self._process != os.getpid() or sys.is_finalizing():
+            work.close()
+        elif _current_loop() is self._loop:
+            self.submit(work)
+        else:
+            self.run(work)
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -78,17 +97,24 @@ def twin_stream(
 
     @wraps(verb)
     def call(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        stream = verb(self, *args, **kwargs)
+        stream, turn = verb(self, *args, **kwargs), asyncio.Lock()
         try:
-            while (item := portal.run(_next(stream))) is not None:
+            while (item := portal.run(_next(stream, turn))) is not None:
                 yield item
         finally:
-            portal.run(stream.aclose())
+            portal.end(_close(stream, turn))
 
     call.__name__ = f"{verb.__name__}_sync"
     call.__doc__ = f"Synchronous twin of `{verb.__name__}`. {verb.__doc__ or ''}"
     return call
 
 
-async def _next(stream: AsyncGenerator[R]) -> R | None:
-    return await anext(stream, None)
+async def _next(stream: AsyncGenerator[R], turn: asyncio.Lock) -> R | None:
+    async with turn:
+        return await anext(stream, None)
+
+
+async def _close(stream: AsyncGenerator[object], turn: asyncio.Lock) -> None:
+    # A step that was interrupted comes to its end first: a running generator can't be closed.
+    async with turn:
+        await stream.aclose()

@@ -16,7 +16,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 from vmemo import Fact, Memory, Message
 from vmemo.models import BankId, FactId
 from vmemo.reflect.calendar_words import counts, months_and_days, months_later, next_yearly
-from vmemo.reflect.reckoning import asked_on, dated, differences
+from vmemo.reflect.reckoning import asked_on, asks_for_lengths, dated, dates, differences
 from vmemo.testing import HashEmbedder
 
 ASKED = datetime(2023, 6, 22, 12, tzinfo=UTC)
@@ -236,9 +236,10 @@ def test_an_open_occurrence_says_which_end_is_known() -> None:
 
 def test_what_a_model_read_happened_or_was_planned() -> None:
     trip = fact(start=midnight(date(2023, 5, 3)), end=midnight(date(2023, 5, 11)), told=MONDAY + timedelta(days=5))
-    assert "; happened within 3-10 May 2023 (8 days counting both ends, 7 days from the first" in dated(trip, ASKED)
+    assert "; happened within 3-10 May 2023 (43 to 50 days before the question: 6 to 7 whole" in dated(trip, ASKED)
+    assert "; 8 days counting both ends, 7 days from the first to the last)" in dated(trip, ASKED)
     assert dated(fact(start=midnight(MONDAY.date())), ASKED) == (
-        "told and happened Monday, 8 May 2023 (45 days before the question: 6 weeks and 3 days, or 1 month and 14 days)"
+        "told Monday, 8 May 2023 (45 days before the question: 6 weeks and 3 days, or 1 month and 14 days)"
     )
     plan = fact(start=midnight(date(2023, 5, 20)))
     assert "; was to happen Saturday, 20 May 2023 (33 days before the question: 4 weeks" in dated(plan, ASKED)
@@ -303,12 +304,53 @@ def test_years_at_the_ends_of_the_calendar_are_dated() -> None:
 def test_the_order_is_that_of_time(days: list[tuple[date, int]]) -> None:
     facts = [fact(start=midnight(day), end=midnight(day + timedelta(days=n))) for day, n in days]
     order, *pairs = differences([(f"F{place}", each) for place, each in enumerate(facts)], ASKED)
-    places = [int(label) for label in re.findall(r"F(\d+)", order)]
-    assert sorted(places) == list(range(len(days)))
-    assert all(days[one][0] <= days[other][0] for one, other in pairwise(places))
+    close, wide = (
+        [int(label) for label in re.findall(r"F(\d+)", part)] for part in order.partition("Known only widely")[::2]
+    )
+    assert sorted([*close, *wide]) == list(range(len(days)))
+    assert {days[place][1] > 31 for place in wide} <= {True}
+    assert all(days[one][0] <= days[other][0] for places in (close, wide) for one, other in pairwise(places))
     assert "order not known" not in order or any(n > 1 for _, n in days)
     distinct = len(set(days[:6]))
     assert len(pairs) == distinct * (distinct - 1) // 2
+
+
+def test_a_time_that_is_known_only_widely_does_not_blur_the_order_of_the_others() -> None:
+    named = [
+        ("F1", fact(start=midnight(date(2016, 1, 1)), end=midnight(date(2023, 9, 13)))),
+        ("F2", fact(start=midnight(date(2023, 5, 20)))),
+        ("F3", fact(start=midnight(date(2023, 5, 8)))),
+    ]
+    order = differences(named, ASKED)[0]
+    assert order.startswith(
+        "In order of time, earliest first: F3 (8 May 2023); then F2 (20 May 2023). Known only widely: F1"
+    )
+
+
+def test_only_questions_for_lengths_and_order_get_distances() -> None:
+    for question in (
+        "How many days ago did she sail?",
+        "What came first, the cat or the dog?",
+        "Wie lange war sie weg?",
+    ):
+        assert asks_for_lengths(question)
+    for question in ("When did she sail?", "Which city did they see in January 2024?"):
+        assert not asks_for_lengths(question)
+
+
+def test_without_distances_a_fact_has_its_dates() -> None:
+    assert (
+        dates(fact(start=midnight(date(2023, 5, 3))), ASKED)
+        == "told Monday, 8 May 2023; happened Wednesday, 3 May 2023"
+    )
+    assert dates(fact(start=midnight(date(2023, 5, 20))), ASKED).endswith("planned for Saturday, 20 May 2023")
+    assert dates(fact(start=midnight(MONDAY.date())), ASKED) == "told Monday, 8 May 2023"
+
+
+def test_a_time_in_the_text_that_overlaps_is_the_same_time() -> None:
+    text = "Mira camped in the week before 27 June 2023 (about 20-26 June 2023)."
+    trip = fact(text, datetime(2023, 6, 27, 9, tzinfo=UTC), midnight(date(2023, 6, 19)), midnight(date(2023, 6, 26)))
+    assert "speaks of" not in dated(trip, ASKED)
 
 
 def test_all_facts_are_in_order_and_only_the_first_are_compared() -> None:

@@ -291,3 +291,7 @@ def test_every_character_of_unicode_may_stand_beside_a_date() -> None:
     for first in range(1, 0x20000, 0x40):
         text = " ".join(chr(point) for point in range(first, first + 0x40) if not 0xD800 <= point < 0xE000)
         assert any(found.text == "yesterday" for found in find(f"10{text} yesterday {text}2nd", reference))
+
+
+def test_a_range_over_the_turn_of_a_year_is_one_time() -> None:
+    assert borders(only("He was away from 31 December 2023-6 January 2024.")) == ("2023-12-31", "2024-01-07")

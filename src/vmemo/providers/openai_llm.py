@@ -7,7 +7,7 @@ import json
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
 import httpx2
@@ -21,6 +21,7 @@ from vmemo.providers.patient_llm import Busy, Garbled, PerLoop
 from vmemo.providers.streams import drained, events, within
 
 _MAX_BYTES = 8 * 1024 * 1024
+_ANY = Manner()
 _ENVELOPES = 8
 """How many times larger a stream may be, because each word of it comes in an envelope of its own."""
 _UNWILLING = (400, 404, 415, 422)
@@ -85,6 +86,7 @@ class OpenAICompatible:
         self._prices = prices
         self._options = options
         self._manner = Manner(temperature=temperature)
+        self._shapes: dict[str, Manner] = {}
         self._clients = PerLoop(self._connect)
 
     @property
@@ -138,12 +140,15 @@ class OpenAICompatible:
 
     @asynccontextmanager
     async def _heard(self, ask: Ask, *, streaming: bool = False) -> AsyncGenerator[_Reply]:
-        """The reply to a question in the first manner that the server takes, which is remembered."""
-        manner = self._manner
+        """The reply to a question in the first manner that the server takes, which is remembered.
+
+        What is remembered of the schema is remembered for the step: a caller's odd schema says nothing of ours.
+        """
+        manner = replace(self._manner, shape=self._shapes.get(ask.step, _ANY).shape)
         while True:
             async with self._asked(ask, manner, streaming=streaming) as reply:
                 if reply.status == 200:
-                    self._manner = manner
+                    self._manner = self._shapes[ask.step] = manner
                     yield reply
                     return
                 body = await reply.body()

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from vmemo.models import Interval, QueryType
+from vmemo.patterns import Pattern
 from vmemo.recall.decompose import AUX, asking, split
-from vmemo.recall.patterns import Pattern
 from vmemo.recall.unread import Unread, unread
 from vmemo.temporal import TimeExpression, find
 from vmemo.words import STOP_WORDS

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from vmemo.recall.patterns import Pattern
+from vmemo.patterns import Pattern
 from vmemo.words import STOP_WORDS
 
 MAX_PARTS = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vmemo.recall.patterns import Pattern
+from vmemo.patterns import Pattern
 
 _WORDS = [
     # German

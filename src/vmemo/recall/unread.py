@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from vmemo.patterns import Pattern
 from vmemo.recall.foreign import FOREIGN
-from vmemo.recall.patterns import Pattern
 from vmemo.temporal import TimeExpression
 
 _ONES = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|hundred"

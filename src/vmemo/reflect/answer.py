@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
+from functools import partial
 
 from vmemo.asking.desk import Desk
-from vmemo.asking.prompts import load, quoted
-from vmemo.models import Hit, Profile, QueryType
-from vmemo.ports import Ask
+from vmemo.models import Hit, QueryType
 from vmemo.reflect import extractive
+from vmemo.reflect.briefing import MOST_QUESTIONS, Question, brief, rules
 from vmemo.reflect.checks import REPEATED, Checks
-from vmemo.reflect.citations import BACKGROUND, cited, resolved
-from vmemo.reflect.disposition import character
-from vmemo.reflect.guidance import BY_TYPE
+from vmemo.reflect.citations import BACKGROUND, bare, cited, resolved
 from vmemo.reflect.material import Material
 from vmemo.reflect.orders import gives_orders
-from vmemo.reflect.reckoning import asked_on
+from vmemo.reflect.reckoning import asks_for_lengths
 from vmemo.reflect.shapes import Reflected
 from vmemo.reflect.telling import Teller
 from vmemo.reports import Answer, Looked
 
-PROMPTS = Path(__file__).parent / "prompts"
-STEP = "reflect"
-"""The step of the call that answers."""
 MOST_LOOKS = 3
 """Rounds in which memory may be asked again."""
-MOST_QUESTIONS = 3
-"""Questions to memory in one round."""
 FIRST = 0.5
 """Share of the tokens that the question's own recall may take, where there may be others."""
-
-_MAY_LOOK = """if memory may hold what is missing, up to {most} short questions to memory, each about one thing and in
-  other words than were tried; leave `text` empty then. You get {left} more {rounds}. Leave it empty if the answer is
-  here, or if nothing suggests that there is more."""
-_NO_LOOK = "leave it empty: memory can't be asked again. Answer with what is here."
-_JUDGES = """\
-- `opinions`: only if the question asks what you think, prefer, expect or advise: the opinion that your answer comes to,
-  in one sentence in the first person ("I think ... because ..."), with your `confidence` from 0 to 1 and the `facts` it
-  rests on. One that you hold already is not formed again; if you now think otherwise, say which one it takes the place
-  of in `instead_of`.
-- `revised`: opinions shown above on which the shown facts bear: `reinforce`, `weaken` or `contradict`, with the F
-  numbers as `evidence`."""
-_NO_JUDGEMENT = "- `opinions` and `revised` stay empty."
 
 
 @dataclass(frozen=True)
@@ -61,19 +40,6 @@ class Sight:
 
     look: Callable[[str, int], Awaitable[Found]]
     blank: Callable[[], Awaitable[bool]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked, when, of whom, and how much may be read for it."""
-
-    text: str
-    asked: datetime
-    profile: Profile
-    max_tokens: int
-    looks: int
-    judges: bool
-    """Whether opinions may be formed and moved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +60,7 @@ class Thought:
 async def think(question: Question, sight: Sight, desk: Desk, teller: Teller) -> Thought | None:
     """Come to an answer; None if memory is empty and there is no background to answer from."""
     found = await sight.look(question.text, _first(question))
-    material = Material(question.asked, timed=found.type == "temporal")
+    material = Material(question.asked, timed=found.type == "temporal" and asks_for_lengths(question.text))
     material.add(found.hits, question.max_tokens)
     if not found.hits and not question.profile.background and await sight.blank():
         return None
@@ -102,11 +68,12 @@ async def think(question: Question, sight: Sight, desk: Desk, teller: Teller) ->
     looked: list[Looked] = []
     left = question.looks
     while True:
-        checks = _checks(question, material, found.type, left)
+        wanted = partial(_queries, question=question, looked=tuple(looked), left=left)
+        checks = _checks(question, material, found.type, wanted)
         teller.may_look = left > 0
-        ask = _ask(question, material, found.type, looked, left)
+        ask = brief(question, material, found.type, looked, left)
         given = await desk.ask(ask, Reflected, checks.complaint, lenient=True)
-        queries = _queries(given, question, looked) if left else []
+        queries = wanted(given)
         if not queries and (given.text.strip() or not left):
             return Thought(given=given, material=material, checks=checks, looked=tuple(looked))
         for query in queries:
@@ -131,49 +98,26 @@ async def _look(query: str, material: Material, question: Question, sight: Sight
     return material.add(found.hits, room)
 
 
-def _queries(given: Reflected, question: Question, looked: Sequence[Looked]) -> list[str]:
-    """What the model wants to ask memory and has not asked yet."""
-    tried = {question.text.casefold(), *(each.query.casefold() for each in looked)}
-    wanted = dict.fromkeys(" ".join(query.split())[:500] for query in given.look_for)
-    return [query for query in wanted if query and query.casefold() not in tried][:MOST_QUESTIONS]
+def _queries(given: Reflected, *, question: Question, looked: Sequence[Looked], left: int) -> list[str]:
+    """What the model wants to ask memory, can ask, and has not asked yet."""
+    tried = {"", *(_key(each) for each in (question.text, *(each.query for each in looked)))}
+    wanted = {_key(query): query for each in given.look_for if (query := " ".join(bare(each[:2000]).split())[:500])}
+    return [query for key, query in wanted.items() if key not in tried][:MOST_QUESTIONS] if left else []
 
 
-def _checks(question: Question, material: Material, type: QueryType, left: int) -> Checks:
+def _key(query: str) -> str:
+    """A question without what makes it no other one: case and punctuation."""
+    return " ".join(re.findall(r"\w+", query.casefold()))
+
+
+def _checks(question: Question, material: Material, type: QueryType, asks: Callable[[Reflected], object]) -> Checks:
     return Checks(
         question=question.text,
         material=material,
-        told="\n".join((load(PROMPTS, STEP).system.template, character(question.profile), BY_TYPE[type])),
+        told=rules(question, type),
         background=question.profile.background,
-        looks_left=left,
+        asks=asks,
     )
-
-
-def _ask(question: Question, material: Material, type: QueryType, looked: Sequence[Looked], left: int) -> Ask:
-    rounds = "round" if left == 1 else "rounds"
-    profile = question.profile
-    return load(PROMPTS, STEP).ask(
-        Reflected,
-        name=" ".join(profile.name.split()),
-        character=character(profile),
-        guidance=BY_TYPE[type],
-        looking=_MAY_LOOK.format(most=MOST_QUESTIONS, left=left, rounds=rounds) if left else _NO_LOOK,
-        judgement=_JUDGES if question.judges else _NO_JUDGEMENT,
-        background=quoted([profile.background]) if profile.background else "(none)",
-        today=asked_on(question.asked),
-        question=quoted([question.text]),
-        facts=material.shown("F"),
-        observations=material.shown("S"),
-        opinions=material.shown("O"),
-        times=material.times(),
-        looked=_told(looked),
-    )
-
-
-def _told(looked: Sequence[Looked]) -> str:
-    if not looked:
-        return ""
-    lines = [f"{each.query} | {each.found or 'nothing'} new" for each in looked]
-    return "\n\nMemory was asked before, and what it brought stands above:\n" + quoted(lines)
 
 
 def concluded(question: Question, thought: Thought) -> Answer:
@@ -193,9 +137,9 @@ def concluded(question: Question, thought: Thought) -> Answer:
         facts=extractive.of_networks(facts, "world", "experience"),
         observations=extractive.of_networks(facts, "observation"),
         opinions=extractive.of_networks(facts, "opinion"),
-        background=BACKGROUND in cited(given.text),
+        background=bool(question.profile.background) and BACKGROUND in cited(given.text),
         looked=thought.looked,
-        steps=tuple(resolved(step, material.id) for step in given.steps if step.strip()),
+        steps=tuple(step for each in given.steps if (step := resolved(each[:2000], material.id))),
         flaws=tuple(flaws),
         notes=tuple(notes),
         found=given.found,

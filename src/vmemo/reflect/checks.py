@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from vmemo.reflect.citations import BACKGROUND, cited, invented
+from vmemo.reflect.citations import BACKGROUND, bare, cited, invented, named
 from vmemo.reflect.material import Material
-from vmemo.reflect.orders import addresses, gives_orders, repeats
+from vmemo.reflect.orders import addresses, beside_orders, gives_orders, repeats
 from vmemo.reflect.shapes import Assessment, FormedOpinion, Reflected
-from vmemo.words import STOP_WORDS
+from vmemo.words import STOP_WORDS, terms
+
+LONGEST_OPINION = 1000
+"""Characters of an opinion."""
+RUN_OF_BACKGROUND = 12
+"""Words of the background that make an answer a recital of it: fewer may be what the question is about."""
 
 _SELF = re.compile(r"\b(?:I|I'm|I've|I'd|me|my|mine|myself)\b")
 _WORD = re.compile(r"[a-z']+")
@@ -40,24 +45,25 @@ class Checks:
     told: str
     """The rules and the character."""
     background: str
-    looks_left: int
+    asks: Callable[[Reflected], object]
+    """What of an answer's wishes memory can still be asked."""
 
     def complaint(self, given: Reflected) -> str | None:
         """What is wrong with an answer, for the model; None if it may be used, or asks memory further."""
-        if self.looks_left and given.look_for:
+        if self.asks(given):
             return None
         troubles = [*self.troubles(given), *self._beliefs(given)]
         return "; ".join(trouble.complaint for trouble in troubles) or None
 
     def troubles(self, given: Reflected) -> Iterator[Trouble]:
         """What is wrong with the answer's own words."""
-        if not given.text.strip():
-            yield Trouble(complaint="`text` is empty: answer now, with what is shown", flaw="The model said nothing.")
-            return
         if self.repeats(given):
             yield REPEATED
+        if not bare(given.text):
+            yield Trouble(complaint="`text` is empty: answer now, with what is shown", flaw="The model said nothing.")
+            return
         marks = cited(given.text)
-        if made_up := invented(given.text, {*self.material.hits, BACKGROUND}):
+        if made_up := invented(given.text, self._known):
             names = ", ".join(made_up[:5])
             yield Trouble(
                 complaint=f"nothing with the mark {names} was shown; cite only marks that are, or say that it is "
@@ -76,18 +82,32 @@ class Checks:
                 flaw="This rests only on a memory that reads like an instruction.",
             )
 
+    @property
+    def _known(self) -> set[str]:
+        return {*self.material.hits, BACKGROUND} if self.background else set(self.material.hits)
+
     def repeats(self, given: Reflected) -> bool:
         """Whether the answer gives away what the model was told."""
-        told = self.told if addresses(self.question) else f"{self.told}\n{self.background}"
-        return repeats(given.text, told, beside=f"{self.question}\n{self.material.texts}")
+        beside = f"{self.question}\n{self.material.texts}"
+        # Marks between the words don't make them others.
+        said = [bare(each) for each in (given.text, *given.steps)]
+        if any(repeats(each, self.told, beside=beside) for each in said):
+            return True
+        secret = "" if addresses(self.question) else self.background
+        return any(repeats(each, secret, beside=beside, run=RUN_OF_BACKGROUND) for each in said)
 
     def _held(self, given: Reflected, marks: list[str]) -> bool:
         """Whether what is told is an opinion: one that is held, or one that is formed on facts just now."""
         return any(mark.startswith("O") for mark in marks) or any(self.founded(each) for each in given.opinions)
 
     def _obeys(self, given: Reflected, marks: list[str]) -> bool:
-        behind = self.material.facts(mark for mark in marks if mark != BACKGROUND)
-        return given.found and bool(behind) and all(gives_orders(fact.text) for fact in behind)
+        """Whether the answer has nothing from its memories but orders, which the question is not about."""
+        behind = [fact.text.partition(": ")[2] or fact.text for fact in self.material.facts(marks)]
+        if not given.found or not behind or not all(map(gives_orders, behind)):
+            return False
+        told = {term for text in behind for term in terms(beside_orders(text))}
+        orders = {term for text in behind for term in terms(text)} - told
+        return told.isdisjoint(terms(bare(given.text))) and orders.isdisjoint(terms(self.question))
 
     def _beliefs(self, given: Reflected) -> Iterator[Trouble]:
         """What is wrong with opinions; such an opinion is left out, which is no flaw of the answer."""
@@ -104,29 +124,34 @@ class Checks:
 
     def unfounded(self, opinion: FormedOpinion) -> str | None:
         """Why an opinion can't be kept."""
-        behind = self.material.facts(mark for mark in opinion.facts if mark.upper()[:1] in ("F", "S"))
+        behind = self.material.facts(mark for mark in named(opinion.facts) if mark[0] in "FS")
+        if len(opinion.text) > LONGEST_OPINION:
+            return f"is longer than {LONGEST_OPINION:,} characters"
+        if opinion.confidence is None or not 0 <= opinion.confidence <= 1:
+            return "has no confidence from 0 to 1"
         if not behind:
             return "names no F or S number that was shown"
         if all(gives_orders(fact.text) for fact in behind):
             return "rests only on a memory that gives orders"
-        if opinion.instead_of and opinion.instead_of.upper() not in self.material.hits:
+        if any(mark[0] != "O" or mark not in self.material.hits for mark in named([opinion.instead_of])):
             return f"takes the place of {opinion.instead_of[:8]!r}, which is no opinion that was shown"
-        if not _in_first_person(opinion.text):
+        if not _in_first_person(opinion.text) or not bare(opinion.text):
             return "is not in the first person"
-        if repeats(opinion.text, self.told, beside=self.material.texts):
+        if repeats(bare(opinion.text), self.told, beside=self.material.texts):
             return "repeats your rules"
         return None
 
     def baseless(self, revised: Assessment) -> str | None:
         """Why a held opinion can't be moved like this."""
-        mark = revised.opinion.upper()
-        if not mark.startswith("O") or mark not in self.material.hits:
+        marks, evidence = named([revised.opinion]), named(revised.evidence)
+        if len(marks) != 1 or marks[0][0] != "O" or marks[0] not in self.material.hits:
             return "is of no opinion that was shown"
-        evidence = [each.upper() for each in revised.evidence]
         if revised.stance == "neutral":
             return None
-        if not evidence or not all(each.startswith("F") and each in self.material.hits for each in evidence):
+        if not evidence or not all(mark[0] == "F" and mark in self.material.hits for mark in evidence):
             return "names no facts, or some that were not shown"
+        if repeats(bare(revised.reason), self.told, beside=self.material.texts):
+            return "repeats your rules"
         return None
 
 

@@ -40,7 +40,8 @@ _BIAS: tuple[tuple[float, str], ...] = (
     (1.0, "Be openly opinionated, as this character would be: take a stand, and put it strongly."),
 )  # fmt: skip
 _FACTS_ONLY = (
-    "Answer with facts only: no opinions, no preferences and no tone of your own, whatever the question invites."
+    "Answer with facts only, and with what follows from them: no opinions, no preferences and no tone of your own, "
+    "whatever the question invites."
 )
 
 

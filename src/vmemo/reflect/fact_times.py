@@ -76,8 +76,13 @@ def times_of(fact: Fact, asked: datetime) -> Times:
     named = _each_once([known, *read] if own and known else read)
     if own or known is None:
         return Times(told.period, None, named[:MOST_NAMED])
-    others = tuple(when for when in named if when.period not in (told.period, known.period))
+    # A time of the text that overlaps with when it happened is the same time in other words.
+    others = tuple(when for when in named if when.period != told.period and not _overlap(when.period, known.period))
     return Times(told.period, known, others[:MOST_NAMED])
+
+
+def _overlap(one: Period, other: Period) -> bool:
+    return one.first <= other.last and other.first <= one.last
 
 
 def _each_once(times: Sequence[Time]) -> tuple[Time, ...]:

@@ -7,19 +7,20 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import numpy as np
-
 from vmemo.embedded import embedded_text
 from vmemo.models import BankId, Fact, FactId, Mention, Move, Stance, new_id, utc_now
 from vmemo.ports import Embedder, Store, TokenCounter, encodings
 from vmemo.reflect.answer import Thought
+from vmemo.reflect.citations import bare, named
 from vmemo.reflect.material import Material
 from vmemo.reflect.opinions import counted, moved
 from vmemo.reflect.shapes import FormedOpinion
 from vmemo.writes import Batch, Closing, NewFact
 
-SAME = 0.92
-"""Cosine from which an opinion is one that is held already, in other words."""
+_FILLING = frozenset("i a an the that think believe feel find really very quite".split())
+"""Words that make no opinion another one."""
+MOST = 5
+"""Opinions that one answer may come to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ async def form(bank: BankId, thought: Thought, asked: datetime, writer: Writer) 
 
 
 async def _fresh(bank: BankId, thought: Thought, asked: datetime, writer: Writer) -> list[NewFact]:
-    wanted = [each for each in thought.given.opinions if thought.checks.founded(each)]
+    wanted = [each for each in thought.given.opinions if thought.checks.founded(each)][:MOST]
     facts = [_opinion(bank, each, thought.material, asked, writer) for each in wanted]
     texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
     found = await encodings(writer.embedder, texts, "document")
@@ -83,9 +84,9 @@ async def _fresh(bank: BankId, thought: Thought, asked: datetime, writer: Writer
 
 
 def _opinion(bank: BankId, formed: FormedOpinion, material: Material, asked: datetime, writer: Writer) -> Fact:
-    behind = material.facts(mark for mark in formed.facts if mark.upper()[:1] in ("F", "S"))
-    text = " ".join(formed.text.split())
-    old = material.id(formed.instead_of.upper()) if formed.instead_of else None
+    behind = material.facts(mark for mark in named(formed.facts) if mark[0] in "FS")
+    text = _line(formed.text)
+    old = next(map(material.id, named([formed.instead_of])), None)
     return Fact(
         id=FactId(new_id()),
         bank=bank,
@@ -94,13 +95,18 @@ def _opinion(bank: BankId, formed: FormedOpinion, material: Material, asked: dat
         tokens=writer.counter(text),
         mentioned_at=asked,
         valid_at=asked,
-        confidence=formed.confidence,
+        confidence=formed.confidence or 0.0,
         entities=_named(text, behind),
         messages=tuple(dict.fromkeys(id for fact in behind if fact.engine == "verbatim" for id in fact.messages)),
         basis=tuple(dict.fromkeys(id for fact in behind for id in _grounds(fact))),
         supersedes=old,
         engine=writer.engine,
     )
+
+
+def _line(text: str) -> str:
+    """Words of a model as they can be kept: marks mean nothing later, and stores take no control characters."""
+    return " ".join(bare(text).split())
 
 
 def _grounds(fact: Fact) -> tuple[FactId, ...]:
@@ -124,10 +130,10 @@ def _steps(thought: Thought) -> list[_Step]:
     usable = (each for each in thought.given.revised if thought.checks.baseless(each) is None)
     return [
         _Step(
-            opinion=thought.material.facts([each.opinion])[0].id,
+            opinion=thought.material.facts(named([each.opinion]))[0].id,
             stance=each.stance,
-            evidence=tuple(f.id for f in thought.material.facts(each.evidence) if f.engine != "verbatim"),
-            reason=each.reason,
+            evidence=tuple(f.id for f in thought.material.facts(named(each.evidence)) if f.engine != "verbatim"),
+            reason=_line(each.reason),
         )
         for each in usable
         if each.stance != "neutral"
@@ -170,23 +176,21 @@ class _Change:
         if not basis and not said:
             return None
         old = fact.supersedes if fact.supersedes in self.held else None
-        if (same := self._same(item, beside=old)) is not None:
+        if any(_alike(fact, new.fact) for new in self.new):
+            return None
+        if (same := self._same(fact, beside=old)) is not None:
             return _Step(opinion=same, stance="reinforce", evidence=basis, reason="It was come to again.")
         kept = fact.model_copy(update={"basis": basis, "messages": said, "supersedes": old})
         self.new.append(NewFact(fact=kept, embedding=item.embedding, tokens=item.tokens))
         if old is not None:
-            del self.held[old]
-            self.closings.append(Closing(fact=old, invalid_at=asked, expired_at=utc_now()))
+            # Who asks as of an earlier day does not make it end before it began.
+            ended = max(asked, self.held.pop(old).valid_at or asked)
+            self.closings.append(Closing(fact=old, invalid_at=ended, expired_at=utc_now()))
         return None
 
-    def _same(self, item: NewFact, *, beside: FactId | None) -> FactId | None:
+    def _same(self, fact: Fact, *, beside: FactId | None) -> FactId | None:
         """The opinion that this one is already."""
-        for id, opinion in self.held.items():
-            if id != beside and opinion.embedding is not None:
-                alike = opinion.text == item.fact.text or float(np.dot(opinion.embedding, item.embedding)) >= SAME
-                if alike:
-                    return id
-        return None
+        return next((id for id, held in self.held.items() if id != beside and _alike(fact, held)), None)
 
     def _move(self, step: _Step) -> None:
         """A step by evidence that has not counted yet, and only one for each opinion."""
@@ -208,3 +212,12 @@ class _Change:
                 at=utc_now(),
             )
         )
+
+
+def _alike(one: Fact, other: Fact) -> bool:
+    """Whether two opinions have the same words; nearness in meaning does not tell an opinion from its contrary."""
+    return _core(one.text) == _core(other.text)
+
+
+def _core(text: str) -> list[str]:
+    return [word for word in re.findall(r"\w+", text.casefold()) if word not in _FILLING]

@@ -45,6 +45,7 @@ class Material:
         for hit in hits:
             if hit.id not in seen and hit.tokens <= room:
                 room -= hit.tokens
+                seen.add(hit.id)
                 self.hits[self._next(LETTERS[hit.fact.network])] = hit
         return len(self.hits) - before
 
@@ -59,6 +60,10 @@ class Material:
     def facts(self, marks: Iterable[str]) -> list[Fact]:
         """The facts behind marks, each once; marks without one are passed over."""
         return list({hit.id: hit.fact for mark in marks if (hit := self.hits.get(mark.upper()))}.values())
+
+    def has(self, letter: str) -> bool:
+        """Whether there is anything of a kind."""
+        return any(mark.startswith(letter) for mark in self.hits)
 
     def shown(self, letter: str) -> str:
         """One part of memory as a model sees it."""
@@ -76,11 +81,10 @@ class Material:
         """Dates, with distances for the most relevant where they are wanted: they take more tokens than the fact."""
         return (dated if self.timed and place < RECKONED else dates)(hit.fact, self.asked)
 
-    def times(self) -> str:
+    def times(self) -> list[str]:
         """What lies how far from what, in words, where that is wanted and there are two to compare."""
         named = [(mark, hit.fact) for mark, hit in self.hits.items() if mark.startswith("F")]
-        lines = differences(named, self.asked) if self.timed else []
-        return "\n\nTimes, already computed:\n" + "\n".join(lines) if lines else ""
+        return differences(named, self.asked) if self.timed else []
 
 
 def _line(mark: str, hit: Hit, newer: str | None, when: str) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from vmemo.asking.desk import Desk
 from vmemo.asking.prompts import load, quoted
 from vmemo.models import BankId
-from vmemo.reflect.answer import PROMPTS, STEP, Question, Sight, Thought, concluded, think, unknown
+from vmemo.reflect.answer import Sight, Thought, concluded, think, unknown
+from vmemo.reflect.briefing import PROMPTS, STEP, Question
 from vmemo.reflect.forming import Writer, form
 from vmemo.reflect.reckoning import asked_on
 from vmemo.reflect.structured import Form, fill

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from vmemo.models import Fact
+from vmemo.patterns import Pattern
 from vmemo.reflect.calendar_words import (
     Period,
     by_label,
@@ -20,7 +21,16 @@ from vmemo.reflect.calendar_words import (
     weekday_and_day,
 )
 from vmemo.reflect.fact_times import Time, Times, closed_on, times_of, true_since
+from vmemo.words import STOP_WORDS
 
+_LENGTHS = frozenset(
+    "long many much old soon often ago since until till between apart elapsed passed before after later earlier first "
+    "last latest earliest order sooner longer shorter older younger age duration anniversary day days week weeks month "
+    "months year years hour hours weekend weekends weekday next previous prior recent recently".split()
+)
+_WORD = Pattern(r"\w+")
+WIDE = 31
+"""Days from which a time is too wide to stand in an order with others."""
 YEARLY_FROM = 10
 """Months after which it is said when a day comes round again: sooner, an anniversary is far away."""
 MOST_ORDERED = 24
@@ -42,12 +52,22 @@ def dated(fact: Fact, asked: datetime) -> str:
     return "; ".join([*clauses, *_true(fact, times, asked)])
 
 
+def asks_for_lengths(question: str) -> bool:
+    """Whether a question needs to know how far times lie from it or from one another, or which came first.
+
+    Of languages that we can't read it may always do.
+    """
+    words = set(_WORD.findall(question.casefold()))
+    return not _LENGTHS.isdisjoint(words) or STOP_WORDS.isdisjoint(words)
+
+
 def dates(fact: Fact, asked: datetime) -> str:
-    """When a fact was told and when it happened, and no more: for questions that are not about time."""
+    """When a fact was told and when it happened, and no more: enough where no lengths of time are asked for."""
     times = times_of(fact, asked)
-    clauses = [f"told {plain_day(times.told.first)}"]
+    clauses = [f"told {weekday_and_day(times.told.first)}"]
     if times.happened is not None and times.happened.period != times.told:
-        clauses.append(f"of {in_words(times.happened.period, weekday=False)}")
+        plan = times.happened.period.first > times.told.last
+        clauses.append(f"{'planned for' if plan else 'happened'} {_by_name(times.happened)}")
     if (closed := closed_on(fact, asked)) is not None:
         clauses.append(f"{'no longer true since' if closed <= asked.date() else 'true until'} {plain_day(closed)}")
     return "; ".join(clauses)
@@ -67,8 +87,7 @@ def differences(named: Sequence[tuple[str, Fact]], asked: datetime, *, most: int
 
 def _told(times: Times, today: date) -> str:
     told = Time("on", times.told)
-    verb = "told and happened" if times.happened == told else "told"
-    return f"{verb} {_placed(told, today)}{', and speaks of that day' if told in times.named else ''}"
+    return f"told {_placed(told, today)}{', and speaks of that day' if told in times.named else ''}"
 
 
 def _happened(times: Times, today: date) -> Iterator[str]:
@@ -161,13 +180,12 @@ def _reach(period: Period, today: date) -> str:
 
 
 def _ends(period: Period, today: date) -> str:
-    """Both ends of some days: it may have lasted all the while."""
+    """Both ends of some days, and how many they are: it may have lasted all the while."""
     days = (period.last - period.first).days
-    ends = [f"{weekday_and_day(day)}, {_from(day, today)}" for day in (period.first, period.last)]
     length = f"{days + 1} days counting both ends, {count(days, 'day')} from the first to the last"
     inside = f"; the question's day is number {(today - period.first).days + 1} of them"
     within = inside if period.first <= today <= period.last else ""
-    return f"{length}{within}; first day {ends[0]}; last day {ends[1]}"
+    return f"{_reach(period, today)}; {length}{within}"
 
 
 def _by_time(placed: Sequence[tuple[str, Time]]) -> list[tuple[str, Time]]:
@@ -180,15 +198,21 @@ def _by_time(placed: Sequence[tuple[str, Time]]) -> list[tuple[str, Time]]:
 
 
 def _order(placed: Sequence[tuple[str, Time]]) -> str:
-    """All in one line; what may lie before its neighbour is said to."""
-    line, before = _mark(*placed[0]), placed[0][1].period
-    for labels, when in placed[1:]:
-        period = when.period
-        unknown = "same day:" if period == before and period.is_day else "order not known:"
-        then = "then" if period.first > before.last else unknown
-        line += f"; {then} {_mark(labels, when)}"
-        before = Period(period.first, max(period.last, before.last))
-    return f"In order of time, earliest first: {line}"
+    """All in one line; what may lie before its neighbour is said to, and what is known only widely stands apart."""
+    close = [each for each in placed if (each[1].period.last - each[1].period.first).days < WIDE]
+    wide = [_mark(*each) for each in placed if each not in close]
+    parts = [_mark(*close[0])] if close else []
+    for (_, before), (labels, when) in pairwise(close):
+        parts.append(f"{_joint(before.period, when.period)} {_mark(labels, when)}")
+    line = "In order of time, earliest first: " + "; ".join(parts) if parts else ""
+    apart = f"Known only widely: {'; '.join(wide)}" if wide else ""
+    return ". ".join(filter(None, [line, apart]))
+
+
+def _joint(before: Period, period: Period) -> str:
+    if period.first > before.last:
+        return "then"
+    return "same day:" if period == before and period.is_day else "order not known:"
 
 
 def _mark(labels: str, when: Time) -> str:

@@ -8,9 +8,10 @@ from pydantic import Field
 
 from vmemo.asking.answers import Shape
 from vmemo.models import Stance
-from vmemo.record import Share
 
 Words = Annotated[str, Field(max_length=2000)]
+Loose = Annotated[str, Field(max_length=100_000)]
+"""What is cut or refused by itself, as it must not cost the answer that it came with."""
 
 
 class Assessment(Shape):
@@ -51,19 +52,19 @@ class Profiles(Shape):
 class FormedOpinion(Shape):
     """An opinion that the answer comes to."""
 
-    text: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
+    text: Loose = Field(
         description="one sentence in the first person that can be understood on its own, with the reason in it"
     )
-    confidence: Share
-    facts: list[str] = Field(description="F and S numbers that it rests on")
+    confidence: float | None = Field(default=None, description="from 0 to 1")
+    facts: list[str] = Field(default_factory=list[str], description="F and S numbers that it rests on")
     instead_of: str = Field(default="", description="O number of a held opinion that it takes the place of")
 
 
 class Reflected(Shape):
     """An answer from memory, or what to ask memory first."""
 
-    look_for: list[Words] = Field(default_factory=list[Words])
-    steps: list[Words] = Field(default_factory=list[Words])
+    look_for: list[Loose] = Field(default_factory=list[Loose])
+    steps: list[Loose] = Field(default_factory=list[Loose])
     found: bool = True
     text: Annotated[str, Field(max_length=20_000)]
     opinions: list[FormedOpinion] = Field(default_factory=list[FormedOpinion])

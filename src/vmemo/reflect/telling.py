@@ -6,18 +6,20 @@ import re
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Protocol, cast, runtime_checkable
 
 from pydantic_core import from_json
 
+from vmemo.errors import LLMUnusable
 from vmemo.ports import LLM, Ask, Completion, StreamingLLM
 from vmemo.reflect.citations import resolved, unfinished
 from vmemo.reports import Event, Piece, Withdrawn
 
 Tell = Callable[[Event], None]
 Name = Callable[[str], str | None]
-_THINKING = re.compile(r"\s*<think")
-_THOUGHT = re.compile(r"\s*<think.*?</think\w*>", re.DOTALL)
+_THINKING = re.compile(r"\s*<think", re.IGNORECASE)
+_THOUGHT = re.compile(r"\s*<think.*?</think\w*>", re.DOTALL | re.IGNORECASE)
 _ANEW = "It could not be used as it was, and is written anew."
 
 
@@ -48,7 +50,8 @@ class Teller:
         given = _so_far(self._written)
         text = given.get("text")
         # Whether memory is to be asked first stands before the text; until it is known, nothing is told.
-        settled = not self.may_look or ("look_for" in given and not given["look_for"])
+        before = dict(takewhile(lambda item: item[0] != "text", given.items()))
+        settled = not self.may_look or ("look_for" in before and not before["look_for"])
         if isinstance(text, str) and settled:
             self._say(resolved(unfinished(text), self.name))
 
@@ -101,7 +104,8 @@ class Overheard:
                     whole = piece
                 else:
                     self.teller.hear(piece)
-        assert whole is not None, "a stream ends with the whole answer"
+        if whole is None:
+            raise LLMUnusable(f"{self.name} broke off its answer for {ask.step}.")
         return whole
 
     def forget(self, ask: Ask) -> None:

@@ -151,7 +151,7 @@ _CUE_MONTH = "(?<=in|since|of|until|till|by|during|before|after|from|through|bet
 RULES = (
     rule("m=MONTH (of|in|COMMA|SEP|APOSTROPHE)? y=FULLYEAR (?!DASH D12)", _month_of_year),
     rule("m=MONTH (of|APOSTROPHE|of APOSTROPHE) y=YY", _month_of_year),
-    rule(f"{_FREE} y=Y4 (DASH|SLASH) m=D12 {_CLEAR}", _month_of_year),
+    rule(f"{_FREE} y=Y4 (DASH|SLASH) m=D12 (?!MONTH) {_CLEAR}", _month_of_year),
     rule(f"{_FREE} m=D12 (DASH|SLASH) y=Y4 {_CLEAR}", _month_of_year),
     rule("y=Y4 SEP? m=(MFULL|MNAME|MABBR) (?!DAYNUM)(?!ORD)", _month_of_year),
     rule("z=MOD m=(MFULL|MNAME|MABBR|MVERB) (?!DAYNUM)(?!ORD)", _month_beside),

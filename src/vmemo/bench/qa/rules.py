@@ -30,10 +30,12 @@ WORDS: Mapping[Rule, Mapping[Judge, str]] = {
         "lenient": "This question asks for a fact. What names the same thing is the same fact.",
     },
     "inference": {
-        "strict": """This question asks for a conclusion. The answer must come to the key's conclusion and be as sure or
-as unsure of it as the key is; its grounds may be others, as long as they don't contradict the key.""",
-        "lenient": """This question asks for a conclusion. The answer must lean to the same side as the key; how sure it
-is, and on what grounds, does not matter.""",
+        "strict": """This question asks for a conclusion. The answer must come to the key's conclusion; how sure it is,
+and its grounds, may be others, as long as they don't contradict the key. Where the question asks what someone could or
+might do, have or like, and the answer suggests several things that can stand side by side, the key's must be among
+them.""",
+        "lenient": """This question asks for a conclusion. The answer must lean to the same side as the key, or name
+what the key names among what it suggests; how sure it is, and on what grounds, does not matter.""",
     },
     "temporal": {
         "strict": """This question is about time. A date may be written in any form, and a time that follows from the
@@ -69,8 +71,8 @@ not word for word.""",
         "strict": """This question can't be answered: what it asks for was never told, or it takes for granted what is
 not so. Here the rules above are turned round. The answer is correct only if it says that what is asked for is not
 known, was not told or is not so, and gives no answer to the question all the same, not even as a guess. What else it
-names as known does no harm. The key, where there is one, tells what is missing, and perhaps an answer that would be
-wrong.""",
+names as known does no harm, not even the key's wrong answer, if that is told of whom or what it is true of. The key,
+where there is one, tells what is missing, and perhaps an answer that would be wrong.""",
         "lenient": """This question can't be answered: what it asks for was never told, or it takes for granted what is
 not so. Here the rules above are turned round. The answer is correct if it makes clear that what is asked for is not
 known, was not told or is not so. What else it names as known, and a guess that is called one, do no harm. The key,

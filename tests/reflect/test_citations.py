@@ -1,0 +1,132 @@
+"""Marks: whatever a model writes, only what was shown becomes a citation, and a stream tells what the answer says."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vmemo.reflect.citations import bare, cited, invented, named, resolved, unfinished, unmarked
+from vmemo.reflect.telling import Teller
+from vmemo.reports import Event, Piece, Withdrawn
+
+ID = "0190abcd-1234-7123-8123-123456789abc"
+IDS = {"F1": "one", "F2": "two", "F3": "three", "S1": "sum", "O1": "opinion"}
+PARTS = [*IDS, *"[]【】[]B b,-–;.:1…‹()", "F9", "12", "2023", ID, " ", "  ", "\n", " and ", "see ", "fact ", "items"]
+ODD = [
+    "\x00",
+    "\r",
+    "\x1b",
+    "ſ1",
+    "F١",
+    "ß",
+    "🏛️",
+    "日本",
+    "́",
+    "[F1]",
+    " [F9]",
+    " [1]",
+    "[F1-F3]",
+    "[x](y)",
+    "][",
+    "“",
+    "\\",
+]
+TEXTS = st.lists(st.sampled_from([*PARTS, *ODD]) | st.text(max_size=3), max_size=12).map("".join)
+QUICK = settings(max_examples=400, deadline=None)
+
+
+@QUICK
+@given(TEXTS)
+def test_no_mark_is_left_and_none_is_made_up(text: str) -> None:
+    out = resolved(text, IDS.get)
+    assert cited(out) == invented(out, ()) == []
+    assert {id for id in IDS.values() if f"[{id}]" in out} == {IDS[mark] for mark in cited(text) if mark in IDS}
+    assert cited(bare(text)) == invented(bare(text), ()) == []
+    assert "\x00" not in out
+
+
+@QUICK
+@given(TEXTS)
+def test_what_is_told_of_an_unfinished_text_stays(text: str) -> None:
+    told = [resolved(unfinished(text[:end]), IDS.get) for end in range(len(text) + 1)]
+    whole = resolved(text, IDS.get)
+    assert all(whole.startswith(part) for part in told)
+    assert all(later.startswith(earlier) or len(later) < len(earlier) for earlier, later in pairwise(told))
+
+
+@QUICK
+@given(TEXTS)
+def test_nothing_in_a_memory_can_be_taken_for_a_mark(text: str) -> None:
+    shown = unmarked(text)
+    assert cited(shown) == invented(shown, ()) == []
+
+
+@QUICK
+@given(TEXTS, st.booleans(), st.integers(1, 9), st.booleans())
+def test_the_pieces_of_a_stream_are_the_text_and_nothing_is_withdrawn(
+    text: str, ascii_: bool, size: int, fenced: bool
+) -> None:
+    events: list[Event] = []
+    teller = Teller(events.append, "reflect", IDS.get, may_look=True)
+    written = json.dumps({"look_for": [], "found": True, "text": text, "opinions": []}, ensure_ascii=ascii_)
+    written = f"<Think>{{hm}}</Think>\n```json\n{written}\n```" if fenced else written
+    teller.begin()
+    for start in range(0, len(written), size):
+        teller.hear(written[start : start + size])
+    teller.end(resolved(text, IDS.get))
+    assert not any(isinstance(event, Withdrawn) for event in events)
+    assert "".join(event.text for event in events if isinstance(event, Piece)) == resolved(text, IDS.get)
+
+
+@pytest.mark.parametrize(
+    ("text", "out"),
+    [
+        ("Tom [F1].", "Tom [one]."),
+        ("Tom [F1, F2][S1].", "Tom [one][two][sum]."),
+        ("Tom [F1-F3].", "Tom [one][two][three]."),
+        ("Tom [F1–3].", "Tom [one][two][three]."),
+        ("Tom [F1, 2].", "Tom [one][two]."),
+        ("Tom [facts F1 and F2].", "Tom [one][two]."),
+        ("Tom [see F1].", "Tom [one]."),
+        ("Tom 【f1】.", "Tom [one]."),
+        ("توم [F١].", "توم [one]."),
+        ("Tom [F9].", "Tom."),
+        ("Tom [F9-F1].", "Tom [one]."),
+        ("Tom [1], [fact 2], [#3], [^4].", "Tom,,,."),
+        (f"Tom [{ID}] [{ID}, {ID}] [id: {ID}].", "Tom."),
+        (f"Tom [F1, {ID}].", "Tom [one]."),
+        ("Tom [B].", "Tom."),
+        ("Tom [F1](https://example.com).", "Tom [one](https://example.com)."),
+        # What is no citation stays what it is.
+        ("It [sic] was in [2023], [b]so[/b] [they] say.", "It [sic] was in [2023], [b]so[/b] [they] say."),
+        ("Take items[1], rows[0] and list[int].", "Take items[1], rows[0] and list[int]."),
+        ("See [the notes](https://example.com), [x] and [ ].", "See [the notes](https://example.com), [x] and [ ]."),
+        ("Open [F1 and [ never", "Open [F1 and [ never"),
+        # What is taken out leaves no other mark behind.
+        ("[[F9]F1]", "[…F1]"),
+        ("[F [9]1]", "[F…1]"),
+        ("To\x00m\x1b\r\n[F\x001].", "Tom\n[one]."),
+    ],
+)
+def test_marks_become_ids_and_other_brackets_stay(text: str, out: str) -> None:
+    assert resolved(text, IDS.get) == out
+
+
+def test_a_list_of_marks_may_be_written_in_any_way() -> None:
+    assert named(["F1", "[F2]", " f3 ", "S1, O1", "none", "", "F1", "Tom"]) == ["F1", "F2", "F3", "S1", "O1"]
+
+
+@pytest.mark.parametrize("part", [" ", "\n", "[", "[F1 ", "[F1, ", "[F1-", "[fact ", "[1 ", "[ "])
+def test_long_texts_of_brackets_and_spaces_take_no_time(part: str) -> None:
+    text = part * (20_000 // len(part))
+    assert len(resolved(text, IDS.get)) <= len(text)
+    assert len(unmarked(text)) == len(text)
+
+
+def test_an_open_bracket_holds_back_no_more_than_could_be_a_mark() -> None:
+    assert unfinished("He said [or so. It went on") == "He said [or so. It went on"
+    assert unfinished("He said [F1, ") == "He said"

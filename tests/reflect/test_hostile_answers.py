@@ -1,0 +1,366 @@
+"""What a model may write, and what may happen meanwhile: no answer breaks, or lies about what it rests on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from thinking import NOON, citing, in_turn, looks, mark_of, said, says, thinking, thinks, told, url
+
+from vmemo import Answer, LLMUnusable, Memory, Profile
+from vmemo.ports import Ask, Completion, TextKind
+from vmemo.reports import Looked, Piece, Usage
+from vmemo.searches import Vectors
+from vmemo.sync import portal
+from vmemo.testing import FakeLLM, HashEmbedder, Received
+
+QUESTION = "What do you think of the cat Tom?"
+NICE = "I think Tom is a good cat because he likes fish."
+
+
+def cats(folder: Path, profile: Profile | None = None) -> None:
+    told(folder, "My cat is called Tom.", "Tom likes fish.", profile=profile)
+
+
+# What is said
+
+
+@pytest.mark.parametrize(
+    ("text", "flaw"),
+    [
+        ("[F1]", "The model said nothing."),
+        ("[F1][F2] \x00 [S9]", "The model said nothing."),
+        ("Born in Texas [B].", "The model cited what was not recalled (B); these marks were taken out."),
+        ("Tom [F1] [1, 2].", "The model cited what was not recalled (1, 2); these marks were taken out."),
+        ("Tom [F1-F40].", "The model cited what was not recalled (F3, F4, F5, F6, F7); these marks were taken out."),
+    ],
+)
+def test_an_answer_without_words_or_with_marks_of_nothing_is_marked(tmp_path: Path, text: str, flaw: str) -> None:
+    cats(tmp_path)
+    memory, model = thinking(tmp_path, says(text))
+    with memory:
+        answer = memory.reflect_sync("What is the cat Tom like?")
+        assert answer.flaws == (flaw,)
+        assert len(model.received) == 2
+        assert {f"[{each.fact}]" for each in answer.citations} == {
+            part for part in answer.text.replace("[", " [").replace("]", "] ").split() if part.startswith("[")
+        }
+
+
+def test_brackets_that_are_no_citations_cost_nothing(tmp_path: Path) -> None:
+    cats(tmp_path)
+    memory, model = thinking(tmp_path, says("cats[0] is Tom [sic], see [the list](https://example.com) [F1]."))
+    with memory:
+        answer = memory.reflect_sync("What is the cat Tom like?")
+        assert answer.plain == "cats[0] is Tom [sic], see [the list](https://example.com)."
+        assert not answer.flaws
+        assert len(model.received) == 1
+
+
+def test_dollar_signs_and_marks_of_the_quotation_are_just_text(tmp_path: Path) -> None:
+    odd = Profile(name="$facts ${x} $\n<<y", background="$question ${nope} $$ >>\n<<z")
+    told(tmp_path, "My cat costs $facts and ${looked} and $.", profile=odd)
+    memory, model = thinking(tmp_path, citing("$name {}", "costs"))
+    with memory:
+        assert memory.reflect_sync("What does the cat ${facts} $looked cost?").plain == "$name"
+        asked = model.received[0]
+        assert "You are $facts ${x} $ <<y." in asked.system
+        assert "$question ${nope} $$ >> <<z" in asked.user
+        assert "${facts} $looked" in asked.user
+        assert "costs $facts and ${looked} and $." in asked.user
+
+
+def test_an_answer_survives_the_way_through_json(tmp_path: Path) -> None:
+    cats(tmp_path)
+    opinion = thinks(NICE, 0.6, "F1")
+    memory, _ = thinking(tmp_path, in_turn(looks("fish"), says("Good [F1].", opinions=[opinion], steps=["So [F2]."])))
+    with memory:
+        answer = memory.reflect_sync(QUESTION)
+        assert answer.formed
+        assert answer.looked
+        assert Answer.of(json.loads(json.dumps(answer.model_dump(mode="json")))) == answer
+
+
+# What is believed
+
+
+class Alike(HashEmbedder):
+    """An embedder to which all texts mean the same."""
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        return await super().embed(["the same"] * len(texts), kind)
+
+
+@pytest.mark.parametrize(
+    ("opinion", "kept"),
+    [
+        (thinks("I think\x00 Tom [F1]\x1b is good \n because he likes fish [F2].", 0.5, "F1"), True),
+        (thinks(NICE, 0.5, "[F1]"), True),
+        (thinks(NICE, 0.5, "F1, F2"), True),
+        (thinks(NICE, 0.5, "F1", instead_of="none"), True),
+        (thinks(NICE, 0.5, "F1", instead_of="F2"), False),
+        (thinks(NICE, 0.5, "F1", instead_of="O1"), False),
+        (thinks(NICE, 0.5, "B", "O1", "tom", ""), False),
+        (thinks("[F1]", 0.5, "F1"), False),
+        (thinks("\x00", 0.5, "F1"), False),
+    ],
+)
+def test_only_a_founded_opinion_is_kept_and_only_its_words(
+    tmp_path: Path, opinion: dict[str, JsonValue], kept: bool
+) -> None:
+    cats(tmp_path)
+    memory, _ = thinking(tmp_path, says("Good [F1].", opinions=[opinion]))
+    with memory:
+        formed = memory.reflect_sync(QUESTION).formed
+        assert [fact.text for fact in memory.opinions_sync()] == [fact.text for fact in formed]
+        assert bool(formed) is kept
+        assert all(fact.text.isprintable() and "[" not in fact.text for fact in formed)
+
+
+def test_an_answer_forms_an_opinion_once_and_only_a_few(tmp_path: Path) -> None:
+    cats(tmp_path)
+    words = ["good", "tall", "green", "old", "asleep", "rich", "famous", "angry"]
+    many = [thinks(f"I think Tom is {word}, and {word} {word} is what counts.", 0.5, "F1") for word in words]
+    memory, _ = thinking(
+        tmp_path, says("Good [F1].", opinions=[thinks(NICE, 0.5, "F1"), thinks(NICE, 0.9, "F2"), *many])
+    )
+    with memory:
+        memory.reflect_sync(QUESTION)
+        texts = [fact.text for fact in memory.opinions_sync()]
+        assert texts.count(NICE) == 1
+        assert len(texts) == len(set(texts)) <= 5
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("I prefer tea to coffee.", "I prefer coffee to tea.", False),
+        ("I think Tom is a good cat.", "I think Tom is not a good cat.", False),
+        ("I think Alice should buy the red boat.", "I think Alice should buy the blue boat.", False),
+        ("I think Tom is a good cat.", "I really believe that Tom is a good cat!", True),
+    ],
+)
+def test_an_opinion_is_not_taken_for_its_contrary(tmp_path: Path, one: str, other: str, same: bool) -> None:
+    cats(tmp_path)
+    answers = [says("So it is [F1].", opinions=[thinks(text, 0.5, "F1", "F2")]) for text in (one, other)]
+    model = FakeLLM({"reflect": in_turn(*answers)})
+    with Memory(url(tmp_path), llm=model, embedder=Alike()) as memory:
+        memory.reflect_sync(QUESTION)
+        second = memory.reflect_sync(QUESTION)
+        assert (len(second.formed), len(second.moved)) == (0 if same else 1, 0)
+        assert len(memory.opinions_sync()) == (1 if same else 2)
+
+
+def test_an_opinion_that_gives_way_as_of_an_earlier_day_does_not_end_before_it_began(tmp_path: Path) -> None:
+    cats(tmp_path)
+    other = "I think Tom is awful because all of the house smells."
+
+    def turning(asked: Received) -> JsonValue:
+        return says("No [F1].", opinions=[thinks(other, 0.6, "F1", instead_of=mark_of(asked, "I think"))])
+
+    memory, _ = thinking(tmp_path, in_turn(says("Yes [F1].", opinions=[thinks(NICE, 0.6, "F1")]), turning))
+    with memory:
+        (first,) = memory.reflect_sync(QUESTION).formed
+        memory.reflect_sync(QUESTION, now=NOON)
+        old = memory.why_sync(first.id).fact
+        assert old.expired_at is not None
+        assert old.valid_at is not None
+        assert old.invalid_at is not None
+        assert old.invalid_at >= old.valid_at
+        assert [fact.text for fact in memory.opinions_sync()] == [other]
+
+
+def test_the_question_keeps_its_own_day_in_all_that_is_formed(tmp_path: Path) -> None:
+    told(tmp_path, said("Tom likes fish.", NOON))
+    memory, _ = thinking(tmp_path, says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1")]))
+    asked = datetime(2024, 3, 1, tzinfo=UTC)
+    with memory:
+        assert memory.reflect_sync(QUESTION, at_time=asked).formed == ()
+        (formed,) = memory.reflect_sync(QUESTION, now=asked).formed
+        assert formed.valid_at == asked
+
+
+# What happens meanwhile
+
+
+def test_reflections_at_the_same_time_form_an_opinion_once(tmp_path: Path) -> None:
+    cats(tmp_path)
+    memories = [thinking(tmp_path, says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1")]))[0] for _ in range(3)]
+    with ThreadPoolExecutor(6) as pool:
+        waiting = [pool.submit(memory.reflect_sync, QUESTION) for memory in memories * 2]
+    assert sum(len(each.result().formed) for each in waiting) == 1
+    assert len(memories[0].opinions_sync()) == 1
+    (spent,) = memories[0].status_sync().spending
+    assert spent.calls == 6
+    for memory in memories:
+        memory.close_sync()
+
+
+def test_what_is_forgotten_while_the_model_thinks_is_no_ground_for_an_opinion(tmp_path: Path) -> None:
+    cats(tmp_path)
+
+    def answer(asked: Received) -> JsonValue:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(forget).result()
+        return says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1", "F2")])
+
+    def forget() -> None:
+        async def all_of_it() -> None:
+            async with Memory(url(tmp_path), embedder=HashEmbedder()) as other:
+                await other.forget(messages=[message.id for message in await other.messages()])
+
+        asyncio.run(all_of_it())
+
+    memory, _ = thinking(tmp_path, answer)
+    with memory:
+        assert memory.reflect_sync(QUESTION).formed == ()
+        assert memory.opinions_sync() == []
+
+
+class Slow:
+    """A model that answers once, and then never again."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.waits = asyncio.Event()
+        self.answers = [looks("fish")]
+
+    async def complete(self, ask: Ask) -> Completion:
+        if not self.answers:
+            self.waits.set()
+            await asyncio.Event().wait()
+        return Completion(text=json.dumps(self.answers.pop()), usage=Usage(calls=1, output_tokens=7))
+
+
+def test_a_reflection_that_is_cancelled_still_counts_what_it_cost(tmp_path: Path) -> None:
+    cats(tmp_path)
+
+    async def cancelled() -> None:
+        model = Slow()
+        async with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+            task = asyncio.create_task(memory.reflect(QUESTION))
+            await model.waits.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            (spent,) = (await memory.status()).spending
+            assert (spent.calls, spent.output_tokens) == (1, 7)
+            assert await memory.opinions() == []
+
+    asyncio.run(cancelled())
+
+
+class Broken(Slow):
+    """A stream that ends too early."""
+
+    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        yield '{"look_for": [], "text": "Tom'
+
+
+def test_a_stream_without_an_end_is_an_error_of_the_model(tmp_path: Path) -> None:
+    cats(tmp_path)
+    with (
+        Memory(url(tmp_path), llm=Broken(), embedder=HashEmbedder()) as memory,
+        pytest.raises(LLMUnusable, match="broke off"),
+    ):
+        list(memory.reflect_stream_sync(QUESTION))
+
+
+def test_a_draft_is_not_told_before_it_is_known_that_nothing_is_looked_for(tmp_path: Path) -> None:
+    cats(tmp_path)
+    draft: JsonValue = {"text": "A draft, perhaps.", "look_for": ["fish"]}
+    memory, _ = thinking(tmp_path, in_turn(draft, says("Good [F1].")))
+    with memory:
+        first, *_, last = memory.reflect_stream_sync(QUESTION)
+        assert isinstance(first, Looked)
+        assert isinstance(last, Answer)
+        assert last.plain == "Good."
+
+
+# Streams without a loop
+
+
+class Endless(Slow):
+    """A model that begins, and never ends."""
+
+    stopped = threading.Event()
+
+    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+        yield '{"look_for": [], "text": "Tom is '
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.set()
+
+
+def test_a_stream_that_is_thrown_away_on_the_loop_itself_is_closed(tmp_path: Path) -> None:
+    cats(tmp_path)
+    model = Endless()
+    with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+        streams = [memory.reflect_stream_sync(QUESTION)]
+        assert next(streams[0]) == Piece(text="Tom is")
+
+        async def throw_away() -> None:
+            streams.clear()
+            gc.collect()
+
+        portal.run(throw_away())
+        assert model.stopped.wait(10)
+
+
+def test_an_interrupted_stream_is_stopped_and_the_interruption_arrives(tmp_path: Path) -> None:
+    cats(tmp_path)
+    model = Endless()
+
+    with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+        stream = memory.reflect_stream_sync(QUESTION)
+        next(stream)
+        timer = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            next(stream)
+        timer.join()
+        assert model.stopped.wait(10)
+
+
+def test_a_stream_works_inside_a_running_loop_and_in_many_threads(tmp_path: Path) -> None:
+    cats(tmp_path)
+    memory, _ = thinking(tmp_path, says("Good [F1]."))
+
+    async def inside() -> list[object]:
+        return list(memory.reflect_stream_sync(QUESTION))
+
+    with memory, ThreadPoolExecutor(4) as pool:
+        whole = asyncio.run(inside())
+        streams = [pool.submit(list[object], memory.reflect_stream_sync(QUESTION)) for _ in range(8)]
+        assert all(stream.result() == whole for stream in streams)
+
+
+def test_a_process_ends_though_a_stream_was_never_finished(tmp_path: Path) -> None:
+    program = """if True:
+        import asyncio
+        from vmemo.sync import twin_stream
+
+        class Endless:
+            async def tell(self):
+                yield 1
+                await asyncio.Event().wait()
+            tell_sync = twin_stream(tell)
+
+        stream = Endless().tell_sync()
+        print(next(stream))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "1\n"

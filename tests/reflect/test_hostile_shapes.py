@@ -1,0 +1,110 @@
+"""Shapes that callers may want and what models make of them: nothing is paid for that could never be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel
+from thinking import says, thinking, told
+
+from vmemo import InvalidInput
+from vmemo.providers.openai_request import strict
+from vmemo.reflect.structured import Form
+
+
+class Person(BaseModel):
+    """Someone, with names as the outside knows them."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(alias="Full name")
+    age: int = 0
+    pet: str | None = None
+    friends: list[Person] = []
+
+
+OPTIONAL: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        "Full name": {"type": "string"},
+        "age": {"type": "integer"},
+        "pet": {"type": ["string", "null"]},
+        "friends": {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}},
+    },
+    "required": ["Full name"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("schema", [Person, OPTIONAL], ids=["model", "schema"])
+def test_nulls_that_a_strict_server_asks_for_are_left_out_where_the_schema_has_none(
+    tmp_path: Path, schema: type[BaseModel] | dict[str, JsonValue]
+) -> None:
+    told(tmp_path, "My cat is called Tom.")
+    friend: JsonValue = {"Full name": "Bo", "age": None, "pet": None, "friends": None}
+    given: JsonValue = {"Full name": "Al", "age": None, "pet": None, "friends": [friend]}
+    memory, model = thinking(tmp_path, says("Al [F1]."), structure=given)
+    with memory:
+        data = memory.reflect_sync("Who has a cat?", schema=schema).data
+        assert data == {"Full name": "Al", "pet": None, "friends": [{"Full name": "Bo", "pet": None}]}
+        assert Person.model_validate(data).friends[0].name == "Bo"
+        sent = strict(model.received[1].schema or {})
+        assert sent["required"] == ["Full name", "age", "pet", "friends"]
+        assert len(model.received) == 2
+
+
+def test_a_null_for_what_must_be_there_is_sent_back() -> None:
+    for schema in (Person, OPTIONAL):
+        why, value = Form.of(schema).read('{"Full name": null}')
+        assert why
+        assert value is None
+
+
+class Numbers(RootModel[list[int]]):
+    """No object."""
+
+
+class Calling(BaseModel):
+    """What JSON has no word for."""
+
+    call: Callable[[], int]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Numbers,
+        Calling,
+        list[int],
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#nowhere"}}},
+        {"type": "object", "$ref": "#"},
+        {"type": "object", "$schema": 3},
+        {"type": "object", "$schema": ["x"]},
+        {"type": "object", "properties": {"a": {"pattern": "["}}},
+        {"type": "object", "properties": {"a": {"const": float("nan")}}},
+        {"type": "object", "description": "x" * 60_000},
+    ],
+    ids=lambda schema: str(schema)[:60],
+)
+def test_a_schema_that_no_answer_could_be_checked_by_is_refused_before_a_model_is_asked(
+    tmp_path: Path, schema: dict[str, JsonValue]
+) -> None:
+    told(tmp_path, "My cat is called Tom.")
+    memory, model = thinking(tmp_path, says("Tom [F1]."))
+    with memory, pytest.raises(InvalidInput):
+        memory.reflect_sync("What is the cat called?", schema=schema)
+    assert model.received == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    ['{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' * 400 + "1" + "}" * 400, "[" * 9000, "[]", "no"],
+    ids=lambda written: written[:12],
+)
+def test_what_is_no_sound_json_fits_no_form(written: str) -> None:
+    form = Form.of({"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": ["number", "string"]}]}}})
+    why, value = form.read(written)
+    assert why
+    assert value is None
