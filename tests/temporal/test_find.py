@@ -294,4 +294,5 @@ def test_every_character_of_unicode_may_stand_beside_a_date() -> None:
 
 
 def test_a_range_over_the_turn_of_a_year_is_one_time() -> None:
-    assert borders(only("He was away from 31 December 2023-6 January 2024.")) == ("2023-12-31", "2024-01-07")
+    found = only("He was away 31 December 2023-6 January 2024.").generous
+    assert (found.start, found.end) == (datetime(2023, 12, 31, tzinfo=UTC), datetime(2024, 1, 7, tzinfo=UTC))

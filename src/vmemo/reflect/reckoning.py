@@ -24,9 +24,8 @@ from vmemo.reflect.fact_times import Time, Times, closed_on, times_of, true_sinc
 from vmemo.words import STOP_WORDS
 
 _LENGTHS = frozenset(
-    "long many much old soon often ago since until till between apart elapsed passed before after later earlier first "
-    "last latest earliest order sooner longer shorter older younger age duration anniversary day days week weeks month "
-    "months year years hour hours weekend weekends weekday next previous prior recent recently".split()
+    "long many old soon ago since until till between apart elapsed passed before after later earlier first latest "
+    "earliest order sooner longer shorter older younger age duration anniversary days weeks months years hours".split()
 )
 _WORD = Pattern(r"\w+")
 WIDE = 31
