@@ -8,7 +8,7 @@ from typing import Literal, NewType
 
 from pydantic import Field, JsonValue, model_validator
 
-from vmemo.record import Content, Instant, Name, Record, Share, Text, new_id, utc_now
+from vmemo.record import Background, Content, Instant, Name, Record, Share, new_id, utc_now
 
 BankId = NewType("BankId", str)
 MessageId = NewType("MessageId", str)
@@ -207,7 +207,7 @@ class Profile(Record):
     name: Name = "assistant"
     disposition: Disposition = Field(default_factory=Disposition)
     bias: Share = 0.5
-    background: Text = Field(default="", max_length=600)
+    background: Background = ""
 
 
 class FormerProfile(Record):

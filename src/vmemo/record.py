@@ -25,6 +25,8 @@ from vmemo.errors import InvalidInput
 
 MAX_CONTENT = 1_000_000
 """Characters one message may hold; longer content is a document to be split by the caller."""
+MAX_BACKGROUND = 600
+"""Characters of a profile's background."""
 MAX_NAME = 512
 """Characters of a bank, document, speaker or tag."""
 
@@ -82,6 +84,7 @@ Instant = Annotated[AwareDatetime, BeforeValidator(_as_moment), AfterValidator(_
 Text = Annotated[str, Strict(), Field(max_length=MAX_CONTENT), AfterValidator(_storable)]
 Content = Annotated[Text, AfterValidator(_not_blank)]
 Name = Annotated[str, Strict(), Field(max_length=MAX_NAME), AfterValidator(_storable), AfterValidator(_not_blank)]
+Background = Annotated[str, Strict(), Field(max_length=MAX_BACKGROUND), AfterValidator(_storable)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 

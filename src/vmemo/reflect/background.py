@@ -14,11 +14,10 @@ from vmemo.asking.prompts import load, quoted
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId, Profile
 from vmemo.ports import Store
+from vmemo.record import MAX_BACKGROUND
 from vmemo.reflect.retold import about_you, impersonal, lost, says, share_told
 
 PROMPTS = Path(__file__).parent / "prompts"
-LONGEST = 600
-"""Characters of a background."""
 MOST = 2000
 """Characters of a snippet."""
 _TOLD = 0.5
@@ -77,7 +76,7 @@ async def _profile(bank: BankId, store: Store) -> Profile:
 
 async def _merged(old: str, told: str, desk: Desk) -> str:
     shown = quoted([old]) if old.strip() else "(none yet)"
-    ask = load(PROMPTS, "background").ask(Merged, background=shown, snippet=quoted([told]), longest=str(LONGEST))
+    ask = load(PROMPTS, "background").ask(Merged, background=shown, snippet=quoted([told]), longest=str(MAX_BACKGROUND))
     answer = await desk.ask(ask, Merged, lambda given: _complaint(given, old, told))
     return answer.background.strip()
 
@@ -89,8 +88,8 @@ def _complaint(given: Merged, old: str, told: str) -> str | None:
         return "the background is empty"
     if _BARE.search(new):
         return "the background holds control characters"
-    if len(new) > LONGEST:
-        return f"the background has {len(new)} characters, and may have {LONGEST}"
+    if len(new) > MAX_BACKGROUND:
+        return f"the background has {len(new)} characters, and may have {MAX_BACKGROUND}"
     if about_you(new):
         return 'a sentence speaks of "you"; the agent itself speaks, as "I"'
     if impersonal(new):
@@ -100,7 +99,7 @@ def _complaint(given: Merged, old: str, told: str) -> str | None:
 
 def _omission(given: Merged, old: str, told: str) -> str | None:
     """What is missing. Where both texts don't fit together, some of each has to be."""
-    fits = len(old) + 1 + len(told) <= LONGEST
+    fits = len(old) + 1 + len(told) <= MAX_BACKGROUND
     if share_told(told, given.background) < (_TOLD if fits else _TOLD * _room(told)):
         return "most of what is new is missing"
     if not fits:
@@ -113,4 +112,4 @@ def _omission(given: Merged, old: str, told: str) -> str | None:
 
 def _room(text: str) -> float:
     """Which share of a text half a background holds."""
-    return min(1.0, LONGEST / 2 / max(1, len(text)))
+    return min(1.0, MAX_BACKGROUND / 2 / max(1, len(text)))

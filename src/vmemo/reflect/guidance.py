@@ -8,9 +8,8 @@ from vmemo.models import QueryType
 
 BY_TYPE: Mapping[QueryType, str] = {
     "temporal": """Time matters in this question.
-- When something happened counts, not when it was told. "Speaks of" gives the days that a speaker's own words name: make
-  sure that they are the event's. Where only a week, a month or a year is known, say just that, in the words of the
-  memory ("the week before ...") where they are plain.
+- When something happened counts, not when it was told. Where only a week, a month or a year is known, say just that, in
+  the words of the memory ("the week before ...") where they are plain.
 - If a length of time is asked for, name each event with its date in `steps`, then the length.""",
     "update": """This is a question about how things stand.
 - In `steps`, list the values that were told with their dates, oldest first. The one told last holds.
@@ -38,5 +37,6 @@ If several things fit, give them all.""",
 
 RECKONED = """
 - How far days lie from the question's day is computed beside each memory, and how far apart memories are, and in which
-  order, under Times. Those numbers are right: copy them. Never count yourself, and never from any other day."""
+  order, under Times. Those numbers are right: copy them. Never count yourself, and never from any other day.
+- "Speaks of" gives the days that a speaker's own words name: make sure that they are the event's."""
 """What is added where lengths of time were computed."""

@@ -11,11 +11,14 @@ from vmemo.models import Fact, FactId, Hit, Network
 from vmemo.reflect.citations import unmarked
 from vmemo.reflect.orders import gives_orders
 from vmemo.reflect.reckoning import dated, dates, differences
+from vmemo.words import terms
 
 LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}
 """First letters of the marks: evidence, summaries of it, and beliefs are never mistaken for one another."""
 RECKONED = 40
 """Facts of each kind whose distances in time are told."""
+TELLING = 4
+"""Different words, apart from the common ones, that something said must have to be worth its place beside facts."""
 _NOTHING = "(none)"
 
 
@@ -38,12 +41,15 @@ class Material:
         """All that the memories say."""
         return "\n".join(hit.text for hit in self.hits.values())
 
-    def add(self, hits: Iterable[Hit], room: int) -> int:
-        """Take up what is new, by relevance, as far as it fits; how many that were."""
+    def add(self, hits: Sequence[Hit], room: int) -> int:
+        """Take up what is new, by relevance, as far as it fits; how many that were.
+
+        Where facts were read, what somebody said in a few words is mostly a greeting, and is passed over.
+        """
         seen = {hit.id for hit in self.hits.values()}
-        before = len(self.hits)
+        before, read = len(self.hits), any(not hit.verbatim for hit in hits)
         for hit in hits:
-            if hit.id not in seen and hit.tokens <= room:
+            if hit.id not in seen and hit.tokens <= room and not (read and _says_little(hit)):
                 room -= hit.tokens
                 seen.add(hit.id)
                 self.hits[self._next(LETTERS[hit.fact.network])] = hit
@@ -85,6 +91,10 @@ class Material:
         """What lies how far from what, in words, where that is wanted and there are two to compare."""
         named = [(mark, hit.fact) for mark, hit in self.hits.items() if mark.startswith("F")]
         return differences(named, self.asked) if self.timed else []
+
+
+def _says_little(hit: Hit) -> bool:
+    return hit.verbatim and len(set(terms(hit.text.partition(": ")[2]))) < TELLING
 
 
 def _line(mark: str, hit: Hit, newer: str | None, when: str) -> str:
