@@ -245,6 +245,17 @@ def test_each_kind_of_question_has_its_own_guidance(tmp_path: Path, query: str, 
         assert [each for each in BY_TYPE if BY_TYPE[each] in model.received[0].system] == [kind]
 
 
+def test_a_count_lists_before_it_totals(tmp_path: Path) -> None:
+    told(tmp_path, "I bought a red boat.", "I bought a blue boat.")
+    listed = says("Two boats [F1][F2].", steps=["a red boat [F1]", "a blue boat [F2]"])
+    memory, model = thinking(tmp_path, in_turn(says("Two boats [F1][F2]."), listed))
+    with memory:
+        answer = memory.reflect_sync("How many boats did Alice buy?")
+        assert "list in `steps` what counts" in model.received[1].user
+        assert len(answer.steps) == 2
+        assert not answer.flaws
+
+
 def test_guidance_is_of_its_own_for_each_kind() -> None:
     assert len(set(BY_TYPE.values())) == len(BY_TYPE) == 8
 

@@ -113,6 +113,7 @@ def _key(query: str) -> str:
 def _checks(question: Question, material: Material, type: QueryType, asks: Callable[[Reflected], object]) -> Checks:
     return Checks(
         question=question.text,
+        type=type,
         material=material,
         told=rules(question, type),
         background=question.profile.background,

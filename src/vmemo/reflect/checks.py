@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from vmemo.models import QueryType
 from vmemo.reflect.citations import BACKGROUND, bare, cited, invented, named
 from vmemo.reflect.material import Material
 from vmemo.reflect.orders import addresses, beside_orders, gives_orders, repeats
@@ -41,6 +42,7 @@ class Checks:
     """Checks one answer against what the model was shown."""
 
     question: str
+    type: QueryType
     material: Material
     told: str
     """The rules and the character."""
@@ -52,7 +54,7 @@ class Checks:
         """What is wrong with an answer, for the model; None if it may be used, or asks memory further."""
         if self.asks(given):
             return None
-        troubles = [*self.troubles(given), *self._beliefs(given)]
+        troubles = [*self.troubles(given), *self._unlisted(given), *self._beliefs(given)]
         return "; ".join(trouble.complaint for trouble in troubles) or None
 
     def troubles(self, given: Reflected) -> Iterator[Trouble]:
@@ -108,6 +110,13 @@ class Checks:
         told = {term for text in behind for term in terms(beside_orders(text))}
         orders = {term for text in behind for term in terms(text)} - told
         return told.isdisjoint(terms(bare(given.text))) and orders.isdisjoint(terms(self.question))
+
+    def _unlisted(self, given: Reflected) -> Iterator[Trouble]:
+        """A total that nothing was counted for; it may be right all the same, so this is no flaw."""
+        if self.type == "count" and given.found and not any(map(str.strip, given.steps)):
+            yield Trouble(
+                complaint="list in `steps` what counts, each with its mark, before you give the number", flaw=""
+            )
 
     def _beliefs(self, given: Reflected) -> Iterator[Trouble]:
         """What is wrong with opinions; such an opinion is left out, which is no flaw of the answer."""
