@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -320,6 +320,15 @@ def test_a_stream_that_is_thrown_away_on_the_loop_itself_is_closed(tmp_path: Pat
         assert model.stopped.wait(10)
 
 
+@pytest.fixture
+def interruptible() -> Generator[None]:
+    """Interrupts arrive, even where the whole run was started in the background and ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_stream_is_stopped_and_the_interruption_arrives(tmp_path: Path) -> None:
     cats(tmp_path)
     model = Endless()
