@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
-from vmemo.errors import InvalidInput, Unsupported
+from vmemo.errors import InvalidInput, MissingExtra, Unsupported
 from vmemo.models import Channel
 from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, Store, TimeReader, TokenCounter
 from vmemo.recall.plan import CHANNELS, Fusion, Plan
@@ -79,6 +80,8 @@ class Settings:
     """Seconds after a recall until access counts are written."""
     busy_seconds: float = 60.0
     """How long a call waits for another process's write before it gives up."""
+    connections: int = 10
+    """Connections to a PostgreSQL server that this process opens at most."""
 
     def __post_init__(self) -> None:
         if self.fusion not in get_args(Fusion):
@@ -89,6 +92,8 @@ class Settings:
             raise InvalidInput(f"style is {' or '.join(get_args(Style))}, not {self.style!r}.")
         if self.lease_seconds <= 0 or self.extractions_per_bank < 1 or self.extractions_per_process < 1:
             raise InvalidInput("Leases take time, and at least one piece of work must be allowed to run.")
+        if self.connections < 1:
+            raise InvalidInput("A memory needs at least one connection.")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -97,6 +102,7 @@ class Settings:
         return cls(
             embedding_cache=Path(cache).expanduser() if cache else None,
             busy_seconds=_number(environment, "VMEMO_BUSY_SECONDS", cls.busy_seconds),
+            connections=int(_number(environment, "VMEMO_CONNECTIONS", cls.connections)),
             reranker_key=environment.get("VMEMO_RERANKER_KEY"),
             names=_names(environment.get("VMEMO_NAMES", "auto")),
             llm=environment.get("VMEMO_LLM") or None,
@@ -249,9 +255,13 @@ def _store(url: str, settings: Settings) -> Store:
         raise InvalidInput(f"A memory's URL must be text, not {type(url).__name__}.")
     scheme, found, rest = url.partition("://")
     if not found or scheme not in ("sqlite", "postgresql", "neo4j") or "\0" in url:
-        raise InvalidInput(f"A memory's URL starts with sqlite:///, not {url[:40]!r}.")
+        # What follows the first colon may hold a password.
+        begin = url.partition(":")[0][:40]
+        raise InvalidInput(f"A memory's URL starts with sqlite:/// or postgresql://, not {begin!r}.")
+    if scheme == "postgresql":
+        return _postgres(url, settings)
     if scheme != "sqlite":
-        raise Unsupported(f"This release stores in SQLite only; {scheme}:// is planned. Use sqlite:///file.db.")
+        raise Unsupported(f"This release stores in SQLite and PostgreSQL; {scheme}:// is planned.")
     from vmemo.stores.sql.sqlite import SqliteStore
 
     if rest in ("", "/:memory:"):
@@ -259,3 +269,11 @@ def _store(url: str, settings: Settings) -> Store:
     if not rest.startswith("/") or len(rest) < 2:
         raise InvalidInput("Write sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:.")
     return SqliteStore(Path(rest[1:]), busy_seconds=settings.busy_seconds)
+
+
+def _postgres(url: str, settings: Settings) -> Store:
+    if find_spec("asyncpg") is None:
+        raise MissingExtra("PostgreSQL needs one more package. Install it: pip install 'vmemo[postgres]'")
+    from vmemo.stores.sql.postgres import PostgresStore
+
+    return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_seconds)

@@ -8,17 +8,53 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any, cast
 
-from sqlalchemy import BindParameter, ColumnElement, Text, bindparam, func, select
+from sqlalchemy import BindParameter, ColumnElement, Integer, Text, bindparam
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 Values = Iterable[int] | Iterable[str]
 
 
+class _Numbers(FunctionElement[int]):
+    """The numbers of a list in one parameter."""
+
+    name = "numbers"
+    inherit_cache = True
+
+
+class _Texts(FunctionElement[str]):
+    """The texts of a list in one parameter."""
+
+    name = "texts"
+    inherit_cache = True
+
+
+@compiles(_Numbers, "sqlite")
+@compiles(_Texts, "sqlite")
+def _in_sqlite(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    return f"(SELECT value FROM json_each({compiler.process(element.clauses, **more)}))"
+
+
+@compiles(_Numbers, "postgresql")
+def _numbers_in_postgres(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    given = compiler.process(element.clauses, **more)
+    return f"(SELECT value::bigint FROM json_array_elements_text(CAST({given} AS json)) AS value)"
+
+
+@compiles(_Texts, "postgresql")
+def _texts_in_postgres(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    given = compiler.process(element.clauses, **more)
+    return f"(SELECT value FROM json_array_elements_text(CAST({given} AS json)) AS value)"
+
+
 def among(column: ColumnElement[int] | ColumnElement[str], values: Values | BindParameter[str]) -> ColumnElement[bool]:
     """Whether the column has one of these values, given now or later under a parameter's name."""
-    given = values if isinstance(values, BindParameter) else listed(values)
-    each = func.json_each(given).table_valued("value")
-    return column.in_(select(each.c.value))
+    given = values if isinstance(values, BindParameter) else bindparam(None, listed(values), type_=Text)
+    each = _Numbers(given) if isinstance(column.type, Integer) else _Texts(given)
+    return cast("ColumnElement[bool]", column.bool_op("IN")(each))
 
 
 def listed(values: Values) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, BankId, Message, MessageId, utc_now
+from vmemo.stores.sql import keys
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import bank_of, message_of, message_values
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, sources
 
+WRITES = "vmemo_writes"
+"""The execution option of a connection that writes."""
 UNREAD = ("pending", "grouped")
 """States of messages that were not read yet."""
 
@@ -40,14 +44,39 @@ class BankState:
 _STATE = select(banks.c.seq, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder).where(
     banks.c.id == bindparam("bank")
 )
+_LOCKED = _STATE.with_for_update()
 
 
 def bank_state(connection: Connection, bank: BankId) -> BankState:
-    """The bank's state now; NotFound when there is no such bank."""
-    row = connection.execute(_STATE, {"bank": bank}).one_or_none()
-    if row is None:
+    """The bank's state now; NotFound when there is no such bank.
+
+    On a connection that writes, the bank's row is locked, so that its writers take turns where a database lets several
+    write. Every function that writes calls this before it reads anything else of the bank.
+    """
+    found = state_or_none(connection, bank)
+    if found is None:
         raise NotFound(f"There is no bank {bank!r} here.")
-    return BankState(*row)
+    return found
+
+
+def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
+    """As `bank_state`, but None when there is no such bank."""
+    writing = writes(connection)
+    row = connection.execute(_LOCKED if writing else _STATE, {"bank": bank}).one_or_none()
+    if row is None and writing:
+        # Who waited for a row that another bank took the name of meanwhile finds that one now.
+        row = connection.execute(_LOCKED, {"bank": bank}).one_or_none()
+    return None if row is None else BankState(*row)
+
+
+def writes(connection: Connection) -> bool:
+    """Whether the connection was opened for writing."""
+    return bool(connection.get_execution_options().get(WRITES, False))
+
+
+def lock(connection: Connection, bank: int) -> bool:
+    """Wait for the bank's other writers, as `bank_state` does; False if the bank is gone."""
+    return connection.execute(select(banks.c.seq).where(banks.c.seq == bank).with_for_update()).first() is not None
 
 
 def all_banks(connection: Connection) -> list[Bank]:
@@ -65,8 +94,15 @@ def find_bank(connection: Connection, bank: BankId) -> Bank | None:
 def create_bank(connection: Connection, bank: Bank) -> Bank:
     """Insert the bank unless it exists; the stored one is returned."""
     existing = find_bank(connection, BankId(bank.id))
-    if existing is not None:
-        return existing
+    while existing is None:
+        if insert_bank(connection, bank):
+            return bank
+        existing = find_bank(connection, BankId(bank.id))
+    return existing
+
+
+def insert_bank(connection: Connection, bank: Bank) -> bool:
+    """Insert the bank; False if there is one of its name, be it that another process was faster."""
     values = {
         "id": bank.id,
         "profile": bank.profile.model_dump_json(),
@@ -74,8 +110,13 @@ def create_bank(connection: Connection, bank: Bank) -> Bank:
         "dimension": bank.dimension,
         "created_at": micros(bank.created_at),
     }
-    connection.execute(insert(banks).values(values))
-    return bank
+    return insert_missing(connection, banks, values)
+
+
+def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int]) -> bool:
+    """Insert a row unless one of its key is there, or is just being inserted by another; whether it was inserted."""
+    new = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+    return connection.execute(new.values(values).on_conflict_do_nothing().inline()).rowcount == 1
 
 
 def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
@@ -194,13 +235,13 @@ def _shrink(connection: Connection, bank: int, left: set[int]) -> None:
     member, moment = episode_messages.c, messages.c.timestamp
     spans = (
         select(member.episode, func.min(moment), func.max(moment))
-        .join(messages, messages.c.seq == member.message)
+        .join(messages, keys.points(episode_messages, "message", messages))
         .where(member.bank == bank, among(member.episode, left))
         .group_by(member.episode)
     )
     kept = connection.execute(spans).all()
     for seq, start, end in kept:
-        connection.execute(update(episodes).where(episodes.c.seq == seq).values(started_at=start, ended_at=end))
+        connection.execute(update(episodes).where(keys.row(episodes, bank, seq)).values(started_at=start, ended_at=end))
     dissolve(connection, bank, left - {seq for seq, _, _ in kept})
 
 
@@ -208,14 +249,15 @@ def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
     """Delete episodes; those that followed one follow what came before it."""
     gone = sorted(broken)
     for seq in gone:
-        row = connection.execute(select(episodes.c.id, episodes.c.previous).where(episodes.c.seq == seq)).one()
+        told = select(episodes.c.id, episodes.c.previous).where(keys.row(episodes, bank, seq))
+        row = connection.execute(told).one()
         following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
         connection.execute(following.values(previous=row.previous))
     told = sources.c.bank == bank, sources.c.kind == EPISODE, among(sources.c.source, gone)
     connection.execute(delete(sources).where(*told))
     inside = episode_messages.c.bank == bank, among(episode_messages.c.episode, gone)
     connection.execute(delete(episode_messages).where(*inside))
-    connection.execute(delete(episodes).where(episodes.c.bank == bank, among(episodes.c.seq, gone)))
+    connection.execute(delete(episodes).where(keys.rows(episodes, bank, gone)))
 
 
 _OWNED = tuple(table for table in metadata.sorted_tables if "bank" in table.c)

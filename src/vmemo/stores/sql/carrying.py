@@ -7,9 +7,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, insert, literal, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    delete,
+    exists,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
-from vmemo.stores.sql import naming
+from vmemo.stores.sql import keys, naming
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.rows import AnyRow, dump, names_of
 from vmemo.stores.sql.schema import (
@@ -71,7 +84,8 @@ def _by_hand(connection: Connection, bank: int) -> list[AnyRow]:
     made = select(merges.c.entity).where(
         merges.c.bank == bank, merges.c.absorbed.is_not(None), merges.c.undone_at.is_(None)
     )
-    return list(connection.execute(select(entities).where(entities.c.bank == bank, entities.c.seq.in_(made))))
+    joined = select(entities).where(keys.bank_of(entities) == bank, entities.c.seq.in_(made))
+    return list(connection.execute(joined.order_by(entities.c.seq)))
 
 
 def estrange(connection: Connection, bank: int, shadow: int) -> None:
@@ -80,11 +94,11 @@ def estrange(connection: Connection, bank: int, shadow: int) -> None:
     same = _counterparts(connection, shadow, rows)
     for row in rows:
         if row.seq in same:
-            own = connection.execute(select(entities).where(entities.c.seq == same[row.seq])).one()
+            own = connection.execute(select(entities).where(keys.row(entities, shadow, same[row.seq]))).one()
             names = {name.casefold() for name in (own.name, *names_of(own.aliases))}
             both = dict.fromkeys((*names_of(own.strangers), *names_of(row.strangers)))
             strange = dump([name for name in both if name.casefold() not in names])
-            connection.execute(update(entities).where(entities.c.seq == own.seq).values(strangers=strange))
+            connection.execute(update(entities).where(keys.row(entities, shadow, own.seq)).values(strangers=strange))
     _drop_unused(connection, bank, shadow)
 
 
@@ -102,7 +116,7 @@ def _drop_unused(connection: Connection, bank: int, shadow: int) -> None:
     )
     seqs = connection.execute(unused).scalars().all()
     connection.execute(delete(entity_names).where(entity_names.c.bank == shadow, among(entity_names.c.entity, seqs)))
-    connection.execute(delete(entities).where(entities.c.bank == shadow, among(entities.c.seq, seqs)))
+    connection.execute(delete(entities).where(keys.rows(entities, shadow, seqs)))
 
 
 def _counterparts(connection: Connection, shadow: int, rows: Iterable[AnyRow]) -> dict[int, int]:
@@ -110,7 +124,7 @@ def _counterparts(connection: Connection, shadow: int, rows: Iterable[AnyRow]) -
     folded = {row.seq: naming.fold(row.name) for row in rows}
     statement = (
         select(entity_names.c.name, entity_names.c.entity, entities.c.name.label("own"))
-        .join(entities, entities.c.seq == entity_names.c.entity)
+        .join(entities, keys.points(entity_names, "entity", entities))
         .where(entity_names.c.bank == shadow, among(entity_names.c.name, set(folded.values())))
         .order_by(entity_names.c.entity)
     )
@@ -131,7 +145,7 @@ def carry(connection: Connection, bank: int, shadow: int, opinions: Mapping[str,
     _move(connection, bank, shadow, numbers)
     # Last: an opinion is not what was read from its messages, and stands for no fact that was.
     _quote(connection, bank, shadow, numbers)
-    moved = update(facts).where(facts.c.bank == bank, among(facts.c.seq, numbers))
+    moved = update(facts).where(keys.rows(facts, bank, numbers))
     connection.execute(moved.where(~among(facts.c.supersedes, opinions)).values(supersedes=None))
     connection.execute(moved.values(bank=shadow))
 
@@ -151,16 +165,19 @@ def _rest(connection: Connection, bank: int, shadow: int, opinions: Set[int]) ->
 def _mention(connection: Connection, bank: int, shadow: int, opinions: Set[int]) -> None:
     """Entities that the shadow does not know come along."""
     known = mentions.c.bank == bank, among(mentions.c.fact, opinions)
-    named = select(entities).where(entities.c.seq.in_(select(mentions.c.entity).where(*known)))
+    named = select(entities).where(
+        keys.bank_of(entities) == bank, entities.c.seq.in_(select(mentions.c.entity).where(*known))
+    )
     rows = list(connection.execute(named))
     taken = seqs_of(connection, entities, shadow, (row.id for row in rows))
     same = {row.seq: taken[row.id] for row in rows if row.id in taken} | _counterparts(connection, shadow, rows)
     alone = [row.seq for row in rows if row.seq not in same]
-    connection.execute(update(entities).where(among(entities.c.seq, alone)).values(bank=shadow))
+    connection.execute(update(entities).where(keys.rows(entities, bank, alone)).values(bank=shadow))
     own = entity_names.c.bank == bank, among(entity_names.c.entity, alone)
     connection.execute(update(entity_names).where(*own).values(bank=shadow))
-    found = connection.execute(select(mentions.c.fact, mentions.c.entity, mentions.c.said).where(*known)).all()
-    said = {(fact, same.get(entity, entity)): words for fact, entity, words in found}
+    found = select(mentions.c.fact, mentions.c.entity, mentions.c.said).where(*known)
+    ordered = connection.execute(found.order_by(mentions.c.fact, mentions.c.entity)).all()
+    said = {(fact, same.get(entity, entity)): words for fact, entity, words in ordered}
     values = [{"bank": shadow, "fact": fact, "entity": entity, "said": said[fact, entity]} for fact, entity in said]
     if values:
         connection.execute(insert(mentions), values)
@@ -172,27 +189,28 @@ def _move(connection: Connection, bank: int, shadow: int, opinions: Set[int]) ->
     rows = connection.execute(select(moves.c.seq, moves.c.evidence).where(*own)).all()
     old = seqs_of(connection, facts, bank, (id for row in rows for id in names_of(row.evidence)))
     new = Lineage.of(connection, bank, shadow, opinions, set(old.values()))
-    ids = _ids(connection, {heir for seq in old.values() for heir in new.heirs([seq])})
+    ids = _ids(connection, (bank, shadow), {heir for seq in old.values() for heir in new.heirs([seq])})
     for row in rows:
         heirs = new.heirs(old[id] for id in names_of(row.evidence) if id in old)
         values = {"bank": shadow, "evidence": dump([ids[heir] for heir in sorted(heirs)])}
-        connection.execute(update(moves).where(moves.c.seq == row.seq).values(values))
+        connection.execute(update(moves).where(keys.row(moves, bank, row.seq)).values(values))
 
 
 def _quote(connection: Connection, bank: int, shadow: int, opinions: Set[int]) -> None:
     """Messages behind the opinions; the shadow has copies of them all."""
     copies = messages.alias("copies")
     behind = (
-        select(literal(shadow), sources.c.fact, sources.c.kind, copies.c.seq)
-        .join(messages, messages.c.seq == sources.c.source)
+        select(literal(shadow, BigInteger), sources.c.fact, sources.c.kind, copies.c.seq)
+        .join(messages, keys.points(sources, "source", messages))
         .join(copies, (copies.c.bank == shadow) & (copies.c.id == messages.c.id))
         .where(sources.c.bank == bank, sources.c.kind == MESSAGE, among(sources.c.fact, opinions))
     )
     connection.execute(insert(sources).from_select(["bank", "fact", "kind", "source"], behind))
 
 
-def _ids(connection: Connection, seqs: Iterable[int]) -> dict[int, str]:
-    return dict(connection.execute(select(facts.c.seq, facts.c.id).where(among(facts.c.seq, seqs))).all())
+def _ids(connection: Connection, banks: tuple[int, int], seqs: Iterable[int]) -> dict[int, str]:
+    known = select(facts.c.seq, facts.c.id).where(keys.bank_of(facts).in_(banks), among(facts.c.seq, seqs))
+    return dict(connection.execute(known).all())
 
 
 def _pairs(connection: Connection, bank: int, of: Iterable[int], kind: int = BASIS) -> dict[int, set[int]]:
@@ -262,7 +280,7 @@ def _read_from(connection: Connection, bank: int, shadow: int, said: Iterable[in
             sources,
             (sources.c.bank == shadow) & (sources.c.kind == MESSAGE) & (sources.c.source == copies.c.seq),
         )
-        .where(messages.c.bank == bank, among(messages.c.seq, said))
+        .where(keys.rows(messages, bank, said))
     )
     return _grouped(connection, statement)
 
@@ -278,7 +296,7 @@ def _read_beside(connection: Connection, bank: int, shadow: int, said: Iterable[
             sources,
             (sources.c.bank == shadow) & (sources.c.kind == MESSAGE) & (sources.c.source == others.c.message),
         )
-        .where(messages.c.bank == bank, among(messages.c.seq, said))
+        .where(keys.rows(messages, bank, said))
     )
     return _grouped(connection, statement)
 

@@ -67,7 +67,7 @@ def _troubles(connection: Connection, bank: int) -> tuple[Trouble, ...]:
         select(messages.c.error, func.count(), func.max(messages.c.attempts), func.min(messages.c.failed_at))
         .where(messages.c.bank == bank, messages.c.state.in_(UNREAD), messages.c.error.is_not(None))
         .group_by(messages.c.error)
-        .order_by(func.min(messages.c.failed_at))
+        .order_by(func.min(messages.c.failed_at), messages.c.error)
     )
     return tuple(
         Trouble(error=error, messages=count, attempts=attempts, since=instant(since))

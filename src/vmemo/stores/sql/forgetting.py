@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Table, and_, delete, select, update
 
 from vmemo.errors import NotFound
 from vmemo.reports import Forgotten
-from vmemo.stores.sql import archive, carrying, queue, remnants
+from vmemo.stores.sql import archive, carrying, keys, queue, remnants
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.reading import current
 from vmemo.stores.sql.rows import names_of
@@ -108,7 +108,8 @@ def _targeted(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
 
 def _naming(connection: Connection, bank: int, named: Seqs) -> Seqs:
     """Messages kept in their own words that hold one of the entity's names; such messages have no mentions."""
-    row = connection.execute(select(entities.c.name, entities.c.aliases).where(among(entities.c.seq, named))).one()
+    known = select(entities.c.name, entities.c.aliases).where(keys.rows(entities, bank, named))
+    row = connection.execute(known).one()
     names = "|".join(re.escape(name) for name in (row.name, *names_of(row.aliases)))
     pattern = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE)
     kept = select(messages.c.seq, messages.c.content).where(messages.c.bank == bank, messages.c.state != "derived")
@@ -150,7 +151,7 @@ def _resting(connection: Connection, bank: int, kind: int, on: Iterable[int]) ->
 def _sources_of(connection: Connection, bank: int, of: Iterable[int]) -> Seqs:
     """Messages that these facts were read from. To read the evidence of a formed opinion again brings nothing back."""
     conditions = sources.c.bank == bank, among(sources.c.fact, of), sources.c.kind == MESSAGE
-    read = select(sources.c.source).join(facts, facts.c.seq == sources.c.fact).where(~carrying.formed(bank))
+    read = select(sources.c.source).join(facts, keys.points(sources, "fact", facts)).where(~carrying.formed(bank))
     return set(connection.execute(read.where(*conditions)).scalars())
 
 
@@ -175,8 +176,9 @@ def remove(connection: Connection, bank: int, removal: Removal) -> None:
     touched = _related(connection, bank, mentions.c.fact, removal.facts, mentions.c.entity)
     kept = touched - removal.entities
     outdated = _described(connection, bank, kept, removal.facts)
-    episode_ids, entity_ids = _ids(connection, episodes, removal.episodes), _ids(connection, entities, removal.entities)
-    remnants.forget_moves(connection, bank, removal.facts, _ids(connection, facts, removal.facts))
+    episode_ids = _ids(connection, bank, episodes, removal.episodes)
+    entity_ids = _ids(connection, bank, entities, removal.entities)
+    remnants.forget_moves(connection, bank, removal.facts, _ids(connection, bank, facts, removal.facts))
     remnants.forget_errors(connection, bank, removal.messages, removal.again)
     _delete_all(connection, bank, removal)
     remnants.forget_names(connection, bank, kept)
@@ -187,8 +189,8 @@ def remove(connection: Connection, bank: int, removal: Removal) -> None:
     _demand_scrub(connection)
 
 
-def _ids(connection: Connection, table: Table, seqs: Iterable[int]) -> set[str]:
-    return set(connection.execute(select(table.c.id).where(among(table.c.seq, seqs))).scalars())
+def _ids(connection: Connection, bank: int, table: Table, seqs: Iterable[int]) -> set[str]:
+    return set(connection.execute(select(table.c.id).where(keys.rows(table, bank, seqs))).scalars())
 
 
 def _described(connection: Connection, bank: int, kept: Seqs, fallen: Iterable[int]) -> Seqs:
@@ -196,7 +198,7 @@ def _described(connection: Connection, bank: int, kept: Seqs, fallen: Iterable[i
     told = among(facts.c.seq, fallen) | and_(*current(bank))
     statement = (
         select(mentions.c.entity)
-        .join(facts, facts.c.seq == mentions.c.fact)
+        .join(facts, keys.points(mentions, "fact", facts))
         .where(mentions.c.bank == bank, among(mentions.c.entity, kept), facts.c.network == "observation", told)
     )
     return set(connection.execute(statement).scalars())
@@ -214,12 +216,11 @@ def _delete_all(connection: Connection, bank: int, removal: Removal) -> None:
 
 def _requeue(connection: Connection, bank: int, again: Iterable[int], outdated: Iterable[int]) -> None:
     """Queue messages that are read again, and entities that are described again."""
-    read = update(messages).where(among(messages.c.seq, again), messages.c.state != "raw")
+    read = update(messages).where(keys.rows(messages, bank, again), messages.c.state != "raw")
     waiting = connection.execute(read.values(state="pending")).rowcount
     new = [NewJob(kind="process")] if waiting else []
-    new += [
-        NewJob(kind="observe", key=id, detail={"anew": True}) for id in sorted(_ids(connection, entities, outdated))
-    ]
+    described = sorted(_ids(connection, bank, entities, outdated))
+    new += [NewJob(kind="observe", key=id, detail={"anew": True}) for id in described]
     queue.enqueue(connection, bank, new)
 
 
@@ -230,8 +231,7 @@ def remove_bank(connection: Connection, bank: int) -> None:
 
 
 def _demand_scrub(connection: Connection) -> None:
-    connection.execute(delete(notes).where(notes.c.name == SCRUB))
-    connection.execute(notes.insert().values(name=SCRUB, value="pending"))
+    archive.insert_missing(connection, notes, {"name": SCRUB, "value": "pending"})
 
 
 def _delete(connection: Connection, bank: int, column: Column[int], values: Iterable[int]) -> None:
@@ -244,7 +244,7 @@ def _reopen(connection: Connection, bank: int, fallen: Iterable[int]) -> None:
     """What a fallen fact had superseded is left to what superseded the fallen one, or else is current again."""
     statement = select(facts.c.id, facts.c.supersedes).where(facts.c.bank == bank, facts.c.supersedes.is_not(None))
     replaces: dict[str, str] = dict(connection.execute(statement).all())
-    lost = set(connection.execute(select(facts.c.id).where(among(facts.c.seq, fallen))).scalars())
+    lost = _ids(connection, bank, facts, fallen)
     for id, old in replaces.items():
         if id not in lost and old in lost:
             _update(connection, bank, id, {"supersedes": _beyond(old, replaces, lost)})

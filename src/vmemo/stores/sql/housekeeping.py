@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from vmemo.models import Episode, EpisodeId, FactId
 from vmemo.ports import Trace
-from vmemo.stores.sql import archive, queue, reading, writing
+from vmemo.stores.sql import archive, keys, queue, reading, writing
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.archive import UNREAD
 from vmemo.stores.sql.clock import instant, micros
@@ -36,10 +36,10 @@ def consecutive(
     statement = (
         select(earlier.c.seq, later.c.seq)
         .select_from(later)
-        .join(first, first.c.seq == _opening(later))
-        .join(earlier, earlier.c.seq == _episode_before(first, later, gap))
+        .join(first, (first.c.bank == bank) & (first.c.seq == _opening(bank, later)))
+        .join(earlier, (earlier.c.bank == bank) & (earlier.c.seq == _episode_before(bank, first, later, gap=gap)))
         .where(later.c.bank == bank, *_behind(later, after))
-        .where(_size(earlier) + _size(later) <= largest, ~_unread(earlier), ~_unread(later))
+        .where(_size(bank, earlier) + _size(bank, later) <= largest, ~_unread(bank, earlier), ~_unread(bank, later))
         .order_by(later.c.ended_at, later.c.id)
         .limit(limit)
     )
@@ -48,13 +48,13 @@ def consecutive(
     return [(found[one], found[other]) for one, other in pairs]
 
 
-def _opening(episode: FromClause) -> ScalarSelect[int]:
+def _opening(bank: int, episode: FromClause) -> ScalarSelect[int]:
     """The first message of an episode."""
     line, member = messages.alias("line"), episode_messages.alias("opening")
     return (
         select(line.c.seq)
-        .join(member, member.c.message == line.c.seq)
-        .where(member.c.bank == episode.c.bank, member.c.episode == episode.c.seq)
+        .join(member, keys.points(member, "message", line))
+        .where(member.c.bank == bank, member.c.episode == episode.c.seq)
         .order_by(line.c.timestamp, line.c.seq)
         .limit(1)
         .correlate(episode)
@@ -62,18 +62,18 @@ def _opening(episode: FromClause) -> ScalarSelect[int]:
     )
 
 
-def _episode_before(first: FromClause, episode: FromClause, gap: timedelta) -> ScalarSelect[int]:
+def _episode_before(bank: int, first: FromClause, episode: FromClause, *, gap: timedelta) -> ScalarSelect[int]:
     """The other episode with the nearest message before this one in its document; messages may be in no episode."""
     line, member = messages.alias("line"), episode_messages.alias("before")
     return (
         select(member.c.episode)
-        .join(line, line.c.seq == member.c.message)
+        .join(line, keys.points(member, "message", line))
         .where(
-            line.c.bank == first.c.bank,
+            line.c.bank == bank,
             line.c.document.is_not_distinct_from(first.c.document),
             line.c.timestamp.between(first.c.timestamp - gap // _MICROSECOND, first.c.timestamp),
             or_(line.c.timestamp < first.c.timestamp, line.c.seq < first.c.seq),
-            member.c.bank == first.c.bank,
+            member.c.bank == bank,
             member.c.episode != episode.c.seq,
         )
         .order_by(line.c.timestamp.desc(), line.c.seq.desc())
@@ -91,22 +91,22 @@ def _behind(episode: FromClause, mark: Episode | None) -> list[ColumnElement[boo
     return [episode.c.ended_at >= end, or_(episode.c.ended_at > end, episode.c.id > mark.id)]
 
 
-def _size(episode: FromClause) -> ScalarSelect[int]:
+def _size(bank: int, episode: FromClause) -> ScalarSelect[int]:
     member = episode_messages.alias()
-    inside = member.c.bank == episode.c.bank, member.c.episode == episode.c.seq
+    inside = member.c.bank == bank, member.c.episode == episode.c.seq
     return select(func.count()).select_from(member).where(*inside).correlate(episode).scalar_subquery()
 
 
-def _unread(episode: FromClause) -> ColumnElement[bool]:
+def _unread(bank: int, episode: FromClause) -> ColumnElement[bool]:
     """Whether a message of the episode is still to be read."""
     line, member = messages.alias(), episode_messages.alias()
-    inside = member.c.bank == episode.c.bank, member.c.episode == episode.c.seq, line.c.state.in_(UNREAD)
-    lines = select(line.c.seq).join(member, member.c.message == line.c.seq)
+    inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNREAD)
+    lines = select(line.c.seq).join(member, keys.points(member, "message", line))
     return lines.where(*inside).correlate(episode).exists()
 
 
 def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[int, Episode]:
-    rows = connection.execute(select(episodes).where(among(episodes.c.seq, seqs))).all()
+    rows = connection.execute(select(episodes).where(keys.rows(episodes, bank, seqs))).all()
     return {row.seq: episode for row, episode in zip(rows, reading.episodes_of(connection, bank, rows), strict=True)}
 
 
@@ -132,7 +132,7 @@ def _settled(connection: Connection, bank: int, seqs: writing.Seqs) -> bool:
     waits = select(waiting.c.seq).where(*beside, waiting.c.state == "pending").exists()
     lines = (
         select(line.c.seq)
-        .join(member, member.c.message == line.c.seq)
+        .join(member, keys.points(member, "message", line))
         .where(member.c.bank == bank, among(member.c.episode, seqs.values()))
         .where(line.c.state.in_(UNREAD) | waits)
     )
@@ -157,7 +157,7 @@ def lengthy(
     statement = (
         select(episodes)
         .where(episodes.c.bank == bank, episodes.c.ended_at < micros(before), *_behind(episodes, after))
-        .where(func.length(episodes.c.narrative) > longer, ~_unread(episodes))
+        .where(func.length(episodes.c.narrative) > longer, ~_unread(bank, episodes))
         .order_by(episodes.c.ended_at, episodes.c.id)
         .limit(limit)
     )
@@ -178,7 +178,7 @@ def traces(connection: Connection, bank: int, after: FactId | None, limit: int) 
     holder = facts.alias("holder")
     held = (
         select(holder.c.seq)
-        .join(sources, sources.c.fact == holder.c.seq)
+        .join(sources, keys.points(sources, "fact", holder))
         .where(sources.c.bank == bank, sources.c.kind == BASIS, sources.c.source == facts.c.seq)
         .where(holder.c.expired_at.is_(None))
         .correlate(facts)
@@ -186,7 +186,7 @@ def traces(connection: Connection, bank: int, after: FactId | None, limit: int) 
     )
     told = (
         select(func.max(messages.c.recorded_at))
-        .join(sources, sources.c.source == messages.c.seq)
+        .join(sources, keys.points(sources, "source", messages))
         .where(sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.fact == facts.c.seq)
         .correlate(facts)
         .scalar_subquery()

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import Entity, EntityId, EntityType, Merge, new_id, utc_now
-from vmemo.stores.sql import archive, merge_rows, naming
+from vmemo.stores.sql import archive, keys, merge_rows, naming
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.clock import instant
 from vmemo.stores.sql.merge_rows import Joined, StoredMerge
@@ -48,7 +48,7 @@ def merges(connection: Connection, bank: int) -> list[Merge]:
     """All merges in the order they were made."""
     found = merge_rows.stored(connection, bank)
     ids: dict[int, str] = {merge.joined.seq: merge.absorbed.id for merge in found if merge.absorbed is not None}
-    there = select(entities.c.seq, entities.c.id).where(among(entities.c.seq, {merge.entity for merge in found}))
+    there = select(entities.c.seq, entities.c.id).where(keys.rows(entities, bank, {merge.entity for merge in found}))
     ids.update(dict(connection.execute(there).all()))
     return [merge.named(ids[merge.entity]) for merge in found]
 
@@ -70,7 +70,7 @@ def merge(connection: Connection, bank: int, keep: EntityId, absorb: EntityId, r
     )
     _take(connection, bank, kept, gone)
     connection.execute(delete(entity_names).where(entity_names.c.bank == bank, entity_names.c.entity == gone.seq))
-    connection.execute(delete(entities).where(entities.c.seq == gone.seq))
+    connection.execute(delete(entities).where(keys.row(entities, bank, gone.seq)))
     _save(connection, bank, Known(kept.seq, _union(kept, gone)))
     merge_rows.save(connection, bank, made)
     archive.bump(connection, bank, purge=True)
@@ -179,7 +179,7 @@ def _distinct(names: Iterable[str], besides: Iterable[str] = ()) -> tuple[str, .
 
 def _save(connection: Connection, bank: int, changed: Known) -> None:
     values = entity_values(bank, changed.entity)
-    connection.execute(update(entities).where(entities.c.seq == changed.seq).values(values))
+    connection.execute(update(entities).where(keys.row(entities, bank, changed.seq)).values(values))
     naming.save(connection, bank, [changed.entity], {changed.entity.id: changed.seq})
 
 
@@ -193,7 +193,7 @@ def undo(connection: Connection, bank: int, id: str) -> EntityId:
     if not names:
         raise InvalidInput(f"{keep.entity.name!r} goes by no other name, so nothing is left to part. Nothing changed.")
     moved = _said(connection, bank, keep, made, lost)
-    parted = _stand_alone(connection, bank, made, _parted(connection, made, keep, names, moved))
+    parted = _stand_alone(connection, bank, made, _parted(connection, bank, made, keep=keep, names=names, moved=moved))
     _give_back(connection, bank, made, keep=keep, parted=parted, others=others)
     _unmention(connection, bank, keep.seq, moved)
     _mention(connection, bank, parted, moved)
@@ -218,7 +218,7 @@ def _undoable(connection: Connection, bank: int, id: str) -> StoredMerge:
 
 def _keeper(connection: Connection, bank: int, made: StoredMerge) -> Known:
     """The entity that a merge joined something to, unless it became part of another itself."""
-    row = connection.execute(select(entities).where(entities.c.seq == made.entity)).one_or_none()
+    row = connection.execute(select(entities).where(keys.row(entities, bank, made.entity))).one_or_none()
     if row is not None:
         return Known(row.seq, entity_of(row, 0))
     whole = merge_table.c.absorbed.is_not(None), merge_table.c.undone_at.is_(None)
@@ -251,13 +251,13 @@ def _bare(made: StoredMerge) -> Entity:
 
 
 def _parted(
-    connection: Connection, made: StoredMerge, keep: Known, names: Sequence[str], moved: Iterable[int]
+    connection: Connection, bank: int, made: StoredMerge, *, keep: Known, names: Sequence[str], moved: Iterable[int]
 ) -> Entity:
     """The entity that stands alone again, to which the other's names are strange."""
     entity = made.absorbed or _bare(made)
     exact = made.joined.first_seen is not None
     span = func.min(facts.c.mentioned_at), func.max(facts.c.mentioned_at)
-    first, last = connection.execute(select(*span).where(among(facts.c.seq, moved))).one()
+    first, last = connection.execute(select(*span).where(keys.rows(facts, bank, moved))).one()
     seen = [instant(first), instant(last)] if first is not None else []
     seen += [entity.first_seen, entity.last_seen] if exact else []
     seen = seen or [keep.entity.first_seen, keep.entity.last_seen]
@@ -284,8 +284,8 @@ def _give_back(
     connection: Connection, bank: int, made: StoredMerge, *, keep: Known, parted: Known, others: Sequence[StoredMerge]
 ) -> None:
     """Give the entity its mentions in facts that still exist; what other merges mention stays with the keeper."""
-    statement = select(facts.c.seq).where(among(facts.c.seq, [fact for fact, _, _ in made.joined.mentions]))
-    there = set(connection.execute(statement).scalars())
+    mentioning = [fact for fact, _, _ in made.joined.mentions]
+    there = set(connection.execute(select(facts.c.seq).where(keys.rows(facts, bank, mentioning))).scalars())
     _mention(connection, bank, parted, {fact: said for fact, said, _ in made.joined.mentions if fact in there})
     _unmention(connection, bank, keep.seq, made.lent)
     left = {fact: said for other in others for fact, said in other.lent.items() if fact in there and fact in made.lent}

@@ -18,8 +18,8 @@ class IdentityStore(Running):
     """Fulfils the Identities port."""
 
     @abstractmethod
-    def _embeddings(self, connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
-        """Vectors of facts by number."""
+    def _embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        """Vectors of the bank's facts by number."""
 
     async def merge_entities(self, bank: BankId, keep: EntityId, absorb: EntityId, reason: str) -> Merge:
         """Make one entity of two."""
@@ -49,7 +49,7 @@ class IdentityStore(Running):
     def _believed(self, connection: Connection, bank: BankId, network: Literal["opinion", "observation"]) -> list[Fact]:
         number = bank_state(connection, bank).seq
         rows = reading.believed(connection, number, network)
-        vectors = self._embeddings(connection, [row.seq for row in rows])
+        vectors = self._embeddings(connection, number, [row.seq for row in rows])
         return reading.facts_of(connection, number, bank, rows, vectors)
 
     async def moves(self, bank: BankId, opinion: FactId | None = None) -> list[Move]:

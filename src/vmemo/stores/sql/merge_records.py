@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, Table, delete, select
 
 from vmemo.models import Entity, EntityId, FactId
-from vmemo.stores.sql import merge_rows
-from vmemo.stores.sql.among import among
+from vmemo.stores.sql import keys, merge_rows
 from vmemo.stores.sql.merge_rows import Joined, StoredMerge
 from vmemo.stores.sql.rows import entity_values
 from vmemo.stores.sql.schema import entities, facts
@@ -21,13 +20,14 @@ def exported(connection: Connection, bank: int) -> list[ExportedMerge]:
     """All merges of entities that are known, in the order they were made."""
     found = merge_rows.stored(connection, bank)
     known: dict[int, str] = {merge.joined.seq: merge.absorbed.id for merge in found if merge.absorbed is not None}
-    known |= _ids(connection, entities, (merge.entity for merge in found))
-    told = _ids(connection, facts, (fact for merge in found for fact, _, _ in merge.joined.mentions))
+    known |= _ids(connection, bank, entities, (merge.entity for merge in found))
+    told = _ids(connection, bank, facts, (fact for merge in found for fact, _, _ in merge.joined.mentions))
     return [_exported(merge, known[merge.entity], told) for merge in found if merge.entity in known]
 
 
-def _ids(connection: Connection, table: Table, seqs: Iterable[int]) -> dict[int, str]:
-    return dict(connection.execute(select(table.c.seq, table.c.id).where(among(table.c.seq, set(seqs)))).all())
+def _ids(connection: Connection, bank: int, table: Table, seqs: Iterable[int]) -> dict[int, str]:
+    known = select(table.c.seq, table.c.id).where(keys.rows(table, bank, set(seqs)))
+    return dict(connection.execute(known).all())
 
 
 def _exported(merge: StoredMerge, entity: str, told: Mapping[int, str]) -> ExportedMerge:
@@ -85,6 +85,6 @@ class MergeLoader:
         if id not in there and id not in self.absorbed:
             bare = Entity(id=id, name=merge.names[0], first_seen=merge.at, last_seen=merge.at)
             seq = insert_rows(self.connection, entities, [entity_values(self.bank, bare)])[id]
-            self.connection.execute(delete(entities).where(entities.c.seq == seq))
+            self.connection.execute(delete(entities).where(keys.row(entities, self.bank, seq)))
             self.absorbed[id] = seq
         return there[id] if id in there else self.absorbed[id]

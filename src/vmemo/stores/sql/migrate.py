@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from threading import Lock
 
@@ -9,12 +10,15 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
-from vmemo.errors import SchemaTooNew
+from vmemo.errors import SchemaTooNew, StoreError
+from vmemo.stores.sql.postgres_schema import PARTITIONS
 
 _ALEMBIC = Lock()
 """Alembic keeps what it works on in a global place, so one database of a process is upgraded at a time."""
-HEAD = "0004"
+HEAD = "0005"
 """The schema this release writes. Versions are numbered, so a greater one is newer."""
+_TURN = 0x766D656D6F
+"""The lock under which processes upgrade a PostgreSQL database; a SQLite file is locked by its transaction."""
 
 
 def current(connection: Connection) -> str | None:
@@ -25,7 +29,12 @@ def current(connection: Connection) -> str | None:
 
 
 def refuse_newer(version: str | None) -> None:
-    """Raise `SchemaTooNew` for a database from the future."""
+    """Raise `SchemaTooNew` for a database from the future, and `StoreError` for another program's."""
+    if version is not None and not re.fullmatch(r"\d{4}", version):
+        raise StoreError(
+            f"The database is at version {version} of another program. Nothing was touched. "
+            "Give vmemo a database of its own."
+        )
     if version is not None and version > HEAD:
         raise SchemaTooNew(
             f"The database has schema {version}, this vmemo knows up to {HEAD}. "
@@ -33,14 +42,17 @@ def refuse_newer(version: str | None) -> None:
         )
 
 
-def upgrade(connection: Connection, target: str = HEAD) -> None:
+def upgrade(connection: Connection, target: str = HEAD, *, partitions: int = PARTITIONS) -> None:
     """Bring the schema to a version inside the connection's open transaction; one that another process made stays."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:turn)"), {"turn": _TURN})
     refuse_newer(current(connection))
     config = Config()
     config.set_main_option("script_location", _path("migrations"))
     config.set_main_option("version_locations", _path("migrations/versions"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
+    config.attributes["partitions"] = partitions
     with _ALEMBIC:
         command.upgrade(config, target)
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Integer, bindparam, delete, insert, select
+from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select
 
 from vmemo.models import Entity, EntityId, Mention
+from vmemo.stores.sql import keys
 from vmemo.stores.sql.among import among, later, listed
 from vmemo.stores.sql.schema import entities, entity_names
 
@@ -91,8 +92,9 @@ def replace(connection: Connection, bank: int, names: Mapping[int, set[str]]) ->
 
 _NAMED = (
     select(entity_names.c.name, entities.c.id, entities.c.name.label("known_as"), entities.c.type)
-    .join(entities, entities.c.seq == entity_names.c.entity)
-    .where(entity_names.c.bank == bindparam("bank", type_=Integer), among(entity_names.c.name, later("names")))
+    .join(entities, keys.points(entity_names, "entity", entities))
+    .where(entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.name, later("names")))
+    .order_by(entity_names.c.name, entity_names.c.entity)
 )
 
 

@@ -1,6 +1,8 @@
 """Statements over queued work and what it cost.
 
 A job is held while its lease runs. A lease that ran out is free to take, and its owner's until another takes it.
+Who changes several jobs has locked their bank before, or skips those that others hold; who has not changes one in a
+transaction. So nobody waits in a circle.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    Update,
     bindparam,
     case,
     delete,
@@ -83,10 +84,10 @@ def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
 
 
 def lease(connection: Connection, owner: str, seconds: float, wanted: Wanted) -> list[Job]:
-    """Take the oldest free jobs. Writers must be serial here, or `free` must lock the rows it finds."""
+    """Take the oldest free jobs. Those that another is taking or changing at this moment are passed over."""
     now = utc_now()
     until = now + timedelta(seconds=seconds)
-    rows = connection.execute(free(wanted, micros(now))).all()
+    rows = connection.execute(free(wanted, micros(now)).with_for_update(of=jobs, skip_locked=True)).all()
     taken = update(jobs).where(among(jobs.c.seq, [row.seq for row in rows]))
     if rows:
         connection.execute(taken.values(owner=owner, until=micros(until)))
@@ -134,25 +135,21 @@ def listed(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[
 
 
 def holds(connection: Connection, bank: int, lease: Lease) -> bool:
-    """Whether the job is still its owner's."""
-    statement = select(jobs.c.seq).where(jobs.c.bank == bank, *_mine(lease))
+    """Whether the job is still its owner's, and stays so until the transaction ends."""
+    statement = select(jobs.c.seq).where(jobs.c.bank == bank, *_mine(lease)).with_for_update()
     return connection.execute(statement).first() is not None
 
 
-def renew(connection: Connection, leases: Sequence[Lease], seconds: float) -> list[Lease]:
-    """Hold jobs for some seconds more; those that are still their owner's are returned."""
+def renew(connection: Connection, lease: Lease, seconds: float) -> bool:
+    """Hold a job for some seconds more; False if the lease was lost."""
     until = micros(utc_now() + timedelta(seconds=seconds))
-    return [lease for lease in leases if connection.execute(_hold(lease, until)).rowcount]
-
-
-def _hold(lease: Lease, until: int) -> Update:
-    return update(jobs).where(*_mine(lease)).values(until=until)
+    return connection.execute(update(jobs).where(*_mine(lease)).values(until=until)).rowcount > 0
 
 
 def complete(connection: Connection, bank: int, lease: Lease) -> bool:
     """Take a job off the queue, or let it wait again where more was asked for; False if the lease was lost."""
     mine = jobs.c.bank == bank, *_mine(lease)
-    row = connection.execute(select(jobs.c.kind, jobs.c.asked).where(*mine)).one_or_none()
+    row = connection.execute(select(jobs.c.kind, jobs.c.asked).where(*mine).with_for_update()).one_or_none()
     if row is None:
         return False
     again = row.asked != lease.asked or (row.kind == "process" and _unread(connection, bank))
@@ -211,7 +208,12 @@ def _storable(error: str) -> str:
 
 
 def _bank_of(connection: Connection, lease: Lease) -> int | None:
-    return connection.execute(select(jobs.c.bank).where(jobs.c.seq == lease.job)).scalar_one_or_none()
+    """The job's bank, locked; None if the job is queued no longer. It may have gone while its bank was waited for."""
+    statement = select(jobs.c.bank).where(jobs.c.seq == lease.job)
+    bank = connection.execute(statement).scalar_one_or_none()
+    if bank is None or not archive.lock(connection, bank):
+        return None
+    return connection.execute(statement).scalar_one_or_none()
 
 
 def release(connection: Connection, lease: Lease) -> None:

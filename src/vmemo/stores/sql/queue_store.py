@@ -39,7 +39,7 @@ class QueueStore(Running):
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
         """Hold jobs for some seconds more."""
-        return await self._write(queue.renew, leases, seconds)
+        return [lease for lease in leases if await self._write(queue.renew, lease, seconds)]
 
     async def finish(self, lease: Lease, spent: Sequence[Spending] = ()) -> bool:
         """Take a job off the queue."""

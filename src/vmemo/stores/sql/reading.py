@@ -8,9 +8,10 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, ScalarSelect, Select, Table, bindparam, case, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, ScalarSelect, Select, Table, bindparam, case, func, select
 
 from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link, MessageId, Network, utc_now
+from vmemo.stores.sql import keys
 from vmemo.stores.sql.among import among, later, listed
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, mentions_of
@@ -36,7 +37,7 @@ LATEST = 50
 
 @cache
 def _by_id(table: Table) -> Select[*tuple[Any, ...]]:
-    return select(table).where(table.c.bank == bindparam("bank", type_=Integer), among(table.c.id, later("ids")))
+    return select(table).where(table.c.bank == bindparam("bank", type_=BigInteger), among(table.c.id, later("ids")))
 
 
 def rows_by_id(connection: Connection, table: Table, bank: int, ids: Sequence[str]) -> list[AnyRow]:
@@ -69,20 +70,26 @@ def facts_of(
 
 _MENTIONS = (
     select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type, mentions.c.said)
-    .join(entities, entities.c.seq == mentions.c.entity)
-    .where(mentions.c.bank == bindparam("bank", type_=Integer), among(mentions.c.fact, later("facts")))
+    .join(entities, keys.points(mentions, "entity", entities))
+    .where(mentions.c.bank == bindparam("bank", type_=BigInteger), among(mentions.c.fact, later("facts")))
+    .order_by(mentions.c.fact, mentions.c.entity)
 )
 
 
 def _name(table: Table) -> ScalarSelect[str]:
-    return select(table.c.id).where(table.c.seq == sources.c.source).scalar_subquery()
+    """The id of a source. The bank is given once more, so that PostgreSQL knows the part of the table in advance."""
+    same = table.c.bank == bindparam("bank", type_=BigInteger), table.c.seq == sources.c.source
+    return select(table.c.id).where(*same).scalar_subquery()
 
 
-_SOURCES = select(
-    sources.c.fact,
-    sources.c.kind,
-    case((sources.c.kind == EPISODE, _name(episodes)), (sources.c.kind == BASIS, _name(facts)), else_=_name(messages)),
-).where(sources.c.bank == bindparam("bank", type_=Integer), among(sources.c.fact, later("facts")))
+_ORIGIN = case(
+    (sources.c.kind == EPISODE, _name(episodes)), (sources.c.kind == BASIS, _name(facts)), else_=_name(messages)
+)
+_SOURCES = (
+    select(sources.c.fact, sources.c.kind, _ORIGIN)
+    .where(sources.c.bank == bindparam("bank", type_=BigInteger), among(sources.c.fact, later("facts")))
+    .order_by(sources.c.fact, sources.c.kind, sources.c.source)
+)
 
 
 def _sources(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[list[str], ...]]:
@@ -97,7 +104,7 @@ def episodes_of(connection: Connection, bank: int, rows: Sequence[AnyRow]) -> li
     """Episodes of these rows with their messages in order of time."""
     statement = (
         select(episode_messages.c.episode, messages.c.id)
-        .join(messages, messages.c.seq == episode_messages.c.message)
+        .join(messages, keys.points(episode_messages, "message", messages))
         .where(episode_messages.c.bank == bank, among(episode_messages.c.episode, [row.seq for row in rows]))
         .order_by(messages.c.timestamp, messages.c.seq)
     )
@@ -111,8 +118,8 @@ def holding(connection: Connection, bank: int, message: MessageId) -> Episode | 
     """The episode that holds a message."""
     statement = (
         select(episodes)
-        .join(episode_messages, episode_messages.c.episode == episodes.c.seq)
-        .join(messages, messages.c.seq == episode_messages.c.message)
+        .join(episode_messages, keys.points(episode_messages, "episode", episodes))
+        .join(messages, keys.points(episode_messages, "message", messages))
         .where(episode_messages.c.bank == bank, messages.c.bank == bank, messages.c.id == message)
         .limit(1)
     )
@@ -124,8 +131,8 @@ def fact_rows_of(connection: Connection, bank: int, episode: EpisodeId) -> list[
     """Rows of an episode's facts."""
     statement = (
         select(facts)
-        .join(sources, (sources.c.fact == facts.c.seq) & (sources.c.kind == EPISODE))
-        .join(episodes, episodes.c.seq == sources.c.source)
+        .join(sources, keys.points(sources, "fact", facts) & (sources.c.kind == EPISODE))
+        .join(episodes, keys.points(sources, "source", episodes))
         .where(sources.c.bank == bank, episodes.c.bank == bank, episodes.c.id == episode)
         .order_by(facts.c.seq)
     )
@@ -160,8 +167,8 @@ def links_of(connection: Connection, bank: int, ids: Sequence[FactId] | None) ->
     origin, target = facts.alias("origin"), facts.alias("target")
     statement = (
         select(origin.c.id, target.c.id, links.c.kind, links.c.weight)
-        .join(origin, origin.c.seq == links.c.source)
-        .join(target, target.c.seq == links.c.target)
+        .join(origin, keys.points(links, "source", origin))
+        .join(target, keys.points(links, "target", target))
         .where(links.c.bank == bank)
         .order_by(links.c.source, links.c.target, links.c.kind)
     )
@@ -188,25 +195,20 @@ def current(bank: int) -> tuple[ColumnElement[bool], ...]:
 
 def recent(connection: Connection, bank: int, around: datetime, limit: int) -> list[AnyRow]:
     """Rows of current facts mentioned nearest to a moment, nearest first."""
-    moment, conditions = micros(around), current(bank)
-    earlier = _nearest(conditions, facts.c.mentioned_at <= moment, facts.c.mentioned_at.desc(), limit)
-    later = _nearest(conditions, facts.c.mentioned_at > moment, facts.c.mentioned_at.asc(), limit)
+    moment, found = micros(around), select(facts).where(*current(bank)).limit(limit)
+    at, seq = facts.c.mentioned_at, facts.c.seq
+    earlier = found.where(at <= moment).order_by(at.desc(), seq.desc())
+    later = found.where(at > moment).order_by(at, seq)
     rows = [*connection.execute(earlier), *connection.execute(later)]
     return sorted(rows, key=lambda row: abs(row.mentioned_at - moment))[:limit]
-
-
-def _nearest(
-    conditions: tuple[ColumnElement[bool], ...], side: ColumnElement[bool], order: ColumnElement[int], limit: int
-) -> Select[*tuple[Any, ...]]:
-    return select(facts).where(*conditions, side).order_by(order).limit(limit)
 
 
 def about(connection: Connection, bank: int, entity: EntityId, limit: int) -> list[AnyRow]:
     """Rows of current world and experience facts that mention an entity, newest first."""
     statement = (
         select(facts)
-        .join(mentions, mentions.c.fact == facts.c.seq)
-        .join(entities, entities.c.seq == mentions.c.entity)
+        .join(mentions, keys.points(mentions, "fact", facts))
+        .join(entities, keys.points(mentions, "entity", entities))
         .where(mentions.c.bank == bank, entities.c.bank == bank, entities.c.id == entity)
         .where(*current(bank), facts.c.network.in_(("world", "experience")))
         .order_by(facts.c.mentioned_at.desc(), facts.c.seq.desc())
@@ -223,20 +225,20 @@ def believed(connection: Connection, bank: int, network: Network) -> list[AnyRow
 
 _OWN = (
     select(entities.c.seq)
-    .where(entities.c.bank == bindparam("bank", type_=Integer), entities.c.id == bindparam("entity"))
+    .where(entities.c.bank == bindparam("bank", type_=BigInteger), entities.c.id == bindparam("entity"))
     .scalar_subquery()
 )
 _LATEST_FACTS = (
     select(mentions.c.fact)
-    .where(mentions.c.bank == bindparam("bank", type_=Integer), mentions.c.entity == _OWN)
+    .where(mentions.c.bank == bindparam("bank", type_=BigInteger), mentions.c.entity == _OWN)
     .order_by(mentions.c.fact.desc())
     .limit(LATEST)
 )
 _BESIDE = (
     select(entities.c.id)
-    .join(mentions, mentions.c.entity == entities.c.seq)
+    .join(mentions, keys.points(mentions, "entity", entities))
     .where(
-        mentions.c.bank == bindparam("bank", type_=Integer),
+        mentions.c.bank == bindparam("bank", type_=BigInteger),
         mentions.c.fact.in_(_LATEST_FACTS.scalar_subquery()),
         entities.c.seq != _OWN,
     )

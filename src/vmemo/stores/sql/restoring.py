@@ -20,7 +20,7 @@ from vmemo.stores.sql.schema import facts, moves
 from vmemo.writes import ExportedMerge, NewFact, RestoreRecord
 
 Indexed = tuple[int, NewFact]
-IndexFacts = Callable[[Connection, Sequence[Indexed]], None]
+IndexFacts = Callable[[Connection, int, Sequence[Indexed]], None]
 IndexWords = Callable[[Connection, int, Sequence[tuple[int, str]]], None]
 Kind = TypeVar("Kind")
 PART = 500
@@ -34,8 +34,8 @@ def restore(
     index_words: IndexWords,
 ) -> None:
     """Create the bank, load its records and queue what is unread; a bank that holds anything is refused."""
-    _make_room(connection, BankId(bank.id))
-    archive.create_bank(connection, bank)
+    while not archive.insert_bank(connection, bank):
+        _make_room(connection, BankId(bank.id))
     number = archive.bank_state(connection, BankId(bank.id)).seq
     revision = archive.bump(connection, number)
     merges = MergeLoader(connection, number)
@@ -47,15 +47,15 @@ def restore(
 
 
 def _make_room(connection: Connection, bank: BankId) -> None:
-    if archive.find_bank(connection, bank) is None:
+    existing = archive.state_or_none(connection, bank)
+    if existing is None:
         return
-    existing = archive.bank_state(connection, bank).seq
-    if archive.page(connection, existing, None, None, 1):
+    if archive.page(connection, existing.seq, None, None, 1):
         raise InvalidInput(f"Bank {bank!r} holds messages already; import into another name or forget it first.")
-    shadow = shadowing.find(connection, existing)
+    shadow = shadowing.find(connection, existing.seq)
     if shadow is not None:
         archive.clear(connection, shadow.seq)
-    archive.clear(connection, existing)
+    archive.clear(connection, existing.seq)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _Loading:
         seqs = writing.save_facts(self.connection, self.bank, items, self.revision)
         writing.save_sources(self.connection, self.bank, new, seqs)
         writing.save_mentions(self.connection, self.bank, new, seqs, {})
-        self.index_facts(self.connection, [(seqs[item.fact.id], item) for item in items])
+        self.index_facts(self.connection, self.bank, [(seqs[item.fact.id], item) for item in items])
 
 
 def _only(kind: type[Kind], part: Iterable[object]) -> list[Kind]:

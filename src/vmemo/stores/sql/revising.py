@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select, update
 
 from vmemo.errors import InvalidInput
 from vmemo.models import FactId, Move
+from vmemo.stores.sql import keys
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.clock import instant, micros
 from vmemo.stores.sql.rows import dump, names_of
@@ -25,7 +26,7 @@ def close(connection: Connection, bank: int, closings: Sequence[Closing], revisi
     for closing in closings:
         ends = {"invalid_at": closing.invalid_at, "expired_at": closing.expired_at}
         values = {name: micros(end) for name, end in ends.items() if end is not None}
-        statement = update(facts).where(facts.c.seq == known[closing.fact])
+        statement = update(facts).where(keys.row(facts, bank, known[closing.fact]))
         connection.execute(statement.values(revision=revision, **values))
 
 
@@ -59,14 +60,14 @@ def succeed(connection: Connection, bank: int, successors: Mapping[FactId, FactI
     for new, old in successors.items():
         if new == old:
             raise InvalidInput(f"The fact {new!r} can't replace itself. Nothing was written.")
-        statement = update(facts).where(facts.c.seq == known[new], facts.c.supersedes.is_(None))
+        statement = update(facts).where(keys.row(facts, bank, known[new]), facts.c.supersedes.is_(None))
         connection.execute(statement.values(supersedes=old, revision=revision))
 
 
 def move(connection: Connection, bank: int, new: Sequence[Move]) -> None:
     """Keep steps of opinions and give each opinion the confidence it arrived at."""
     known = _numbers(connection, bank, (id for step in new for id in (step.opinion, *step.evidence)))
-    _demand_opinions(connection, [(step.opinion, known[step.opinion]) for step in new])
+    _demand_opinions(connection, bank, [(step.opinion, known[step.opinion]) for step in new])
     rows = [
         {
             "bank": bank,
@@ -82,14 +83,15 @@ def move(connection: Connection, bank: int, new: Sequence[Move]) -> None:
     ]
     insert_all(connection, moves, rows)
     for step in new:
-        connection.execute(update(facts).where(facts.c.seq == known[step.opinion]).values(confidence=step.after))
+        opinion = update(facts).where(keys.row(facts, bank, known[step.opinion]))
+        connection.execute(opinion.values(confidence=step.after))
 
 
 def moved(connection: Connection, bank: int, opinion: FactId | None) -> list[Move]:
     """Steps of one opinion or of all, oldest first."""
     statement = (
         select(facts.c.id, moves)
-        .join(facts, facts.c.seq == moves.c.fact)
+        .join(facts, keys.points(moves, "fact", facts))
         .where(moves.c.bank == bank)
         .order_by(moves.c.at, moves.c.seq)
     )
@@ -118,9 +120,9 @@ def _numbers(connection: Connection, bank: int, ids: Iterable[FactId]) -> Seqs:
     return known
 
 
-def _demand_opinions(connection: Connection, of: Sequence[tuple[FactId, int]]) -> None:
-    others = select(facts.c.seq).where(among(facts.c.seq, [seq for _, seq in of]), facts.c.network != "opinion")
-    wrong = set(connection.execute(others).scalars())
+def _demand_opinions(connection: Connection, bank: int, of: Sequence[tuple[FactId, int]]) -> None:
+    moved = keys.rows(facts, bank, [seq for _, seq in of])
+    wrong = set(connection.execute(select(facts.c.seq).where(moved, facts.c.network != "opinion")).scalars())
     for id, seq in of:
         if seq in wrong:
             raise InvalidInput(f"The fact {id!r} is no opinion, so it has no confidence to move. Nothing was written.")

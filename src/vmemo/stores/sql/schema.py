@@ -1,6 +1,7 @@
 """The one schema of all SQL stores. The bank leads every key, and rows refer to each other by number.
 
-`fact_index` and `message_words` are SQLite's own (vectors, terms and FTS5); the migration makes them there.
+`fact_index`, `token_vectors` and `message_words` are SQLite's own (vectors, terms and FTS5); the migrations make them
+there. How PostgreSQL holds these tables, and what it has besides, stands in `postgres_schema`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
@@ -19,8 +19,12 @@ class ShadowStore(Running):
     """`Shadows` for every SQL store."""
 
     @abstractmethod
-    def _index_facts(self, connection: Connection, batch: Sequence[restoring.Indexed]) -> None:
-        """Make new facts findable, in the transaction that inserts them."""
+    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[restoring.Indexed]) -> None:
+        """Make new facts of a bank findable, in the transaction that inserts them."""
+
+    @abstractmethod
+    def _hand_on(self, connection: Connection, bank: int, other: int, facts: Iterable[int]) -> None:
+        """Let the index find a bank's facts in another, before they become that one's."""
 
     @abstractmethod
     def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
@@ -89,6 +93,7 @@ class ShadowStore(Running):
         replaced = frozenset(opinions[id] for id in given)
         none = frozenset[int]()
         self._unindex(connection, state.seq, forgetting.Removal(none, replaced, none, none, none))
-        self._index_facts(connection, [(opinions[id], item) for id, item in given.items()])
+        self._hand_on(connection, state.seq, shadow.seq, set(opinions.values()) - replaced)
+        self._index_facts(connection, shadow.seq, [(opinions[id], item) for id, item in given.items()])
         carrying.carry(connection, state.seq, shadow.seq, opinions)
         return True

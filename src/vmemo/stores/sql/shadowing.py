@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import Column, ColumnElement, Connection, case, exists, insert, literal, null, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    case,
+    exists,
+    insert,
+    literal,
+    null,
+    select,
+    update,
+)
 
 from vmemo.models import BankId, utc_now
 from vmemo.reports import Spending
@@ -40,8 +52,8 @@ def name(bank: int) -> BankId:
 
 
 def find(connection: Connection, bank: int) -> AnyRow | None:
-    """The row of the bank's shadow, or None."""
-    return connection.execute(select(banks).where(banks.c.shadow_of == bank)).one_or_none()
+    """The row of the bank's shadow, locked after its bank's, or None."""
+    return connection.execute(select(banks).where(banks.c.shadow_of == bank).with_for_update()).one_or_none()
 
 
 def ensure(connection: Connection, bank: int, making: Making, unindex: Unindex) -> int:
@@ -80,7 +92,11 @@ def copy(connection: Connection, bank: int, shadow: int, after: int) -> tuple[in
         return None, []
     state = case((messages.c.state == "raw", "raw"), else_="pending")
     own = [messages.c[name] for name in _COPIED]
-    part = select(literal(shadow), state, *own).where(waiting, messages.c.seq <= seqs[-1]).order_by(messages.c.seq)
+    part = (
+        select(literal(shadow, BigInteger), state, *own)
+        .where(waiting, messages.c.seq <= seqs[-1])
+        .order_by(messages.c.seq)
+    )
     copied = insert(messages).from_select(["bank", "state", *_COPIED], part, include_defaults=False)
     rows = connection.execute(copied.returning(messages.c.seq, messages.c.content)).all()
     return (seqs[-1] if len(seqs) == PART else None), [(seq, content) for seq, content in rows]

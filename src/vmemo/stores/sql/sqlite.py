@@ -8,7 +8,7 @@ change counter, which every process's writes move.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -257,8 +257,11 @@ class SqliteStore(SqlStore):
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._run(self._file.size)})
 
-    def _index_facts(self, connection: Connection, batch: Sequence[Indexed]) -> None:
+    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
         sqlite_rows.index_facts(connection, batch)
+
+    def _hand_on(self, connection: Connection, bank: int, other: int, facts: Iterable[int]) -> None:
+        """Nothing to do: vectors and terms lie under the numbers of facts, which stay."""
 
     def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
         sqlite_rows.add_words(connection, bank, batch)
@@ -269,7 +272,7 @@ class SqliteStore(SqlStore):
     def _unindex(self, connection: Connection, bank: int, removal: forgetting.Removal) -> None:
         sqlite_rows.unindex(connection, bank, removal)
 
-    def _embeddings(self, connection: Connection, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+    def _embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
         return {
             seq: tuple(np.frombuffer(vector, "<f2").astype(float).tolist())
             for seq, vector in sqlite_rows.vectors(connection, seqs)

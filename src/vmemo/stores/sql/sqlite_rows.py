@@ -228,7 +228,7 @@ def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ra
         select(messages.c.id, score, func.length(messages.c.content))
         .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))
         .where(literal_column("message_words", Text).op("MATCH")(match), messages.c.bank == bank)
-        .where(*_message_conditions(scope), speaks_still(scope))
+        .where(*_message_conditions(scope), speaks_still(bank, scope))
         .order_by(score.desc(), messages.c.seq)
         .limit(query.limit)
     )

@@ -170,7 +170,7 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
         revising.succeed(connection, bank, batch.successors, revision)
         revising.move(connection, bank, batch.moves)
         identities.record(connection, bank, batch.merges)
-        self._index_facts(connection, [(seqs[item.fact.id], item) for item in batch.facts])
+        self._index_facts(connection, bank, [(seqs[item.fact.id], item) for item in batch.facts])
 
     async def facts(
         self,
@@ -198,7 +198,7 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
             rows = reading.rows_after(connection, facts, number, after, limit)
         else:
             rows = reading.rows_by_id(connection, facts, number, ids)
-        vectors = self._embeddings(connection, [row.seq for row in rows]) if with_embeddings else {}
+        vectors = self._embeddings(connection, number, [row.seq for row in rows]) if with_embeddings else {}
         return reading.facts_of(connection, number, bank, rows, vectors)
 
     async def successors(self, bank: BankId, fact: FactId) -> list[Fact]:
@@ -255,7 +255,7 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
     def _facts_of(self, connection: Connection, bank: BankId, episode: EpisodeId) -> list[Fact]:
         number = bank_state(connection, bank).seq
         rows = reading.fact_rows_of(connection, number, episode)
-        vectors = self._embeddings(connection, [row.seq for row in rows])
+        vectors = self._embeddings(connection, number, [row.seq for row in rows])
         return reading.facts_of(connection, number, bank, rows, vectors)
 
     async def last_episode(self, bank: BankId) -> Episode | None:

@@ -33,13 +33,11 @@ def visible(scope: Scope) -> ColumnElement[bool]:
     return and_(believed, began, ~over)
 
 
-def speaks_still(scope: Scope) -> ColumnElement[bool]:
-    """Whether a message's own words may be shown: it told no facts, or one of them is visible.
+def speaks_still(bank: int, scope: Scope) -> ColumnElement[bool]:
+    """Whether the own words of a bank's message may be shown: it told no facts, or one of them is visible.
 
     Otherwise what was replaced would come back in the words it was told in.
     """
-    told = select(1).where(
-        sources.c.bank == messages.c.bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq
-    )
-    seen = told.where(sources.c.fact == _f.seq, visible(scope))
+    told = select(1).where(sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq)
+    seen = told.where(_f.bank == bank, _f.seq == sources.c.fact, visible(scope))
     return or_(~told.exists(), seen.exists())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 import numpy as np
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert, select, update
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId
@@ -58,9 +58,12 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
 def _save(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:
     """Update rows whose ids are known and insert the others; the numbers of all are returned."""
     fresh = [row for row in values if row["id"] not in known]
-    changed = [{**row, "known_seq": known[str(row["id"])]} for row in values if row["id"] in known]
+    changed = [
+        {**row, "known_bank": row["bank"], "known_seq": known[str(row["id"])]} for row in values if row["id"] in known
+    ]
     if changed:
-        connection.execute(update(table).where(table.c.seq == bindparam("known_seq")), changed)
+        of, which = bindparam("known_bank", type_=BigInteger), bindparam("known_seq", type_=BigInteger)
+        connection.execute(update(table).where(table.c.bank == of, table.c.seq == which), changed)
     return {**known, **insert_rows(connection, table, fresh)}
 
 

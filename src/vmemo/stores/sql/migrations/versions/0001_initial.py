@@ -14,12 +14,13 @@ LATER = frozenset({"entity_names", "token_vectors", "jobs", "spending", "moves",
 
 
 def upgrade() -> None:
-    """Create every table; on SQLite the vectors and the full-text index live in the same file."""
+    """Create every table; the vectors and the full-text index live in the same file. PostgreSQL begins with 0005."""
     bind = op.get_bind()
+    if bind.dialect.name != "sqlite":
+        return
     metadata.create_all(bind, tables=[table for table in metadata.sorted_tables if table.name not in LATER])
-    if bind.dialect.name == "sqlite":
-        fact_index.create(bind)
-        op.execute(
-            # Words come folded and stemmed, so they are split at spaces only; bm25() needs the full detail.
-            "CREATE VIRTUAL TABLE message_words USING fts5(bank, words, content='', tokenize='ascii')"
-        )
+    fact_index.create(bind)
+    op.execute(
+        # Words come folded and stemmed, so they are split at spaces only; bm25() needs the full detail.
+        "CREATE VIRTUAL TABLE message_words USING fts5(bank, words, content='', tokenize='ascii')"
+    )

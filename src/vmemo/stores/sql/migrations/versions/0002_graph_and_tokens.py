@@ -16,6 +16,8 @@ down_revision = "0001"
 def upgrade() -> None:
     """Create both tables; facts written before have no token vectors until `vmemo reembed`."""
     bind = op.get_bind()
+    if bind.dialect.name != "sqlite":
+        return
     entity_names.create(bind)
     token_vectors.create(bind)
     known = bind.execute(select(entities.c.bank, entities.c.seq, entities.c.name, entities.c.aliases)).all()

@@ -16,6 +16,8 @@ down_revision = "0002"
 def upgrade() -> None:
     """Create the tables, add the columns that a database of 0001 lacks, and queue what is unread."""
     bind = op.get_bind()
+    if bind.dialect.name != "sqlite":
+        return
     for table in (jobs, spending, moves, merges):
         table.create(bind)
     for column in (banks.c.shadow_of, banks.c.engine, entities.c.strangers, mentions.c.said):

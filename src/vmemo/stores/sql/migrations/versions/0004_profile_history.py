@@ -12,4 +12,6 @@ down_revision = "0003"
 
 def upgrade() -> None:
     """Create the table; the history of a bank begins with its next profile."""
-    profiles.create(op.get_bind())
+    bind = op.get_bind()
+    if bind.dialect.name == "sqlite":
+        profiles.create(bind)

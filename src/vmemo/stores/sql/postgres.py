@@ -1,0 +1,247 @@
+"""The server's store: one PostgreSQL database with pgvector, shared by any number of workers.
+
+Nothing of a bank is kept in the process: every search is asked of the database, and sees what any worker wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection, delete
+
+from vmemo.errors import NotFound, StoreError
+from vmemo.models import Bank, BankId, FactId, MessageId
+from vmemo.ports import Loaded
+from vmemo.reports import Forgotten, Status
+from vmemo.searches import (
+    Edge,
+    EdgeQuery,
+    Encoding,
+    Ranking,
+    Scored,
+    TextQuery,
+    TimeQuery,
+    TokenVectors,
+    VectorQuery,
+    Vectors,
+)
+from vmemo.stores.sql import (
+    forgetting,
+    migrate,
+    postgres_graph,
+    postgres_load,
+    postgres_rows,
+    postgres_search,
+    postgres_text,
+    postgres_upkeep,
+    restoring,
+    writing,
+)
+from vmemo.stores.sql.archive import BankState, bank_state
+from vmemo.stores.sql.postgres_pool import PostgresPool
+from vmemo.stores.sql.postgres_rows import Sizes
+from vmemo.stores.sql.schema import notes
+from vmemo.stores.sql.store import SqlStore
+from vmemo.writes import ForgetTarget, RestoreRecord
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class PostgresStore(SqlStore):
+    """Fulfils the Store port on one PostgreSQL database."""
+
+    def __init__(self, url: str, *, size: int = 10, busy_seconds: float = 60.0) -> None:
+        self._connections = PostgresPool(url, size=size, busy_seconds=busy_seconds)
+        self._ready = False
+
+    @property
+    def _pool(self) -> PostgresPool:
+        # Who is late must not open connections that nobody closes.
+        assert self._ready, "the store is not open"
+        return self._connections
+
+    async def open(self) -> None:
+        """Connect, and create or upgrade the schema. Opening twice, or from several loops, is harmless."""
+        version = await self._connections.read(migrate.current)
+        migrate.refuse_newer(version)
+        if version != migrate.HEAD:
+            await self._connections.write(migrate.upgrade, patient=True)
+        self._ready = True
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._ready = False
+        await self._connections.close()
+
+    async def _read(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._pool.read(lambda connection: run(connection, *args, **kwargs))
+
+    async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._pool.write(lambda connection: run(connection, *args, **kwargs))
+
+    @staticmethod
+    def _sized(connection: Connection, bank: BankId, space: str | None = None) -> tuple[BankState, Sizes]:
+        """The bank and the sizes of its indexes; refuses vectors of another space."""
+        found = postgres_rows.sized(connection, bank)
+        if found is None:
+            raise NotFound(f"There is no bank {bank!r} here.")
+        if space is not None:
+            found[0].demand(space)
+        return found
+
+    async def nearest(self, query: VectorQuery) -> Ranking:
+        """Facts by cosine."""
+        return await self._read(self._nearest, query)
+
+    def _nearest(self, connection: Connection, query: VectorQuery) -> Ranking:
+        state, sizes = self._sized(connection, query.scope.bank, query.space)
+        return postgres_search.nearest(connection, state.seq, sizes.facts, query)
+
+    async def during(self, query: TimeQuery) -> Ranking:
+        """Facts inside a stretch of time."""
+        return await self._read(self._during, query)
+
+    def _during(self, connection: Connection, query: TimeQuery) -> Ranking:
+        state, sizes = self._sized(connection, query.scope.bank, query.space)
+        return postgres_search.during(connection, state.seq, sizes.facts, query)
+
+    async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """For each vector the nearest current facts."""
+        find = self._with_bank(postgres_search.neighbours)
+        return await self._read(find, bank, vectors, limit=limit, floor=floor)
+
+    async def matching(self, query: TextQuery) -> Ranking:
+        """Facts by BM25."""
+        return await self._read(self._matching, query)
+
+    def _matching(self, connection: Connection, query: TextQuery) -> Ranking:
+        state, sizes = self._sized(connection, query.scope.bank)
+        return postgres_text.matching(connection, state.seq, sizes, query)
+
+    async def verbatim(self, query: TextQuery) -> Ranking:
+        """Messages whose words no fact repeats."""
+        return await self._read(self._verbatim, query)
+
+    def _verbatim(self, connection: Connection, query: TextQuery) -> Ranking:
+        state, sizes = self._sized(connection, query.scope.bank)
+        return postgres_text.verbatim(connection, state.seq, sizes, query)
+
+    async def edges(self, query: EdgeQuery) -> list[Edge]:
+        """Edges that leave facts or entities."""
+        return await self._read(self._edges, query)
+
+    def _edges(self, connection: Connection, query: EdgeQuery) -> list[Edge]:
+        state, _ = self._sized(connection, query.scope.bank, query.space)
+        return postgres_graph.find(connection, state.seq, query)
+
+    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+        """The facts' token vectors; None for a fact that has none."""
+        return await self._read(self._with_bank(postgres_rows.token_vectors), bank, facts)
+
+    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        """Facts with the titles of their episodes."""
+        return await self._read(self._load, bank, ids)
+
+    @staticmethod
+    def _load(connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        return postgres_load.load(connection, bank_state(connection, bank).seq, bank, ids)
+
+    async def replace_embeddings(
+        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
+    ) -> bool:
+        """Switch all vectors in one step; False if there are facts without a new one."""
+        return await self._write(self._replace_embeddings, bank, embedder, vectors, dimension)
+
+    def _replace_embeddings(
+        self,
+        connection: Connection,
+        bank: BankId,
+        embedder: str,
+        vectors: Mapping[FactId, Encoding],
+        dimension: int,
+    ) -> bool:
+        number = bank_state(connection, bank).seq
+        writing.demand_vectors(vectors.values(), dimension)
+        if not postgres_rows.replace_vectors(connection, number, vectors):
+            connection.rollback()
+            return False
+        self._reopen_bank(connection, number, embedder, dimension)
+        return True
+
+    async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
+        """Load an exported bank, whole or not at all. What was read of the export can't be read again."""
+        begun = False
+
+        def once(connection: Connection) -> None:
+            nonlocal begun
+            if begun:
+                raise StoreError(
+                    "The connection was lost while the bank was loaded. Nothing was written; load it again."
+                )
+            begun = True
+            restoring.restore(connection, bank, records, self._index_facts, self._index_words)
+
+        await self._pool.write(once)
+
+    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
+        """Delete a target, then let the server give the room of its rows free.
+
+        What is forgotten is gone from every table when this returns. What is left of deleted rows in the server's
+        files, in its write-ahead log and in backups is in the administrator's hands.
+        """
+        parts = await self._read(self._with_bank(postgres_upkeep.parts), bank)
+        forgotten = await super().forget(bank, target)
+        await self._vacuum(parts)
+        return forgotten
+
+    def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
+        forgotten = super()._forget(connection, bank, target)
+        # There is no file to rewrite here.
+        connection.execute(delete(notes).where(notes.c.name == forgetting.SCRUB))
+        return forgotten
+
+    async def scrub(self) -> None:
+        """Give the room of deleted rows free in all tables, as far as this user may and nobody is in the way."""
+        await self._vacuum(postgres_upkeep.TABLES)
+
+    async def _vacuum(self, tables: Sequence[str]) -> None:
+        with suppress(StoreError):
+            await self._pool.alone(postgres_upkeep.vacuum(tables))
+
+    async def optimise(self) -> None:
+        """Let PostgreSQL measure what its plans rest on."""
+        await self._pool.write(postgres_upkeep.analyse, patient=True)
+
+    async def schema_version(self) -> str:
+        """The schema's number."""
+        return await self._read(migrate.current) or "none"
+
+    async def damage(self) -> list[str]:
+        """What PostgreSQL finds broken in its indexes, where its amcheck is installed; nothing when they are sound."""
+        return await self._read(postgres_upkeep.damage)
+
+    async def status(self, bank: BankId) -> Status:
+        """What the bank holds; the size is that of all banks of the database."""
+        found = await super().status(bank)
+        return found.model_copy(update={"bytes": await self._read(postgres_upkeep.size)})
+
+    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[restoring.Indexed]) -> None:
+        postgres_rows.index_facts(connection, bank, batch)
+
+    def _hand_on(self, connection: Connection, bank: int, other: int, facts: Iterable[int]) -> None:
+        postgres_rows.hand_on(connection, bank, other, facts)
+
+    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+        postgres_rows.add_words(connection, bank, batch)
+
+    def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
+        postgres_rows.drop_words(connection, bank, postgres_rows.numbers_of(connection, bank, ids))
+
+    def _unindex(self, connection: Connection, bank: int, removal: forgetting.Removal) -> None:
+        postgres_rows.unindex(connection, bank, removal)
+
+    def _embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        return postgres_rows.embeddings(connection, bank, seqs)

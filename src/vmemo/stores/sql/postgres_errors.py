@@ -1,0 +1,103 @@
+"""What errors of PostgreSQL and its driver mean to a caller. They are translated here and nowhere else."""
+
+from __future__ import annotations
+
+from socket import gaierror
+from ssl import SSLError
+from typing import Literal
+
+from asyncpg import InterfaceError, PostgresError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoneFree
+
+from vmemo.errors import InvalidInput, StoreBusy, StoreError, VmemoError
+
+Step = Literal["connect", "run", "commit"]
+"""How far a transaction came."""
+
+_NOTHING = "Nothing was written; try again."
+_UNDONE = "The transaction was rolled back."
+
+
+class Passing(StoreBusy):
+    """A reason that passes by itself, soon enough to try again at once."""
+
+
+_CONFLICTS = {
+    "40001": "Another transaction changed the same rows",
+    "40P01": "Two transactions waited for each other",
+    "53300": "The PostgreSQL server has no connection left; raise max_connections, or put PgBouncer before it",
+    "57P03": "The PostgreSQL server is starting or stopping",
+}
+_LATE = {
+    "55P03": "Another transaction held a row for longer than {seconds:g} seconds",
+    "57014": "A statement took longer than {seconds:g} seconds",
+}
+_UNSTORABLE = {
+    "22021": "text can't hold a null character",
+    "22P05": "text can't hold a null character",
+    "54000": "it is too long for an index",
+}
+_REFUSED = {
+    "28000": "does not let this user in; correct the URL or the server's pg_hba.conf",
+    "28P01": "does not accept the user or the password; correct the URL",
+    "3D000": "has no such database; create it, or correct the URL",
+}
+_LOST = frozenset({"57P01", "57P02", "25P03"})
+"""The server ended the connection: told to, after a crash, or because the transaction stood still."""
+Foreign = DBAPIError | OSError | NoneFree | PostgresError | InterfaceError
+
+
+def named_error(error: Foreign, step: Step, where: str, seconds: float) -> VmemoError:
+    """The error to raise in place of a foreign one; `where` is the server's name, without user and password."""
+    state = str(getattr(getattr(error, "orig", error), "sqlstate", None) or "")
+    if state in _CONFLICTS:
+        return Passing(f"{_CONFLICTS[state]}. {_NOTHING}")
+    if state in _LATE or isinstance(error, NoneFree):
+        late = _LATE.get(state, "All connections of this process were in use for {seconds:g} seconds")
+        return StoreBusy(f"{late.format(seconds=seconds)}. {_NOTHING}")
+    if state in _REFUSED:
+        return StoreError(f"The PostgreSQL server at {where} {_REFUSED[state]}. Nothing was written.")
+    if state in _UNSTORABLE or _unsendable(error):
+        reason = _UNSTORABLE.get(state, "it is no text, or a number too large")
+        return InvalidInput(f"PostgreSQL can't hold a value: {reason}. {_UNDONE}")
+    if _lost(error, state):
+        return _cut_off(step, where)
+    if step == "connect" and not isinstance(error, DBAPIError):
+        return _unreached(error, where)
+    return StoreError(f"PostgreSQL refused: {_words(error)}. {_UNDONE}")
+
+
+def _lost(error: Foreign, state: str) -> bool:
+    invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
+    return invalidated or state.startswith("08") or state in _LOST
+
+
+def _cut_off(step: Step, where: str) -> VmemoError:
+    if step == "commit":
+        return StoreError(
+            f"The connection to PostgreSQL at {where} was lost while the transaction was being committed. It was "
+            "written whole or not at all, but which of the two is not known; look before you repeat the call."
+        )
+    return Passing(f"The connection to PostgreSQL at {where} was lost. {_NOTHING}")
+
+
+def _unreached(error: Foreign, where: str) -> VmemoError:
+    if isinstance(error, gaierror):
+        return StoreError(f"The PostgreSQL server at {where} can't be found by this name. Correct the URL.")
+    if isinstance(error, SSLError) or "rejected SSL" in str(error):
+        return StoreError(f"PostgreSQL at {where} can't be reached as its URL says: {error}. Correct the URL.")
+    reason = "did not answer in time" if isinstance(error, TimeoutError) else "can't be reached"
+    return Passing(f"The PostgreSQL server at {where} {reason}. {_NOTHING}")
+
+
+def _unsendable(error: Foreign) -> bool:
+    # The driver's own words hold the value, which has no place in an error.
+    return isinstance(error, DBAPIError) and "invalid input for query argument" in str(error.orig)
+
+
+def _words(error: Foreign) -> str:
+    """The server's own words, without the statement and without its details, which repeat values."""
+    orig = getattr(error, "orig", None)
+    cause = getattr(orig, "__cause__", None) or orig or error
+    return str(cause.args[0] if cause.args else cause).rstrip(".")

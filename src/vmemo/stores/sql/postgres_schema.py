@@ -1,0 +1,232 @@
+"""The schema on PostgreSQL: the shared tables, divided among partitions by bank, and the tables of its searches.
+
+A row of a divided table is found by its bank and its number, so that one partition and its key are used. Numbers come
+from one sequence per table and are unique in the database.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import (
+    ARRAY,
+    REAL,
+    BigInteger,
+    BindParameter,
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Double,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    cast,
+    func,
+    text,
+    type_coerce,
+)
+from sqlalchemy.types import TypeDecorator, UserDefinedType
+
+from vmemo.errors import StoreError
+from vmemo.stores.sql import schema
+
+PARTITIONS = 16
+"""How many partitions a new database gets; a number that can't be changed later without moving every row."""
+
+WHOLE = frozenset({"banks", "notes", "jobs", "spending", "profiles", "search_sizes"})
+"""Tables that stay in one piece: they are small, or are read across banks, as the queue is."""
+
+search = MetaData()
+"""The tables that only PostgreSQL has."""
+
+
+class _Stored(UserDefinedType[object]):
+    """The type's name in a table."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "halfvec"
+
+
+class Halfvec(TypeDecorator[NDArray[np.float32]]):
+    """pgvector's vectors of 16-bit numbers, of any dimension; takes and gives float32 arrays."""
+
+    impl = _Stored
+    cache_ok = True
+
+    def process_bind_param(self, value: NDArray[np.float32] | None, dialect: Dialect) -> list[float] | None:
+        """Arrays travel as lists of numbers, which the driver sends in binary."""
+        return None if value is None else value.tolist()
+
+    def bind_expression(self, bindparam: BindParameter[Any]) -> ColumnElement[Any]:
+        """The list becomes a vector on the server, so that the driver need not know the type."""
+        return cast(cast(bindparam, ARRAY(REAL)), self)
+
+    def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Vectors come back as their bytes, which are read at once."""
+        return type_coerce(func.halfvec_send(column), self)
+
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> NDArray[np.float32] | None:
+        """Two bytes of dimension and two unused ones stand before the numbers."""
+        return None if value is None else np.frombuffer(value, ">f2", offset=4).astype(np.float32)
+
+
+def _key(name: str) -> Column[int]:
+    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+
+
+fact_search = Table(
+    "fact_search",
+    search,
+    _key("bank"),
+    _key("seq"),
+    Column("embedding", Halfvec, nullable=False),
+    Column("length", Integer, nullable=False),
+    Column("token_width", Integer),
+    Column("token_vectors", LargeBinary),
+)
+"""By what a fact is found: its vector, how many terms it has, and the vectors of its tokens, a byte per component."""
+
+postings = Table(
+    "postings",
+    search,
+    _key("bank"),
+    Column("term", Integer, primary_key=True, autoincrement=False),
+    _key("fact"),
+    Column("length", Integer, nullable=False),
+    Column("count", SmallInteger, nullable=False),
+    PrimaryKeyConstraint("bank", "term", "fact", postgresql_include=["length", "count"]),
+    Index("postings_fact", "bank", "fact"),
+)
+"""How often a fact has a term, and how many terms it has in all; a term is its 32-bit hash as a signed number.
+
+What BM25 needs of a posting stands in the key, so that the table itself is not read.
+"""
+
+message_postings = Table(
+    "message_postings",
+    search,
+    _key("bank"),
+    Column("term", Integer, primary_key=True, autoincrement=False),
+    _key("message"),
+    Column("length", Integer, nullable=False),
+    Column("count", SmallInteger, nullable=False),
+    PrimaryKeyConstraint("bank", "term", "message", postgresql_include=["length", "count"]),
+    Index("message_postings_message", "bank", "message"),
+)
+"""The same of messages that the verbatim channel searches."""
+
+message_lengths = Table(
+    "message_lengths",
+    search,
+    _key("bank"),
+    _key("message"),
+    Column("length", Integer, nullable=False),
+)
+"""How many terms such a message has."""
+
+search_sizes = Table(
+    "search_sizes",
+    search,
+    _key("bank"),
+    *(Column(name, BigInteger, nullable=False) for name in ("facts", "fact_terms", "messages", "message_terms")),
+)
+"""How many facts and messages of a bank are searched by words, and how many terms they have together."""
+
+_STORAGE = (
+    # A scan by vector reads embeddings beside their keys, five times as fast as apart from them when they are long.
+    # Token vectors are read for a few facts only, and do not get smaller by compression.
+    "ALTER TABLE fact_search ALTER COLUMN embedding SET STORAGE MAIN",
+    "ALTER TABLE fact_search ALTER COLUMN token_vectors SET STORAGE EXTERNAL",
+)
+
+
+def create(connection: Connection, partitions: int = PARTITIONS) -> None:
+    """Make every table of this release in an empty database, with pgvector."""
+    _demand_vectors(connection)
+    made = _tables()
+    made.create_all(connection, checkfirst=False)
+    for statement in _STORAGE:
+        connection.execute(text(statement))
+    for name in made.tables:
+        if name not in WHOLE:
+            _divide(connection, name, partitions)
+
+
+def _tables() -> MetaData:
+    """The tables as PostgreSQL has them; statements use those of `schema`, which name the same columns."""
+    metadata = MetaData()
+    for table in (*schema.metadata.sorted_tables, *search.sorted_tables):
+        if table is not schema.token_vectors:
+            _adapt(table.to_metadata(metadata))
+    return metadata
+
+
+def _adapt(table: Table) -> None:
+    for column in table.columns:
+        if isinstance(column.type, String):
+            # Text is compared and ordered byte by byte, as SQLite does, whatever the server's language is.
+            column.type = (Text if isinstance(column.type, Text) else String)(column.type.length, collation="C")
+        elif isinstance(column.type, Float):
+            column.type = Double()
+    if table.name in WHOLE:
+        return
+    table.dialect_options["postgresql"]["partition_by"] = "HASH (bank)"
+    if list(table.primary_key.columns.keys()) == ["seq"]:
+        table.c.bank.primary_key = True
+        table.append_constraint(PrimaryKeyConstraint(table.c.bank, table.c.seq))
+
+
+def _divide(connection: Connection, name: str, partitions: int) -> None:
+    for number in range(partitions):
+        connection.execute(
+            text(
+                f"CREATE TABLE {name}_{number:02} PARTITION OF {name} "
+                f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
+            )
+        )
+
+
+def _demand_vectors(connection: Connection) -> None:
+    """Have pgvector in the database, or say who must install it."""
+    if connection.scalar(text("SELECT 1 FROM pg_extension WHERE extname = 'vector'")) is None:
+        offered = connection.scalar(text("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"))
+        if offered is None:
+            raise StoreError(
+                "This PostgreSQL server has no pgvector. Nothing was written. Install pgvector 0.7 or newer on it, "
+                "then open the memory again."
+            )
+        _demand_permission(connection)
+        connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+    version = str(connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")))
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (0, 7):
+        raise StoreError(
+            f"This database has pgvector {version}. Nothing was written. Install 0.7 or newer on the server and run "
+            "ALTER EXTENSION vector UPDATE, then open the memory again."
+        )
+
+
+def _demand_permission(connection: Connection) -> None:
+    """Ask before trying, because a refused statement would only say what is missing, not what to do."""
+    allowed = text(
+        "SELECT rolsuper OR (has_database_privilege(current_database(), 'CREATE') AND EXISTS (SELECT 1 "
+        "FROM pg_available_extension_versions WHERE name = 'vector' AND trusted)) "
+        "FROM pg_roles WHERE rolname = current_user"
+    )
+    if not connection.scalar(allowed):
+        raise StoreError(
+            "pgvector is on this server, but not in this database, and this user may not add it. Nothing was written. "
+            "Let an administrator run CREATE EXTENSION vector in the database, then open the memory again."
+        )

@@ -1,0 +1,68 @@
+"""What a postgresql:// URL may say. Mistakes are named here, and never with the password."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from vmemo.errors import InvalidInput
+
+MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+"""What `sslmode` may be, as in PostgreSQL's own tools."""
+PARAMETERS = frozenset(
+    (
+        "application_name dbname gsslib host krbsrvname passfile password port service ssl_max_protocol_version "
+        "ssl_min_protocol_version sslcert sslcrl sslkey sslmode sslnegotiation sslpassword sslrootcert "
+        "target_session_attrs user"
+    ).split()
+)
+"""What may stand behind the question mark, with the meaning that PostgreSQL's own tools give it."""
+_SHAPE = "Write postgresql://user:password@host:5432/database, with a password's special characters as %40 and the like"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a database is: the URL for the driver, and the host and port to be named in errors."""
+
+    url: str = field(repr=False)
+    where: str
+
+
+def parse(url: str) -> Address:
+    """Check a URL; raises `InvalidInput` for one that the driver would misread."""
+    try:
+        parts = urlsplit(url)
+        where = _where(parts)
+        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True) if parts.query else []
+    except ValueError:
+        # The driver's own words could hold a piece of the password.
+        raise InvalidInput(f"This PostgreSQL URL can't be read. {_SHAPE}.") from None
+    _demand_shape(parts)
+    for name, value in given:
+        _demand_parameter(name, value)
+    return Address(url, where)
+
+
+def _where(parts: SplitResult) -> str:
+    hosts = parts.netloc.rpartition("@")[2]
+    if "," in hosts:
+        return hosts
+    return f"{parts.hostname}:{parts.port or 5432}" if parts.hostname else "its socket"
+
+
+def _demand_shape(parts: SplitResult) -> None:
+    if parts.scheme != "postgresql" or parts.fragment or parts.netloc.count("@") > 1:
+        raise InvalidInput(f"This PostgreSQL URL can't be read. {_SHAPE}.")
+    if "\0" in parts.geturl() or "%00" in parts.geturl():
+        raise InvalidInput("A PostgreSQL URL can't hold a null character.")
+
+
+def _demand_parameter(name: str, value: str) -> None:
+    if name not in PARAMETERS:
+        raise InvalidInput(
+            f"A PostgreSQL URL has no parameter {name!r:.40}; there are {', '.join(sorted(PARAMETERS))}."
+        )
+    if name == "sslmode" and value not in MODES:
+        raise InvalidInput(f"sslmode is {', '.join(MODES[:-1])} or {MODES[-1]}, not {value!r:.40}.")
+    if name == "port" and not all(part.isdecimal() for part in value.split(",")):
+        raise InvalidInput("port is a number, or numbers with commas between them.")

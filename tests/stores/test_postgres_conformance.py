@@ -1,0 +1,20 @@
+"""The PostgreSQL store keeps every promise of the port."""
+
+from pathlib import Path
+
+import pytest
+
+from vmemo.ports import Store
+from vmemo.stores.sql.postgres import PostgresStore
+from vmemo.testing import StoreConformance
+
+
+class TestPostgres(StoreConformance):
+    """One database for each test."""
+
+    @pytest.fixture(autouse=True)
+    def database(self, postgres_url: str) -> None:
+        self._url = postgres_url
+
+    def make_store(self, folder: Path) -> Store:
+        return PostgresStore(self._url)

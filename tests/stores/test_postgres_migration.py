@@ -1,0 +1,180 @@
+"""The schema on PostgreSQL: made once, by one process at a time, and refused by older programs."""
+
+import asyncio
+import threading
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection, insert, inspect, select, text
+
+from vmemo.errors import SchemaTooNew, StoreError
+from vmemo.stores.sql import migrate, postgres_schema, schema
+from vmemo.stores.sql.postgres_pool import PostgresPool
+from vmemo.stores.sql.postgres_schema import fact_search
+from vmemo.testing.postgres import EmbeddedPostgres
+
+R = TypeVar("R")
+SHARED = {table.name for table in schema.metadata.sorted_tables} - {"token_vectors"}
+OWN = {table.name for table in postgres_schema.search.sorted_tables}
+
+
+def write(url: str, run: Callable[[Connection], R]) -> R:
+    async def working() -> R:
+        pool = PostgresPool(url, busy_seconds=20)
+        try:
+            return await pool.write(run, patient=True)
+        finally:
+            await pool.close()
+
+    return asyncio.run(working())
+
+
+def upgraded(connection: Connection) -> None:
+    migrate.upgrade(connection, partitions=2)
+
+
+def tables(connection: Connection) -> set[str]:
+    return set(inspect(connection).get_table_names())
+
+
+def test_an_empty_database_gets_every_table_divided_by_bank(empty_postgres_url: str) -> None:
+    def run(connection: Connection) -> None:
+        assert migrate.current(connection) is None
+        upgraded(connection)
+        assert migrate.current(connection) == migrate.HEAD
+        divided = (SHARED | OWN) - postgres_schema.WHOLE
+        parts = {f"{name}_{number:02}" for name in divided for number in range(2)}
+        assert tables(connection) == SHARED | OWN | parts | {"alembic_version"}
+        for name in divided:
+            assert inspect(connection).get_pk_constraint(name)["constrained_columns"][0] == "bank"
+
+    write(empty_postgres_url, run)
+
+
+def test_the_tables_have_the_columns_and_indexes_of_the_shared_schema(postgres_url: str) -> None:
+    def run(connection: Connection) -> None:
+        for name in SHARED:
+            table = schema.metadata.tables[name]
+            found = {column["name"]: column["nullable"] for column in inspect(connection).get_columns(name)}
+            assert found == {column.name: bool(column.nullable) for column in table.columns}
+            indexes = {str(index["name"]) for index in inspect(connection).get_indexes(name)}
+            assert {str(index.name) for index in table.indexes} <= indexes
+
+    write(postgres_url, run)
+
+
+def test_numbers_are_given_by_the_database_and_differ_between_banks(postgres_url: str) -> None:
+    def run(connection: Connection) -> None:
+        bank = {"profile": "{}", "embedder": "e", "dimension": 3, "created_at": 0}
+        seqs = [
+            connection.execute(insert(schema.banks).values(id=name, **bank).returning(schema.banks.c.seq)).scalar_one()
+            for name in ("one", "two")
+        ]
+        episode = {"title": "", "narrative": "", "started_at": 0, "ended_at": 0, "recorded_at": 0}
+        rows = [{"bank": seq, "id": f"{number}", **episode} for seq in seqs for number in range(5)]
+        given = connection.execute(insert(schema.episodes).returning(schema.episodes.c.seq), rows).scalars().all()
+        assert len(set(given)) == 10
+
+    write(postgres_url, run)
+
+
+def test_text_is_ordered_byte_by_byte_in_every_language(postgres_url: str) -> None:
+    def run(connection: Connection) -> None:
+        names = ["b", "B", "a", "Ä", "_"]
+        connection.execute(insert(schema.notes), [{"name": name, "value": ""} for name in names])
+        found = connection.execute(select(schema.notes.c.name).order_by(schema.notes.c.name)).scalars().all()
+        assert list(found) == sorted(names)
+
+    write(postgres_url, run)
+
+
+def test_vectors_come_back_as_arrays_and_are_compared(postgres_url: str) -> None:
+    vectors = np.eye(3, dtype=np.float32)
+
+    def run(connection: Connection) -> None:
+        rows = [{"bank": 1, "seq": number, "embedding": vectors[number], "length": 1} for number in range(3)]
+        connection.execute(insert(fact_search), rows)
+        connection.execute(insert(fact_search), {**rows[0], "bank": 2, "embedding": np.ones(5, np.float32)})
+        nearness = fact_search.c.embedding.op("<=>")(np.array([0.1, 0.9, 0], np.float32))
+        asked = select(fact_search.c.embedding).where(fact_search.c.bank == 1).order_by(nearness)
+        found = connection.execute(asked).scalars().first()
+        assert found is not None
+        assert found.dtype == np.float32
+        assert found.tolist() == [0, 1, 0]
+
+    write(postgres_url, run)
+
+
+def test_upgrading_again_changes_nothing(postgres_url: str) -> None:
+    def run(connection: Connection) -> None:
+        before = tables(connection)
+        upgraded(connection)
+        assert tables(connection) == before
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [migrate.HEAD]
+
+    write(postgres_url, run)
+
+
+def test_processes_that_open_a_new_database_at_once_take_turns(empty_postgres_url: str) -> None:
+    failed: list[BaseException] = []
+    ready = threading.Barrier(3)
+
+    def open_it() -> None:
+        ready.wait()
+        try:
+            write(empty_postgres_url, upgraded)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert write(empty_postgres_url, migrate.current) == migrate.HEAD
+
+
+def test_an_upgrade_that_breaks_off_leaves_nothing(empty_postgres_url: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        write(empty_postgres_url, lambda connection: (upgraded(connection), 1 / 0))
+    assert write(empty_postgres_url, tables) == set()
+    write(empty_postgres_url, upgraded)
+
+
+def test_an_older_program_refuses_a_newer_schema(postgres_url: str) -> None:
+    write(postgres_url, lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
+    with pytest.raises(SchemaTooNew, match="9999"):
+        write(postgres_url, upgraded)
+    assert write(postgres_url, migrate.current) == "9999"
+
+
+def test_the_database_of_another_program_is_left_alone(empty_postgres_url: str) -> None:
+    def occupy(connection: Connection) -> None:
+        connection.execute(text("CREATE TABLE alembic_version (version_num varchar(32) NOT NULL)"))
+        connection.execute(text("INSERT INTO alembic_version VALUES ('1f3a9c')"))
+
+    write(empty_postgres_url, occupy)
+    with pytest.raises(StoreError, match="a database of its own"):
+        write(empty_postgres_url, upgraded)
+    assert write(empty_postgres_url, tables) == {"alembic_version"}
+
+
+def test_a_user_who_may_not_add_pgvector_is_told_who_can(postgres: EmbeddedPostgres, empty_postgres_url: str) -> None:
+    name = urlsplit(empty_postgres_url).path[1:]
+    postgres.execute("DROP ROLE IF EXISTS plain")
+    postgres.execute("CREATE ROLE plain LOGIN PASSWORD 'hidden'")
+    postgres.execute("GRANT ALL ON SCHEMA public TO plain", name)
+    plain = f"postgresql://plain:hidden@{urlsplit(empty_postgres_url).netloc.rpartition('@')[2]}/{name}"
+    with pytest.raises(StoreError, match="CREATE EXTENSION vector") as raised:
+        write(plain, upgraded)
+    assert "hidden" not in "".join(traceback.format_exception(raised.value))
+    assert write(empty_postgres_url, tables) == set()
+    postgres.execute("CREATE EXTENSION vector", name)
+    write(plain, upgraded)
+    postgres.execute("DROP OWNED BY plain", name)
+    postgres.execute("DROP ROLE plain")

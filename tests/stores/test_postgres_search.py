@@ -1,0 +1,317 @@
+"""PostgreSQL finds what SQLite finds: the same bank in both, the same answers to every search."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from vmemo.bench.speed.texts import queries, sentences
+from vmemo.models import Entity, EntityId, Fact, FactId, Interval, Link, LinkKind, Network
+from vmemo.ports import Store
+from vmemo.searches import Edge, EdgeQuery, Ranking, Scope, Scored, TextQuery, TimeQuery, Vector, VectorQuery
+from vmemo.stores.sql.postgres import PostgresStore
+from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.testing.postgres import EmbeddedPostgres
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    EVERYTHING,
+    START,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    an_entity,
+    at_cosine,
+    day,
+    matches,
+    mention_of,
+    near,
+    some_tokens,
+    with_vector,
+)
+from vmemo.writes import NewFact
+
+FACTS = 400
+CLOSE = 1e-3
+"""How far scores may lie apart."""
+NETWORKS: tuple[Network, ...] = get_args(Network)
+KINDS: tuple[LinkKind, ...] = ("semantic", "temporal", "causes")
+SCOPES = (
+    EVERYTHING,
+    replace(EVERYTHING, include_expired=True),
+    replace(EVERYTHING, at_time=day(30)),
+    replace(EVERYTHING, known_at=day(30)),
+    replace(EVERYTHING, at_time=day(20), known_at=day(40)),
+    replace(EVERYTHING, networks=frozenset({"opinion"})),
+    replace(EVERYTHING, tags=frozenset({"blue"})),
+    replace(EVERYTHING, tags=frozenset({"blue", "red"})),
+    replace(EVERYTHING, tags=frozenset({"\x00"})),
+    replace(EVERYTHING, metadata={"n": 1}),
+    replace(EVERYTHING, metadata={"n": True}),
+    replace(EVERYTHING, metadata={"n": "1"}),
+    replace(EVERYTHING, metadata={"n": None}),
+    replace(EVERYTHING, metadata={"n": [1, 2]}),
+    replace(EVERYTHING, metadata={"n": "\x00"}),
+    replace(EVERYTHING, entities=frozenset({"STRASSE 3"})),
+    replace(EVERYTHING, entities=frozenset({"straße 4", "e5"})),
+    replace(EVERYTHING, entities=frozenset({"!!!"})),
+    replace(EVERYTHING, entities=frozenset({"nobody", "\x00"})),
+    replace(EVERYTHING, occurred=Interval(start=day(10), end=day(30))),
+    replace(EVERYTHING, occurred=Interval(end=day(10)), networks=frozenset({"world", "opinion"})),
+)
+
+
+@pytest.fixture(scope="module")
+def both(
+    postgres: EmbeddedPostgres, postgres_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Store, Store]]:
+    """The same random bank in SQLite and in PostgreSQL."""
+    one = SqliteStore(tmp_path_factory.mktemp("search") / "memory.db")
+    other = PostgresStore(postgres.create("search", postgres_template))
+    asyncio.run(_fill(one, other))
+    yield one, other
+    asyncio.run(_close(one, other))
+    postgres.drop("search")
+
+
+async def _fill(*stores: Store) -> None:
+    entities = [an_entity(f"Straße {n}", id=f"e{n}") for n in range(9)] + [an_entity("!!!", id="e9")]
+    items = [_item(n, text, entities) for n, text in enumerate(sentences(FACTS))]
+    links = _links([item.fact for item in items])
+    said = [a_message(text, id=f"m{n}", **_fields(n)) for n, text in enumerate(sentences(2 * FACTS)[FACTS:])]
+    for store in stores:
+        await store.open()
+        await store.create_bank(a_bank())
+        await store.append(BANK, said)
+        batch = replace(await a_batch(store, items), entities=entities, links=links)
+        assert await store.write(batch)
+        # Some messages told a fact that was closed since: their words are history too.
+        told = [replace_messages(item, said[n].id) for n, item in enumerate(_told())]
+        begun = await a_batch(store, told)
+        assert await store.write(replace(begun, claims=[m.id for m in said[: len(told)]], becomes="extracted"))
+
+
+async def _close(*stores: Store) -> None:
+    for store in stores:
+        await store.close()
+
+
+def _vector(seed: int) -> Vector:
+    """A vector of signs, which both databases keep exactly."""
+    signs = np.random.default_rng(seed).choice((-1.0, 1.0), EMBEDDER.dimension)
+    return (signs / np.sqrt(EMBEDDER.dimension)).astype(np.float32)
+
+
+def _asked(seed: int) -> Vector:
+    """A vector to ask for, in the sixteen bits that PostgreSQL takes."""
+    vector = np.random.default_rng(seed).standard_normal(EMBEDDER.dimension).astype(np.float32)
+    return (vector / np.linalg.norm(vector)).astype(np.float16).astype(np.float32)
+
+
+def _fields(seed: int) -> dict[str, object]:
+    """Labels of a fact or a message."""
+    dice = random.Random(seed)
+    return {
+        "tags": sorted({tag for tag in ("blue", "red", 'a","b', ",") if dice.random() < 0.3}),
+        "metadata": {"n": dice.choice((1, 1.0, True, "1", None, [1, 2], 2))} if dice.random() < 0.8 else {},
+    }
+
+
+def _item(number: int, text: str, entities: Sequence[Entity]) -> NewFact:
+    dice = random.Random(f"fact {number}")
+    mentioned = START + timedelta(days=dice.randint(0, 60), seconds=number)
+    times: dict[str, object] = {"mentioned_at": mentioned, "recorded_at": mentioned}
+    if dice.random() < 0.5:
+        start = mentioned - timedelta(days=dice.randint(0, 9))
+        ends = {"occurred_start": start, "occurred_end": start + timedelta(days=dice.randint(1, 5))}
+        times |= {name: end for name, end in ends.items() if dice.random() < 0.7}
+    if dice.random() < 0.3:
+        times |= {"valid_at": mentioned - timedelta(days=3), "invalid_at": mentioned + timedelta(days=9)}
+    if dice.random() < 0.3:
+        times["expired_at"] = mentioned + timedelta(days=dice.randint(1, 20))
+    told = dice.sample(entities, dice.randint(0, 3))
+    fact = a_fact(
+        text,
+        id=f"f{number}",
+        network=dice.choice(NETWORKS),
+        tokens=number % 40 + 1,
+        entities=[mention_of(entity) for entity in told],
+        **times,
+        **_fields(number),
+    )
+    return with_vector(fact, _vector(number), some_tokens(number % 5 + 1) if number % 3 else None)
+
+
+def _told() -> list[NewFact]:
+    closed = [{"expired_at": day(50), "invalid_at": day(45)} if n % 2 else {} for n in range(60)]
+    return [with_vector(a_fact(f"told {n}", id=f"t{n}", **times), _vector(FACTS + n)) for n, times in enumerate(closed)]
+
+
+def replace_messages(item: NewFact, message: str) -> NewFact:
+    return replace(item, fact=item.fact.model_copy(update={"messages": (message,)}))
+
+
+def _links(facts: Sequence[Fact]) -> list[Link]:
+    dice = random.Random("links")
+    ends = [(dice.choice(facts), dice.choice(facts)) for _ in range(3 * FACTS)]
+    return [
+        Link(source=source.id, target=target.id, kind=dice.choice(KINDS), weight=dice.randint(1, 8) / 8)
+        for source, target in ends
+        if source.id != target.id
+    ]
+
+
+def _same(one: Sequence[Scored], other: Sequence[Scored]) -> None:
+    assert np.allclose([hit.score for hit in one], [hit.score for hit in other], atol=CLOSE)
+    # Of hits that are as good as the last one, others may have been left out.
+    sure = sum(hit.score > one[-1].score + 1e-5 for hit in one)
+    assert [(hit.id, hit.tokens) for hit in one[:sure]] == [(hit.id, hit.tokens) for hit in other[:sure]]
+
+
+def _ask(both: tuple[Store, Store], ask: Callable[[Store], Awaitable[Ranking]]) -> Ranking:
+    """The answer of both stores, which must be the same."""
+
+    async def asked() -> tuple[Ranking, Ranking]:
+        return await ask(both[0]), await ask(both[1])
+
+    one, other = asyncio.run(asked())
+    _same(one.hits, other.hits)
+    assert abs(one.ground - other.ground) < CLOSE
+    return other
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_nearest_facts_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+    for seed in range(4):
+        query = VectorQuery(scope=scope, space=EMBEDDER.name, vector=_asked(seed), limit=30, floor=-1.0)
+        _ask(both, lambda store, query=query: store.nearest(query))
+        _ask(both, lambda store, query=query: store.nearest(replace(query, floor=0.12, limit=400)))
+
+
+def test_facts_of_equal_cosine_come_in_the_order_they_were_written(both: tuple[Store, Store]) -> None:
+    query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=_vector(3), limit=200, floor=-1.0)
+    hits = _ask(both, lambda store: store.nearest(query)).hits
+    assert len({hit.score for hit in hits}) < len(hits) / 2
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_facts_of_a_stretch_of_time_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+    stretches = (Interval(start=day(10), end=day(31)), Interval(start=day(40)), Interval(end=day(9)), Interval())
+    for seed, during in enumerate(stretches):
+        query = TimeQuery(
+            scope=scope, space=EMBEDDER.name, vector=_asked(seed), during=during, limit=20, floor=0.02, fading=0.4
+        )
+        _ask(both, lambda store, query=query: store.during(query))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_facts_with_the_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+    for text in queries(6):
+        query = TextQuery(scope=scope, text=text, limit=40)
+        _ask(both, lambda store, query=query: store.matching(query))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_messages_with_the_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+    for text in queries(6):
+        query = TextQuery(scope=scope, text=text, limit=40)
+        _ask(both, lambda store, query=query: store.verbatim(query))
+
+
+def test_the_searches_find_something(both: tuple[Store, Store]) -> None:
+    text = TextQuery(scope=EVERYTHING, text=" ".join(queries(4)), limit=40)
+    assert len(_ask(both, lambda store: store.matching(text)).hits) == 40
+    assert len(_ask(both, lambda store: store.verbatim(text)).hits) == 40
+
+
+def test_neighbours_are_the_same(both: tuple[Store, Store]) -> None:
+    vectors = np.stack([_asked(seed) for seed in range(20)])
+
+    async def asked(limit: int, floor: float) -> None:
+        one, other = [await store.neighbours(BANK, vectors, limit=limit, floor=floor) for store in both]
+        for found, also in zip(one, other, strict=True):
+            _same(found, also)
+
+    for limit, floor in ((5, -1.0), (5, 0.15), (30, -1.0)):
+        asyncio.run(asked(limit, floor))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_edges_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+    async def asked(query: EdgeQuery) -> None:
+        one, other = [_rounded(await store.edges(query)) for store in both]
+        assert one == other
+
+    for n in range(0, FACTS, 40):
+        facts = [FactId(f"f{number}") for number in range(n, n + 6)]
+        query = EdgeQuery(scope=scope, space=EMBEDDER.name, vector=_asked(n), facts=facts)
+        asyncio.run(asked(query))
+        asyncio.run(asked(replace(query, entities=[EntityId("e1"), EntityId("e9")], fan=3, least=0.1)))
+        asyncio.run(asked(replace(query, kinds=frozenset({"causes", "entity"}), least=0.2)))
+
+
+def _rounded(edges: Sequence[Edge]) -> list[Edge]:
+    return sorted(edge._replace(weight=round(edge.weight, 6)) for edge in edges)
+
+
+def test_loaded_facts_and_token_vectors_are_the_same(both: tuple[Store, Store]) -> None:
+    async def asked() -> None:
+        ids = [FactId(f"{kind}{n}") for n in range(70) for kind in "ft"] + [FactId("missing"), FactId("\x00")]
+        one, other = [await store.load(BANK, ids) for store in both]
+        assert one == other
+        tokens, also = [await store.token_vectors(BANK, ids) for store in both]
+        assert [None if t is None else t.tolist() for t in tokens] == [None if t is None else t.tolist() for t in also]
+        assert await both[0].facts(BANK, limit=50, with_embeddings=True) == await both[1].facts(
+            BANK, limit=50, with_embeddings=True
+        )
+
+    asyncio.run(asked())
+
+
+def test_current_facts_are_found_behind_many_closed_ones(postgres_url: str) -> None:
+    closed = [a_fact(f"tulips {n}", id=f"c{n}", expired_at=day(2), invalid_at=day(2)) for n in range(90)]
+    current = [a_fact(f"tulips and {n}", id=f"f{n}") for n in range(3)]
+    items = [with_vector(fact, at_cosine(0.9)) for fact in closed] + [with_vector(f, at_cosine(0.3)) for f in current]
+
+    async def asked() -> None:
+        store = PostgresStore(postgres_url)
+        await store.open()
+        await store.create_bank(a_bank())
+        assert await store.write(await a_batch(store, items))
+        assert await near(store, at_cosine(1.0), limit=2) == ["f0", "f1"]
+        assert await near(store, at_cosine(1.0), limit=2, floor=0.5) == []
+        assert await matches(store, "tulips", limit=5) == ["f0", "f1", "f2"]
+        [found] = await store.neighbours(BANK, np.stack([at_cosine(1.0)]), limit=2, floor=0.1)
+        assert [hit.id for hit in found] == ["f0", "f1"]
+        assert await store.neighbours(BANK, np.stack([at_cosine(1.0)]), limit=2, floor=0.5) == [[]]
+        await store.close()
+
+    asyncio.run(asked())
+
+
+def test_a_large_banks_ground_is_that_of_a_sample(postgres_url: str) -> None:
+    count, vectors = 3000, [_vector(n) for n in range(3000)]
+    facts = [with_vector(a_fact(f"number {n}"), vectors[n]) for n in range(count)]
+
+    async def asked() -> float:
+        store = PostgresStore(postgres_url)
+        await store.open()
+        await store.create_bank(a_bank())
+        for start in range(0, count, 500):
+            assert await store.write(await a_batch(store, facts[start : start + 500]))
+        query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=_asked(1), limit=10)
+        found = await store.nearest(query)
+        none = await store.nearest(replace(query, scope=replace(EVERYTHING, tags=frozenset({"none"}))))
+        await store.close()
+        assert none.hits == []
+        assert none.ground == found.ground
+        return found.ground
+
+    cosines = np.stack(vectors) @ _asked(1)
+    assert abs(asyncio.run(asked()) - (cosines.mean() - 2 * cosines.std())) < 0.02

@@ -1,0 +1,201 @@
+"""Writers of PostgreSQL take turns where they must, and nobody is refused for having waited."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from vmemo.errors import InvalidInput, NotFound
+from vmemo.models import BankId
+from vmemo.reports import Job, Spending
+from vmemo.stores.sql.postgres import PostgresStore
+from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_batch, a_fact, a_message, day, hear, tell
+from vmemo.writes import ForgetTarget, Lease, NewJob
+
+MANY = 8
+
+
+def meeting(url: str, test: Callable[[PostgresStore], Awaitable[None]]) -> None:
+    """Run a test on a store with two banks."""
+
+    async def run() -> None:
+        store = PostgresStore(url)
+        await store.open()
+        try:
+            await store.create_bank(a_bank())
+            await store.create_bank(a_bank(OTHER))
+            await test(store)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+def leases(jobs: Sequence[Job], owner: str) -> list[Lease]:
+    return [Lease(job=job.id, owner=owner, asked=job.asked) for job in jobs]
+
+
+def test_many_create_the_same_bank_and_all_get_the_stored_one(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        given = [a_bank("new").model_copy(update={"created_at": day(number + 1)}) for number in range(MANY)]
+        returned = await asyncio.gather(*map(store.create_bank, given))
+        stored = await store.bank(BankId("new"))
+        assert returned == [stored] * MANY
+
+    meeting(postgres_url, test)
+
+
+def test_of_many_batches_begun_together_one_lands(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        batches = [await a_batch(store, [a_fact(f"tulips {number}")]) for number in range(MANY)]
+        assert sum(await asyncio.gather(*map(store.write, batches))) == 1
+        assert len(await store.facts(BANK)) == 1
+
+    meeting(postgres_url, test)
+
+
+def test_what_many_ask_for_at_once_is_queued_once(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        await asyncio.gather(*(store.enqueue(BANK, [NewJob(kind="observe", key="alice")]) for _ in range(MANY)))
+        [job] = await store.jobs(BANK)
+        assert job.asked == MANY
+
+    meeting(postgres_url, test)
+
+
+def test_what_many_spend_at_once_is_all_counted(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        call = Spending(step="extract", model="small", calls=1, input_tokens=10, output_tokens=1, cost=0.5)
+        await asyncio.gather(*(store.spend(BANK, [call]) for _ in range(MANY)))
+        [spent] = (await store.status(BANK)).spending
+        assert (spent.calls, spent.input_tokens, spent.cost) == (MANY, 10 * MANY, 0.5 * MANY)
+
+    meeting(postgres_url, test)
+
+
+def test_the_same_message_told_by_many_is_stored_once(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        said = [a_message("tulips", document="diary", key="1") for _ in range(MANY)]
+        stored = await asyncio.gather(*(store.append(BANK, [message]) for message in said))
+        assert sorted(map(len, stored)) == [0] * (MANY - 1) + [1]
+
+    meeting(postgres_url, test)
+
+
+def test_no_job_is_taken_by_two(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        await store.enqueue(BANK, [NewJob(kind="observe", key=str(number)) for number in range(20)])
+        await store.enqueue(OTHER, [NewJob(kind="observe", key=str(number)) for number in range(20)])
+        taken: list[int] = []
+
+        async def work(owner: str) -> None:
+            while jobs := await store.lease(owner, 60, limit=3):
+                taken.extend(job.id for job in jobs)
+                await asyncio.gather(*(store.finish(lease) for lease in leases(jobs, owner)))
+
+        await asyncio.gather(*(work(f"worker {number}") for number in range(MANY)))
+        # Who comes while others hold all that is left goes home; nothing is left behind.
+        await work("last")
+        assert len(taken) == len(set(taken)) == 40
+
+    meeting(postgres_url, test)
+
+
+def test_banks_are_forgotten_from_at_the_same_time(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        names = [BankId(f"bank {number}") for number in range(MANY)]
+        for name in names:
+            await store.create_bank(a_bank(name))
+            await hear(store, "tulips", bank=name)
+        await asyncio.gather(*(store.forget(name, ForgetTarget(bank=True)) for name in names))
+        assert {bank.id for bank in await store.banks()} == {BANK, OTHER}
+
+    meeting(postgres_url, test)
+
+
+def test_what_is_said_while_a_bank_is_replaced_is_kept(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        for round in range(5):
+            shadow = await store.shadow(BANK, f"new {round}", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+            said = await store.pending(shadow, 1000)
+            claimed = replace(await a_batch(store, bank=shadow), claims=[message.id for message in said])
+            assert await store.write(claimed)
+            adopted, *_ = await asyncio.gather(
+                store.adopt(BANK), *(hear(store, f"tulips {round} {number}") for number in range(MANY))
+            )
+            there = await store.messages(BANK, limit=1000)
+            assert len(there) == MANY * (round + 1), adopted
+        assert [bank.id for bank in await store.banks()] == [BANK, OTHER]
+
+    meeting(postgres_url, test)
+
+
+def test_one_of_two_imports_under_a_new_name_is_refused(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        async def load(content: str) -> str | None:
+            try:
+                await store.restore(a_bank("new"), iter([a_message(content)]))
+            except InvalidInput:
+                return None
+            return content
+
+        loaded = [content for content in await asyncio.gather(load("tulips"), load("roses")) if content]
+        assert [message.content for message in await store.messages(BankId("new"))] == loaded
+        assert len(loaded) == 1
+
+    meeting(postgres_url, test)
+
+
+def test_work_goes_on_while_leases_are_renewed_and_memories_are_forgotten(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        await store.enqueue(BANK, [NewJob(kind="observe", key=str(number)) for number in range(12)])
+        held = leases(await store.lease("worker", 60, limit=12), "worker")
+        told = [await tell(store, f"tulips {number}") for number in range(4)]
+
+        async def again(run: Callable[[], Awaitable[object]], times: int) -> None:
+            for _ in range(times):
+                await run()
+
+        async def ask() -> None:
+            await store.enqueue(BANK, [NewJob(kind="observe", key=str(number)) for number in reversed(range(12))])
+
+        forgetting = [ForgetTarget(messages=fact.messages) for fact in told]
+        await asyncio.gather(
+            again(lambda: store.renew(held, 60), 10),
+            again(lambda: store.renew(held[::-1], 60), 10),
+            again(ask, 10),
+            *(store.forget(BANK, target) for target in forgetting),
+            *(store.fail(lease, "no", retry_at=day(2)) for lease in held[:3]),
+        )
+        assert await store.renew(held, 60) == held[3:]
+
+    meeting(postgres_url, test)
+
+
+def test_who_lost_a_lease_lands_nothing(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        for round in range(10):
+            await store.enqueue(BANK, [NewJob(kind="observe", key=str(round))])
+            [lease] = leases(await store.lease("slow", 0, limit=1), "slow")
+            batch = replace(await a_batch(store, [a_fact(f"tulips {round}")]), job=lease)
+            landed, taken = await asyncio.gather(store.write(batch), store.lease("quick", 60, limit=1))
+            assert landed != bool(taken)
+            await asyncio.gather(*(store.finish(lease) for lease in leases(taken, "quick")))
+            assert await store.jobs(BANK) == []
+
+    meeting(postgres_url, test)
+
+
+def test_a_bank_is_forgotten_once(postgres_url: str) -> None:
+    async def test(store: PostgresStore) -> None:
+        async def forget() -> bool:
+            try:
+                await store.forget(BANK, ForgetTarget(bank=True))
+            except NotFound:
+                return False
+            return True
+
+        await hear(store, "tulips")
+        assert sorted(await asyncio.gather(forget(), forget())) == [False, True]
+        assert await store.bank(BANK) is None
+
+    meeting(postgres_url, test)
