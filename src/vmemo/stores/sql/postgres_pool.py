@@ -21,6 +21,7 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vmemo.errors import VmemoError
+from vmemo.stores.sql.archive import WRITES
 from vmemo.stores.sql.postgres_errors import Passing, Step, named_error
 from vmemo.stores.sql.postgres_url import parse
 
@@ -36,7 +37,7 @@ _LIMITS = (
     f"set_config('idle_in_transaction_session_timeout', '{STALLED}', true)"
 )
 _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-_WRITING = {"isolation_level": "READ COMMITTED", "vmemo_writes": True}
+_WRITING = {"isolation_level": "READ COMMITTED", WRITES: True}
 _UNNAMED = {
     "statement_cache_size": 0,
     "prepared_statement_cache_size": 0,

@@ -25,23 +25,13 @@ from sqlalchemy import (
 
 from vmemo.searches import Ranking, Scope, TextQuery
 from vmemo.stores.sql.clock import micros
-from vmemo.stores.sql.index.postings import K1, B
+from vmemo.stores.sql.index.postings import K1, B, query_terms
 from vmemo.stores.sql.postgres_best import Candidates, Wanted, best
 from vmemo.stores.sql.postgres_filters import labelled, wide
 from vmemo.stores.sql.postgres_rows import Sizes, signed
 from vmemo.stores.sql.postgres_search import facts_within
 from vmemo.stores.sql.schema import messages
 from vmemo.stores.sql.visible import speaks_still
-from vmemo.words import terms
-
-MOST_TERMS = 64
-"""Different words of a query that are searched; a longer query's longest words are taken."""
-
-
-def query_terms(text: str) -> list[str]:
-    """The words of a query that are searched."""
-    distinct = list(dict.fromkeys(terms(text)))
-    return sorted(distinct, key=len, reverse=True)[:MOST_TERMS] if len(distinct) > MOST_TERMS else distinct
 
 
 def _bm25(postings: str, owner: str, length: str, rarity: str) -> TextClause:

@@ -38,19 +38,17 @@ from vmemo.stores.sql import edges, forgetting, migrate, sqlite_load, sqlite_row
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.bank import BankIndex
+from vmemo.stores.sql.index.postings import query_terms
 from vmemo.stores.sql.index.vectors import Mask
 from vmemo.stores.sql.raw import fetch
 from vmemo.stores.sql.restoring import Indexed
 from vmemo.stores.sql.sqlite_file import SqliteFile
 from vmemo.stores.sql.store import SqlStore
-from vmemo.words import terms
 from vmemo.writes import ForgetTarget
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _STATE = "SELECT seq, revision, purges, dimension, embedder FROM banks WHERE id = ?"
-MOST_TERMS = 64
-"""Different words of a query that are searched; a longer query's longest words are taken."""
 
 
 class SqliteStore(SqlStore):
@@ -149,11 +147,11 @@ class SqliteStore(SqlStore):
 
     def _matching(self, connection: Connection, query: TextQuery) -> Ranking:
         index, allowed = self._view(connection, query.scope)
-        return index.matching(_query_terms(query.text), allowed, query.limit)
+        return index.matching(query_terms(query.text), allowed, query.limit)
 
     async def verbatim(self, query: TextQuery) -> Ranking:
         """Messages whose words no fact repeats."""
-        return await self._read(sqlite_rows.worded, query, _query_terms(query.text))
+        return await self._read(sqlite_rows.worded, query, query_terms(query.text))
 
     async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """For each vector the nearest current facts."""
@@ -277,8 +275,3 @@ class SqliteStore(SqlStore):
             seq: tuple(np.frombuffer(vector, "<f2").astype(float).tolist())
             for seq, vector in sqlite_rows.vectors(connection, seqs)
         }
-
-
-def _query_terms(text: str) -> list[str]:
-    distinct = list(dict.fromkeys(terms(text)))
-    return sorted(distinct, key=len, reverse=True)[:MOST_TERMS] if len(distinct) > MOST_TERMS else distinct

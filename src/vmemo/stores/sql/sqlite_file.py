@@ -16,10 +16,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from vmemo.errors import InvalidInput, ScrubDelayed, StoreBusy, StoreError
+from vmemo.stores.sql.archive import WRITES
 from vmemo.stores.sql.forgetting import SCRUB
 
 R = TypeVar("R")
-_WRITES = "vmemo_writes"
 _PRAGMAS = (
     # Every acknowledged message survives a power cut, for one fsync per commit.
     "synchronous=FULL",
@@ -47,7 +47,7 @@ class SqliteFile:
 
     def write(self, run: Callable[[Connection], R]) -> R:
         """Run in one write transaction that takes the write lock at once."""
-        with _named_errors(), self._connect().execution_options(**{_WRITES: True}) as connection:
+        with _named_errors(), self._connect().execution_options(**{WRITES: True}) as connection:
             result = run(connection)
             connection.commit()
             return result
@@ -157,7 +157,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get(_WRITES, False)
+    writes = connection.get_execution_options().get(WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 

@@ -14,12 +14,22 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from vmemo.words import terms
+
 K1 = 1.2
 B = 0.75
+MOST_TERMS = 64
+"""Different words of a query that are searched; a longer query's longest words are taken."""
 SEGMENTS = 8
 """Segments up to which new facts are only appended; then all become one."""
 
 Hashes = NDArray[np.uint32]
+
+
+def query_terms(text: str) -> list[str]:
+    """The words of a query that are searched."""
+    distinct = list(dict.fromkeys(terms(text)))
+    return sorted(distinct, key=len, reverse=True)[:MOST_TERMS] if len(distinct) > MOST_TERMS else distinct
 
 
 @lru_cache(maxsize=65_536)
@@ -28,9 +38,9 @@ def term_hash(term: str) -> int:
     return int.from_bytes(hashlib.blake2b(term.encode("utf-8"), digest_size=4).digest(), "little")
 
 
-def encode(terms: Sequence[str]) -> bytes:
+def encode(words: Sequence[str]) -> bytes:
     """A text's terms as they are stored: little-endian hashes, with repetition."""
-    return np.array([term_hash(term) for term in terms], dtype="<u4").tobytes()
+    return np.array([term_hash(word) for word in words], dtype="<u4").tobytes()
 
 
 @dataclass(frozen=True)
