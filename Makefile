@@ -12,7 +12,7 @@ demo: $(VENV)/.core
 	$(BIN)/vmemo demo
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -259,7 +259,7 @@ BROKEN: list[object] = [
 ]
 
 
-@pytest.mark.parametrize("answer", BROKEN, ids=repr)
+@pytest.mark.parametrize("answer", BROKEN, ids=[f"{place}" for place in range(len(BROKEN))])
 def test_scores_that_cannot_be_used_are_an_error_that_names_the_reranker(answer: object) -> None:
     with pytest.raises(RerankFailed, match=r"'judge' .* 2 texts.*Nothing was changed.*reranker=\"none\""):
         reading(query(top_k=2), fused(1.0, 0.9), Judge(answer=answer))
