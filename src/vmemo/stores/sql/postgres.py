@@ -37,7 +37,6 @@ from vmemo.stores.sql import (
     postgres_text,
     postgres_upkeep,
     restoring,
-    writing,
 )
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.postgres_pool import PostgresPool
@@ -149,27 +148,8 @@ class PostgresStore(SqlStore):
     def _load(connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
         return postgres_load.load(connection, bank_state(connection, bank).seq, bank, ids)
 
-    async def replace_embeddings(
-        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
-    ) -> bool:
-        """Switch all vectors in one step; False if there are facts without a new one."""
-        return await self._write(self._replace_embeddings, bank, embedder, vectors, dimension)
-
-    def _replace_embeddings(
-        self,
-        connection: Connection,
-        bank: BankId,
-        embedder: str,
-        vectors: Mapping[FactId, Encoding],
-        dimension: int,
-    ) -> bool:
-        number = bank_state(connection, bank).seq
-        writing.demand_vectors(vectors.values(), dimension)
-        if not postgres_rows.replace_vectors(connection, number, vectors):
-            connection.rollback()
-            return False
-        self._reopen_bank(connection, number, embedder, dimension)
-        return True
+    def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        return postgres_rows.replace_vectors(connection, bank, new)
 
     async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
         """Load an exported bank, whole or not at all. What was read of the export can't be read again."""

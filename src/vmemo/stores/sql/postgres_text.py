@@ -24,14 +24,13 @@ from sqlalchemy import (
 )
 
 from vmemo.searches import Ranking, Scope, TextQuery
-from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.postings import K1, B, query_terms
 from vmemo.stores.sql.postgres_best import Candidates, Wanted, best
 from vmemo.stores.sql.postgres_filters import labelled, wide
 from vmemo.stores.sql.postgres_rows import Sizes, signed
 from vmemo.stores.sql.postgres_search import facts_within
 from vmemo.stores.sql.schema import messages
-from vmemo.stores.sql.visible import speaks_still
+from vmemo.stores.sql.visible import said_within, speaks_still
 
 
 def _bm25(postings: str, owner: str, length: str, rarity: str) -> TextClause:
@@ -113,12 +112,4 @@ def verbatim(connection: Connection, bank: int, sizes: Sizes, query: TextQuery) 
 
 def _conditions(scope: Scope) -> list[ColumnElement[bool]]:
     found = labelled(messages.c.tags, messages.c.metadata, scope)
-    if scope.occurred is not None and scope.occurred.start is not None:
-        found.append(messages.c.timestamp >= micros(scope.occurred.start))
-    if scope.occurred is not None and scope.occurred.end is not None:
-        found.append(messages.c.timestamp < micros(scope.occurred.end))
-    if scope.at_time is not None:
-        found.append(messages.c.timestamp <= micros(scope.at_time))
-    if scope.known_at is not None:
-        found.append(messages.c.recorded_at <= micros(scope.known_at))
-    return found
+    return found + said_within(scope)

@@ -34,7 +34,7 @@ from vmemo.searches import (
     VectorQuery,
     Vectors,
 )
-from vmemo.stores.sql import edges, forgetting, migrate, sqlite_load, sqlite_rows, token_rows, writing
+from vmemo.stores.sql import edges, forgetting, migrate, sqlite_load, sqlite_rows, token_rows
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.bank import BankIndex
@@ -202,27 +202,8 @@ class SqliteStore(SqlStore):
             self._indexes[bank] = index
         return index
 
-    async def replace_embeddings(
-        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
-    ) -> bool:
-        """Switch all vectors in one step; False if there are facts without a new one."""
-        return await self._write(self._replace_embeddings, bank, embedder, vectors, dimension)
-
-    def _replace_embeddings(
-        self,
-        connection: Connection,
-        bank: BankId,
-        embedder: str,
-        vectors: Mapping[FactId, Encoding],
-        dimension: int,
-    ) -> bool:
-        number = bank_state(connection, bank).seq
-        writing.demand_vectors(vectors.values(), dimension)
-        if not sqlite_rows.replace_vectors(connection, number, vectors):
-            connection.rollback()
-            return False
-        self._reopen_bank(connection, number, embedder, dimension)
-        return True
+    def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        return sqlite_rows.replace_vectors(connection, bank, new)
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
         """Delete a target, then rewrite the file so that no trace of it is left in it."""

@@ -32,14 +32,13 @@ from vmemo.searches import Encoding, Ranking, Scope, Scored, TextQuery
 from vmemo.stores.sql import forgetting, token_rows
 from vmemo.stores.sql.among import among
 from vmemo.stores.sql.archive import bank_state
-from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
 from vmemo.stores.sql.index.postings import encode
 from vmemo.stores.sql.raw import fetch
 from vmemo.stores.sql.restoring import Indexed
 from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
-from vmemo.stores.sql.visible import speaks_still
+from vmemo.stores.sql.visible import said_within, speaks_still
 from vmemo.words import terms
 
 _words = sql_table("message_words", column("rowid"))
@@ -240,12 +239,4 @@ def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ra
 def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
     conditions = [_has_tag(messages.c.tags, tag) for tag in sorted(scope.tags)]
     conditions += [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
-    if scope.occurred is not None and scope.occurred.start is not None:
-        conditions.append(messages.c.timestamp >= micros(scope.occurred.start))
-    if scope.occurred is not None and scope.occurred.end is not None:
-        conditions.append(messages.c.timestamp < micros(scope.occurred.end))
-    if scope.at_time is not None:
-        conditions.append(messages.c.timestamp <= micros(scope.at_time))
-    if scope.known_at is not None:
-        conditions.append(messages.c.recorded_at <= micros(scope.known_at))
-    return conditions
+    return conditions + said_within(scope)

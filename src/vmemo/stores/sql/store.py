@@ -29,6 +29,7 @@ from vmemo.models import (
     Profile,
 )
 from vmemo.reports import Forgotten, Status
+from vmemo.searches import Encoding
 from vmemo.stores.sql import (
     archive,
     counting,
@@ -61,6 +62,10 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
     @abstractmethod
     def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
         """Take messages out of the word index because facts repeat their words."""
+
+    @abstractmethod
+    def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
 
     async def banks(self) -> list[Bank]:
         """Every bank by name."""
@@ -327,6 +332,28 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
     async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
         """Load an exported bank, whole or not at all."""
         await self._write(restoring.restore, bank, records, self._index_facts, self._index_words)
+
+    async def replace_embeddings(
+        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
+    ) -> bool:
+        """Switch all vectors in one step; False if there are facts without a new one."""
+        return await self._write(self._replace_embeddings, bank, embedder, vectors, dimension)
+
+    def _replace_embeddings(
+        self,
+        connection: Connection,
+        bank: BankId,
+        embedder: str,
+        vectors: Mapping[FactId, Encoding],
+        dimension: int,
+    ) -> bool:
+        number = bank_state(connection, bank).seq
+        writing.demand_vectors(vectors.values(), dimension)
+        if not self._replace_vectors(connection, number, vectors):
+            connection.rollback()
+            return False
+        self._reopen_bank(connection, number, embedder, dimension)
+        return True
 
     @staticmethod
     def _reopen_bank(connection: Connection, bank: int, embedder: str, dimension: int) -> None:

@@ -41,3 +41,17 @@ def speaks_still(bank: int, scope: Scope) -> ColumnElement[bool]:
     told = select(1).where(sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq)
     seen = told.where(_f.bank == bank, _f.seq == sources.c.fact, visible(scope))
     return or_(~told.exists(), seen.exists())
+
+
+def said_within(scope: Scope) -> list[ColumnElement[bool]]:
+    """What messages fulfil that were said, and were known, in the scope's times."""
+    found: list[ColumnElement[bool]] = []
+    if scope.occurred is not None and scope.occurred.start is not None:
+        found.append(messages.c.timestamp >= micros(scope.occurred.start))
+    if scope.occurred is not None and scope.occurred.end is not None:
+        found.append(messages.c.timestamp < micros(scope.occurred.end))
+    if scope.at_time is not None:
+        found.append(messages.c.timestamp <= micros(scope.at_time))
+    if scope.known_at is not None:
+        found.append(messages.c.recorded_at <= micros(scope.known_at))
+    return found
