@@ -9,10 +9,10 @@ import pytest
 # The suite is rewritten as it is imported, and `vmemo.testing` imports it.
 pytest.register_assert_rewrite("vmemo.testing.conformance")
 
+from vmemo.embedded_postgres import EmbeddedPostgres  # noqa: E402
 from vmemo.errors import VmemoError  # noqa: E402
 from vmemo.stores.sql import migrate  # noqa: E402
 from vmemo.stores.sql.postgres_pool import PostgresPool  # noqa: E402
-from vmemo.testing.postgres import EmbeddedPostgres  # noqa: E402
 
 TEMPLATE = "vmemo_template"
 _numbers = count(1)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, insert, inspect, select, text
 
+from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.errors import SchemaTooNew, StoreError
 from vmemo.stores.sql import migrate, postgres_schema, schema
 from vmemo.stores.sql.postgres_pool import PostgresPool
 from vmemo.stores.sql.postgres_schema import fact_search
-from vmemo.testing.postgres import EmbeddedPostgres
 
 R = TypeVar("R")
 SHARED = {table.name for table in schema.metadata.sorted_tables} - {"token_vectors"}

