@@ -12,6 +12,8 @@ from vmemo.errors import (
     MissingExtra,
     ModelCorrupt,
     NotFound,
+    OutcomeUnknown,
+    ReadingDelayed,
     RerankFailed,
     SchemaTooNew,
     ScrubDelayed,
@@ -21,6 +23,7 @@ from vmemo.errors import (
     VmemoError,
 )
 from vmemo.memory import Memory
+from vmemo.migrating import migrate, migrate_sync
 from vmemo.models import (
     Disposition,
     Entity,
@@ -34,6 +37,7 @@ from vmemo.models import (
     Profile,
     Provenance,
 )
+from vmemo.moving import MigrationProgress, MigrationReport, MovedBank
 from vmemo.recall.explain import Explanation
 from vmemo.recall.recalled import Recalled
 from vmemo.reports import Answer, Citation, Looked, Piece, Retained, Status, Withdrawn
@@ -63,13 +67,18 @@ __all__ = [
     "Looked",
     "Memory",
     "Message",
+    "MigrationProgress",
+    "MigrationReport",
     "MissingExtra",
     "ModelCorrupt",
     "Move",
+    "MovedBank",
     "NotFound",
+    "OutcomeUnknown",
     "Piece",
     "Profile",
     "Provenance",
+    "ReadingDelayed",
     "Recalled",
     "RerankFailed",
     "Retained",
@@ -84,4 +93,6 @@ __all__ = [
     "Upkeep",
     "VmemoError",
     "Withdrawn",
+    "migrate",
+    "migrate_sync",
 ]

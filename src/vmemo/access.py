@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from vmemo.errors import NotFound, StoreBusy
+from vmemo.errors import NotFound, OutcomeUnknown, StoreBusy
 from vmemo.models import BankId, FactId
 from vmemo.ports import Store
 from vmemo.reports import Spending
@@ -67,7 +67,8 @@ class AccessCounts:
             bank, traces = taken.popitem()
             try:
                 await self._write(bank, traces)
-            except NotFound:
+            except (NotFound, OutcomeUnknown):
+                # A count that is perhaps written is not worth counting twice.
                 continue
             except StoreBusy:
                 with self._lock:

@@ -13,7 +13,9 @@ VmemoError
 │   └── LLMDenied         the key, the model or the request is not accepted; correct the configuration
 ├── RerankFailed          the reranker gave no usable scores; recall works without it
 ├── StoreError            the database refused or failed; the transaction was rolled back
-│   ├── StoreBusy         another process held the lock for too long; try again
+│   ├── StoreBusy         another process held the lock for too long, or the server is away; try again
+│   ├── OutcomeUnknown    the connection was lost while the transaction was committed; look before repeating
+│   ├── ReadingDelayed    messages are stored and queued, but the database was busy or away before they were read
 │   ├── SchemaTooNew      the database was written by a newer vmemo
 │   └── ScrubDelayed      rows are gone, but the file could not be rewritten yet
 ├── ModelCorrupt          a packaged model file is not the one that was released
@@ -74,7 +76,15 @@ class StoreError(VmemoError):
 
 
 class StoreBusy(StoreError):
-    """Another process held the database too long. Nothing was written; the call can be repeated."""
+    """Another process held the database too long, or its server is away. Nothing was written; repeat the call."""
+
+
+class OutcomeUnknown(StoreError):
+    """The connection was lost during a commit. All was written or nothing; look before you repeat the call."""
+
+
+class ReadingDelayed(StoreError):
+    """Messages are stored and queued, but the database was busy or away before they were read; `process()` resumes."""
 
 
 class SchemaTooNew(StoreError):

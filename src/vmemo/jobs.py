@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from vmemo.asking.desk import Desk
-from vmemo.errors import StoreBusy, Unsupported
+from vmemo.errors import OutcomeUnknown, StoreBusy, Unsupported
 from vmemo.models import EntityId, FactId, MessageId, utc_now
 from vmemo.reflect.observations import Asked, Scribe, describe
 from vmemo.reflect.opinions import weigh
@@ -39,15 +39,17 @@ class Performer:
         try:
             return await self._do(jobs, leases, desk)
         except asyncio.CancelledError:
-            await asyncio.shield(self._release(leases))
+            # What a database that is away can't be told, the end of the lease tells.
+            with suppress(StoreBusy, OutcomeUnknown):
+                await asyncio.shield(self._release(leases))
             raise
         except LeaseLost:
             return Retained()
-        except StoreBusy as error:
-            # A note about it would have to wait for the same lock; the lease runs out by itself.
+        except (StoreBusy, OutcomeUnknown) as error:
+            # A note about it would have to wait for the same lock or server; the worker gives the job back later.
             return error
         except Exception as error:
-            with suppress(StoreBusy):
+            with suppress(StoreBusy, OutcomeUnknown):
                 error = await outdated(jobs[0].bank, self.tools) or error
                 await self._note(jobs, leases, error, desk)
             return error

@@ -20,7 +20,7 @@ from vmemo.retain.maintain import maintain
 from vmemo.retain.pipeline import together
 from vmemo.retain.reembed import reembed
 from vmemo.sync import twin
-from vmemo.work import Done
+from vmemo.work import Away, Done
 from vmemo.writes import NewFact, NewJob
 
 
@@ -81,14 +81,17 @@ class Keeping(Listings):
         once: bool = False,
         banks: Sequence[str] = (),
         on_done: Done | None = None,
+        on_away: Away | None = None,
     ) -> Outcome:
         """Do the queued work of all banks, or of some, until told to stop, or with `once` until nothing is due.
 
-        What runs when it is told to stop is finished. `on_done` is told of each piece of work that has ended.
+        What runs when it is told to stop is finished. `on_done` is told of each piece of work that has ended. While the
+        database is away or busy it waits, which `on_away` is told of; with `once` that is raised.
         """
         await self._store.open()
         named = [BankId(name) for name in banks]
-        return await self._shared.worker.serve(stop or asyncio.Event(), once=once, banks=named, on_done=on_done)
+        serving = self._shared.worker.serve
+        return await serving(stop or asyncio.Event(), once=once, banks=named, on_done=on_done, on_away=on_away)
 
     async def reprocess(self) -> Retained:
         """Derive everything from the messages again, with this memory's engine and embedder.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from vmemo import browse
-from vmemo.errors import LLMFailed, ScrubDelayed
+from vmemo.errors import LLMFailed, OutcomeUnknown, ReadingDelayed, ScrubDelayed, StoreBusy
 from vmemo.models import EntityId, Message, MessageId
 from vmemo.reflecting import Reflecting
 from vmemo.reports import Forgotten, Retained
@@ -50,7 +50,14 @@ class Memory(Reflecting):
         stored = await self._append(content, options, infer=infer)
         if not infer:
             return stored
-        derived = await self.process()
+        try:
+            derived = await self.process()
+        except (StoreBusy, OutcomeUnknown) as error:
+            # Who repeats the call, as this error asks for, would store the messages twice.
+            raise ReadingDelayed(
+                f"The messages are stored and queued, but not read yet: {error} Don't retain them again; process() or "
+                "a worker reads them."
+            ) from error
         return derived.model_copy(update={"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)})
 
     async def process(self) -> Retained:

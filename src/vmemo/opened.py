@@ -81,8 +81,11 @@ class Opened:
         """
         self._shared.checked.clear()
         await self._shared.stop()
-        await self._shared.access.close()
-        await self._store.close()
+        try:
+            await self._shared.access.close()
+        finally:
+            # A server that is away keeps counts from being written, but no connection open.
+            await self._store.close()
 
     open_sync = twin(open)
     close_sync = twin(close)

@@ -5,30 +5,28 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput, NotFound
+from vmemo.exporting import FORMAT, ONE, VERSION, head, line_of, records, waiting
 from vmemo.models import (
     Bank,
     BankId,
     Entity,
     EntityId,
     Episode,
-    EpisodeId,
     Fact,
-    FactId,
     FormerProfile,
     Link,
     Message,
-    MessageId,
     Move,
 )
 from vmemo.ports import Store
@@ -36,13 +34,6 @@ from vmemo.record import Record
 from vmemo.reports import Spending
 from vmemo.searches import TokenVectors
 from vmemo.writes import ExportedMerge, NewFact, RestoreRecord
-
-FORMAT = "vmemo-export"
-VERSION = 1
-PAGE = 500
-ONE = 127.0
-"""What stands for 1 in a token vector's signed bytes."""
-Id = TypeVar("Id", covariant=True)
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
@@ -65,111 +56,13 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
 
 
 async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
-    """A bank's records as lines of JSON: the bank, its former profiles, messages, entities, episodes, facts and links,
-    then what became of opinions and entities, and what it cost."""
+    """A bank's records as lines of JSON, the bank itself first."""
     stored = await store.bank(bank)
     if stored is None:
         raise NotFound(f"There is no bank {bank!r} here.")
-    yield _line("bank", stored, {"format": FORMAT, "version": VERSION})
-    for former in await store.former_profiles(bank):
-        yield _line("profile", former)
-    unread = _Unread(store, bank)
-    async for message in paged(lambda after: store.messages(bank, after=after, limit=PAGE)):
-        yield _line("message", unread.noted(message))
-    async for entity in paged(lambda after: store.entities(bank, after=after, limit=PAGE)):
-        yield _line("entity", entity)
-    async for episode in paged(lambda after: store.episodes(bank, after=after, limit=PAGE)):
-        if (read := await unread.without(episode)) is not None:
-            yield _line("episode", read)
-    async for fact, tokens in _facts(store, bank):
-        yield _fact_line(fact, tokens)
-    for kind, records in (
-        ("link", await store.links(bank)),
-        ("move", await store.moves(bank)),
-        ("merge", await store.exported_merges(bank)),
-        ("spending", (await store.status(bank)).spending),
-    ):
-        for record in records:
-            yield _line(kind, record)
-
-
-@dataclass(frozen=True)
-class _Unread:
-    """Messages that were placed in an episode and not read: an import places and reads them anew."""
-
-    store: Store
-    bank: BankId
-    placed: set[MessageId] = field(default_factory=set[MessageId])
-    left_out: dict[EpisodeId, EpisodeId | None] = field(default_factory=dict[EpisodeId, EpisodeId | None])
-    """Episodes of nothing else, with what came before them."""
-
-    def noted(self, message: Message) -> Message:
-        """The message as it is exported."""
-        if message.state == "grouped":
-            self.placed.add(message.id)
-        return _waiting(message)
-
-    async def without(self, episode: Episode) -> Episode | None:
-        """The episode of the messages that were read, or None if there are none."""
-        previous = episode.previous
-        while previous is not None and previous in self.left_out:
-            previous = self.left_out[previous]
-        read = tuple(id for id in episode.messages if id not in self.placed)
-        if read == episode.messages:
-            return episode.model_copy(update={"previous": previous})
-        if not read:
-            self.left_out[episode.id] = previous
-            return None
-        times = [message.timestamp for message in await self.store.messages(self.bank, read)]
-        span = {"started_at": min(times), "ended_at": max(times)}
-        return episode.model_copy(update={"previous": previous, "messages": read, **span})
-
-
-class Identified(Protocol[Id]):
-    """A record with an id to page by."""
-
-    @property
-    def id(self) -> Id: ...
-
-
-Item = TypeVar("Item", bound=Identified[Any])
-
-
-async def paged(page: Callable[[Any], Awaitable[Sequence[Item]]]) -> AsyncIterator[Item]:
-    """All records of a listing, page by page."""
-    last: Item | None = None
-    while items := await page(last.id if last is not None else None):
-        for item in items:
-            yield item
-        last = items[-1]
-
-
-def _line(kind: str, record: Record, more: Mapping[str, JsonValue] | None = None) -> str:
-    values = record.model_dump(mode="json")
-    return json.dumps({"record": kind, **(more or {}), **values}, ensure_ascii=False, sort_keys=True)
-
-
-async def _facts(store: Store, bank: BankId) -> AsyncIterator[tuple[Fact, TokenVectors | None]]:
-    """Facts with all their vectors, page by page."""
-    after: FactId | None = None
-    while page := await store.facts(bank, after=after, limit=PAGE, with_embeddings=True):
-        tokens = await store.token_vectors(bank, [fact.id for fact in page])
-        for pair in zip(page, tokens, strict=True):
-            yield pair
-        after = page[-1].id
-
-
-def _fact_line(fact: Fact, tokens: TokenVectors | None) -> str:
-    values = fact.model_dump(mode="json", exclude={"embedding", "bank"})
-    values["embedding"] = _text(np.array(fact.embedding or (), "<f2"))
-    if tokens is not None:
-        values["token_width"] = tokens.shape[1]
-        values["token_vectors"] = _text(np.rint(tokens * ONE).astype(np.int8))
-    return json.dumps({"record": "fact", **values}, ensure_ascii=False, sort_keys=True)
-
-
-def _text(numbers: NDArray[Any]) -> str:
-    return base64.b64encode(numbers.tobytes()).decode("ascii")
+    yield head(stored)
+    async for record in records(store, bank):
+        yield line_of(record)
 
 
 @dataclass(frozen=True)
@@ -238,16 +131,11 @@ def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, p
             raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
         if trouble := known.trouble(record, number):
             raise InvalidInput(f"{path}: line {number} {trouble}. Nothing was imported.")
-        yield _waiting(record) if isinstance(record, Message) else record
+        yield waiting(record) if isinstance(record, Message) else record
     for number, entity in known.unmet():
         raise InvalidInput(
             f"{path}: line {number} refers to entity {entity!r}, which no line holds. Nothing was imported."
         )
-
-
-def _waiting(message: Message) -> Message:
-    """Work is not exported, so nothing would read a message that waits in an episode."""
-    return message.model_copy(update={"state": "pending"}) if message.state == "grouped" else message
 
 
 @dataclass

@@ -8,12 +8,14 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from weakref import WeakKeyDictionary
 
-from vmemo.errors import StoreBusy
+from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError
 from vmemo.jobs import Performer, lease_of
 from vmemo.models import BankId, JobKind, new_id, utc_now
 from vmemo.outcome import READING, Outcome, Patience
+from vmemo.ports import Wakeful
 from vmemo.reflect.observations import TOGETHER
 from vmemo.reports import Job, Retained
 from vmemo.retain.landing import Tools
@@ -28,6 +30,10 @@ Ended = tuple[JobKind, Retained | Exception]
 Running = set[asyncio.Task[Ended]]
 Done = Callable[[Job, Exception | None, float], None]
 """Told of each piece of work that has ended: what it was, what went wrong, and how many seconds it took."""
+Away = Callable[[StoreError], None]
+"""Told once each time that the database is found to be away or busy."""
+AWAY = StoreBusy, OutcomeUnknown
+"""Errors that pass by themselves."""
 _everywhere: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 """How many jobs run at a time in this process, all memories together."""
 
@@ -40,6 +46,8 @@ class Worker:
         self._performer = Performer(tools, settings)
         self._settings = settings
         self._held: dict[int, Lease] = {}
+        self._owed: list[Lease] = []
+        self._heard = 0
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
 
     async def drain(self, bank: BankId) -> Outcome:
@@ -71,13 +79,20 @@ class Worker:
         return await self._pump(take, idle, Outcome(), patience=patience, tried=tried)
 
     async def follow(self, bank: BankId) -> Outcome:
-        """Do what follows from reading, as it becomes due, until none of it waits."""
+        """Do what follows from reading, as it becomes due, until none of it waits.
+
+        A database that is away or busy ends it: who reads the bank next begins again.
+        """
 
         async def take(room: int) -> list[Job]:
-            return await self._lease(room, bank=bank, kinds=FOLLOWING)
+            with suppress(*AWAY):
+                return await self._lease(room, bank=bank, kinds=FOLLOWING)
+            return []
 
         async def idle() -> bool:
-            waiting = [job.due for job in await self._store.jobs(bank, FOLLOWING) if job.error is None]
+            waiting: list[datetime] = []
+            with suppress(*AWAY):
+                waiting = [job.due for job in await self._store.jobs(bank, FOLLOWING) if job.error is None]
             if waiting:
                 pause = (min(waiting) - utc_now()).total_seconds()
                 await asyncio.sleep(max(self._settings.poll_seconds, pause))
@@ -92,28 +107,64 @@ class Worker:
         banks: Sequence[BankId] = (),
         once: bool = False,
         on_done: Done | None = None,
+        on_away: Away | None = None,
     ) -> Outcome:
-        """Do the due work of all banks, or of some, until told to stop, or with `once` until nothing is due."""
-        patience = Patience(self._settings.first_retry)
+        """Do the due work of all banks, or of some, until told to stop, or with `once` until nothing is due.
+
+        While the database is away or busy it waits; with `once` that is raised.
+        """
+        patience, away = Patience(self._settings.first_retry), False
 
         async def take(room: int) -> list[Job]:
+            nonlocal away
             if stop.is_set() or patience.resting:
                 return []
-            if not banks:
-                return await self._lease(room)
-            found: list[Job] = []
-            for bank in banks:
-                found += await self._lease(room - len(found), bank=bank) if len(found) < room else []
+            try:
+                found = await self._lease_any(room, banks)
+            except AWAY as error:
+                if once:
+                    raise
+                if not away and on_away is not None:
+                    on_away(error)
+                found, away = [], True
+            else:
+                away = False
             return found
 
         async def idle() -> bool:
-            if not once and not stop.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), self._settings.poll_seconds)
-                return False
-            return True
+            if once or stop.is_set():
+                return True
+            await self._rest(stop)
+            return False
 
         return await self._pump(take, idle, Outcome(keep=False), patience=patience, on_done=on_done)
+
+    async def _lease_any(self, room: int, banks: Sequence[BankId]) -> list[Job]:
+        if not banks:
+            return await self._lease(room)
+        found: list[Job] = []
+        for bank in banks:
+            found += await self._lease(room - len(found), bank=bank) if len(found) < room else []
+        return found
+
+    async def _rest(self, stop: asyncio.Event) -> None:
+        """Wait until there may be something to do, or until told to stop."""
+        waits = [asyncio.create_task(wait) for wait in (stop.wait(), self._news())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            ended = await asyncio.gather(*waits, return_exceptions=True)
+        for error in (each for each in ended if isinstance(each, Exception)):
+            raise error
+
+    async def _news(self) -> bool:
+        if isinstance(self._store, Wakeful):
+            self._heard = await self._store.wait_for_work(self._settings.poll_seconds, self._heard)
+        else:
+            await asyncio.sleep(self._settings.poll_seconds)
+        return True
 
     async def _lease(
         self,
@@ -124,10 +175,17 @@ class Worker:
         due: bool = True,
         beside: Sequence[int] = (),
     ) -> list[Job]:
+        await self._give_back()
         seconds = self._settings.lease_seconds
         jobs = await self._store.lease(self._owner, seconds, bank=bank, kinds=kinds, limit=room, due=due, beside=beside)
         self._held |= {job.id: lease_of(job, seconds) for job in jobs}
         return jobs
+
+    async def _give_back(self) -> None:
+        """Free the jobs that could not be ended while the database was away; their leases would run on otherwise."""
+        while self._owed:
+            await self._store.release(self._owed[0])
+            self._owed.pop(0)
 
     async def _pump(
         self,
@@ -169,7 +227,9 @@ class Worker:
             seconds = time.monotonic() - began
         error = done if isinstance(done, Exception) else None
         for job in jobs:
-            self._held.pop(job.id, None)
+            lease = self._held.pop(job.id, None)
+            if lease is not None and isinstance(error, AWAY):
+                self._owed.append(lease)
             if on_done is not None:
                 on_done(job, error, seconds)
         if error is None:
@@ -194,8 +254,8 @@ class Worker:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(self._settings.lease_seconds / 3)
-            # A database that is busy for a moment is asked again with the next beat; three fit into a lease.
-            with suppress(StoreBusy):
+            # A database that is away or busy is asked again with the next beat; three fit into a lease.
+            with suppress(*AWAY):
                 await self._store.renew(list(self._held.values()), self._settings.lease_seconds)
 
 

@@ -12,7 +12,7 @@ from vmemo.cli.app import COMMANDS, app
 from vmemo.cli.command import Command
 
 NAMES = """demo retain process recall reflect inspect why opinions observations profile forget reprocess reembed
-    maintain worker jobs export import doctor benchmark""".split()
+    maintain worker jobs export import migrate doctor benchmark""".split()
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 
 

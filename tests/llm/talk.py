@@ -36,18 +36,23 @@ def quick(**more: Any) -> Settings:
 
 
 @contextmanager
-def talking(folder: Path, script: Script, **settings: Any) -> Generator[tuple[Memory, ScriptedServer]]:
+def talking(url: str, script: Script, **settings: Any) -> Generator[tuple[Memory, ScriptedServer]]:
     """A memory whose model is a scripted server, over real HTTP."""
-    with ScriptedServer(script) as server, open_memory(folder, server, **settings) as memory:
+    with ScriptedServer(script) as server, open_memory(url, server, **settings) as memory:
         yield memory, server
 
 
-def open_memory(folder: Path, server: ScriptedServer, bank: str = "default", **settings: Any) -> Memory:
-    """A memory on a file in a folder, whose model is the server."""
+def open_memory(url: str, server: ScriptedServer, bank: str = "default", **settings: Any) -> Memory:
+    """A memory whose model is the server."""
     return Memory(
-        f"sqlite:///{folder / 'memory.db'}",
+        url,
         bank,
         llm=f"{server.url}#scripted",
         embedder=HashEmbedder(),
         settings=quick(**settings),
     )
+
+
+def on_disk(url: str) -> bytes:
+    """The bytes of a database's file; a server's files are its own."""
+    return Path(url.removeprefix("sqlite:///")).read_bytes() if url.startswith("sqlite") else b""

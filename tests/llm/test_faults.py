@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from model import Model
@@ -108,11 +107,11 @@ def assert_it_recovers_exactly_once(memory: Memory, before: Sequence[str]) -> No
 @pytest.mark.parametrize("step", ["segment", "predict", "extract"])
 @pytest.mark.parametrize(("name", "fault", "error"), TRANSPORT, ids=[name for name, *_ in TRANSPORT])
 def test_a_fault_on_the_way_loses_nothing_and_is_recovered_from_once(
-    tmp_path: Path, step: str, name: str, fault: Fault, error: type[LLMFailed]
+    sqlite_url: str, step: str, name: str, fault: Fault, error: type[LLMFailed]
 ) -> None:
     # Only who waits for a timeout has a short one: a slow machine must not look like a slow model.
     seconds = 1.5 if isinstance(fault, Hang | Drip) else 20.0
-    with talking(tmp_path, a_model(), llm_timeout=seconds) as (memory, server):
+    with talking(sqlite_url, a_model(), llm_timeout=seconds) as (memory, server):
         remember_four(memory)
         before = [fact.text for fact in memory.facts_sync()]
         server.faults(step, [fault])
@@ -124,9 +123,9 @@ def test_a_fault_on_the_way_loses_nothing_and_is_recovered_from_once(
 
 @pytest.mark.parametrize(("name", "full", "small"), CONTENT, ids=[name for name, *_ in CONTENT])
 def test_an_answer_that_can_not_be_used_loses_nothing_and_is_recovered_from_once(
-    tmp_path: Path, name: str, full: Sequence[Fault], small: Sequence[Fault]
+    sqlite_url: str, name: str, full: Sequence[Fault], small: Sequence[Fault]
 ) -> None:
-    with talking(tmp_path, a_model()) as (memory, server):
+    with talking(sqlite_url, a_model()) as (memory, server):
         remember_four(memory)
         before = [fact.text for fact in memory.facts_sync()]
         server.faults("extract", full)
@@ -138,8 +137,8 @@ def test_an_answer_that_can_not_be_used_loses_nothing_and_is_recovered_from_once
 
 
 @pytest.mark.parametrize("broken", [TRUNCATED, WRONG_SCHEMA, WRONG_IDS, "no JSON at all"])
-def test_a_broken_answer_is_repaired_once_and_nobody_notices(tmp_path: Path, broken: str) -> None:
-    with talking(tmp_path, a_model()) as (memory, server):
+def test_a_broken_answer_is_repaired_once_and_nobody_notices(sqlite_url: str, broken: str) -> None:
+    with talking(sqlite_url, a_model()) as (memory, server):
         server.faults("extract", [Raw(broken)])
         memory.retain_sync([said("I play chess.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
@@ -147,8 +146,8 @@ def test_a_broken_answer_is_repaired_once_and_nobody_notices(tmp_path: Path, bro
         assert "can't be used" in server.received[1].user
 
 
-def test_a_model_that_is_too_small_for_the_schema_is_asked_with_a_smaller_one(tmp_path: Path) -> None:
-    with talking(tmp_path, a_model()) as (memory, server):
+def test_a_model_that_is_too_small_for_the_schema_is_asked_with_a_smaller_one(sqlite_url: str) -> None:
+    with talking(sqlite_url, a_model()) as (memory, server):
         server.faults("extract", [Raw(WRONG_SCHEMA)] * 2)
         memory.retain_sync([said("I play chess.")])
         memory.retain_sync([said("I play golf.", days(1))])
@@ -158,17 +157,17 @@ def test_a_model_that_is_too_small_for_the_schema_is_asked_with_a_smaller_one(tm
         assert all("extract_small-" in fact.engine for fact in memory.facts_sync())
 
 
-def test_a_passing_fault_is_retried_without_anybody_noticing(tmp_path: Path) -> None:
-    with talking(tmp_path, a_model(), llm_tries=3) as (memory, server):
+def test_a_passing_fault_is_retried_without_anybody_noticing(sqlite_url: str) -> None:
+    with talking(sqlite_url, a_model(), llm_tries=3) as (memory, server):
         server.faults("extract", [Status(503), Reset()])
         memory.retain_sync([said("I play chess.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
         assert memory.status_sync().troubles == ()
 
 
-def test_one_episode_that_fails_keeps_no_other_from_being_read(tmp_path: Path) -> None:
+def test_one_episode_that_fails_keeps_no_other_from_being_read(sqlite_url: str) -> None:
     model = a_model()
-    with talking(tmp_path, model) as (memory, server):
+    with talking(sqlite_url, model) as (memory, server):
         server.faults("extract", [Refusal("no")])
         with pytest.raises(LLMRefused):
             memory.retain_sync([said(f"I play {game}.", days(n)) for n, game in enumerate(("go", "chess", "golf"))])
@@ -178,8 +177,8 @@ def test_one_episode_that_fails_keeps_no_other_from_being_read(tmp_path: Path) -
         assert memory.status_sync().facts == 3
 
 
-def test_a_failed_reading_waits_for_its_time_and_waits_longer_each_time(tmp_path: Path) -> None:
-    with talking(tmp_path, a_model(), first_retry=100.0) as (memory, server):
+def test_a_failed_reading_waits_for_its_time_and_waits_longer_each_time(sqlite_url: str) -> None:
+    with talking(sqlite_url, a_model(), first_retry=100.0) as (memory, server):
         server.faults("extract", [Status(500)] * 3)
         memory.add_message_sync(said("I play chess."))
         waits: list[tuple[int, float]] = []
@@ -193,22 +192,22 @@ def test_a_failed_reading_waits_for_its_time_and_waits_longer_each_time(tmp_path
         assert 190 < waits[2][1] < 410
 
 
-def test_what_one_program_could_not_read_another_reads(tmp_path: Path) -> None:
+def test_what_one_program_could_not_read_another_reads(sqlite_url: str) -> None:
     with ScriptedServer(a_model()) as server:
         server.faults("extract", [Status(500)])
-        with open_memory(tmp_path, server) as memory, pytest.raises(LLMUnavailable):
+        with open_memory(sqlite_url, server) as memory, pytest.raises(LLMUnavailable):
             memory.retain_sync([said("I play chess.")])
-        with open_memory(tmp_path, server) as memory:
+        with open_memory(sqlite_url, server) as memory:
             memory.process_sync()
             assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
 
 
-def test_what_a_model_could_not_read_the_local_engine_can(tmp_path: Path) -> None:
+def test_what_a_model_could_not_read_the_local_engine_can(sqlite_url: str) -> None:
     with ScriptedServer(a_model()) as server:
         server.faults("extract", [Status(500)])
-        with open_memory(tmp_path, server) as memory, pytest.raises(LLMUnavailable):
+        with open_memory(sqlite_url, server) as memory, pytest.raises(LLMUnavailable):
             memory.retain_sync([said("I play chess.")])
-    with Memory(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashEmbedder()) as memory:
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         memory.process_sync()
         assert [fact.text for fact in memory.facts_sync()] == ["Alice: I play chess."]
         assert memory.status_sync().backlog == ()
@@ -216,8 +215,8 @@ def test_what_a_model_could_not_read_the_local_engine_can(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("fault", [Status(500), Status(401)])
-def test_a_model_that_is_gone_is_not_asked_by_every_episode_that_waits(tmp_path: Path, fault: Status) -> None:
-    with talking(tmp_path, a_model(), extractions_per_bank=2) as (memory, server):
+def test_a_model_that_is_gone_is_not_asked_by_every_episode_that_waits(sqlite_url: str, fault: Status) -> None:
+    with talking(sqlite_url, a_model(), extractions_per_bank=2) as (memory, server):
         for n in range(40):
             memory.add_message_sync(said(f"I play chess. Round {n}.", days(n)))
         server.faults("extract", [fault] * 40)

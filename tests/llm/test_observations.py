@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from model import Model
-from talk import days, open_memory, said, talking
+from talk import days, on_disk, open_memory, said, talking
 
 from vmemo import Memory
 from vmemo.testing import Raw, ScriptedServer, Status
@@ -27,8 +26,8 @@ def tell(memory: Memory, *things: str) -> None:
         memory.retain_sync([said(f"I have {thing}.", days(n))])
 
 
-def test_an_entity_is_described_once_enough_is_known_of_it(tmp_path: Path) -> None:
-    with talking(tmp_path, a_model(), observe_delay=0.0) as (memory, _):
+def test_an_entity_is_described_once_enough_is_known_of_it(url: str) -> None:
+    with talking(url, a_model(), observe_delay=0.0) as (memory, _):
         tell(memory, "a dog", "a boat")
         memory.process_sync()
         assert memory.observations_sync() == []
@@ -46,8 +45,8 @@ def test_an_entity_is_described_once_enough_is_known_of_it(tmp_path: Path) -> No
         assert behind[0].messages[0].content == "I have a harp."
 
 
-def test_observations_are_marked_as_such_and_can_be_left_out(tmp_path: Path) -> None:
-    with talking(tmp_path, a_model(), observe_delay=0.0) as (memory, _):
+def test_observations_are_marked_as_such_and_can_be_left_out(url: str) -> None:
+    with talking(url, a_model(), observe_delay=0.0) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp")
         memory.process_sync()
         assert "(observation)" in memory.recall_sync("What does Alice have?").to_prompt()
@@ -55,8 +54,8 @@ def test_observations_are_marked_as_such_and_can_be_left_out(tmp_path: Path) -> 
         assert {hit.fact.network for hit in only.hits} == {"world"}
 
 
-def test_a_replaced_fact_makes_its_observation_anew_and_the_rest_stays(tmp_path: Path) -> None:
-    with talking(tmp_path, a_model(), observe_delay=0.0) as (memory, _):
+def test_a_replaced_fact_makes_its_observation_anew_and_the_rest_stays(url: str) -> None:
+    with talking(url, a_model(), observe_delay=0.0) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp")
         memory.process_sync()
         before = {fact.text: fact.id for fact in memory.observations_sync("Alice")}
@@ -67,8 +66,8 @@ def test_a_replaced_fact_makes_its_observation_anew_and_the_rest_stays(tmp_path:
         assert after["It is recorded: Alice has a dog."] == before["It is recorded: Alice has a dog."]
 
 
-def test_a_forgotten_message_leaves_no_observation_of_it(tmp_path: Path) -> None:
-    with talking(tmp_path, a_model(), observe_delay=0.0) as (memory, _):
+def test_a_forgotten_message_leaves_no_observation_of_it(url: str) -> None:
+    with talking(url, a_model(), observe_delay=0.0) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp", "a tent")
         memory.process_sync()
         (secret,) = [message.id for message in memory.messages_sync() if "harp" in message.content]
@@ -77,14 +76,14 @@ def test_a_forgotten_message_leaves_no_observation_of_it(tmp_path: Path) -> None
         texts = [fact.text for fact in memory.observations_sync("Alice")]
         assert len(texts) == 3
         assert not any("harp" in text for text in texts)
-        assert b"harp" not in (tmp_path / "memory.db").read_bytes()
+        assert b"harp" not in on_disk(url)
 
 
-def test_an_entity_of_which_little_is_new_is_not_described_again(tmp_path: Path) -> None:
+def test_an_entity_of_which_little_is_new_is_not_described_again(url: str) -> None:
     model = Model()
     for n in range(12):
         model.tells(f"item {n}.", f"Alice has item {n}.", entities=ALICE)
-    with talking(tmp_path, model, observe_delay=0.0) as (memory, server):
+    with talking(url, model, observe_delay=0.0) as (memory, server):
         for n in range(12):
             memory.retain_sync([said(f"I have item {n}.", days(n))])
             memory.process_sync()
@@ -94,12 +93,12 @@ def test_an_entity_of_which_little_is_new_is_not_described_again(tmp_path: Path)
         assert memory.jobs_sync() == []
 
 
-def test_several_entities_are_described_in_one_call(tmp_path: Path) -> None:
+def test_several_entities_are_described_in_one_call(url: str) -> None:
     model = Model()
     for name in ("Alice", "Bruno", "Carla"):
         for n in range(3):
             model.tells(f"{name} did {n}", f"{name} did {n}.", entities=[(name, "PERSON")])
-    with talking(tmp_path, model, observe_delay=0.0) as (memory, server):
+    with talking(url, model, observe_delay=0.0) as (memory, server):
         lines = [said(f"{name} did {n}.", days(n)) for n in range(3) for name in ("Alice", "Bruno", "Carla")]
         for line in lines:
             memory.add_message_sync(line)
@@ -109,8 +108,8 @@ def test_several_entities_are_described_in_one_call(tmp_path: Path) -> None:
         assert [each.step for each in server.received].count("observe") <= 3
 
 
-def test_a_failed_description_is_visible_and_keeps_nothing_from_being_known(tmp_path: Path) -> None:
-    with talking(tmp_path, a_model(), observe_delay=0.0, first_retry=0.0) as (memory, server):
+def test_a_failed_description_is_visible_and_keeps_nothing_from_being_known(url: str) -> None:
+    with talking(url, a_model(), observe_delay=0.0, first_retry=0.0) as (memory, server):
         server.faults("observe", [Status(500)])
         tell(memory, "a dog", "a boat", "a harp")
         status = memory.status_sync()
@@ -123,18 +122,18 @@ def test_a_failed_description_is_visible_and_keeps_nothing_from_being_known(tmp_
         assert memory.status_sync().backlog == ()
 
 
-def test_a_profile_without_evidence_is_not_taken(tmp_path: Path) -> None:
+def test_a_profile_without_evidence_is_not_taken(url: str) -> None:
     made_up = '{"profiles": [{"entity": "E1", "statements": [{"text": "Alice is a spy.", "facts": ["F99"]}]}]}'
-    with talking(tmp_path, a_model(), observe_delay=0.0) as (memory, server):
+    with talking(url, a_model(), observe_delay=0.0) as (memory, server):
         server.faults("observe", [Raw(made_up)] * 2)
         tell(memory, "a dog", "a boat", "a harp")
         assert memory.observations_sync() == []
         assert "names no fact" in (memory.status_sync().backlog[0].error or "")
 
 
-def test_the_library_describes_in_the_background_by_itself(tmp_path: Path) -> None:
+def test_the_library_describes_in_the_background_by_itself(url: str) -> None:
     async def run(server: ScriptedServer) -> int:
-        async with open_memory(tmp_path, server, observe_delay=0.05, background=True, poll_seconds=0.01) as memory:
+        async with open_memory(url, server, observe_delay=0.05, background=True, poll_seconds=0.01) as memory:
             for n, thing in enumerate(("a dog", "a boat", "a harp")):
                 await memory.retain([said(f"I have {thing}.", days(n))])
             async with asyncio.timeout(20):
@@ -146,12 +145,12 @@ def test_the_library_describes_in_the_background_by_itself(tmp_path: Path) -> No
         assert asyncio.run(run(server)) == 3
 
 
-def test_what_was_left_when_a_program_ended_is_done_by_the_next(tmp_path: Path) -> None:
+def test_what_was_left_when_a_program_ended_is_done_by_the_next(url: str) -> None:
     with ScriptedServer(a_model()) as server:
-        with open_memory(tmp_path, server, observe_delay=0.0, background=False) as memory:
+        with open_memory(url, server, observe_delay=0.0, background=False) as memory:
             for n, thing in enumerate(("a dog", "a boat", "a harp")):
                 memory.add_message_sync(said(f"I have {thing}.", days(n)))
-        with open_memory(tmp_path, server, observe_delay=0.0, background=False) as memory:
+        with open_memory(url, server, observe_delay=0.0, background=False) as memory:
             outcome = memory.work_sync(once=True)
             assert not outcome.errors
             assert len(memory.observations_sync()) == 3

@@ -49,11 +49,11 @@ def test_the_prompts(file: Path, snapshot: SnapshotAssertion) -> None:
     assert file.read_text(encoding="utf-8") == snapshot
 
 
-def test_the_question_to_a_reader(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_the_question_to_a_reader(sqlite_url: str, snapshot: SnapshotAssertion) -> None:
     model = Model()
     for game in ("go", "golf", "chess"):
         model.tells(f"I play {game}.", f"Alice plays {game}.", entities=ALICE)
-    with talking(tmp_path, model) as (memory, server):
+    with talking(sqlite_url, model) as (memory, server):
         for n, game in enumerate(("go", "golf", "chess")):
             memory.retain_sync([said(f"I play {game}.", days(n))])
         lines = [said("I won yesterday!", days(5)), said("Well done!", days(5), role="assistant", speaker=None)]

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,8 +86,8 @@ def ask(memory: Memory, question: str = ASKED, **more: Any) -> Recalled:
     return memory.recall_sync(question, now=NOW, explain=True, **more)
 
 
-def test_an_unresolved_time_is_asked_for_once_and_what_happened_then_is_found(tmp_path: Path) -> None:
-    with talking(tmp_path, lunches()) as (memory, server):
+def test_an_unresolved_time_is_asked_for_once_and_what_happened_then_is_found(sqlite_url: str) -> None:
+    with talking(sqlite_url, lunches()) as (memory, server):
         remember(memory)
         found = ask(memory)
         (asked,) = calls(server)
@@ -106,8 +105,8 @@ def test_an_unresolved_time_is_asked_for_once_and_what_happened_then_is_found(tm
         assert Recalled.model_validate_json(found.model_dump_json()) == found
 
 
-def test_the_same_question_on_the_same_day_costs_no_second_call(tmp_path: Path) -> None:
-    with talking(tmp_path, lunches()) as (memory, server):
+def test_the_same_question_on_the_same_day_costs_no_second_call(sqlite_url: str) -> None:
+    with talking(sqlite_url, lunches()) as (memory, server):
         remember(memory)
         first, second = ask(memory), ask(memory)
         assert first.explanation == second.explanation
@@ -120,8 +119,8 @@ def test_the_same_question_on_the_same_day_costs_no_second_call(tmp_path: Path) 
     "question",
     ["What was for lunch last Friday?", "When did Alice have soup?", "What is for lunch every week?", "lunch"],
 )
-def test_what_the_rules_resolve_or_what_has_no_time_is_never_asked_for(tmp_path: Path, question: str) -> None:
-    with talking(tmp_path, lunches()) as (memory, server):
+def test_what_the_rules_resolve_or_what_has_no_time_is_never_asked_for(sqlite_url: str, question: str) -> None:
+    with talking(sqlite_url, lunches()) as (memory, server):
         remember(memory)
         found = ask(memory, question)
         assert found.hits
@@ -157,9 +156,9 @@ FAULTS: list[tuple[str, list[Fault], str]] = [
 
 @pytest.mark.parametrize(("name", "faults", "error"), FAULTS, ids=[name for name, *_ in FAULTS])
 def test_whatever_the_model_does_recall_works_and_says_why_it_has_no_time(
-    tmp_path: Path, name: str, faults: list[Fault], error: str
+    sqlite_url: str, name: str, faults: list[Fault], error: str
 ) -> None:
-    with talking(tmp_path, lunches(), question_timeout=0.3) as (memory, server):
+    with talking(sqlite_url, lunches(), question_timeout=0.3) as (memory, server):
         remember(memory)
         server.faults("when", faults)
         found = ask(memory)
@@ -172,12 +171,12 @@ def test_whatever_the_model_does_recall_works_and_says_why_it_has_no_time(
         assert len(calls(server)) == len(faults)
 
 
-def test_what_the_rules_read_of_it_stays_where_the_model_fails_or_knows_no_better(tmp_path: Path) -> None:
+def test_what_the_rules_read_of_it_stays_where_the_model_fails_or_knows_no_better(sqlite_url: str) -> None:
     question = "What did Alice have for lunch in the final week of May?"
     may = Interval(start=datetime(2024, 5, 1, tzinfo=UTC), end=datetime(2024, 6, 1, tzinfo=UTC))
     model = lunches()
     model.answer = {"none": True}
-    with talking(tmp_path, model) as (memory, server):
+    with talking(sqlite_url, model) as (memory, server):
         remember(memory)
         server.faults("when", [Refusal()])
         for trouble in (True, False):
@@ -186,10 +185,10 @@ def test_what_the_rules_read_of_it_stays_where_the_model_fails_or_knows_no_bette
             assert (why.during, why.read_by, bool(why.trouble)) == (may, "rules", trouble)
 
 
-def test_a_model_that_sees_no_time_is_believed(tmp_path: Path) -> None:
+def test_a_model_that_sees_no_time_is_believed(sqlite_url: str) -> None:
     model = lunches()
     model.answer = {"none": True, "start": "", "end": None}
-    with talking(tmp_path, model) as (memory, server):
+    with talking(sqlite_url, model) as (memory, server):
         remember(memory)
         for _ in range(2):
             why = ask(memory).explanation
@@ -198,8 +197,8 @@ def test_a_model_that_sees_no_time_is_believed(tmp_path: Path) -> None:
         assert len(calls(server)) == 1
 
 
-def test_an_answer_that_is_repaired_counts(tmp_path: Path) -> None:
-    with talking(tmp_path, lunches()) as (memory, server):
+def test_an_answer_that_is_repaired_counts(sqlite_url: str) -> None:
+    with talking(sqlite_url, lunches()) as (memory, server):
         remember(memory)
         server.faults("when", [Raw('{"start": "2024-06-07", "end": "2024-06-07"}')])
         why = ask(memory).explanation
@@ -208,10 +207,10 @@ def test_an_answer_that_is_repaired_counts(tmp_path: Path) -> None:
         assert "start must be before end" in calls(server)[1].user
 
 
-def test_a_time_without_a_beginning_is_open_on_that_side(tmp_path: Path) -> None:
+def test_a_time_without_a_beginning_is_open_on_that_side(sqlite_url: str) -> None:
     model = lunches()
     model.answer = {"start": "", "end": "2024-06-05"}
-    with talking(tmp_path, model) as (memory, _):
+    with talking(sqlite_url, model) as (memory, _):
         remember(memory)
         found = ask(memory)
         assert found.explanation
@@ -219,34 +218,34 @@ def test_a_time_without_a_beginning_is_open_on_that_side(tmp_path: Path) -> None
         assert [hit.text for hit in found.hits if "temporal" in hit.channels] == [eaten("soup")]
 
 
-def test_recall_writes_nothing_and_its_cost_follows(tmp_path: Path) -> None:
+def test_recall_writes_nothing_and_its_cost_follows(sqlite_url: str) -> None:
     with ScriptedServer(lunches()) as server:
-        with open_memory(tmp_path, server, access_delay=3600) as memory:
+        with open_memory(sqlite_url, server, access_delay=3600) as memory:
             remember(memory)
             server.faults("when", [Raw("No idea.")])
             ask(memory)
             assert not [spent for spent in memory.status_sync().spending if spent.step == "when"]
-        with open_memory(tmp_path, server) as memory:
+        with open_memory(sqlite_url, server) as memory:
             (spent,) = [spent for spent in memory.status_sync().spending if spent.step == "when"]
     assert (spent.calls, spent.failures) == (2, 0)
     assert spent.input_tokens > 0
     assert spent.output_tokens > 0
 
 
-def test_a_failed_call_is_counted_as_such(tmp_path: Path) -> None:
+def test_a_failed_call_is_counted_as_such(sqlite_url: str) -> None:
     with ScriptedServer(lunches()) as server:
-        with open_memory(tmp_path, server, question_timeout=0.2) as memory:
+        with open_memory(sqlite_url, server, question_timeout=0.2) as memory:
             remember(memory)
             server.faults("when", [Hang(30)])
             ask(memory)
-        with open_memory(tmp_path, server) as memory:
+        with open_memory(sqlite_url, server) as memory:
             (spent,) = [spent for spent in memory.status_sync().spending if spent.step == "when"]
             assert (spent.calls, spent.failures) == (0, 1)
 
 
 @pytest.mark.parametrize("settings", [{"question_timeout": 0.0}, {"analysis": False}, {"channels": {"semantic"}}])
-def test_whoever_wants_no_times_or_no_calls_gets_none(tmp_path: Path, settings: dict[str, Any]) -> None:
-    with talking(tmp_path, lunches(), **settings) as (memory, server):
+def test_whoever_wants_no_times_or_no_calls_gets_none(sqlite_url: str, settings: dict[str, Any]) -> None:
+    with talking(sqlite_url, lunches(), **settings) as (memory, server):
         remember(memory)
         found = ask(memory)
         assert found.hits
@@ -255,8 +254,8 @@ def test_whoever_wants_no_times_or_no_calls_gets_none(tmp_path: Path, settings: 
         assert not calls(server)
 
 
-def test_without_a_model_nothing_is_looked_for(tmp_path: Path) -> None:
-    with Memory(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashEmbedder(), settings=quick()) as memory:
+def test_without_a_model_nothing_is_looked_for(sqlite_url: str) -> None:
+    with Memory(sqlite_url, embedder=HashEmbedder(), settings=quick()) as memory:
         memory.retain_sync([said("I had soup for lunch.")])
         why = ask(memory).explanation
         assert why

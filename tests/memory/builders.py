@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 
+from databases import store_at
 from vmemo import Memory, Message
 from vmemo.models import Bank, BankId, Fact, Role
 from vmemo.ports import Embedder, TextKind
 from vmemo.searches import Vectors
-from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.testing import HashEmbedder
 from vmemo.writes import Batch, NewFact
 
@@ -55,14 +53,9 @@ class TopicEmbedder:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def url(folder: Path) -> str:
-    """The URL of a database in a folder."""
-    return f"sqlite:///{folder / 'memory.db'}"
-
-
-def open_memory(folder: Path, bank: str = "default", embedder: Embedder | None = None) -> Memory:
-    """A memory in a folder, with the word embedder unless another is given."""
-    return Memory(url(folder), bank, embedder=embedder or WordEmbedder())
+def open_memory(url: str, bank: str = "default", embedder: Embedder | None = None) -> Memory:
+    """A memory with the word embedder unless another is given."""
+    return Memory(url, bank, embedder=embedder or WordEmbedder())
 
 
 def said(content: str, minutes: float = 0, *, speaker: str | None = None, role: Role = "user") -> Message:
@@ -77,23 +70,10 @@ def exported(memory: Memory, folder: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines()
 
 
-def rows(folder: Path, statement: str) -> list[tuple[object, ...]]:
-    """What a statement says about the database, asked from outside the library."""
-    with closing(sqlite3.connect(folder / "memory.db", timeout=30)) as connection:
-        return connection.execute(statement).fetchall()
-
-
-def number(folder: Path, statement: str) -> int:
-    """The one number that a statement answers with."""
-    ((value,),) = rows(folder, statement)
-    assert isinstance(value, int)
-    return value
-
-
-async def write_facts(folder: Path, facts: Sequence[Fact], embedder: HashEmbedder, bank: str = "default") -> None:
+async def write_facts(url: str, facts: Sequence[Fact], embedder: HashEmbedder, bank: str = "default") -> None:
     """Land facts as an engine would, with any dates, network and importance; each rests on a message of its own."""
     name = BankId(bank)
-    store = SqliteStore(folder / "memory.db")
+    store = store_at(url)
     await store.open()
     await store.create_bank(Bank(id=bank, embedder=embedder.name, dimension=embedder.dimension))
     messages = [Message(content=fact.text, timestamp=fact.mentioned_at) for fact in facts]

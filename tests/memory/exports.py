@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,13 +50,19 @@ def repeated(kind: str) -> Callable[[list[Line]], int]:
     return change
 
 
-def assert_refused(folder: Path, content: bytes, words: str) -> None:
-    """The file is not imported, and what is there stays."""
+@contextmanager
+def alone(url: str) -> Generator[Memory]:
+    """A bank with one message, and no other beside it."""
+    with open_memory(url, "here") as memory:
+        memory.retain_sync("The kettle is red.")
+        yield memory
+
+
+def assert_refused(here: Memory, folder: Path, content: bytes, words: str) -> None:
+    """The file is not imported beside a bank that is alone, and what is there stays."""
     broken = folder / "broken.jsonl"
     broken.write_bytes(content)
-    with open_memory(folder, "here") as memory:
-        memory.retain_sync("The kettle is red.")
-        with pytest.raises(InvalidInput, match=words):
-            memory.bank("there").import_bank_sync(broken)
-        assert memory.banks_sync() == ["here"]
-        assert memory.status_sync().messages == 1
+    with pytest.raises(InvalidInput, match=words):
+        here.bank("there").import_bank_sync(broken)
+    assert here.banks_sync() == ["here"]
+    assert here.status_sync().messages == 1

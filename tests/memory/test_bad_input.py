@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -10,6 +11,7 @@ from typing import cast
 import pytest
 from builders import WordEmbedder, exported, open_memory, said
 
+from databases import NewDatabase
 from vmemo import InvalidInput, Memory, Message, NotFound, Profile, Settings, StoreError, Unsupported, VmemoError
 from vmemo.models import Disposition
 
@@ -24,11 +26,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("bank")
 
 
-@pytest.fixture(scope="module")
-def memory(folder: Path) -> Iterator[Memory]:
-    with open_memory(folder) as memory:
+@contextmanager
+def filled(url: str) -> Generator[Memory]:
+    with open_memory(url) as memory:
         memory.retain_sync(CONTENT, document="diary", tags=["trip"], metadata={"page": 1})
         memory.retain_sync("Waiting words.", infer=False)
+        yield memory
+
+
+@pytest.fixture(scope="module")
+def memory(folder: Path) -> Iterator[Memory]:
+    """For what is refused before any store is asked."""
+    with filled(f"sqlite:///{folder / 'memory.db'}") as memory:
+        yield memory
+
+
+@pytest.fixture(scope="module")
+def place(new_database: NewDatabase) -> Iterator[str]:
+    with new_database() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def each_memory(place: str) -> Iterator[Memory]:
+    """For what the store has to answer: one on each."""
+    with filled(place) as memory:
         yield memory
 
 
@@ -241,6 +263,7 @@ FORGOTTEN: list[tuple[dict[str, object], type[VmemoError], str]] = [
     ({"messages": [5]}, InvalidInput, "must be text"),
     ({"messages": [LONE]}, InvalidInput, UNICODE),
     ({"messages": [CONTENT.id, "nobody"]}, NotFound, "There is no message 'nobody'"),
+    ({"messages": ["nul \x00"]}, NotFound, "There is no message"),
     ({"document": 5}, InvalidInput, "must be text"),
     ({"document": LONE}, InvalidInput, UNICODE),
     ({"document": ""}, NotFound, "There is no document"),
@@ -248,6 +271,7 @@ FORGOTTEN: list[tuple[dict[str, object], type[VmemoError], str]] = [
     ({"entity": 5}, InvalidInput, "must be text"),
     ({"entity": LONE}, InvalidInput, UNICODE),
     ({"entity": "nobody"}, NotFound, "There is no entity 'nobody'"),
+    ({"entity": "nul \x00"}, NotFound, "There is no entity"),
     ({"bank": "yes"}, InvalidInput, "bank must be True or False"),
     ({"bank": 1}, InvalidInput, "bank must be True or False"),
 ]
@@ -255,10 +279,10 @@ FORGOTTEN: list[tuple[dict[str, object], type[VmemoError], str]] = [
 
 @pytest.mark.parametrize(("target", "kind", "words"), FORGOTTEN)
 def test_a_target_of_forgetting_that_is_not_clear_is_refused(
-    memory: Memory, folder: Path, target: dict[str, object], kind: type[VmemoError], words: str
+    each_memory: Memory, folder: Path, target: dict[str, object], kind: type[VmemoError], words: str
 ) -> None:
-    call = lambda: memory.forget_sync(**target)  # noqa: E731  # pyright: ignore[reportArgumentType]
-    assert_refused(memory, folder, call, kind, words)
+    call = lambda: each_memory.forget_sync(**target)  # noqa: E731  # pyright: ignore[reportArgumentType]
+    assert_refused(each_memory, folder, call, kind, words)
 
 
 @pytest.mark.parametrize("new", ["Ann", 5, {"name": "Ann"}])
@@ -307,9 +331,17 @@ def test_a_page_that_cannot_be_turned_to_is_refused(
         assert_refused(memory, folder, call, kind, words)
 
 
+@pytest.mark.parametrize("after", ["nobody", "", "nul \x00", "🙂"])
+def test_a_page_after_what_is_not_there_is_refused(each_memory: Memory, after: str) -> None:
+    memory = each_memory
+    for verb in (memory.messages_sync, memory.facts_sync, memory.episodes_sync, memory.entities_sync):
+        with pytest.raises(NotFound, match="here to go on after"):
+            verb(after=after)  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("fact", ["", "nobody", LONE, "nul \x00"])
-def test_asking_why_about_an_unknown_fact_is_refused(memory: Memory, folder: Path, fact: str) -> None:
-    assert_refused(memory, folder, lambda: memory.why_sync(fact), VmemoError, f"There is no fact|{UNICODE}")
+def test_asking_why_about_an_unknown_fact_is_refused(each_memory: Memory, folder: Path, fact: str) -> None:
+    assert_refused(each_memory, folder, lambda: each_memory.why_sync(fact), VmemoError, f"There is no fact|{UNICODE}")
 
 
 @pytest.mark.parametrize("place", ["", "no/such/folder/bank.jsonl"])
@@ -367,11 +399,11 @@ def test_an_unknown_fusion_is_refused() -> None:
         Settings(fusion=cast("object", "magic"))  # pyright: ignore[reportArgumentType]
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
     file = tmp_path / "memory.db"
     file.write_text("These are my notes, and no database. " * 100)
     with pytest.raises(StoreError, match="not a database"):
-        open_memory(tmp_path).open_sync()
+        open_memory(sqlite_url).open_sync()
     assert file.read_text().startswith("These are my notes")
 
 
@@ -402,12 +434,12 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("query", HOSTILE)
-def test_a_hostile_query_gets_an_answer(memory: Memory, query: str) -> None:
-    found = memory.recall_sync(query, max_tokens=500)
+def test_a_hostile_query_gets_an_answer(each_memory: Memory, query: str) -> None:
+    found = each_memory.recall_sync(query, max_tokens=500)
     assert found.tokens <= 500
     assert all(hit.text for hit in found.hits)
-    assert len(memory.retrieve_sync(query, top_k=1).hits) <= 1
-    assert memory.reflect_sync(query).extractive
+    assert len(each_memory.retrieve_sync(query, top_k=1).hits) <= 1
+    assert each_memory.reflect_sync(query).extractive
     if "station" in query:
         assert any("station" in hit.text for hit in found.hits)
 
@@ -416,18 +448,28 @@ HOSTILE_NAMES = ["'; DROP TABLE facts; --", '"', "%", "_", "*", "🙂", "駅", "
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_a_hostile_name_in_a_filter_finds_nothing_and_harms_nothing(memory: Memory, name: str) -> None:
-    assert memory.recall_sync("station", tags=[name]).hits == ()
-    assert memory.recall_sync("station", entities=[name]).hits == ()
-    assert memory.recall_sync("station", metadata={name: name}).hits == ()
-    assert memory.recall_sync("station", metadata={"page": name}).hits == ()
-    assert memory.messages_sync(document=name) == []
-    assert memory.recall_sync("station").hits
+def test_a_hostile_name_in_a_filter_finds_nothing_and_harms_nothing(each_memory: Memory, name: str) -> None:
+    assert each_memory.recall_sync("station", tags=[name]).hits == ()
+    assert each_memory.recall_sync("station", entities=[name]).hits == ()
+    assert each_memory.recall_sync("station", metadata={name: name}).hits == ()
+    assert each_memory.recall_sync("station", metadata={"page": name}).hits == ()
+    assert each_memory.messages_sync(document=name) == []
+    assert each_memory.recall_sync("station").hits
+
+
+def test_a_null_character_in_metadata_keeps_no_filter_from_working(url: str) -> None:
+    with open_memory(url) as memory:
+        memory.retain_sync("The kettle is red.", metadata={"page": 1, "note": "nul \x00", "nul \x00": 2})
+        memory.retain_sync("The kettle is blue.", metadata={"page": 2})
+        (red,) = memory.recall_sync("kettle", metadata={"page": 1}).hits
+        (blue,) = memory.recall_sync("kettle", metadata={"page": 2}).hits
+        assert (red.text, blue.text) == ("User: The kettle is red.", "User: The kettle is blue.")
+        assert red.fact.metadata == {"page": 1, "note": "nul \x00", "nul \x00": 2}
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_a_hostile_name_of_a_bank_is_a_name_like_any_other(folder: Path, name: str) -> None:
-    with open_memory(folder, name) as memory:
+def test_a_hostile_name_of_a_bank_is_a_name_like_any_other(place: str, name: str) -> None:
+    with open_memory(place, name) as memory:
         memory.retain_sync("The kettle is red.", document=name, tags=[name], metadata={name: name}, speaker=name)
         (hit,) = memory.recall_sync("kettle", tags=[name], metadata={name: name}).hits
         assert hit.fact.tags == (name,)
@@ -438,8 +480,8 @@ def test_a_hostile_name_of_a_bank_is_a_name_like_any_other(folder: Path, name: s
 
 @pytest.mark.parametrize("moment", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)])
 @pytest.mark.parametrize("text", ["Yesterday it rained.", "It will rain next month.", "Two centuries ago it rained."])
-def test_words_from_the_ends_of_time_are_retained(tmp_path: Path, moment: datetime, text: str) -> None:
-    with open_memory(tmp_path) as memory:
+def test_words_from_the_ends_of_time_are_retained(url: str, moment: datetime, text: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync(text, timestamp=moment)
         (hit,) = memory.recall_sync("When did it rain?").hits
         assert hit.fact.mentioned_at == moment

@@ -1,4 +1,4 @@
-"""What is forgotten is in no answer, no export and no byte of the file; what stood beside it stays."""
+"""What is forgotten is in no answer, no export and no byte of a file or row of a server; what stood beside it stays."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders import NOON, WordEmbedder, exported, open_memory, said, url
+from builders import NOON, WordEmbedder, exported, open_memory, said
 
+from databases import rows
 from vmemo import Memory, Message, NotFound, ScrubDelayed, Settings
 
 SECRET = "xylophone zebrafish"
@@ -31,17 +32,21 @@ def retain_talk(memory: Memory, document: str | None = None) -> None:
     memory.recall_sync(f"Where is the {SECRET}?")
 
 
-def bytes_on_disk(folder: Path) -> bytes:
-    files = [folder / f"memory.db{end}" for end in ("", "-wal", "-shm")]
-    return b"".join(file.read_bytes() for file in files if file.exists()).lower()
+def is_in(url: str, word: str) -> bool:
+    """Whether a word stands in a byte of the file, or in any row of the server."""
+    if url.startswith("postgresql"):
+        tables = [table for (table,) in rows(url, "SELECT relname FROM pg_stat_user_tables")]
+        told = str(rows(url, " UNION ALL ".join(f'SELECT t::text FROM "{table}" t' for table in tables))).lower()
+        return word in told or word.encode().hex() in told
+    files = [Path(url.removeprefix("sqlite:///") + end) for end in ("", "-wal", "-shm")]
+    on_disk = b"".join(file.read_bytes() for file in files if file.exists()).lower()
+    return word.encode() in on_disk or word.encode("utf-16-le") in on_disk
 
 
-def assert_nowhere(memory: Memory, folder: Path, *words: str) -> None:
+def assert_nowhere(memory: Memory, url: str, folder: Path, *words: str) -> None:
     """Asked while the memory is open, so that the log is searched as it is, and not only after a clean close."""
-    on_disk = bytes_on_disk(folder)
     for word in words:
-        assert word.encode() not in on_disk
-        assert word.encode("utf-16-le") not in on_disk
+        assert not is_in(url, word)
     told = [
         *(hit.text for hit in memory.recall_sync(f"Who hid the {SECRET}?", max_tokens=100_000).hits),
         *(hit.text for hit in memory.retrieve_sync(f"Who hid the {SECRET}?", top_k=100).hits),
@@ -72,31 +77,31 @@ def by_bank(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("forget", [by_messages, by_entity, by_document, by_bank])
-def test_forgotten_text_is_found_nowhere(tmp_path: Path, forget: Callable[[Memory], None]) -> None:
-    with open_memory(tmp_path) as memory:
+def test_forgotten_text_is_found_nowhere(url: str, tmp_path: Path, forget: Callable[[Memory], None]) -> None:
+    with open_memory(url) as memory:
         retain_talk(memory, document="talk")
-        assert b"zebrafish" in bytes_on_disk(tmp_path)
+        assert is_in(url, "zebrafish")
         assert any("zebrafish" in line for line in exported(memory, tmp_path))
         forget(memory)
-        assert_nowhere(memory, tmp_path, *SECRET.split(), "quentin", "vanderbilt")
-    assert b"zebrafish" not in bytes_on_disk(tmp_path)
+        assert_nowhere(memory, url, tmp_path, *SECRET.split(), "quentin", "vanderbilt")
+    assert not is_in(url, "zebrafish")
 
 
-def test_forgetting_text_that_was_never_derived_leaves_no_trace_of_it(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_forgetting_text_that_was_never_derived_leaves_no_trace_of_it(url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
         raw = memory.retain_sync(f"The {SECRET} is in the attic.", infer=False)
         waiting = memory.add_message_sync(f"The {SECRET} is in the shed.")
         assert len(memory.recall_sync(f"Where is the {SECRET}?").hits) == 2
         memory.forget_sync(messages=[*raw.stored, *waiting.stored])
-        assert_nowhere(memory, tmp_path, *SECRET.split())
+        assert_nowhere(memory, url, tmp_path, *SECRET.split())
         assert memory.status_sync().messages == 0
 
 
 @pytest.mark.parametrize("forget", [by_messages, by_entity])
 def test_neighbours_of_a_forgotten_message_are_read_again_under_the_same_ids(
-    tmp_path: Path, forget: Callable[[Memory], None]
+    url: str, forget: Callable[[Memory], None]
 ) -> None:
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         retain_talk(memory)
         before = {fact.messages[0]: fact for fact in memory.facts_sync()}
         forget(memory)
@@ -114,8 +119,8 @@ def test_neighbours_of_a_forgotten_message_are_read_again_under_the_same_ids(
         assert (memory.status_sync().pending, memory.process_sync().derived) == (0, ())
 
 
-def test_an_untouched_episode_stays_as_it_was(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_an_untouched_episode_stays_as_it_was(url: str) -> None:
+    with open_memory(url) as memory:
         retain_talk(memory)
         kept = [e for e in memory.episodes_sync() if e.messages == (APART.id,)]
         by_messages(memory)
@@ -125,8 +130,8 @@ def test_an_untouched_episode_stays_as_it_was(tmp_path: Path) -> None:
         assert after.previous is None or after.previous in ids
 
 
-def test_an_entity_keeps_only_the_names_that_remaining_facts_use(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_an_entity_keeps_only_the_names_that_remaining_facts_use(url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync([said("I met Robert Zuckerman at the station.", 0), said("Bob Zuckerman was late.", 100)])
         (entity,) = memory.entities_sync()
         assert {entity.name, *entity.aliases} == {"Robert Zuckerman", "Bob Zuckerman"}
@@ -134,34 +139,36 @@ def test_an_entity_keeps_only_the_names_that_remaining_facts_use(tmp_path: Path)
         memory.forget_sync(messages=[first.id])
         (entity,) = memory.entities_sync()
         assert (entity.name, entity.aliases) == ("Bob Zuckerman", ())
-        assert_nowhere(memory, tmp_path, "robert")
+        assert_nowhere(memory, url, tmp_path, "robert")
 
 
-def test_an_entity_is_forgotten_by_any_of_its_names_with_every_message_that_speaks_of_it(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_an_entity_is_forgotten_by_any_of_its_names_with_every_message_that_speaks_of_it(
+    url: str, tmp_path: Path
+) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync([said("I met Robert Zuckerman at the station.", 0), said("Bob Zuckerman was late.", 100)])
         memory.retain_sync(said("The soup was hot.", 200))
         forgotten = memory.forget_sync(entity="bob zuckerman")
         assert (forgotten.messages, forgotten.facts, forgotten.entities) == (2, 2, 1)
         assert [m.content for m in memory.messages_sync()] == ["The soup was hot."]
-        assert_nowhere(memory, tmp_path, "zuckerman")
+        assert_nowhere(memory, url, tmp_path, "zuckerman")
 
 
-def test_messages_that_were_not_read_yet_are_forgotten_with_the_entity_they_name(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_messages_that_were_not_read_yet_are_forgotten_with_the_entity_they_name(url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync(said("I met Robert Zuckerman at the station.", 0))
         memory.add_message_sync(said("Robert Zuckerman was late.", 100))
         memory.add_message_sync(said("The soup was hot.", 200))
         memory.retain_sync("The key is with robert zuckerman.", infer=False)
         assert memory.forget_sync(entity="Robert Zuckerman").messages == 3
-        assert_nowhere(memory, tmp_path, "zuckerman")
+        assert_nowhere(memory, url, tmp_path, "zuckerman")
         assert [hit.text for hit in memory.recall_sync("soup").hits] == ["User: The soup was hot."]
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+def held(sqlite_url: str, tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that can hold a view of the database open, as a long backup does."""
-    with open_memory(tmp_path) as memory:
+    with open_memory(sqlite_url) as memory:
         retain_talk(memory)
     with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as connection:
         yield connection
@@ -169,11 +176,11 @@ def held(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 @pytest.mark.parametrize("forget", [by_messages, by_bank])
 def test_a_file_that_cannot_be_rewritten_yet_is_said_to_be_so_and_rewritten_later(
-    tmp_path: Path, held: sqlite3.Connection, forget: Callable[[Memory], None]
+    sqlite_url: str, tmp_path: Path, held: sqlite3.Connection, forget: Callable[[Memory], None]
 ) -> None:
     held.execute("BEGIN")
     held.execute("SELECT count(*) FROM messages").fetchone()
-    with Memory(url(tmp_path), embedder=WordEmbedder(), settings=Settings(busy_seconds=0.1)) as memory:
+    with Memory(sqlite_url, embedder=WordEmbedder(), settings=Settings(busy_seconds=0.1)) as memory:
         with pytest.raises(ScrubDelayed, match="traces may be left"):
             forget(memory)
         assert memory.status_sync().scrub_pending
@@ -183,11 +190,11 @@ def test_a_file_that_cannot_be_rewritten_yet_is_said_to_be_so_and_rewritten_late
         again = memory.retain_sync("Something short.").stored
         memory.forget_sync(messages=again)
         assert not memory.status_sync().scrub_pending
-        assert_nowhere(memory, tmp_path, *SECRET.split())
+        assert_nowhere(memory, sqlite_url, tmp_path, *SECRET.split())
 
 
-def test_forgetting_one_bank_leaves_the_others_whole(tmp_path: Path) -> None:
-    with open_memory(tmp_path, "alice") as alice:
+def test_forgetting_one_bank_leaves_the_others_whole(url: str, tmp_path: Path) -> None:
+    with open_memory(url, "alice") as alice:
         retain_talk(alice)
         bob = alice.bank("bob")
         bob.retain_sync("The kettle is red.")
@@ -198,8 +205,8 @@ def test_forgetting_one_bank_leaves_the_others_whole(tmp_path: Path) -> None:
         assert alice.messages_sync() == []
 
 
-def test_the_same_document_can_be_retained_again_after_it_was_forgotten(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_the_same_document_can_be_retained_again_after_it_was_forgotten(url: str) -> None:
+    with open_memory(url) as memory:
         text = Message(content="The kettle is red.", timestamp=NOON)
         memory.retain_sync(text, document="kitchen")
         memory.forget_sync(document="kitchen")
@@ -207,29 +214,29 @@ def test_the_same_document_can_be_retained_again_after_it_was_forgotten(tmp_path
         assert [hit.text for hit in memory.recall_sync("kettle").hits] == ["User: The kettle is red."]
 
 
-def test_a_second_reader_no_longer_finds_what_was_forgotten_elsewhere(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory, open_memory(tmp_path) as reader:
+def test_a_second_reader_no_longer_finds_what_was_forgotten_elsewhere(url: str) -> None:
+    with open_memory(url) as memory, open_memory(url) as reader:
         retain_talk(memory)
         assert any("zebrafish" in hit.text for hit in reader.recall_sync(SECRET).hits)
         by_messages(memory)
         assert not any("zebrafish" in hit.text for hit in reader.recall_sync(SECRET).hits)
 
 
-def test_forgetting_while_the_embedder_is_down_deletes_and_queues_the_neighbours(tmp_path: Path) -> None:
+def test_forgetting_while_the_embedder_is_down_deletes_and_queues_the_neighbours(url: str, tmp_path: Path) -> None:
     embedder = WordEmbedder()
-    with open_memory(tmp_path, embedder=embedder) as memory:
+    with open_memory(url, embedder=embedder) as memory:
         retain_talk(memory)
         embedder.broken = True
         with pytest.raises(Exception, match="the model's server is gone"):
             by_messages(memory)
         embedder.broken = False
         assert memory.status_sync().pending == 2
-        assert_nowhere(memory, tmp_path, *SECRET.split())
+        assert_nowhere(memory, url, tmp_path, *SECRET.split())
         assert len(memory.process_sync().derived) == 2
 
 
-def test_forgetting_what_is_not_there_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_forgetting_what_is_not_there_is_an_error_and_changes_nothing(url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
         retain_talk(memory)
         before = exported(memory, tmp_path)
         for forget in (

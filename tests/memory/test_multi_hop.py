@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from builders import NOON, TopicEmbedder, url
+from builders import NOON, TopicEmbedder
 
+from databases import NewDatabase
 from vmemo import Memory, Message, Settings
 from vmemo.models import Channel
 from vmemo.recall.plan import CHANNELS
@@ -22,39 +23,38 @@ OTHERS = tuple(f"On day {n} nothing but rain fell on the roofs of Leith." for n 
 TOPICS = TopicEmbedder({"nadia": (1, 0, 0, 0), "limp": (0, 1, 0, 0), "cello": (0, 0, 1, 0), "rain": (0, 0, 0, 1)})
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def chained(new_database: NewDatabase) -> Iterator[str]:
     """A bank where each line was said on a day of its own, so that none is another's context or neighbour in time."""
-    with Memory(url(tmp_path), embedder=TOPICS) as memory:
-        lines = [*CHAIN, *OTHERS]
-        memory.retain_sync(
-            [
-                Message(content=line, speaker=f"Speaker {n}", timestamp=NOON + timedelta(days=3 * n))
-                for n, line in enumerate(lines)
-            ]
-        )
-    return url(tmp_path)
+    lines = [
+        Message(content=line, speaker=f"Speaker {n}", timestamp=NOON + timedelta(days=3 * n))
+        for n, line in enumerate([*CHAIN, *OTHERS])
+    ]
+    with new_database() as url:
+        with Memory(url, embedder=TOPICS) as memory:
+            memory.retain_sync(lines)
+        yield url
 
 
-def texts(file: str, channels: frozenset[Channel]) -> list[str]:
-    with Memory(file, embedder=TOPICS, settings=Settings(channels=channels)) as memory:
+def texts(url: str, channels: frozenset[Channel]) -> list[str]:
+    with Memory(url, embedder=TOPICS, settings=Settings(channels=channels)) as memory:
         return [hit.text for hit in memory.recall_sync(QUESTION, max_tokens=100_000, budget="high").hits]
 
 
-def test_meaning_and_words_alone_do_not_find_it(file: str) -> None:
-    found = texts(file, frozenset({"semantic", "keyword"}))
+def test_meaning_and_words_alone_do_not_find_it(chained: str) -> None:
+    found = texts(chained, frozenset({"semantic", "keyword"}))
     assert any(CHAIN[0] in text for text in found)
     assert not any("cello" in text for text in found)
 
 
-def test_the_graph_finds_it(file: str) -> None:
-    found = texts(file, CHANNELS)
+def test_the_graph_finds_it(chained: str) -> None:
+    found = texts(chained, CHANNELS)
     assert any("cello" in text for text in found)
-    assert texts(file, CHANNELS - {"graph"}) == texts(file, frozenset({"semantic", "keyword"}))
+    assert texts(chained, CHANNELS - {"graph"}) == texts(chained, frozenset({"semantic", "keyword"}))
 
 
-def test_explain_shows_the_way_that_led_to_it(file: str) -> None:
-    with Memory(file, embedder=TOPICS) as memory:
+def test_explain_shows_the_way_that_led_to_it(chained: str) -> None:
+    with Memory(chained, embedder=TOPICS) as memory:
         found = memory.recall_sync(QUESTION, explain=True)
         assert found.explanation is not None
         assert found.explanation.type == "multi-hop"

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import tiktoken
-from builders import NOON, TopicEmbedder, WordEmbedder, open_memory, said, url, write_facts
+from builders import NOON, TopicEmbedder, WordEmbedder, open_memory, said, write_facts
 from syrupy.assertion import SnapshotAssertion
 
+from databases import NewDatabase
 from vmemo import Fact, Hit, Interval, Memory, Message, Recalled, Settings
 from vmemo.models import BankId, EpisodeId, FactId, utc_now
 from vmemo.recall.plan import Fusion
@@ -27,9 +28,9 @@ def day(year: int, month: int = 1, at: int = 1) -> datetime:
 
 
 @pytest.fixture(scope="module")
-def walks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+def walks(new_database: NewDatabase) -> Iterator[Memory]:
     """Thirty walks of different length in words, some only kept for their words."""
-    with open_memory(tmp_path_factory.mktemp("walks")) as memory:
+    with new_database() as url, open_memory(url) as memory:
         for n in range(30):
             text = f"Walk {n} led us to {WALKS[n % 6]}" + " and on along the river" * (n % 9) + "."
             memory.retain_sync(said(text, 600 * n, speaker="Mira"), infer=n % 5 > 0)
@@ -75,8 +76,8 @@ def test_a_number_of_nodes_bounds_what_each_channel_brings(walks: Memory) -> Non
     assert 2 <= len(found.hits) <= 8
 
 
-def test_an_empty_bank_recalls_nothing_and_says_so(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_an_empty_bank_recalls_nothing_and_says_so(url: str) -> None:
+    with open_memory(url) as memory:
         found = memory.recall_sync("Where is the kettle?")
         assert (found.hits, found.tokens, found.facts) == ((), 0, ())
         assert found.to_prompt() == "Memory holds nothing about this."
@@ -88,10 +89,10 @@ def test_an_empty_bank_recalls_nothing_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fusion", ["sum", "rank"])
-def test_a_fact_found_by_two_channels_beats_one_found_by_one(tmp_path: Path, fusion: Fusion) -> None:
+def test_a_fact_found_by_two_channels_beats_one_found_by_one(url: str, fusion: Fusion) -> None:
     topics = TopicEmbedder({"unrelated": (0.0, 1.0), "kettle": (1.0, 0.0), "teapot": (1.0, 0.0)})
     settings = Settings(fusion=fusion, channels=frozenset({"semantic", "keyword"}))
-    with Memory(url(tmp_path), embedder=topics, settings=settings) as memory:
+    with Memory(url, embedder=topics, settings=settings) as memory:
         memory.retain_sync([
             said("A teapot stands here.", 0),
             said("Something unrelated to any kettle.", 6000),
@@ -107,16 +108,16 @@ def test_a_fact_found_by_two_channels_beats_one_found_by_one(tmp_path: Path, fus
         assert all(hit.score < both.score for hit in others)
 
 
-def test_the_rank_fusion_adds_reciprocal_ranks(tmp_path: Path) -> None:
-    with Memory(url(tmp_path), embedder=WordEmbedder(), settings=Settings(fusion="rank")) as memory:
+def test_the_rank_fusion_adds_reciprocal_ranks(url: str) -> None:
+    with Memory(url, embedder=WordEmbedder(), settings=Settings(fusion="rank")) as memory:
         memory.retain_sync("The kettle is red.")
         (hit,) = memory.recall_sync("red kettle").hits
         assert hit.score == pytest.approx((1.0 + 0.5) / 61)
         assert {channel: placing.rank for channel, placing in hit.channels.items()} == {"semantic": 1, "keyword": 1}
 
 
-def test_a_message_is_recalled_by_its_words_before_it_is_processed_and_once_after(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_message_is_recalled_by_its_words_before_it_is_processed_and_once_after(url: str) -> None:
+    with open_memory(url) as memory:
         stored = memory.add_message_sync("The kettle is red.").stored
         (hit,) = memory.recall_sync("Which kettle?").hits
         assert (hit.id, hit.verbatim, tuple(hit.channels)) == (stored[0], True, ("verbatim",))
@@ -125,8 +126,8 @@ def test_a_message_is_recalled_by_its_words_before_it_is_processed_and_once_afte
         assert (hit.verbatim, hit.fact.messages) == (False, stored)
 
 
-def test_what_stands_before_a_turn_helps_to_find_it(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_what_stands_before_a_turn_helps_to_find_it(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync([said("Which instrument do you play?", 0, speaker="Jon"), said("The cello.", 1)])
         found = memory.recall_sync("instrument")
         assert {hit.text for hit in found.hits} == {"Jon: Which instrument do you play?", "User: The cello."}
@@ -171,11 +172,11 @@ TRAVELS: list[tuple[RecallOptions, set[str]]] = [
 
 
 @pytest.fixture(scope="module")
-def employed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
-    folder = tmp_path_factory.mktemp("employed")
-    asyncio.run(write_facts(folder, employment(), WordEmbedder()))
-    with open_memory(folder) as memory:
-        yield memory
+def employed(new_database: NewDatabase) -> Iterator[Memory]:
+    with new_database() as url:
+        asyncio.run(write_facts(url, employment(), WordEmbedder()))
+        with open_memory(url) as memory:
+            yield memory
 
 
 @pytest.mark.parametrize(("options", "expected"), TRAVELS)
@@ -193,8 +194,8 @@ def test_a_replaced_fact_leads_to_its_successor(employed: Memory) -> None:
     assert employed.status_sync().closed_facts == 1
 
 
-def test_messages_travel_in_time_too(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_messages_travel_in_time_too(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.", timestamp=day(2022), infer=False)
         memory.retain_sync("The kettle is blue.", timestamp=day(2023))
         texts = [hit.text for hit in memory.recall_sync("kettle", at_time=day(2022, 6)).hits]
@@ -208,8 +209,8 @@ def test_messages_travel_in_time_too(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def kettles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
-    with open_memory(tmp_path_factory.mktemp("kettles")) as memory:
+def kettles(new_database: NewDatabase) -> Iterator[Memory]:
+    with new_database() as url, open_memory(url) as memory:
         memory.retain_sync(
             Message(content="The red kettle broke yesterday.", speaker="Mira", timestamp=day(2023, 5, 8)),
             tags=["kitchen", "loss"],
@@ -281,11 +282,11 @@ def weighable(*facts: tuple[str, datetime, float]) -> list[Fact]:
     ]  # fmt: skip
 
 
-def test_recency_and_importance_weigh_only_when_asked_to(tmp_path: Path) -> None:
+def test_recency_and_importance_weigh_only_when_asked_to(url: str) -> None:
     now = utc_now()
     facts = weighable(("old", now - timedelta(days=20), 0.9), ("new", now - timedelta(days=10), 0.1))
-    asyncio.run(write_facts(tmp_path, facts, WordEmbedder()))
-    with open_memory(tmp_path) as memory:
+    asyncio.run(write_facts(url, facts, WordEmbedder()))
+    with open_memory(url) as memory:
         plain = {str(hit.id): hit.score for hit in memory.recall_sync("red kettle").hits}
         assert plain["old"] == plain["new"]
         recent = memory.recall_sync("red kettle", recency_half_life=timedelta(days=10)).hits
@@ -378,9 +379,9 @@ def test_retrieve_is_recall_with_a_count(walks: Memory) -> None:
 # C13: recall does not write
 
 
-def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(tmp_path: Path) -> None:
+def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(sqlite_url: str, tmp_path: Path) -> None:
     patient = Settings(access_delay=3600)
-    with Memory(url(tmp_path), embedder=WordEmbedder(), settings=patient) as memory:
+    with Memory(sqlite_url, embedder=WordEmbedder(), settings=patient) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."])
         files = [tmp_path / "memory.db", tmp_path / "memory.db-wal"]
         before = [file.read_bytes() for file in files]
@@ -393,15 +394,15 @@ def test_recall_writes_nothing_and_access_counts_follow_with_the_closing(tmp_pat
             assert witness.execute("PRAGMA data_version").fetchone() == version
         assert [file.read_bytes() for file in files] == before
         assert {fact.access_count for fact in memory.facts_sync()} == {0}
-    with open_memory(tmp_path) as memory:
+    with open_memory(sqlite_url) as memory:
         counts = {fact.text: fact.access_count for fact in memory.facts_sync()}
         assert counts["User: The kettle is red."] >= 4
         assert sum(counts.values()) >= 5
 
 
-def test_access_counts_are_written_a_little_later_without_any_further_call(tmp_path: Path) -> None:
+def test_access_counts_are_written_a_little_later_without_any_further_call(url: str) -> None:
     async def work() -> int:
-        async with Memory(url(tmp_path), embedder=WordEmbedder(), settings=Settings(access_delay=0)) as memory:
+        async with Memory(url, embedder=WordEmbedder(), settings=Settings(access_delay=0)) as memory:
             await memory.retain("The kettle is red.")
             await memory.recall("kettle")
             for _ in range(1000):
@@ -413,9 +414,9 @@ def test_access_counts_are_written_a_little_later_without_any_further_call(tmp_p
     assert asyncio.run(work()) == 1
 
 
-def test_closing_after_the_bank_was_forgotten_leaves_nothing_running(tmp_path: Path) -> None:
+def test_closing_after_the_bank_was_forgotten_leaves_nothing_running(url: str) -> None:
     async def work() -> set[str]:
-        memory = Memory(url(tmp_path), embedder=WordEmbedder())
+        memory = Memory(url, embedder=WordEmbedder())
         await memory.retain("The kettle is red.")
         await memory.recall("kettle")
         await memory.forget(bank=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from builders import NOON, TopicEmbedder, WordEmbedder, exported, open_memory, said, url, write_facts
+from builders import NOON, TopicEmbedder, WordEmbedder, exported, open_memory, said, write_facts
 
+from databases import NewDatabase
 from vmemo import Fact, Interval, InvalidInput, Memory, Recalled, Settings, VmemoError
 from vmemo.models import Channel, FactId, Network, Reranking
 from vmemo.ports import Embedder
@@ -40,10 +41,10 @@ def ids(found: Recalled) -> list[FactId]:
 
 
 def reset(
-    folder: Path, embedder: Embedder | None = None, *, reranker: object = "none", settings: Settings | None = None
+    url: str, embedder: Embedder | None = None, *, reranker: object = "none", settings: Settings | None = None
 ) -> Memory:
-    """The memory of a folder with other stages."""
-    return Memory(url(folder), embedder=embedder or WordEmbedder(), reranker=reranker, settings=settings)
+    """The memory of a database with other stages."""
+    return Memory(url, embedder=embedder or WordEmbedder(), reranker=reranker, settings=settings)
 
 
 class OneTopic(WordEmbedder):
@@ -58,23 +59,23 @@ class OneTopic(WordEmbedder):
 
 
 @pytest.fixture(scope="module")
-def trip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trip(new_database: NewDatabase) -> Iterator[str]:
     """A bank in which every channel has something to find for `ASKED`."""
-    folder = tmp_path_factory.mktemp("trip")
-    with open_memory(folder) as memory:
-        memory.retain_sync([
-            said("Mira flew to Oslo yesterday.", 0, speaker="Jon"),
-            said("Mira plays the cello in a quartet.", 600, speaker="Jon"),
-            said("The gardener pruned an apple tree.", 60_000, speaker="Jon"),
-        ])  # fmt: skip
-        memory.retain_sync("Oslo was cold.", infer=False, timestamp=NOON)
-    return folder
+    with new_database() as url:
+        with open_memory(url) as memory:
+            memory.retain_sync([
+                said("Mira flew to Oslo yesterday.", 0, speaker="Jon"),
+                said("Mira plays the cello in a quartet.", 600, speaker="Jon"),
+                said("The gardener pruned an apple tree.", 60_000, speaker="Jon"),
+            ])  # fmt: skip
+            memory.retain_sync("Oslo was cold.", infer=False, timestamp=NOON)
+        yield url
 
 
 ASKED = "Where did Mira fly to on 7 May 2023?"
 
 
-def test_every_channel_brings_something_and_says_how_much(trip: Path) -> None:
+def test_every_channel_brings_something_and_says_how_much(trip: str) -> None:
     with reset(trip) as memory:
         found = memory.recall_sync(ASKED + " Oslo", explain=True)
         assert {channel for hit in found.hits for channel in hit.channels} == set(CHANNELS)
@@ -86,7 +87,7 @@ def test_every_channel_brings_something_and_says_how_much(trip: Path) -> None:
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_a_channel_that_is_switched_off_brings_nothing(trip: Path, channel: Channel) -> None:
+def test_a_channel_that_is_switched_off_brings_nothing(trip: str, channel: Channel) -> None:
     others = frozenset(CHANNELS) - {channel}
     with reset(trip, settings=Settings(channels=others)) as memory:
         found = memory.recall_sync(ASKED + " Oslo", explain=True)
@@ -97,7 +98,7 @@ def test_a_channel_that_is_switched_off_brings_nothing(trip: Path, channel: Chan
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_a_channel_works_alone(trip: Path, channel: Channel) -> None:
+def test_a_channel_works_alone(trip: str, channel: Channel) -> None:
     with reset(trip, settings=Settings(channels=frozenset({channel}))) as memory:
         found = memory.recall_sync(ASKED + " Oslo", explain=True)
         assert found.hits
@@ -105,7 +106,7 @@ def test_a_channel_works_alone(trip: Path, channel: Channel) -> None:
         assert all(hit.score > 0 for hit in found.hits)
 
 
-def test_without_channels_nothing_is_found(trip: Path) -> None:
+def test_without_channels_nothing_is_found(trip: str) -> None:
     with reset(trip, settings=Settings(channels=frozenset())) as memory:
         assert memory.recall_sync(ASKED).hits == ()
 
@@ -113,29 +114,29 @@ def test_without_channels_nothing_is_found(trip: Path) -> None:
 # Analysis: parts and time
 
 
-def test_parts_of_a_question_bring_what_the_whole_question_would_not(tmp_path: Path) -> None:
+def test_parts_of_a_question_bring_what_the_whole_question_would_not(url: str) -> None:
     topics = TopicEmbedder({"which": (0.0, 0.0, 1.0), "oslo": (1.0, 0.0, 0.0), "job": (0.0, 1.0, 0.0)})
     only: frozenset[Channel] = frozenset({"semantic"})
-    with reset(tmp_path, topics, settings=Settings(channels=only)) as memory:
+    with reset(url, topics, settings=Settings(channels=only)) as memory:
         memory.retain_sync([said("We flew to Oslo.", 0), said("She took a job.", 60_000)])
         found = memory.recall_sync(FIRST, explain=True)
         assert sorted(texts(found)) == ["User: She took a job.", "User: We flew to Oslo."]
         assert found.explanation
         assert found.explanation.parts == ("the trip to Oslo", "the new job")
-    with reset(tmp_path, topics, settings=Settings(channels=only, analysis=False)) as memory:
+    with reset(url, topics, settings=Settings(channels=only, analysis=False)) as memory:
         assert memory.recall_sync(FIRST).hits == ()
 
 
-def test_a_part_weighs_less_than_the_whole_question(tmp_path: Path) -> None:
+def test_a_part_weighs_less_than_the_whole_question(url: str) -> None:
     topics = TopicEmbedder({"which": (0.0, 0.0, 1.0), "oslo": (1.0, 0.0, 0.0), "job": (0.0, 1.0, 0.0)})
-    with reset(tmp_path, topics, settings=Settings(channels=frozenset({"semantic"}))) as memory:
+    with reset(url, topics, settings=Settings(channels=frozenset({"semantic"}))) as memory:
         memory.retain_sync([said("We flew to Oslo.", 0), said("I wonder which tea it was.", 60_000)])
         whole, part = memory.recall_sync(FIRST).hits
         assert (whole.text, part.text) == ("User: I wonder which tea it was.", "User: We flew to Oslo.")
         assert whole.score > 2 * part.score
 
 
-def test_without_analysis_a_question_has_no_type_no_time_and_no_parts(trip: Path) -> None:
+def test_without_analysis_a_question_has_no_type_no_time_and_no_parts(trip: str) -> None:
     with reset(trip, settings=Settings(analysis=False)) as memory:
         for question in (ASKED, FIRST, "How many trips did Mira take last week?"):
             found = memory.recall_sync(question, explain=True)
@@ -147,13 +148,13 @@ def test_without_analysis_a_question_has_no_type_no_time_and_no_parts(trip: Path
 
 
 @pytest.fixture(scope="module")
-def dinners(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dinners(new_database: NewDatabase) -> Iterator[str]:
     """The same dinner on four Mondays."""
-    folder = tmp_path_factory.mktemp("dinners")
-    mondays = {"1 May": day(5, 1), "8 May": day(5, 8), "15 May": day(5, 15), "22 May": day(5, 22)}
-    facts = [a_fact(name, "We had dinner at the harbour.", at) for name, at in mondays.items()]
-    asyncio.run(write_facts(folder, facts, OneTopic()))
-    return folder
+    with new_database() as url:
+        mondays = {"1 May": day(5, 1), "8 May": day(5, 8), "15 May": day(5, 15), "22 May": day(5, 22)}
+        facts = [a_fact(name, "We had dinner at the harbour.", at) for name, at in mondays.items()]
+        asyncio.run(write_facts(url, facts, OneTopic()))
+        yield url
 
 
 MOMENTS = [
@@ -168,7 +169,7 @@ MOMENTS = [
 @pytest.mark.parametrize("reranker", ["none", "late"])
 @pytest.mark.parametrize(("question", "now", "expected"), MOMENTS)
 def test_a_question_with_a_time_finds_what_happened_then_first(
-    dinners: Path, question: str, now: datetime, expected: str, reranker: str
+    dinners: str, question: str, now: datetime, expected: str, reranker: str
 ) -> None:
     with reset(dinners, OneTopic(), reranker=reranker) as memory:
         found = memory.recall_sync(question, now=now, explain=True)
@@ -181,7 +182,7 @@ def test_a_question_with_a_time_finds_what_happened_then_first(
         assert found.explanation.weights == Plan().weights("temporal")
 
 
-def test_a_question_without_a_time_has_no_temporal_channel(dinners: Path) -> None:
+def test_a_question_without_a_time_has_no_temporal_channel(dinners: str) -> None:
     with reset(dinners, OneTopic()) as memory:
         found = memory.recall_sync("Where did we have dinner?", now=day(5, 24), explain=True)
         assert len({hit.score for hit in found.hits}) == 1
@@ -192,7 +193,7 @@ def test_a_question_without_a_time_has_no_temporal_channel(dinners: Path) -> Non
         assert "temporal" not in found.timings
 
 
-def test_a_time_of_which_nothing_is_known_leaves_the_order_alone(dinners: Path) -> None:
+def test_a_time_of_which_nothing_is_known_leaves_the_order_alone(dinners: str) -> None:
     with reset(dinners, OneTopic()) as memory:
         found = memory.recall_sync("Where did we have dinner in 1999?", explain=True)
         assert len(found.hits) == 4
@@ -201,7 +202,7 @@ def test_a_time_of_which_nothing_is_known_leaves_the_order_alone(dinners: Path) 
         assert found.explanation.candidates["temporal"] == 0
 
 
-def test_a_filter_by_time_holds_for_the_temporal_channel_too(dinners: Path) -> None:
+def test_a_filter_by_time_holds_for_the_temporal_channel_too(dinners: str) -> None:
     with reset(dinners, OneTopic()) as memory:
         found = memory.recall_sync(
             "Where did we have dinner in May 2023?", occurred=Interval(start=day(5, 10), end=day(5, 16))
@@ -210,7 +211,7 @@ def test_a_filter_by_time_holds_for_the_temporal_channel_too(dinners: Path) -> N
         assert "temporal" in found.hits[0].channels
 
 
-def test_now_is_the_moment_that_recency_counts_from(dinners: Path) -> None:
+def test_now_is_the_moment_that_recency_counts_from(dinners: str) -> None:
     with reset(dinners, OneTopic()) as memory:
         found = memory.recall_sync("dinner", now=day(5, 22), recency_half_life=timedelta(days=7))
         best = found.hits[0].score
@@ -220,7 +221,7 @@ def test_now_is_the_moment_that_recency_counts_from(dinners: Path) -> None:
 # C10: the explanation
 
 
-def test_an_explanation_tells_how_the_question_was_read_and_what_the_channels_brought(trip: Path) -> None:
+def test_an_explanation_tells_how_the_question_was_read_and_what_the_channels_brought(trip: str) -> None:
     with reset(trip) as memory:
         why = memory.recall_sync(ASKED, explain=True).explanation
         assert why
@@ -234,7 +235,7 @@ def test_an_explanation_tells_how_the_question_was_read_and_what_the_channels_br
         assert (why.reranker, why.reranked) == ("none", 0)
 
 
-def test_a_fact_that_several_parts_find_is_one_candidate(trip: Path) -> None:
+def test_a_fact_that_several_parts_find_is_one_candidate(trip: str) -> None:
     with reset(trip) as memory:
         why = memory.recall_sync("Which came first, the trip to Oslo or the cello of Mira?", explain=True).explanation
         assert why
@@ -242,7 +243,7 @@ def test_a_fact_that_several_parts_find_is_one_candidate(trip: Path) -> None:
         assert max(why.candidates.values()) <= 3
 
 
-def test_a_path_leads_from_an_entity_or_a_fact_to_the_hit(trip: Path) -> None:
+def test_a_path_leads_from_an_entity_or_a_fact_to_the_hit(trip: str) -> None:
     with reset(trip) as memory:
         found = memory.recall_sync("Which hobbies does Mira have?", explain=True)
         assert found.explanation
@@ -256,9 +257,9 @@ def test_a_path_leads_from_an_entity_or_a_fact_to_the_hit(trip: Path) -> None:
             assert all(step.target == after.source for step, after in zip(hit.path, hit.path[1:], strict=False))
 
 
-def test_a_hit_tells_what_the_reranker_did_to_it(tmp_path: Path) -> None:
+def test_a_hit_tells_what_the_reranker_did_to_it(url: str) -> None:
     judge = Judge({"blue": 5.0, "red": 1.0})
-    with reset(tmp_path, reranker=judge) as memory:
+    with reset(url, reranker=judge) as memory:
         memory.retain_sync([said("The red kettle.", 0), said("The blue kettle.", 60_000)])
         found = memory.recall_sync("kettle", explain=True)
         assert found.explanation
@@ -267,7 +268,7 @@ def test_a_hit_tells_what_the_reranker_did_to_it(tmp_path: Path) -> None:
         assert moves == [Reranking(before=2, after=1, score=5.0), Reranking(before=1, after=2, score=1.0)]
 
 
-def test_without_being_asked_a_recall_explains_nothing(trip: Path) -> None:
+def test_without_being_asked_a_recall_explains_nothing(trip: str) -> None:
     with reset(trip, TokenHashEmbedder(), reranker="late") as memory:
         for found in (memory.recall_sync(ASKED), memory.retrieve_sync(ASKED, explain=False)):
             assert found.explanation is None
@@ -276,7 +277,7 @@ def test_without_being_asked_a_recall_explains_nothing(trip: Path) -> None:
             assert all(hit.channels for hit in found.hits)
 
 
-def test_an_explanation_changes_neither_hits_nor_order(trip: Path) -> None:
+def test_an_explanation_changes_neither_hits_nor_order(trip: str) -> None:
     with reset(trip, reranker=Judge({"Oslo": 2.0})) as memory:
         plain, told = (memory.recall_sync(ASKED, explain=explain) for explain in (False, True))
         assert [(hit.id, hit.score, hit.channels) for hit in plain.hits] == [
@@ -285,14 +286,14 @@ def test_an_explanation_changes_neither_hits_nor_order(trip: Path) -> None:
         assert memory.retrieve_sync(ASKED, explain=True).explanation == told.explanation
 
 
-def test_an_explained_recall_can_be_written_as_json_and_read_again(trip: Path) -> None:
+def test_an_explained_recall_can_be_written_as_json_and_read_again(trip: str) -> None:
     with reset(trip, reranker=Judge({"Oslo": 2.0})) as memory:
         found = memory.recall_sync(ASKED + " Oslo", explain=True)
         assert Recalled.model_validate_json(found.model_dump_json()) == found
 
 
 @pytest.mark.parametrize("explain", [False, True])
-def test_timings_hold_every_stage(trip: Path, explain: bool) -> None:
+def test_timings_hold_every_stage(trip: str, explain: bool) -> None:
     with reset(trip) as memory:
         timings = memory.recall_sync(ASKED, explain=explain).timings
         assert set(timings) == {
@@ -314,9 +315,9 @@ OPTIONS: list[tuple[str, object, str]] = [
 
 @pytest.mark.parametrize(("option", "value", "words"), OPTIONS)
 def test_options_that_cannot_be_used_are_refused_and_change_nothing(
-    tmp_path: Path, option: str, value: object, words: str
+    sqlite_url: str, tmp_path: Path, option: str, value: object, words: str
 ) -> None:
-    with open_memory(tmp_path) as memory:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync("The kettle is red.")
         before = exported(memory, tmp_path)
         given = {option: value}
@@ -350,26 +351,26 @@ class Judge:
 
 
 @pytest.fixture(scope="module")
-def kettles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kettles(new_database: NewDatabase) -> Iterator[str]:
     """Three kettles that differ in one word, with token vectors."""
-    folder = tmp_path_factory.mktemp("kettles")
-    with open_memory(folder, embedder=TokenHashEmbedder()) as memory:
-        memory.retain_sync([
-            said("The red kettle.", 0),
-            said("The blue kettle.", 60_000),
-            said("The green kettle.", 120_000),
-        ])  # fmt: skip
-    return folder
+    with new_database() as url:
+        with open_memory(url, embedder=TokenHashEmbedder()) as memory:
+            memory.retain_sync([
+                said("The red kettle.", 0),
+                said("The blue kettle.", 60_000),
+                said("The green kettle.", 120_000),
+            ])  # fmt: skip
+        yield url
 
 
-def test_no_reranker_leaves_the_fused_order(kettles: Path) -> None:
+def test_no_reranker_leaves_the_fused_order(kettles: str) -> None:
     with reset(kettles, TokenHashEmbedder(), reranker="none") as memory:
         found = memory.recall_sync("kettle", explain=True)
         assert texts(found) == ["User: The red kettle.", "User: The blue kettle.", "User: The green kettle."]
         assert all(hit.reranking is None for hit in found.hits)
 
 
-def test_a_reranker_of_ones_own_reorders(kettles: Path) -> None:
+def test_a_reranker_of_ones_own_reorders(kettles: str) -> None:
     judge = Judge({"green": 9.0, "blue": 4.0})
     with reset(kettles, TokenHashEmbedder(), reranker=judge) as memory:
         found = memory.recall_sync("kettle")
@@ -377,7 +378,7 @@ def test_a_reranker_of_ones_own_reorders(kettles: Path) -> None:
     assert texts(found) == ["User: The green kettle.", "User: The blue kettle.", "User: The red kettle."]
 
 
-def test_late_interaction_looks_at_what_has_token_vectors(kettles: Path) -> None:
+def test_late_interaction_looks_at_what_has_token_vectors(kettles: str) -> None:
     with reset(kettles, TokenHashEmbedder(), reranker="late") as memory:
         found = memory.recall_sync("green kettle", explain=True)
         assert found.explanation
@@ -388,14 +389,14 @@ def test_late_interaction_looks_at_what_has_token_vectors(kettles: Path) -> None
         assert scores == sorted(scores, reverse=True)
 
 
-def test_late_interaction_is_what_happens_unless_told_otherwise(kettles: Path) -> None:
-    with Memory(url(kettles), embedder=TokenHashEmbedder()) as memory:
+def test_late_interaction_is_what_happens_unless_told_otherwise(kettles: str) -> None:
+    with Memory(kettles, embedder=TokenHashEmbedder()) as memory:
         why = memory.recall_sync("red kettle", explain=True).explanation
         assert why
         assert (why.reranker, why.reranked) == ("late", 3)
 
 
-def test_late_interaction_without_token_vectors_is_no_reranking(kettles: Path) -> None:
+def test_late_interaction_without_token_vectors_is_no_reranking(kettles: str) -> None:
     orders: list[list[tuple[FactId, float]]] = []
     for reranker in ("late", "none"):
         with reset(kettles, WordEmbedder(), reranker=reranker) as memory:
@@ -407,9 +408,9 @@ def test_late_interaction_without_token_vectors_is_no_reranking(kettles: Path) -
     assert orders[0] == orders[1]
 
 
-def test_a_reranker_reads_date_and_context_which_are_not_shown(tmp_path: Path) -> None:
+def test_a_reranker_reads_date_and_context_which_are_not_shown(url: str) -> None:
     judge = Judge({})
-    with reset(tmp_path, reranker=judge) as memory:
+    with reset(url, reranker=judge) as memory:
         memory.retain_sync([said("Which instrument do you play?", 0, speaker="Jon"), said("The cello.", 1)])
         found = memory.recall_sync("cello")
     read = next(text for text in judge.read if "User: The cello." in text)
@@ -418,9 +419,9 @@ def test_a_reranker_reads_date_and_context_which_are_not_shown(tmp_path: Path) -
     assert "User: The cello." in texts(found)
 
 
-def test_a_message_in_its_own_words_is_recalled_whatever_the_reranker_says(tmp_path: Path) -> None:
+def test_a_message_in_its_own_words_is_recalled_whatever_the_reranker_says(url: str) -> None:
     judge = Judge({"red": 1.0})
-    with reset(tmp_path, reranker=judge) as memory:
+    with reset(url, reranker=judge) as memory:
         memory.retain_sync("The red kettle.")
         memory.retain_sync("The blue kettle.", infer=False)
         found = memory.recall_sync("kettle", explain=True)
@@ -430,21 +431,23 @@ def test_a_message_in_its_own_words_is_recalled_whatever_the_reranker_says(tmp_p
         assert not any("blue" in text for text in judge.read)
 
 
-def test_a_reranker_that_fails_is_told_and_recall_works_without_it(tmp_path: Path) -> None:
-    with reset(tmp_path, reranker=Judge({}, ConnectionError("gone"))) as memory:
+def test_a_reranker_that_fails_is_told_and_recall_works_without_it(url: str, tmp_path: Path) -> None:
+    with reset(url, reranker=Judge({}, ConnectionError("gone"))) as memory:
         memory.retain_sync("The red kettle.")
         before = exported(memory, tmp_path)
         with pytest.raises(VmemoError, match=r"'judge' failed .*gone.*reranker=\"none\""):
             memory.recall_sync("kettle")
         assert exported(memory, tmp_path) == before
-    with reset(tmp_path, reranker="none") as memory:
+    with reset(url, reranker="none") as memory:
         assert texts(memory.recall_sync("kettle")) == ["User: The red kettle."]
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_a_model_that_is_not_there_is_told_with_the_first_recall(tmp_path: Path, kind: type[str | Path]) -> None:
+def test_a_model_that_is_not_there_is_told_with_the_first_recall(
+    sqlite_url: str, tmp_path: Path, kind: type[str | Path]
+) -> None:
     missing = tmp_path / "no" / "model"
-    with reset(tmp_path, reranker=kind(missing)) as memory:
+    with reset(sqlite_url, reranker=kind(missing)) as memory:
         memory.retain_sync("The red kettle.")
         with pytest.raises(InvalidInput, match=r"no/model can't be used as a cross-encoder: no model.onnx is there"):
             memory.recall_sync("kettle")
@@ -460,20 +463,20 @@ def test_what_is_no_reranker_is_refused_at_once(reranker: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def minds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def minds(new_database: NewDatabase) -> Iterator[str]:
     """A fact of each network about the same thing."""
-    folder = tmp_path_factory.mktemp("minds")
-    facts = [
-        a_fact("w", "Mira bought a red kettle."),
-        a_fact("e", "I told Mira how to clean a red kettle.", network="experience"),
-        a_fact("p", "I believe Mira loves her red kettle.", network="opinion", confidence=0.8, basis=["w"]),
-        a_fact("o", "Mira collects every red kettle.", network="observation", basis=["w", "e"]),
-    ]
-    asyncio.run(write_facts(folder, facts, WordEmbedder()))
-    return folder
+    with new_database() as url:
+        facts = [
+            a_fact("w", "Mira bought a red kettle."),
+            a_fact("e", "I told Mira how to clean a red kettle.", network="experience"),
+            a_fact("p", "I believe Mira loves her red kettle.", network="opinion", confidence=0.8, basis=["w"]),
+            a_fact("o", "Mira collects every red kettle.", network="observation", basis=["w", "e"]),
+        ]
+        asyncio.run(write_facts(url, facts, WordEmbedder()))
+        yield url
 
 
-def test_opinions_and_observations_are_recalled_like_facts(minds: Path) -> None:
+def test_opinions_and_observations_are_recalled_like_facts(minds: str) -> None:
     with reset(minds) as memory:
         found = memory.recall_sync("red kettle")
         assert set(ids(found)) == {"w", "e", "p", "o"}
@@ -493,13 +496,13 @@ NETWORKS: list[tuple[list[Network], set[str]]] = [
 
 @pytest.mark.parametrize(("networks", "expected"), NETWORKS)
 def test_opinions_and_observations_can_be_asked_for_alone(
-    minds: Path, networks: list[Network], expected: set[str]
+    minds: str, networks: list[Network], expected: set[str]
 ) -> None:
     with reset(minds) as memory:
         assert set(ids(memory.recall_sync("red kettle", networks=networks))) == expected
 
 
-def test_a_prompt_marks_opinions_and_observations(minds: Path) -> None:
+def test_a_prompt_marks_opinions_and_observations(minds: str) -> None:
     with reset(minds) as memory:
         lines = memory.recall_sync("red kettle").to_prompt().splitlines()
         assert "- [p] (opinion) I believe Mira loves her red kettle." in lines
@@ -508,12 +511,12 @@ def test_a_prompt_marks_opinions_and_observations(minds: Path) -> None:
         assert "- [e] I told Mira how to clean a red kettle." in lines
 
 
-def test_what_an_opinion_rests_on_can_be_asked_for(minds: Path) -> None:
+def test_what_an_opinion_rests_on_can_be_asked_for(minds: str) -> None:
     with reset(minds) as memory:
         assert [behind.fact.id for behind in memory.why_sync("p").basis] == ["w"]
 
 
-def test_a_reranker_reads_opinions_too(minds: Path) -> None:
+def test_a_reranker_reads_opinions_too(minds: str) -> None:
     judge = Judge({"believe": 9.0})
     with reset(minds, reranker=judge) as memory:
         found = memory.recall_sync("red kettle", explain=True)

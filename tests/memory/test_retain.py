@@ -35,8 +35,8 @@ def links(memory: Memory, folder: Path) -> list[Link]:
 # R1: what retain takes and returns
 
 
-def test_text_is_retained_and_derived_at_once(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_text_is_retained_and_derived_at_once(url: str) -> None:
+    with open_memory(url) as memory:
         done = memory.retain_sync("The kettle is red.", speaker="Mira", timestamp=NOON, tags=["kitchen"])
         (message,), (fact,) = memory.messages_sync(), memory.facts_sync()
         assert (done.stored, done.derived, done.skipped, done.revised, done.pending) == (
@@ -50,8 +50,8 @@ def test_text_is_retained_and_derived_at_once(tmp_path: Path) -> None:
         assert (fact.invalid_at, fact.expired_at, fact.confidence, fact.access_count) == (None, None, None, 0)
 
 
-def test_a_message_keeps_its_own_id_and_adds_what_is_given_for_all(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_message_keeps_its_own_id_and_adds_what_is_given_for_all(url: str) -> None:
+    with open_memory(url) as memory:
         message = Message(id=MessageId("mine"), content="The kettle is red.", tags=("own",), metadata={"a": 1, "b": 1})
         done = memory.retain_sync(message, tags=["all"], metadata={"b": 2, "c": 3}, document="diary")
         (stored,) = memory.messages_sync(document="diary")
@@ -60,15 +60,15 @@ def test_a_message_keeps_its_own_id_and_adds_what_is_given_for_all(tmp_path: Pat
         assert memory.facts_sync()[0].metadata == {"a": 1, "b": 1, "c": 3}
 
 
-def test_a_list_may_mix_texts_and_messages(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_list_may_mix_texts_and_messages(url: str) -> None:
+    with open_memory(url) as memory:
         done = memory.retain_sync([said("The kettle is red.", speaker="Mira"), "So is the door."], speaker="Jon")
         assert [fact.text for fact in memory.facts_sync()] == ["Mira: The kettle is red.", "Jon: So is the door."]
         assert len(done.stored) == len(done.derived) == 2
 
 
-def test_an_exchange_is_two_messages_and_the_speaker_is_the_user(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_an_exchange_is_two_messages_and_the_speaker_is_the_user(url: str) -> None:
+    with open_memory(url) as memory:
         stored = memory.add_exchange_sync("I started at Anthropic.", "Congratulations!", speaker="Mira")
         assert (len(stored.stored), stored.derived, stored.pending) == (2, (), 2)
         assert len(memory.process_sync().derived) == 2
@@ -78,9 +78,9 @@ def test_an_exchange_is_two_messages_and_the_speaker_is_the_user(tmp_path: Path)
         ]
 
 
-def test_the_same_document_again_changes_nothing_and_says_why(tmp_path: Path) -> None:
+def test_the_same_document_again_changes_nothing_and_says_why(url: str, tmp_path: Path) -> None:
     lines = ["The kettle is red.", "The door is green.", "The kettle is red."]
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         assert len(memory.retain_sync(lines, document="house").stored) == 3
         before = exported(memory, tmp_path)
         again = memory.retain_sync(lines, document="house")
@@ -90,23 +90,23 @@ def test_the_same_document_again_changes_nothing_and_says_why(tmp_path: Path) ->
         assert exported(memory, tmp_path) == before
 
 
-def test_a_grown_document_adds_only_its_new_lines(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_grown_document_adds_only_its_new_lines(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."], document="house")
         grown = memory.retain_sync(["The kettle is red.", "The door is green.", "The roof leaks."], document="house")
         assert (len(grown.stored), len(grown.derived), len(grown.skipped)) == (1, 1, 2)
         assert [m.content for m in memory.messages_sync()][-1] == "The roof leaks."
 
 
-def test_the_same_lines_in_two_documents_or_in_none_are_kept_each_time(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_the_same_lines_in_two_documents_or_in_none_are_kept_each_time(url: str) -> None:
+    with open_memory(url) as memory:
         for document in ("one", "two", None, None):
             assert len(memory.retain_sync("The kettle is red.", document=document).stored) == 1
         assert memory.status_sync().messages == 4
 
 
-def test_a_message_with_a_known_id_is_skipped(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_message_with_a_known_id_is_skipped(url: str) -> None:
+    with open_memory(url) as memory:
         message = said("The kettle is red.")
         memory.retain_sync(message)
         again = memory.retain_sync(message)
@@ -117,8 +117,8 @@ def test_a_message_with_a_known_id_is_skipped(tmp_path: Path) -> None:
 # R2: episodes
 
 
-def test_a_silence_of_more_than_half_an_hour_splits_and_one_of_half_an_hour_does_not(tmp_path: Path) -> None:
-    with open_memory(tmp_path, embedder=ALIKE) as memory:
+def test_a_silence_of_more_than_half_an_hour_splits_and_one_of_half_an_hour_does_not(url: str) -> None:
+    with open_memory(url, embedder=ALIKE) as memory:
         memory.retain_sync([said(f"Line {n}.", at) for n, at in enumerate((0, 30, 60, 90.02, 100))])
         assert sizes(memory.episodes_sync()) == [3, 2]
         first, second = memory.episodes_sync()
@@ -126,8 +126,8 @@ def test_a_silence_of_more_than_half_an_hour_splits_and_one_of_half_an_hour_does
         assert (first.started_at, first.ended_at) == (NOON, NOON + timedelta(hours=1))
 
 
-def test_an_episode_holds_at_most_25_messages_and_each_message_has_one(tmp_path: Path) -> None:
-    with open_memory(tmp_path, embedder=ONE_TOPIC) as memory:
+def test_an_episode_holds_at_most_25_messages_and_each_message_has_one(url: str) -> None:
+    with open_memory(url, embedder=ONE_TOPIC) as memory:
         memory.retain_sync([said(f"Line {at}.", at) for at in range(40)])
         for at in range(40, 70):
             memory.add_message_sync(said(f"Line {at}.", at))
@@ -138,9 +138,9 @@ def test_an_episode_holds_at_most_25_messages_and_each_message_has_one(tmp_path:
         assert len(held) == len(set(held)) == 70
 
 
-def test_interleaved_topics_are_told_apart(tmp_path: Path) -> None:
+def test_interleaved_topics_are_told_apart(sqlite_url: str) -> None:
     topics = TopicEmbedder({"garden": (1.0, 0.1), "engine": (0.1, 1.0)})
-    with open_memory(tmp_path, embedder=topics) as memory:
+    with open_memory(sqlite_url, embedder=topics) as memory:
         talk = [said(f"Something about the {('garden', 'engine')[n % 2]}, part {n}.", n) for n in range(8)]
         memory.retain_sync(talk)
         garden, engine = memory.episodes_sync()
@@ -164,8 +164,8 @@ CAR = [
 ]
 
 
-def test_a_clear_change_of_topic_splits_with_the_packaged_embedder(tmp_path: Path) -> None:
-    with Memory(f"sqlite:///{tmp_path / 'memory.db'}") as memory:
+def test_a_clear_change_of_topic_splits_with_the_packaged_embedder(sqlite_url: str) -> None:
+    with Memory(sqlite_url) as memory:
         talk = [said(line, n, speaker=("Mira", "Jon")[n % 2]) for n, line in enumerate([*GARDEN, *CAR])]
         memory.retain_sync(talk)
         assert [e.messages for e in memory.episodes_sync()] == [
@@ -176,8 +176,8 @@ def test_a_clear_change_of_topic_splits_with_the_packaged_embedder(tmp_path: Pat
         assert memory.episodes_sync()[1].narrative.startswith("On 8 May 2023 Jon and Mira talked.")
 
 
-def test_processing_after_each_exchange_continues_the_same_episode(tmp_path: Path) -> None:
-    with Memory(f"sqlite:///{tmp_path / 'memory.db'}") as memory:
+def test_processing_after_each_exchange_continues_the_same_episode(sqlite_url: str) -> None:
+    with Memory(sqlite_url) as memory:
         for n in range(0, 4, 2):
             memory.add_exchange_sync(GARDEN[n], GARDEN[n + 1], timestamp=NOON + timedelta(minutes=n))
             memory.process_sync()
@@ -187,19 +187,19 @@ def test_processing_after_each_exchange_continues_the_same_episode(tmp_path: Pat
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_an_episode_that_repeats_the_last_one_is_merged_with_it(tmp_path: Path, at_once: bool) -> None:
+def test_an_episode_that_repeats_the_last_one_is_merged_with_it(url: str, at_once: bool) -> None:
     topics = TopicEmbedder({"garden": (1.0, 0.0, 0.0), "engine": (0.0, 1.0, 0.0), "cellar": (0.0, 0.0, 1.0)})
     once = [said("The garden is green.", 0), said("I like the garden.", 1)]
     again = [said("The garden is green.", 60), said("I like the garden.", 61)]
     other = [said("The engine is loud.", 200), said("I hear the engine.", 201)]
-    with open_memory(tmp_path, embedder=topics) as memory:
+    with open_memory(url, embedder=topics) as memory:
         for part in [[*once, *again, *other]] if at_once else [once, again, other]:
             memory.retain_sync(part)
         assert sizes(memory.episodes_sync()) == [4, 2]
 
 
-def test_documents_are_conversations_of_their_own(tmp_path: Path) -> None:
-    with open_memory(tmp_path, embedder=ONE_TOPIC) as memory:
+def test_documents_are_conversations_of_their_own(url: str) -> None:
+    with open_memory(url, embedder=ONE_TOPIC) as memory:
         for n in range(3):
             memory.add_message_sync(said(f"Line {n} here.", n), document="here")
             memory.add_message_sync(said(f"Line {n} there.", n), document="there")
@@ -212,9 +212,9 @@ def test_documents_are_conversations_of_their_own(tmp_path: Path) -> None:
 SENTENCE = "On the walk number {} we saw a heron standing in the shallow water near the bridge. "
 
 
-def test_a_long_turn_is_split_at_sentence_ends_with_an_overlap(tmp_path: Path) -> None:
+def test_a_long_turn_is_split_at_sentence_ends_with_an_overlap(sqlite_url: str) -> None:
     content = "".join(SENTENCE.format(n) for n in range(60)).strip()
-    with open_memory(tmp_path) as memory:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync(content, speaker="Mira", timestamp=NOON)
         texts = [fact.text for fact in memory.facts_sync()]
         pieces = [text.removeprefix("Mira: ") for text in texts]
@@ -230,16 +230,16 @@ def test_a_long_turn_is_split_at_sentence_ends_with_an_overlap(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", ["x" * 5000, "word " * 1000, "駅。" * 2000, "a\n" * 2500])
-def test_a_long_turn_without_sentences_is_split_all_the_same(tmp_path: Path, content: str) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_long_turn_without_sentences_is_split_all_the_same(sqlite_url: str, content: str) -> None:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync(content, speaker="M")
         pieces = [fact.text.removeprefix("M: ") for fact in memory.facts_sync()]
         assert all(0 < len(piece) <= 1600 for piece in pieces)
         assert sum(map(len, pieces)) >= len(content.strip()) - len(pieces)
 
 
-def test_each_turn_is_attributed_to_its_speaker_or_its_role(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_each_turn_is_attributed_to_its_speaker_or_its_role(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync([
             said("I like tea.", 0, speaker="Mira"),
             said("I like milk.", 1),
@@ -275,9 +275,9 @@ DATES = [
 
 @pytest.mark.parametrize(("content", "text", "start", "end"), DATES)
 def test_relative_dates_become_absolute_and_the_occurrence_is_their_interval(
-    tmp_path: Path, content: str, text: str, start: datetime, end: datetime
+    sqlite_url: str, content: str, text: str, start: datetime, end: datetime
 ) -> None:
-    with open_memory(tmp_path) as memory:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync(content, speaker="Mira", timestamp=NOON)
         (fact,) = memory.facts_sync()
         assert fact.text == f"Mira: {text}"
@@ -286,8 +286,8 @@ def test_relative_dates_become_absolute_and_the_occurrence_is_their_interval(
         assert memory.messages_sync()[0].content == content
 
 
-def test_two_weeks_ago_is_placed_near_that_day(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_two_weeks_ago_is_placed_near_that_day(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync("I met Ann two weeks ago.", timestamp=NOON)
         (fact,) = memory.facts_sync()
         assert "April 2023" in fact.text
@@ -297,23 +297,23 @@ def test_two_weeks_ago_is_placed_near_that_day(tmp_path: Path) -> None:
         assert fact.occurred_end - fact.occurred_start <= timedelta(days=8)
 
 
-def test_words_without_a_time_have_no_occurrence(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_words_without_a_time_have_no_occurrence(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync("The kettle is red.", timestamp=NOON)
         (fact,) = memory.facts_sync()
         assert (fact.occurred_start, fact.occurred_end, fact.valid_at) == (None, None, NOON)
 
 
-def test_the_embedded_text_carries_the_day_and_the_stored_text_does_not(tmp_path: Path) -> None:
+def test_the_embedded_text_carries_the_day_and_the_stored_text_does_not(sqlite_url: str) -> None:
     embedder = WordEmbedder()
-    with open_memory(tmp_path, embedder=embedder) as memory:
+    with open_memory(sqlite_url, embedder=embedder) as memory:
         memory.retain_sync("The kettle is red.", speaker="Mira", timestamp=NOON)
         assert embedder.documents == ["8 May 2023. Mira: The kettle is red."]
         assert memory.facts_sync()[0].text == "Mira: The kettle is red."
 
 
-def test_times_are_kept_in_utc_whatever_zone_they_were_given_in(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_times_are_kept_in_utc_whatever_zone_they_were_given_in(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.", timestamp=datetime.fromisoformat("2023-05-08T14:00:00+02:00"))
         (message,) = memory.messages_sync()
         assert message.timestamp == NOON
@@ -327,8 +327,8 @@ def names(memory: Memory) -> dict[str, set[str]]:
     return {entity.name: set(entity.aliases) for entity in memory.entities_sync()}
 
 
-def test_nicknames_and_short_forms_join_the_clear_case(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_nicknames_and_short_forms_join_the_clear_case(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync(said("I had lunch with Robert Hale.", 0))
         memory.retain_sync(said("Bob Hale ordered soup.", 1))
         memory.retain_sync(said("Later I walked home with Robert.", 2))
@@ -338,8 +338,8 @@ def test_nicknames_and_short_forms_join_the_clear_case(tmp_path: Path) -> None:
         assert entity.last_seen == NOON + timedelta(minutes=2)
 
 
-def test_two_people_of_one_name_stay_two(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_two_people_of_one_name_stay_two(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync(said("I had lunch with Anna Weber.", 0))
         memory.retain_sync(said("Then Anna Schmidt called me.", 1))
         memory.retain_sync(said("I told Anna about the soup.", 2))
@@ -347,8 +347,8 @@ def test_two_people_of_one_name_stay_two(tmp_path: Path) -> None:
         assert all("Anna" not in aliases for aliases in names(memory).values())
 
 
-def test_speakers_are_entities_of_their_facts(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_speakers_are_entities_of_their_facts(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync([said("I like tea.", 0, speaker="Mira"), said("So do I.", 1, speaker="Jon")])
         assert [[e.name for e in fact.entities] for fact in memory.facts_sync()] == [["Mira"], ["Jon"]]
         assert {entity.type for entity in memory.entities_sync()} == {"PERSON"}
@@ -357,10 +357,10 @@ def test_speakers_are_entities_of_their_facts(tmp_path: Path) -> None:
 # R8 and D7: links
 
 
-def test_temporal_links_weigh_by_distance_and_end_after_a_day(tmp_path: Path) -> None:
+def test_temporal_links_weigh_by_distance_and_end_after_a_day(url: str, tmp_path: Path) -> None:
     apart = TopicEmbedder({"one": (1, 0, 0, 0), "two": (0, 1, 0, 0), "three": (0, 0, 1, 0), "four": (0, 0, 0, 1)})
     hours = {"one": 0, "two": 6, "three": 23, "four": 60}
-    with open_memory(tmp_path, embedder=apart) as memory:
+    with open_memory(url, embedder=apart) as memory:
         for word, hour in hours.items():
             memory.retain_sync(said(f"This is {word}.", 60 * hour))
         words = {fact.id: fact.text.removeprefix("User: This is ")[:-1] for fact in memory.facts_sync()}
@@ -374,10 +374,10 @@ def test_temporal_links_weigh_by_distance_and_end_after_a_day(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_semantic_links_weigh_by_cosine_from_07(tmp_path: Path, at_once: bool) -> None:
+def test_semantic_links_weigh_by_cosine_from_07(url: str, tmp_path: Path, at_once: bool) -> None:
     topics = TopicEmbedder({"red": (1.0, 0.0), "pink": (0.8, 0.6), "blue": (0.6, 0.8)})
     talk = [said(f"A {colour} kettle.", 6000 * n) for n, colour in enumerate(("red", "pink", "blue"))]
-    with open_memory(tmp_path, embedder=topics) as memory:
+    with open_memory(url, embedder=topics) as memory:
         for part in [talk] if at_once else [[message] for message in talk]:
             memory.retain_sync(part)
         colour = {fact.id: fact.text.split()[2] for fact in memory.facts_sync()}
@@ -391,10 +391,10 @@ def test_semantic_links_weigh_by_cosine_from_07(tmp_path: Path, at_once: bool) -
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_fact_has_at_most_five_links_of_each_kind_and_entity_links_are_not_stored(
-    tmp_path: Path, at_once: bool
+    url: str, tmp_path: Path, at_once: bool
 ) -> None:
     talk = [said(f"Robert Hale made tea number {n}.", n) for n in range(12)]
-    with open_memory(tmp_path, embedder=ONE_TOPIC) as memory:
+    with open_memory(url, embedder=ONE_TOPIC) as memory:
         for part in [talk] if at_once else [[message] for message in talk]:
             memory.retain_sync(part)
         counts: dict[tuple[str, str], int] = {}
@@ -409,9 +409,9 @@ def test_a_fact_has_at_most_five_links_of_each_kind_and_entity_links_are_not_sto
 # R12: words alone
 
 
-def test_what_is_not_to_be_inferred_is_found_by_its_words_and_never_derived(tmp_path: Path) -> None:
+def test_what_is_not_to_be_inferred_is_found_by_its_words_and_never_derived(url: str) -> None:
     embedder = WordEmbedder()
-    with open_memory(tmp_path, embedder=embedder) as memory:
+    with open_memory(url, embedder=embedder) as memory:
         done = memory.retain_sync("The kettle is red.", infer=False, speaker="Mira", timestamp=NOON)
         assert (len(done.stored), done.derived, done.pending) == (1, (), 0)
         assert memory.process_sync().derived == ()
@@ -441,9 +441,9 @@ class Crooked:
         return np.full((len(texts), dimension), value, np.float32)
 
 
-def test_when_the_embedder_fails_messages_stay_and_a_later_process_completes_them_once(tmp_path: Path) -> None:
+def test_when_the_embedder_fails_messages_stay_and_a_later_process_completes_them_once(url: str) -> None:
     embedder = WordEmbedder()
-    with open_memory(tmp_path, embedder=embedder) as memory:
+    with open_memory(url, embedder=embedder) as memory:
         memory.retain_sync("The door is green.")
         embedder.broken = True
         with pytest.raises(EmbeddingFailed, match="the model's server is gone"):
@@ -464,19 +464,19 @@ def test_when_the_embedder_fails_messages_stay_and_a_later_process_completes_the
 
 
 @pytest.mark.parametrize(("value", "dimension"), [(float("nan"), 64), (0.0, 64), (1.0, 32)])
-def test_vectors_that_are_of_no_use_never_reach_the_bank(tmp_path: Path, value: float, dimension: int) -> None:
-    with open_memory(tmp_path, embedder=Crooked(value, dimension)) as memory:
+def test_vectors_that_are_of_no_use_never_reach_the_bank(url: str, value: float, dimension: int) -> None:
+    with open_memory(url, embedder=Crooked(value, dimension)) as memory:
         with pytest.raises(EmbeddingFailed):
             memory.retain_sync("The kettle is red.")
         assert (memory.status_sync().pending, memory.status_sync().facts) == (1, 0)
         assert len(memory.status_sync().troubles) == 1
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         assert len(memory.process_sync().derived) == 1
 
 
-def test_several_processings_at_once_derive_each_message_once(tmp_path: Path) -> None:
+def test_several_processings_at_once_derive_each_message_once(url: str) -> None:
     async def work() -> None:
-        async with open_memory(tmp_path) as memory, open_memory(tmp_path) as other:
+        async with open_memory(url) as memory, open_memory(url) as other:
             await memory.add_message("The kettle is red.")
             await other.add_message("The door is green.")
             done = await asyncio.gather(*(m.process() for m in (memory, other, memory, other)))
@@ -487,8 +487,8 @@ def test_several_processings_at_once_derive_each_message_once(tmp_path: Path) ->
     asyncio.run(work())
 
 
-def test_more_messages_than_one_batch_are_all_derived(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_more_messages_than_one_batch_are_all_derived(url: str) -> None:
+    with open_memory(url) as memory:
         done = memory.retain_sync([said(f"Line {n} about the kettle.", 60 * n) for n in range(600)])
         assert len(set(done.derived)) == 600
         assert memory.status_sync().pending == 0

@@ -4,51 +4,72 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 from builders import NOON, WordEmbedder, exported, open_memory
-from exports import Line, assert_refused, fill, repeated, replaced
+from exports import Line, alone, assert_refused, fill, repeated, replaced
 
-from vmemo import EmbedderMismatch, InvalidInput
+from databases import NewDatabase
+from vmemo import EmbedderMismatch, InvalidInput, Memory
 from vmemo.testing.samples import TokenHashEmbedder
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a bank with something of everything, beside its export."""
-    folder = tmp_path_factory.mktemp("source")
-    with open_memory(folder) as memory:
-        fill(memory)
-        memory.export_sync(folder / "bank.jsonl")
-    return folder
+def source(new_database: NewDatabase) -> Iterator[str]:
+    """A bank with something of everything."""
+    with new_database() as url:
+        with open_memory(url) as memory:
+            fill(memory)
+        yield url
 
 
 @pytest.fixture(scope="module")
-def file(source: Path) -> Path:
-    """The export."""
-    return source / "bank.jsonl"
+def file(source: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its export."""
+    path = tmp_path_factory.mktemp("source") / "bank.jsonl"
+    with open_memory(source) as memory:
+        memory.export_sync(path)
+    return path
 
 
-def test_an_imported_bank_exports_to_the_same_bytes(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_an_imported_bank_exports_to_the_same_bytes(file: Path, url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
         assert memory.import_bank_sync(file) == 5
         assert memory.export_sync(tmp_path / "again.jsonl") == len(file.read_bytes().splitlines())
     assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
 
 
-@pytest.fixture(scope="module")
-def tokens_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The export of a bank whose embedder gave token vectors for its first facts, and none for the later ones."""
-    folder = tmp_path_factory.mktemp("tokens")
-    with open_memory(folder, embedder=TokenHashEmbedder()) as memory:
+def test_a_bank_moves_to_the_other_store_and_back_as_it_is(postgres_url: str, sqlite_url: str, tmp_path: Path) -> None:
+    first, second, third = (tmp_path / f"{n}.jsonl" for n in range(3))
+    with open_memory(sqlite_url) as memory:
         fill(memory)
-    with open_memory(folder) as memory:
-        memory.retain_sync("The kettle is red.", timestamp=NOON)
-        memory.export_sync(folder / "bank.jsonl")
-    return folder / "bank.jsonl"
+        memory.export_sync(first)
+    with open_memory(postgres_url) as memory:
+        memory.import_bank_sync(first)
+        memory.export_sync(second)
+        hits = memory.recall_sync("Who met Robert Hale?").hits
+    with open_memory(sqlite_url, "back") as memory:
+        memory.import_bank_sync(second)
+        memory.export_sync(third)
+        assert [hit.id for hit in memory.recall_sync("Who met Robert Hale?").hits] == [hit.id for hit in hits]
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes().splitlines()[1:] == third.read_bytes().splitlines()[1:]
+
+
+@pytest.fixture(scope="module")
+def tokens_file(new_database: NewDatabase, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The export of a bank whose embedder gave token vectors for its first facts, and none for the later ones."""
+    path = tmp_path_factory.mktemp("tokens") / "bank.jsonl"
+    with new_database() as url:
+        with open_memory(url, embedder=TokenHashEmbedder()) as memory:
+            fill(memory)
+        with open_memory(url) as memory:
+            memory.retain_sync("The kettle is red.", timestamp=NOON)
+            memory.export_sync(path)
+    return path
 
 
 def first_release(lines: list[Line]) -> list[Line]:
@@ -61,17 +82,17 @@ def first_release(lines: list[Line]) -> list[Line]:
     return old
 
 
-def test_an_export_of_the_first_release_is_imported(file: Path, tmp_path: Path) -> None:
+def test_an_export_of_the_first_release_is_imported(file: Path, url: str, tmp_path: Path) -> None:
     old = first_release([json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()])
     path = tmp_path / "old.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in old), encoding="utf-8")
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         memory.import_bank_sync(path)
         assert first_release([json.loads(line) for line in exported(memory, tmp_path)]) == old
 
 
 def test_token_vectors_are_exported_with_their_facts_and_imported_to_the_same_bytes(
-    tokens_file: Path, tmp_path: Path
+    tokens_file: Path, url: str, tmp_path: Path
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in tokens_file.read_text(encoding="utf-8").splitlines()]
     found = [(line["text"], line.get("token_width"), line.get("token_vectors")) for line in lines if "network" in line]
@@ -79,23 +100,25 @@ def test_token_vectors_are_exported_with_their_facts_and_imported_to_the_same_by
     packed = {text: base64.b64decode(str(vectors)) for text, width, vectors in found if width == 8}
     assert len(packed) == 3
     assert all(vectors and len(vectors) % 8 == 0 for vectors in packed.values())
-    with open_memory(tmp_path, embedder=TokenHashEmbedder()) as memory:
+    with open_memory(url, embedder=TokenHashEmbedder()) as memory:
         memory.import_bank_sync(tokens_file)
         memory.export_sync(tmp_path / "again.jsonl")
         assert memory.recall_sync("Who met Robert Hale?").hits
     assert (tmp_path / "again.jsonl").read_bytes() == tokens_file.read_bytes()
 
 
-def test_a_bank_with_token_vectors_is_switched_to_an_embedder_without(tokens_file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path, embedder=WordEmbedder("other", 32)) as memory:
+def test_a_bank_with_token_vectors_is_switched_to_an_embedder_without(
+    tokens_file: Path, url: str, tmp_path: Path
+) -> None:
+    with open_memory(url, embedder=WordEmbedder("other", 32)) as memory:
         memory.import_bank_sync(tokens_file)
         memory.reembed_sync()
         assert not any("token_vectors" in line for line in exported(memory, tmp_path))
         assert memory.recall_sync("Robert Hale").hits
 
 
-def test_an_imported_bank_answers_as_the_exported_one_did(source: Path, file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path, "home") as home, open_memory(source) as old:
+def test_an_imported_bank_answers_as_the_exported_one_did(source: str, file: Path, url: str) -> None:
+    with open_memory(url, "home") as home, open_memory(source) as old:
         memory = home.bank("default")
         memory.import_bank_sync(file)
         for query in ("Who met Robert Hale?", "words alone", "read yet", "山田"):
@@ -110,8 +133,8 @@ def test_an_imported_bank_answers_as_the_exported_one_did(source: Path, file: Pa
         assert memory.facts_sync()[-1].text == "Tool: Not read yet."
 
 
-def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path, "home") as home:
+def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, url: str, tmp_path: Path) -> None:
+    with open_memory(url, "home") as home:
         home.bank("default").import_bank_sync(file)
         copy = home.bank("copy")
         copy.import_bank_sync(file)
@@ -124,8 +147,8 @@ def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, 
     assert {**json.loads(first), "id": "default"} == json.loads(head)
 
 
-def test_a_bank_that_holds_something_is_not_imported_over(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_bank_that_holds_something_is_not_imported_over(file: Path, url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.")
         before = exported(memory, tmp_path)
         with pytest.raises(InvalidInput, match="holds messages already"):
@@ -133,8 +156,8 @@ def test_a_bank_that_holds_something_is_not_imported_over(file: Path, tmp_path: 
         assert exported(memory, tmp_path) == before
 
 
-def test_a_bank_of_another_embedder_is_imported_whole_and_can_be_switched(file: Path, tmp_path: Path) -> None:
-    with open_memory(tmp_path, "home", WordEmbedder("other", 32)) as home:
+def test_a_bank_of_another_embedder_is_imported_whole_and_can_be_switched(file: Path, url: str) -> None:
+    with open_memory(url, "home", WordEmbedder("other", 32)) as home:
         memory = home.bank("default")
         assert memory.import_bank_sync(file) == 5
         with pytest.raises(EmbedderMismatch, match="vmemo reembed"):
@@ -143,9 +166,9 @@ def test_a_bank_of_another_embedder_is_imported_whole_and_can_be_switched(file: 
         assert memory.recall_sync("Robert Hale").hits
 
 
-def test_an_export_that_fails_leaves_the_earlier_file_alone(tmp_path: Path) -> None:
+def test_an_export_that_fails_leaves_the_earlier_file_alone(url: str, tmp_path: Path) -> None:
     file = tmp_path / "bank.jsonl"
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         memory.export_sync(file)
         before = file.read_bytes()
         memory.retain_sync("The kettle is red.")
@@ -153,6 +176,13 @@ def test_an_export_that_fails_leaves_the_earlier_file_alone(tmp_path: Path) -> N
         with pytest.raises(InvalidInput, match="can't be written"):
             memory.export_sync(file)
     assert file.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def here(new_database: NewDatabase) -> Iterator[Memory]:
+    """A bank that broken files are to be imported beside."""
+    with new_database() as url, alone(url) as memory:
+        yield memory
 
 
 def without(kind: str) -> Callable[[list[Line]], int]:
@@ -231,22 +261,22 @@ UNREADABLE: list[tuple[str, dict[str, object]]] = [
 
 @pytest.mark.parametrize("fields", [case[1] for case in UNREADABLE], ids=[case[0] for case in UNREADABLE])
 def test_token_vectors_that_can_not_be_read_stop_the_import(
-    tokens_file: Path, tmp_path: Path, fields: dict[str, object]
+    tokens_file: Path, here: Memory, tmp_path: Path, fields: dict[str, object]
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in tokens_file.read_text(encoding="utf-8").splitlines()]
     at = replaced("fact", **fields)(lines)
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    assert_refused(tmp_path, text.encode(), rf"line {at}\b.*token vectors")
+    assert_refused(here, tmp_path, text.encode(), rf"line {at}\b.*token vectors")
 
 
 @pytest.mark.parametrize(("change", "words"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_a_broken_line_is_named_and_nothing_is_imported(
-    file: Path, tmp_path: Path, change: Callable[[list[Line]], int], words: str
+    file: Path, here: Memory, tmp_path: Path, change: Callable[[list[Line]], int], words: str
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     at = change(lines)
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    assert_refused(tmp_path, text.encode(), rf"line {at}\b.*{words}")
+    assert_refused(here, tmp_path, text.encode(), rf"line {at}\b.*{words}")
 
 
 RAW: list[tuple[str, bytes, str]] = [
@@ -262,6 +292,8 @@ RAW: list[tuple[str, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("content", "words"), [case[1:] for case in RAW], ids=[case[0] for case in RAW])
-def test_a_file_that_is_no_export_is_refused(file: Path, tmp_path: Path, content: bytes, words: str) -> None:
+def test_a_file_that_is_no_export_is_refused(
+    file: Path, here: Memory, tmp_path: Path, content: bytes, words: str
+) -> None:
     head = file.read_bytes().splitlines()[0]
-    assert_refused(tmp_path, content.replace(b"HEAD", head), words)
+    assert_refused(here, tmp_path, content.replace(b"HEAD", head), words)

@@ -4,38 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 from builders import NOON, open_memory
-from exports import Line, assert_refused, fill, repeated, replaced
+from exports import Line, alone, assert_refused, fill, repeated, replaced
 
+from databases import NewDatabase, store_at
+from vmemo import Memory
 from vmemo.models import BankId, FormerProfile, Move, Profile
+from vmemo.ports import Store
 from vmemo.reports import Spending
-from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, hear, mention_of
 
 DEFAULT = BankId("default")
 
 
-@pytest.fixture(scope="module")
-def revised_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The export of a bank whose opinions moved and entities were merged and parted; it had costs, and some waits."""
-    folder = tmp_path_factory.mktemp("revised")
-    with open_memory(folder) as memory:
+def make_revised(url: str) -> None:
+    """Fill a bank; its opinions moved and its entities were merged and parted, it had costs, and some waits."""
+    with open_memory(url) as memory:
         fill(memory)
-    asyncio.run(revise(folder))
-    with open_memory(folder) as memory:
-        memory.export_sync(folder / "bank.jsonl")
-    return folder / "bank.jsonl"
+    asyncio.run(revise(url))
 
 
-async def revise(folder: Path) -> None:
-    store = SqliteStore(folder / "memory.db")
+@pytest.fixture(scope="module")
+def revised(new_database: NewDatabase) -> Iterator[str]:
+    """The database of a revised bank."""
+    with new_database() as url:
+        make_revised(url)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def revised_file(revised: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its export."""
+    path = tmp_path_factory.mktemp("revised") / "bank.jsonl"
+    with open_memory(revised) as memory:
+        memory.export_sync(path)
+    return path
+
+
+async def revise(url: str) -> None:
+    store = store_at(url)
     await store.open()
     fact = (await store.facts(DEFAULT))[0]
     opinion = a_fact("Robert is kind.", bank=DEFAULT, network="opinion", confidence=0.5, basis=[fact.id])
@@ -63,7 +76,7 @@ async def revise(folder: Path) -> None:
     await store.close()
 
 
-async def group(store: SqliteStore) -> None:
+async def group(store: Store) -> None:
     """One episode of a read and an unread message, one of an unread one alone, and one after it of a read one."""
     last = await store.last_episode(DEFAULT)
     lines = await hear(store, "Read one.", "Waits one.", "Waits two.", "Read two.", bank=DEFAULT, timestamp=NOON)
@@ -76,30 +89,32 @@ async def group(store: SqliteStore) -> None:
     assert await store.write(read)
 
 
-def test_moves_merges_strangers_and_costs_are_imported_to_the_same_bytes(revised_file: Path, tmp_path: Path) -> None:
+def test_moves_merges_strangers_and_costs_are_imported_to_the_same_bytes(
+    revised_file: Path, url: str, tmp_path: Path
+) -> None:
     lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
     assert [line["record"] for line in lines][-4:] == ["merge", "merge", "merge", "spending"]
     assert [line["after"] for line in lines if line["record"] == "move"] == [0.7, 0.6]
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         memory.import_bank_sync(revised_file)
         memory.export_sync(tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == revised_file.read_bytes()
 
 
-def test_former_profiles_follow_the_bank_and_are_imported(revised_file: Path, tmp_path: Path) -> None:
+def test_former_profiles_follow_the_bank_and_are_imported(revised: str, revised_file: Path, url: str) -> None:
     lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
     assert [line["record"] for line in lines][:4] == ["bank", "profile", "profile", "message"]
     assert [line["reason"] for line in lines if line["record"] == "profile"] == ["", "You like chaos now. 🙂"]
-    with open_memory(tmp_path, "copy") as memory:
+    with open_memory(url, "copy") as memory:
         memory.import_bank_sync(revised_file)
         assert memory.profile_sync().background == "I like chaos."
-    history = asyncio.run(former_profiles(tmp_path, BankId("copy")))
+    history = asyncio.run(former_profiles(url, BankId("copy")))
     assert [each.profile.background for each in history] == ["", "I like order."]
-    assert history == asyncio.run(former_profiles(revised_file.parent, DEFAULT))
+    assert history == asyncio.run(former_profiles(revised, DEFAULT))
 
 
-async def former_profiles(folder: Path, bank: BankId) -> list[FormerProfile]:
-    store = SqliteStore(folder / "memory.db")
+async def former_profiles(url: str, bank: BankId) -> list[FormerProfile]:
+    store = store_at(url)
     await store.open()
     try:
         return await store.former_profiles(bank)
@@ -107,17 +122,19 @@ async def former_profiles(folder: Path, bank: BankId) -> list[FormerProfile]:
         await store.close()
 
 
-def test_a_bank_that_never_had_another_profile_exports_none(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_bank_that_never_had_another_profile_exports_none(url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.", timestamp=NOON)
         memory.export_sync(tmp_path / "bank.jsonl")
     kinds = [json.loads(line)["record"] for line in (tmp_path / "bank.jsonl").read_text(encoding="utf-8").splitlines()]
     assert (kinds[:2], "profile" in kinds) == (["bank", "message"], False)
 
 
-def test_merges_can_be_undone_after_an_import_as_before_it(revised_file: Path, tmp_path: Path) -> None:
-    async def parted(folder: Path) -> list[tuple[str, tuple[str, ...], tuple[str, ...], int]]:
-        store = SqliteStore(folder / "memory.db")
+def test_merges_can_be_undone_after_an_import_as_before_it(
+    revised_file: Path, url: str, new_database: NewDatabase
+) -> None:
+    async def parted(url: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...], int]]:
+        store = store_at(url)
         await store.open()
         for merge in reversed(await store.merges(DEFAULT)):
             if merge.undone_at is None:
@@ -126,15 +143,15 @@ def test_merges_can_be_undone_after_an_import_as_before_it(revised_file: Path, t
         await store.close()
         return sorted((e.name, e.aliases, e.strangers, e.mentions) for e in found)
 
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         memory.import_bank_sync(revised_file)
-    copy = tmp_path / "copy"
-    shutil.copytree(revised_file.parent, copy)
-    assert asyncio.run(parted(tmp_path)) == asyncio.run(parted(copy))
+    with new_database() as original:
+        make_revised(original)
+        assert asyncio.run(parted(url)) == asyncio.run(parted(original))
 
 
 def test_messages_that_wait_in_episodes_are_exported_as_unread_and_read_after_an_import(
-    revised_file: Path, tmp_path: Path
+    revised_file: Path, url: str
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
     states = {line["content"]: line["state"] for line in lines if line["record"] == "message"}
@@ -144,7 +161,7 @@ def test_messages_that_wait_in_episodes_are_exported_as_unread_and_read_after_an
     assert episodes["after"]["previous"] == episodes["mixed"]["id"]
     told = {line["id"]: line["content"] for line in lines if line["record"] == "message"}
     assert [told[id] for id in cast("list[str]", episodes["mixed"]["messages"])] == ["Read one."]
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         memory.import_bank_sync(revised_file)
         assert [work.kind for work in memory.status_sync().backlog] == ["process"]
         memory.process_sync()
@@ -166,11 +183,18 @@ REVISIONS: list[tuple[str, Callable[[list[Line]], int], str]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def here(new_database: NewDatabase) -> Iterator[Memory]:
+    """A bank that broken files are to be imported beside."""
+    with new_database() as url, alone(url) as memory:
+        yield memory
+
+
 @pytest.mark.parametrize(("change", "words"), [case[1:] for case in REVISIONS], ids=[case[0] for case in REVISIONS])
 def test_a_broken_revision_is_named_and_nothing_is_imported(
-    revised_file: Path, tmp_path: Path, change: Callable[[list[Line]], int], words: str
+    revised_file: Path, here: Memory, tmp_path: Path, change: Callable[[list[Line]], int], words: str
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
     at = change(lines)
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    assert_refused(tmp_path, text.encode(), rf"line {at}\b.*{words}")
+    assert_refused(here, tmp_path, text.encode(), rf"line {at}\b.*{words}")

@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import NOON, WordEmbedder, exported, open_memory, said, url, write_facts
+from builders import NOON, WordEmbedder, exported, open_memory, said, write_facts
 
+from databases import NewDatabase
 from vmemo import EmbedderMismatch, Fact, Memory, NotFound, Profile, Retained, Task
 from vmemo.models import BankId, FactId
 from vmemo.ports import TextKind
@@ -57,8 +58,8 @@ def test_the_verbs_of_this_release_are_there() -> None:
     assert callable(Memory.process_async)
 
 
-def test_twins_work_without_a_running_loop_and_inside_one(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_twins_work_without_a_running_loop_and_inside_one(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.")
 
         async def inside() -> int:
@@ -70,8 +71,8 @@ def test_twins_work_without_a_running_loop_and_inside_one(tmp_path: Path) -> Non
         assert len(memory.recall_sync("kettle").hits) >= 1
 
 
-def test_twins_work_from_several_threads_at_once(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory, ThreadPoolExecutor(6) as threads:
+def test_twins_work_from_several_threads_at_once(url: str) -> None:
+    with open_memory(url) as memory, ThreadPoolExecutor(6) as threads:
 
         def work(n: int) -> int:
             memory.retain_sync(f"Thread {n} has a kettle.")
@@ -81,28 +82,28 @@ def test_twins_work_from_several_threads_at_once(tmp_path: Path) -> None:
         assert (memory.status_sync().facts, memory.status_sync().pending) == (18, 0)
 
 
-def test_a_twin_called_on_the_twins_own_loop_fails_at_once_instead_of_hanging(tmp_path: Path) -> None:
+def test_a_twin_called_on_the_twins_own_loop_fails_at_once_instead_of_hanging(url: str) -> None:
     class Calling(WordEmbedder):
         async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
             memory.status_sync()
             return await super().embed(texts, kind)
 
-    memory = open_memory(tmp_path, embedder=Calling())
+    memory = open_memory(url, embedder=Calling())
     with pytest.raises(Exception, match="await the async verb there"):
         memory.retain_sync("The kettle is red.")
     memory.close_sync()
 
 
-def test_a_memory_can_be_used_from_one_loop_after_another(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path)
+def test_a_memory_can_be_used_from_one_loop_after_another(url: str) -> None:
+    memory = open_memory(url)
     for n in range(3):
         assert len(asyncio.run(memory.retain(f"Kettle {n} is red.")).derived) == 1
         assert asyncio.run(memory.recall("kettle")).hits
     asyncio.run(memory.close())
 
 
-def test_a_closed_memory_opens_again_with_the_next_verb(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path)
+def test_a_closed_memory_opens_again_with_the_next_verb(url: str) -> None:
+    memory = open_memory(url)
     memory.retain_sync("The kettle is red.")
     memory.close_sync()
     memory.close_sync()
@@ -121,8 +122,8 @@ def test_a_memory_without_a_file_lives_as_long_as_it_is_open() -> None:
 # L2: banks
 
 
-def test_banks_do_not_see_each_other(tmp_path: Path) -> None:
-    with open_memory(tmp_path, "alice") as alice:
+def test_banks_do_not_see_each_other(url: str, tmp_path: Path) -> None:
+    with open_memory(url, "alice") as alice:
         bob = alice.bank("bob")
         alice.retain_sync("Robert Hale has a red kettle.", document="diary", tags=["t"])
         alice.retain_sync("A red kettle for words alone.", infer=False)
@@ -150,9 +151,9 @@ def test_banks_do_not_see_each_other(tmp_path: Path) -> None:
         assert bob.banks_sync() == ["alice", "bob"]
 
 
-def test_the_same_message_may_stand_in_two_banks(tmp_path: Path) -> None:
+def test_the_same_message_may_stand_in_two_banks(url: str) -> None:
     message = said("The kettle is red.")
-    with open_memory(tmp_path, "alice") as alice:
+    with open_memory(url, "alice") as alice:
         bob = alice.bank("bob")
         alice.retain_sync(message)
         bob.retain_sync(message)
@@ -161,9 +162,9 @@ def test_the_same_message_may_stand_in_two_banks(tmp_path: Path) -> None:
         assert [hit.text for hit in bob.recall_sync("kettle").hits] == ["User: The kettle is red."]
 
 
-def test_a_bank_of_the_same_memory_shares_its_opening_and_closing(tmp_path: Path) -> None:
+def test_a_bank_of_the_same_memory_shares_its_opening_and_closing(url: str) -> None:
     async def work() -> None:
-        async with open_memory(tmp_path, "alice") as alice:
+        async with open_memory(url, "alice") as alice:
             bob = alice.bank("bob")
             await asyncio.gather(*(bank.retain(f"Line {n}.") for n in range(5) for bank in (alice, bob)))
             assert (await alice.status()).facts == (await bob.status()).facts == 5
@@ -171,20 +172,20 @@ def test_a_bank_of_the_same_memory_shares_its_opening_and_closing(tmp_path: Path
     asyncio.run(work())
 
 
-def test_each_bank_has_its_own_profile(tmp_path: Path) -> None:
-    with open_memory(tmp_path, "alice") as alice:
+def test_each_bank_has_its_own_profile(url: str) -> None:
+    with open_memory(url, "alice") as alice:
         alice.profile_sync(Profile(name="Ada", bias=0.9))
         assert alice.bank("bob").profile_sync() == Profile()
-    with open_memory(tmp_path, "alice") as alice:
+    with open_memory(url, "alice") as alice:
         assert alice.profile_sync() == Profile(name="Ada", bias=0.9)
 
 
 # L3: process_async
 
 
-def test_a_handle_to_processing_can_be_awaited_and_polled(tmp_path: Path) -> None:
+def test_a_handle_to_processing_can_be_awaited_and_polled(url: str) -> None:
     async def work() -> None:
-        async with open_memory(tmp_path) as memory:
+        async with open_memory(url) as memory:
             await memory.add_exchange("The kettle is red.", "Indeed.")
             task: Task[Retained] = memory.process_async()
             assert (task.state, task.done()) == ("running", False)
@@ -195,8 +196,8 @@ def test_a_handle_to_processing_can_be_awaited_and_polled(tmp_path: Path) -> Non
     asyncio.run(work())
 
 
-def test_a_handle_works_without_a_loop(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_handle_works_without_a_loop(url: str) -> None:
+    with open_memory(url) as memory:
         memory.add_message_sync("The kettle is red.")
         task = memory.process_async()
         assert len(task.result(timeout=60).derived) == 1
@@ -208,7 +209,7 @@ def test_a_handle_works_without_a_loop(tmp_path: Path) -> None:
         assert asyncio.run(inside()) == task.result()
 
 
-def test_a_cancelled_processing_leaves_its_messages_queued(tmp_path: Path) -> None:
+def test_a_cancelled_processing_leaves_its_messages_queued(url: str) -> None:
     class Waiting(WordEmbedder):
         entered = asyncio.Event()
 
@@ -220,7 +221,7 @@ def test_a_cancelled_processing_leaves_its_messages_queued(tmp_path: Path) -> No
 
     async def work() -> None:
         embedder = Waiting()
-        async with open_memory(tmp_path, embedder=embedder) as memory:
+        async with open_memory(url, embedder=embedder) as memory:
             await memory.add_message("The kettle is red.")
             task = memory.process_async()
             await embedder.entered.wait()
@@ -236,10 +237,10 @@ def test_a_cancelled_processing_leaves_its_messages_queued(tmp_path: Path) -> No
     asyncio.run(work())
 
 
-def test_a_failed_processing_shows_in_its_handle(tmp_path: Path) -> None:
+def test_a_failed_processing_shows_in_its_handle(url: str) -> None:
     async def work() -> None:
         embedder = WordEmbedder()
-        async with open_memory(tmp_path, embedder=embedder) as memory:
+        async with open_memory(url, embedder=embedder) as memory:
             await memory.add_message("The kettle is red.")
             embedder.broken = True
             task = memory.process_async()
@@ -253,8 +254,8 @@ def test_a_failed_processing_shows_in_its_handle(tmp_path: Path) -> None:
 # D5: why
 
 
-def test_why_leads_from_a_fact_to_its_episode_and_messages(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_why_leads_from_a_fact_to_its_episode_and_messages(url: str) -> None:
+    with open_memory(url) as memory:
         talk = [said("Shall I buy a kettle?", 0, speaker="Jon"), said("Yes, a red one.", 1, speaker="Mira")]
         memory.retain_sync(talk)
         hit = memory.recall_sync("red").hits[0]
@@ -265,7 +266,7 @@ def test_why_leads_from_a_fact_to_its_episode_and_messages(tmp_path: Path) -> No
         assert (chain.basis, chain.superseded_by) == ((), ())
 
 
-def test_why_leads_from_an_opinion_through_the_facts_behind_it_to_their_messages(tmp_path: Path) -> None:
+def test_why_leads_from_an_opinion_through_the_facts_behind_it_to_their_messages(url: str) -> None:
     def fact(id: str, **more: object) -> Fact:
         values = {"id": id, "bank": "default", "network": "world", "text": id, "tokens": 1, "mentioned_at": NOON}
         return Fact.of({**values, **more})
@@ -276,8 +277,8 @@ def test_why_leads_from_an_opinion_through_the_facts_behind_it_to_their_messages
         fact("gloom", basis=["rain", "floods"], network="opinion", confidence=0.6),
         fact("hope", network="opinion", confidence=0.4, supersedes="gloom"),
     ]
-    asyncio.run(write_facts(tmp_path, facts, WordEmbedder()))
-    with open_memory(tmp_path) as memory:
+    asyncio.run(write_facts(url, facts, WordEmbedder()))
+    with open_memory(url) as memory:
         chain = memory.why_sync("gloom")
         assert [behind.fact.id for behind in chain.basis] == ["rain", "floods"]
         assert [behind.fact.id for behind in chain.basis[1].basis] == ["rain"]
@@ -292,20 +293,20 @@ def test_why_leads_from_an_opinion_through_the_facts_behind_it_to_their_messages
 # D6: embedders
 
 
-def test_a_bank_of_another_embedder_is_refused_and_reembed_switches_it(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_bank_of_another_embedder_is_refused_and_reembed_switches_it(url: str, tmp_path: Path) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."])
         before = exported(memory, tmp_path)
     for other in (WordEmbedder("other"), WordEmbedder("other", 32), WordEmbedder("hash", 32)):
-        refused = open_memory(tmp_path, embedder=other)
+        refused = open_memory(url, embedder=other)
         for verb in (refused.recall_sync, refused.retain_sync, refused.why_sync):
             with pytest.raises(EmbedderMismatch, match=r"'hash' \(64 dimensions\).*vmemo reembed"):
                 verb("kettle")
         refused.close_sync()
-    with open_memory(tmp_path) as memory:
+    with open_memory(url) as memory:
         assert exported(memory, tmp_path) == before
     new = WordEmbedder("other", 32)
-    switching = open_memory(tmp_path, embedder=new)
+    switching = open_memory(url, embedder=new)
     assert switching.reembed_sync() == 2
     assert len(new.documents) == 2
     assert switching.recall_sync("red kettle").hits[0].text == "User: The kettle is red."
@@ -313,15 +314,15 @@ def test_a_bank_of_another_embedder_is_refused_and_reembed_switches_it(tmp_path:
     assert {len(fact.embedding or ()) for fact in switching.facts_sync(with_embeddings=True)} == {32}
     switching.close_sync()
     with pytest.raises(EmbedderMismatch, match="vmemo reembed"):
-        open_memory(tmp_path).open_sync()
+        open_memory(url).open_sync()
 
 
 @pytest.mark.parametrize("dimension", [64, 32])
-def test_who_still_has_the_old_embedder_open_gets_an_error_and_not_garbage(tmp_path: Path, dimension: int) -> None:
-    with open_memory(tmp_path) as old:
+def test_who_still_has_the_old_embedder_open_gets_an_error_and_not_garbage(url: str, dimension: int) -> None:
+    with open_memory(url) as old:
         old.retain_sync(["The kettle is red.", "The door is green."])
         assert old.recall_sync("kettle").hits
-        switching = open_memory(tmp_path, embedder=WordEmbedder("other", dimension))
+        switching = open_memory(url, embedder=WordEmbedder("other", dimension))
         switching.reembed_sync()
         for verb in (old.recall_sync, old.retrieve_sync, old.reflect_sync, old.retain_sync):
             with pytest.raises(EmbedderMismatch, match="vmemo reembed"):
@@ -332,16 +333,16 @@ def test_who_still_has_the_old_embedder_open_gets_an_error_and_not_garbage(tmp_p
         switching.close_sync()
 
 
-def test_reembedding_a_bank_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path)
+def test_reembedding_a_bank_that_is_not_there_is_refused(url: str) -> None:
+    memory = open_memory(url)
     with pytest.raises(NotFound, match="There is no bank 'default'"):
         memory.reembed_sync()
     memory.close_sync()
 
 
-def test_readers_go_on_while_a_bank_is_reembedded(tmp_path: Path) -> None:
+def test_readers_go_on_while_a_bank_is_reembedded(url: str) -> None:
     async def work() -> None:
-        async with open_memory(tmp_path) as old:
+        async with open_memory(url) as old:
             await old.retain([f"Kettle {n} is red." for n in range(20)])
             reads = 0
 
@@ -351,7 +352,7 @@ def test_readers_go_on_while_a_bank_is_reembedded(tmp_path: Path) -> None:
                     reads += len((await old.recall("kettle")).hits) > 0
                     return await super().embed(texts, kind)
 
-            switching = open_memory(tmp_path, embedder=Reading("other"))
+            switching = open_memory(url, embedder=Reading("other"))
             assert await switching.reembed() == 20
             assert reads > 0
             await switching.close()
@@ -372,8 +373,8 @@ class Plain:
         return np.array([(1.0, float("kettle" in text), 0.5) for text in texts], np.float32)
 
 
-def test_an_embedder_of_ones_own_works_without_inheriting_anything(tmp_path: Path) -> None:
-    with open_memory(tmp_path, embedder=Plain()) as memory:
+def test_an_embedder_of_ones_own_works_without_inheriting_anything(url: str) -> None:
+    with open_memory(url, embedder=Plain()) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."])
         assert memory.recall_sync("kettle").hits[0].text == "User: The kettle is red."
         assert memory.status_sync().embedder == "plain"
@@ -410,12 +411,12 @@ def test_importing_vmemo_opens_no_socket_and_no_file_but_installed_modules() -> 
 
 
 def test_making_a_memory_touches_no_file(tmp_path: Path) -> None:
-    Memory(url(tmp_path / "deeper"), embedder=WordEmbedder())
+    Memory(f"sqlite:///{tmp_path / 'deeper' / 'memory.db'}", embedder=WordEmbedder())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ids_are_plain_text(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_ids_are_plain_text(url: str) -> None:
+    with open_memory(url) as memory:
         done = memory.retain_sync("The kettle is red.")
         assert memory.why_sync(FactId(str(done.derived[0]))).fact.bank == BankId("default")
 
@@ -423,22 +424,24 @@ def test_ids_are_plain_text(tmp_path: Path) -> None:
 # Opening and stopping
 
 
-def test_several_new_memories_open_at_once_in_one_process(tmp_path: Path) -> None:
-    async def fill(n: int) -> int:
-        async with Memory(f"sqlite:///{tmp_path / f'{n}.db'}", embedder=WordEmbedder()) as memory:
-            await memory.retain(f"Kettle number {n} is red.")
+def test_several_new_memories_open_at_once_in_one_process(new_database: NewDatabase) -> None:
+    async def fill(url: str) -> int:
+        async with open_memory(url) as memory:
+            await memory.retain("The kettle is red.")
             return (await memory.status()).facts
 
-    async def all_of_them() -> list[int]:
-        return await asyncio.gather(*(fill(n) for n in range(6)))
+    async def all_of_them(urls: Sequence[str]) -> list[int]:
+        return await asyncio.gather(*(fill(url) for url in urls))
 
-    assert asyncio.run(all_of_them()) == [1] * 6
+    with ExitStack() as databases:
+        urls = [databases.enter_context(new_database()) for _ in range(6)]
+        assert asyncio.run(all_of_them(urls)) == [1] * 6
 
 
-def test_a_block_that_can_not_be_entered_leaves_nothing_open(tmp_path: Path) -> None:
-    with open_memory(tmp_path) as memory:
+def test_a_block_that_can_not_be_entered_leaves_nothing_open(url: str) -> None:
+    with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.")
-    other = open_memory(tmp_path, embedder=WordEmbedder("another", 32))
+    other = open_memory(url, embedder=WordEmbedder("another", 32))
     with pytest.raises(EmbedderMismatch), other:
         raise AssertionError("it must not be entered")
     with pytest.raises(AssertionError, match="not open"):
@@ -446,11 +449,11 @@ def test_a_block_that_can_not_be_entered_leaves_nothing_open(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("step", range(0, 30, 3))
-def test_a_recall_that_is_cancelled_anywhere_leaves_nothing_behind(tmp_path: Path, step: int) -> None:
+def test_a_recall_that_is_cancelled_anywhere_leaves_nothing_behind(url: str, step: int) -> None:
     """Warnings are errors here: a search that was prepared and never begun would be one."""
 
     async def cancelled() -> None:
-        async with open_memory(tmp_path) as memory:
+        async with open_memory(url) as memory:
             await memory.retain(["The kettle is red.", "Ana has the kettle."])
             task = asyncio.create_task(memory.recall("Who has the red kettle, and where did Ana get it last week?"))
             for _ in range(step):

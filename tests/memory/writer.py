@@ -53,15 +53,16 @@ async def retain_without_end(url: str, seed: int) -> None:
             await memory.process()
 
 
-async def warm_up() -> None:
+async def warm_up(url: str) -> None:
     """Load everything before the first fork, so that a child spends its life writing. No thread is left behind."""
+    Memory(url, embedder=HashEmbedder())
     async with Memory("sqlite:///:memory:", embedder=HashEmbedder()) as memory:
         await memory.retain(next(texts(random.Random(0))))
 
 
 def crash(url: str) -> None:
     """Fork a child per line of input and report its death."""
-    asyncio.run(warm_up())
+    asyncio.run(warm_up(url))
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

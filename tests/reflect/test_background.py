@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from databases import store_at
 from vmemo.asking.desk import Desk
 from vmemo.errors import InvalidInput, LLMUnusable, NotFound
 from vmemo.models import BankId, FormerProfile, Profile
@@ -215,9 +216,9 @@ def test_a_snippet_that_can_not_be_used_is_refused(tmp_path: Path, snippet: Any,
         told(tmp_path, [snippet], [])
 
 
-def test_a_bank_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_bank_that_is_not_there_is_not_made(url: str) -> None:
     async def run() -> None:
-        store = SqliteStore(tmp_path / "memory.db")
+        store = store_at(url)
         await store.open()
         with pytest.raises(NotFound):
             await merge(BankId("nobody"), TEXAS, store, Desk(FakeLLM({})))
@@ -233,7 +234,7 @@ def lines_of(asked: Received) -> tuple[str, str]:
     return shown[0], shown[1]
 
 
-def test_two_merges_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_two_merges_at_once_lose_nothing(url: str) -> None:
     snippets = ("You play chess.", "You speak Greek.", "You paint boats.")
 
     class Meeting(FakeLLM):
@@ -251,7 +252,7 @@ def test_two_merges_at_once_lose_nothing(tmp_path: Path) -> None:
             return done
 
     async def run() -> tuple[Profile, list[FormerProfile], int]:
-        store = SqliteStore(tmp_path / "memory.db")
+        store = store_at(url)
         await store.open()
         await store.create_bank(a_bank().model_copy(update={"profile": Profile(background=COLORADO)}))
         llm = Meeting()
@@ -269,9 +270,9 @@ def test_two_merges_at_once_lose_nothing(tmp_path: Path) -> None:
     assert asked >= 5
 
 
-def test_a_profile_that_is_changed_meanwhile_keeps_the_change(tmp_path: Path) -> None:
+def test_a_profile_that_is_changed_meanwhile_keeps_the_change(url: str) -> None:
     async def run() -> tuple[Profile, list[str]]:
-        store = SqliteStore(tmp_path / "memory.db")
+        store = store_at(url)
         await store.open()
         await store.create_bank(a_bank().model_copy(update={"profile": Profile(background=COLORADO)}))
         changed = Profile(name="Ada", background="I keep bees.")

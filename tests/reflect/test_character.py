@@ -63,9 +63,9 @@ def test_without_bias_the_disposition_has_no_say() -> None:
     assert len({in_character(Profile(disposition=each, bias=0.1)) for each in ALL}) == 125
 
 
-def test_the_profile_reaches_the_model_in_words_and_not_in_numbers(tmp_path: Path) -> None:
-    told(tmp_path, "My cat is called Tom.", profile=character(5, 1, 2, bias=0.9, name="Vera"))
-    memory, model = thinking(tmp_path, citing("Tom {}.", "Tom"))
+def test_the_profile_reaches_the_model_in_words_and_not_in_numbers(sqlite_url: str) -> None:
+    told(sqlite_url, "My cat is called Tom.", profile=character(5, 1, 2, bias=0.9, name="Vera"))
+    memory, model = thinking(sqlite_url, citing("Tom {}.", "Tom"))
     with memory:
         memory.reflect_sync("What is the cat called?")
         (system,) = systems(model)
@@ -78,10 +78,9 @@ def test_the_profile_reaches_the_model_in_words_and_not_in_numbers(tmp_path: Pat
 def test_two_profiles_are_shown_the_same_facts(tmp_path: Path) -> None:
     shown: list[str] = []
     for place, profile in enumerate((character(1, 2, 5), character(5, 5, 1))):
-        folder = tmp_path / str(place)
-        folder.mkdir()
-        told(folder, "My cat is called Tom.", "Tom likes fish.", profile=profile)
-        memory, model = thinking(folder, citing("Tom {}.", "Tom likes"))
+        url = f"sqlite:///{tmp_path / str(place)}.db"
+        told(url, "My cat is called Tom.", "Tom likes fish.", profile=profile)
+        memory, model = thinking(url, citing("Tom {}.", "Tom likes"))
         with memory:
             answer = memory.reflect_sync("What does Tom like?")
             shown.append(model.received[0].user)
@@ -91,10 +90,10 @@ def test_two_profiles_are_shown_the_same_facts(tmp_path: Path) -> None:
     )
 
 
-def test_all_prompts_of_a_reflection(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_all_prompts_of_a_reflection(sqlite_url: str, snapshot: SnapshotAssertion) -> None:
     """What is sent, whole; a change of it changes behaviour."""
-    told(tmp_path, "My cat is called Tom.", "Tom likes fish.", profile=character(2, 3, 4, background="I like cats."))
-    memory, model = thinking(tmp_path, citing("Fish {}.", "fish"))
+    told(sqlite_url, "My cat is called Tom.", "Tom likes fish.", profile=character(2, 3, 4, background="I like cats."))
+    memory, model = thinking(sqlite_url, citing("Fish {}.", "fish"))
     with memory:
         memory.reflect_sync("When did Alice say what Tom likes?", now=datetime(2024, 2, 1, tzinfo=UTC))
         (asked,) = model.received

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
@@ -34,7 +33,7 @@ def judging(opinion: str, confidence: float, *words: str) -> Callable[[Received]
 # F4, and the paper's remote-work pair
 
 
-def test_two_profiles_cite_the_same_facts_and_come_to_different_opinions(tmp_path: Path) -> None:
+def test_two_profiles_cite_the_same_facts_and_come_to_different_opinions(sqlite_url: str) -> None:
     """A trusting, flexible, empathetic one and a skeptical, literal, detached one."""
     pairs = ((character(1, 2, 5), LIKES), (character(5, 5, 1), DOUBTS))
     facts: list[set[str]] = []
@@ -42,8 +41,8 @@ def test_two_profiles_cite_the_same_facts_and_come_to_different_opinions(tmp_pat
     prompts: list[str] = []
     for place, (profile, opinion) in enumerate(pairs):
         bank = f"agent-{place}"
-        told(tmp_path, COMMUTE, TEAM, profile=profile, bank=bank)
-        memory, model = thinking(tmp_path, judging(opinion, 0.8, "commuting", "routines"), bank)
+        told(sqlite_url, COMMUTE, TEAM, profile=profile, bank=bank)
+        memory, model = thinking(sqlite_url, judging(opinion, 0.8, "commuting", "routines"), bank)
         with memory:
             answer = memory.reflect_sync("What do you think of remote work?")
             facts.append({fact.text for fact in answer.facts})
@@ -56,9 +55,9 @@ def test_two_profiles_cite_the_same_facts_and_come_to_different_opinions(tmp_pat
     assert prompts[0] != prompts[1]
 
 
-def test_an_opinion_is_kept_with_reason_confidence_and_what_is_behind_it(tmp_path: Path) -> None:
-    told(tmp_path, said("Remote work suits Vera.", NOON), profile=character(3, 3, 3))
-    memory, _ = thinking(tmp_path, judging("I think Vera thrives because remote work suits her.", 0.7, "suits"))
+def test_an_opinion_is_kept_with_reason_confidence_and_what_is_behind_it(url: str) -> None:
+    told(url, said("Remote work suits Vera.", NOON), profile=character(3, 3, 3))
+    memory, _ = thinking(url, judging("I think Vera thrives because remote work suits her.", 0.7, "suits"))
     asked = NOON + timedelta(days=3)
     with memory:
         memory.reflect_sync("Is Vera thriving, do you think?", now=asked)
@@ -72,10 +71,10 @@ def test_an_opinion_is_kept_with_reason_confidence_and_what_is_behind_it(tmp_pat
         assert memory.trajectory_sync(opinion.id) == []
 
 
-def test_an_opinion_is_recalled_later_as_what_it_is(tmp_path: Path) -> None:
-    told(tmp_path, COMMUTE, profile=character(3, 3, 3))
+def test_an_opinion_is_recalled_later_as_what_it_is(sqlite_url: str) -> None:
+    told(sqlite_url, COMMUTE, profile=character(3, 3, 3))
     memory, model = thinking(
-        tmp_path,
+        sqlite_url,
         in_turn(judging(LIKES, 0.8, "commuting"), lambda asked: says(f"I like it [{mark_of(asked, 'I think')}].")),
     )
     with memory:
@@ -89,9 +88,9 @@ def test_an_opinion_is_recalled_later_as_what_it_is(tmp_path: Path) -> None:
         assert all(fact.network == "world" for fact in memory.recall_sync("remote work", networks=["world"]).facts)
 
 
-def test_the_same_opinion_is_not_formed_twice_and_old_evidence_does_not_count_again(tmp_path: Path) -> None:
-    told(tmp_path, COMMUTE, profile=character(3, 3, 3))
-    memory, _ = thinking(tmp_path, judging(LIKES, 0.6, "commuting"))
+def test_the_same_opinion_is_not_formed_twice_and_old_evidence_does_not_count_again(url: str) -> None:
+    told(url, COMMUTE, profile=character(3, 3, 3))
+    memory, _ = thinking(url, judging(LIKES, 0.6, "commuting"))
     with memory:
         for _ in range(3):
             memory.reflect_sync("What do you think of remote work?")
@@ -100,12 +99,12 @@ def test_the_same_opinion_is_not_formed_twice_and_old_evidence_does_not_count_ag
         assert memory.trajectory_sync(opinion.id) == []
 
 
-def test_an_opinion_that_is_come_to_again_on_new_evidence_grows(tmp_path: Path) -> None:
-    told(tmp_path, COMMUTE, profile=character(3, 3, 3))
-    memory, _ = thinking(tmp_path, in_turn(judging(LIKES, 0.6, "commuting"), judging(LIKES, 0.6, "commuting", "lose")))
+def test_an_opinion_that_is_come_to_again_on_new_evidence_grows(url: str) -> None:
+    told(url, COMMUTE, profile=character(3, 3, 3))
+    memory, _ = thinking(url, in_turn(judging(LIKES, 0.6, "commuting"), judging(LIKES, 0.6, "commuting", "lose")))
     with memory:
         memory.reflect_sync("What do you think of remote work?")
-        told(tmp_path, TEAM)
+        told(url, TEAM)
         answer = memory.reflect_sync("What do you think of remote work?")
         (move,) = answer.moved
         assert (move.stance, move.before, move.after) == ("reinforce", 0.6, 0.75)
@@ -126,22 +125,22 @@ def revising(stance: str, words: str) -> Callable[[Received], JsonValue]:
     return answer
 
 
-def test_the_opinion_on_python_goes_by_the_rule_with_its_evidence(tmp_path: Path) -> None:
+def test_the_opinion_on_python_goes_by_the_rule_with_its_evidence(url: str) -> None:
     """The paper's example: .70, then .85 by a reinforcing fact, then .55 by a contradicting one."""
     python = "I think Python is the best general-purpose language for data science because of its libraries."
-    told(tmp_path, "Python has many libraries for data science.", profile=character(3, 3, 3))
+    told(url, "Python has many libraries for data science.", profile=character(3, 3, 3))
     script = in_turn(
         judging(python, 0.7, "libraries for data science"),
         revising("reinforce", "ecosystem"),
         revising("contradict", "Julia"),
     )
-    memory, _ = thinking(tmp_path, script)
+    memory, _ = thinking(url, script)
     question = "What do you think of Python for data science?"
     with memory:
         (opinion,) = memory.reflect_sync(question).formed
-        told(tmp_path, "Python has the dominant ecosystem for data science and machine learning.")
+        told(url, "Python has the dominant ecosystem for data science and machine learning.")
         memory.reflect_sync(question)
-        told(tmp_path, "Julia and Rust outpace Python for data science in many fields.")
+        told(url, "Julia and Rust outpace Python for data science in many fields.")
         memory.reflect_sync(question)
         way = memory.trajectory_sync(opinion.id)
         assert [(move.before, move.stance, move.after) for move in way] == [
@@ -172,9 +171,9 @@ def weakening(asked: Received) -> JsonValue:
     return {"assessments": [{"opinion": "O1", "stance": "weaken", "evidence": ["F1"], "reason": "routines are lost"}]}
 
 
-def test_a_formed_opinion_is_moved_by_what_is_retained_later(tmp_path: Path) -> None:
+def test_a_formed_opinion_is_moved_by_what_is_retained_later(url: str) -> None:
     memory, _ = thinking(
-        tmp_path,
+        url,
         judging(LIKES, 0.8, "commuting"),
         predict={"statements": []},
         extract=reading,
@@ -194,28 +193,28 @@ def test_a_formed_opinion_is_moved_by_what_is_retained_later(tmp_path: Path) -> 
         assert memory.reflect_sync("Do you like remote work?").moved == ()
 
 
-def test_evidence_moves_an_opinion_once_however_often_it_is_named(tmp_path: Path) -> None:
-    told(tmp_path, COMMUTE, profile=character(3, 3, 3))
-    memory, _ = thinking(tmp_path, in_turn(judging(LIKES, 0.6, "commuting"), revising("weaken", "routines")))
+def test_evidence_moves_an_opinion_once_however_often_it_is_named(url: str) -> None:
+    told(url, COMMUTE, profile=character(3, 3, 3))
+    memory, _ = thinking(url, in_turn(judging(LIKES, 0.6, "commuting"), revising("weaken", "routines")))
     with memory:
         memory.reflect_sync("What do you think of remote work?")
-        told(tmp_path, TEAM)
+        told(url, TEAM)
         moved = [memory.reflect_sync("What do you think of remote work?").moved for _ in range(3)]
         assert [len(each) for each in moved] == [1, 0, 0]
         assert memory.opinions_sync()[0].confidence == 0.45
 
 
-def test_a_new_opinion_can_take_the_place_of_a_held_one_which_stays_in_its_history(tmp_path: Path) -> None:
-    told(tmp_path, COMMUTE, profile=character(3, 3, 3))
+def test_a_new_opinion_can_take_the_place_of_a_held_one_which_stays_in_its_history(url: str) -> None:
+    told(url, COMMUTE, profile=character(3, 3, 3))
 
     def anew(asked: Received) -> JsonValue:
         mark = mark_of(asked, "routines")
         return says(f"I doubt it now [{mark}].", opinions=[thinks(DOUBTS, 0.65, mark, instead_of="O1")])
 
-    memory, _ = thinking(tmp_path, in_turn(judging(LIKES, 0.6, "commuting"), revising("weaken", "routines"), anew))
+    memory, _ = thinking(url, in_turn(judging(LIKES, 0.6, "commuting"), revising("weaken", "routines"), anew))
     with memory:
         (old,) = memory.reflect_sync("What do you think of remote work?").formed
-        told(tmp_path, TEAM)
+        told(url, TEAM)
         memory.reflect_sync("What do you think of remote work?")
         (new,) = memory.reflect_sync("What do you think of remote work?").formed
         assert [opinion.id for opinion in memory.opinions_sync()] == [new.id]
@@ -236,9 +235,9 @@ WRONG: dict[str, dict[str, JsonValue]] = {
 
 
 @pytest.mark.parametrize("opinion", WRONG.values(), ids=WRONG)
-def test_an_opinion_that_can_not_be_kept_is_sent_back_and_left_out(tmp_path: Path, opinion: JsonValue) -> None:
-    told(tmp_path, COMMUTE, profile=character(3, 3, 3))
-    memory, model = thinking(tmp_path, says("It saves time [F1].", opinions=[opinion]))
+def test_an_opinion_that_can_not_be_kept_is_sent_back_and_left_out(sqlite_url: str, opinion: JsonValue) -> None:
+    told(sqlite_url, COMMUTE, profile=character(3, 3, 3))
+    memory, model = thinking(sqlite_url, says("It saves time [F1].", opinions=[opinion]))
     with memory:
         answer = memory.reflect_sync("What do you think of remote work?")
         assert len(model.received) == 2
@@ -246,9 +245,9 @@ def test_an_opinion_that_can_not_be_kept_is_sent_back_and_left_out(tmp_path: Pat
         assert memory.opinions_sync() == []
 
 
-def test_without_bias_no_opinion_is_asked_for_or_kept(tmp_path: Path) -> None:
-    told(tmp_path, COMMUTE, profile=Profile(bias=0.0))
-    memory, model = thinking(tmp_path, judging(LIKES, 0.8, "commuting"))
+def test_without_bias_no_opinion_is_asked_for_or_kept(sqlite_url: str) -> None:
+    told(sqlite_url, COMMUTE, profile=Profile(bias=0.0))
+    memory, model = thinking(sqlite_url, judging(LIKES, 0.8, "commuting"))
     with memory:
         assert memory.reflect_sync("What do you think of remote work?").formed == ()
         assert "`opinions` and `revised` stay empty" in model.received[0].system
@@ -265,10 +264,10 @@ PAST: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("options", PAST, ids=str)
 def test_no_opinion_is_kept_when_none_is_wanted_or_the_past_is_asked(
-    tmp_path: Path, options: dict[str, object]
+    sqlite_url: str, options: dict[str, object]
 ) -> None:
-    told(tmp_path, COMMUTE, profile=character(3, 3, 3))
-    memory, model = thinking(tmp_path, judging(LIKES, 0.8, "commuting"))
+    told(sqlite_url, COMMUTE, profile=character(3, 3, 3))
+    memory, model = thinking(sqlite_url, judging(LIKES, 0.8, "commuting"))
     with memory:
         memory.reflect_sync("What do you think of remote work?", **options)  # pyright: ignore[reportArgumentType]
         assert memory.opinions_sync() == []
@@ -278,13 +277,13 @@ def test_no_opinion_is_kept_when_none_is_wanted_or_the_past_is_asked(
 # F5: evidence, profile and belief
 
 
-def test_a_fact_is_never_proved_by_an_opinion(tmp_path: Path) -> None:
-    told(tmp_path, COMMUTE, TEAM, profile=character(3, 3, 3))
+def test_a_fact_is_never_proved_by_an_opinion(url: str) -> None:
+    told(url, COMMUTE, TEAM, profile=character(3, 3, 3))
 
     def mixing(asked: Received) -> JsonValue:
         return says(f"It is [{mark_of(asked, 'I think')}] so [{mark_of(asked, 'routines')}].")
 
-    memory, model = thinking(tmp_path, in_turn(judging(LIKES, 0.8, "commuting"), mixing))
+    memory, model = thinking(url, in_turn(judging(LIKES, 0.8, "commuting"), mixing))
     with memory:
         memory.reflect_sync("What do you think of remote work?")
         answer = memory.reflect_sync("What is known of remote work?")
@@ -297,8 +296,8 @@ def test_a_fact_is_never_proved_by_an_opinion(tmp_path: Path) -> None:
         assert COMMUTE not in rest
 
 
-def test_opinions_survive_a_message_kept_in_its_own_words_and_fall_when_it_is_forgotten(tmp_path: Path) -> None:
-    memory, _ = thinking(tmp_path, judging("I think Tom is a fine cat because he likes fish.", 0.7, "fish"))
+def test_opinions_survive_a_message_kept_in_its_own_words_and_fall_when_it_is_forgotten(url: str) -> None:
+    memory, _ = thinking(url, judging("I think Tom is a fine cat because he likes fish.", 0.7, "fish"))
     with memory:
         memory.retain_sync([said("My cat Tom likes fish.")], infer=False)
         (opinion,) = memory.reflect_sync("What do you think of the cat Tom?").formed
@@ -309,11 +308,11 @@ def test_opinions_survive_a_message_kept_in_its_own_words_and_fall_when_it_is_fo
         assert memory.opinions_sync() == []
 
 
-def test_an_opinion_falls_with_the_fact_behind_it(tmp_path: Path) -> None:
-    told(tmp_path, said("Remote work suits Vera.", document="a"), profile=character(3, 3, 3))
-    memory, _ = thinking(tmp_path, judging("I think Vera thrives because remote work suits her.", 0.7, "suits"))
+def test_an_opinion_falls_with_the_fact_behind_it(url: str) -> None:
+    told(url, said("Remote work suits Vera.", document="a"), profile=character(3, 3, 3))
+    memory, _ = thinking(url, judging("I think Vera thrives because remote work suits her.", 0.7, "suits"))
     with memory:
         memory.reflect_sync("Is Vera thriving, do you think?")
-    with thinking(tmp_path, says(""))[0] as memory:
+    with thinking(url, says(""))[0] as memory:
         memory.forget_sync(document="a")
         assert memory.opinions_sync() == []

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
-from thinking import NOON, citing, in_turn, looks, mark_of, said, says, thinking, thinks, told, url
+from thinking import NOON, citing, in_turn, looks, mark_of, said, says, thinking, thinks, told
 
 from vmemo import Answer, LLMUnusable, Memory, Profile
 from vmemo.ports import Ask, Completion, TextKind
@@ -29,8 +29,8 @@ QUESTION = "What do you think of the cat Tom?"
 NICE = "I think Tom is a good cat because he likes fish."
 
 
-def cats(folder: Path, profile: Profile | None = None) -> None:
-    told(folder, "My cat is called Tom.", "Tom likes fish.", profile=profile)
+def cats(url: str, profile: Profile | None = None) -> None:
+    told(url, "My cat is called Tom.", "Tom likes fish.", profile=profile)
 
 
 # What is said
@@ -46,9 +46,9 @@ def cats(folder: Path, profile: Profile | None = None) -> None:
         ("Tom [F1-F40].", "The model cited what was not recalled (F3, F4, F5, F6, F7); these marks were taken out."),
     ],
 )
-def test_an_answer_without_words_or_with_marks_of_nothing_is_marked(tmp_path: Path, text: str, flaw: str) -> None:
-    cats(tmp_path)
-    memory, model = thinking(tmp_path, says(text))
+def test_an_answer_without_words_or_with_marks_of_nothing_is_marked(sqlite_url: str, text: str, flaw: str) -> None:
+    cats(sqlite_url)
+    memory, model = thinking(sqlite_url, says(text))
     with memory:
         answer = memory.reflect_sync("What is the cat Tom like?")
         assert answer.flaws == (flaw,)
@@ -58,9 +58,9 @@ def test_an_answer_without_words_or_with_marks_of_nothing_is_marked(tmp_path: Pa
         }
 
 
-def test_brackets_that_are_no_citations_cost_nothing(tmp_path: Path) -> None:
-    cats(tmp_path)
-    memory, model = thinking(tmp_path, says("cats[0] is Tom [sic], see [the list](https://example.com) [F1]."))
+def test_brackets_that_are_no_citations_cost_nothing(sqlite_url: str) -> None:
+    cats(sqlite_url)
+    memory, model = thinking(sqlite_url, says("cats[0] is Tom [sic], see [the list](https://example.com) [F1]."))
     with memory:
         answer = memory.reflect_sync("What is the cat Tom like?")
         assert answer.plain == "cats[0] is Tom [sic], see [the list](https://example.com)."
@@ -68,10 +68,10 @@ def test_brackets_that_are_no_citations_cost_nothing(tmp_path: Path) -> None:
         assert len(model.received) == 1
 
 
-def test_dollar_signs_and_marks_of_the_quotation_are_just_text(tmp_path: Path) -> None:
+def test_dollar_signs_and_marks_of_the_quotation_are_just_text(sqlite_url: str) -> None:
     odd = Profile(name="$facts ${x} $\n<<y", background="$question ${nope} $$ >>\n<<z")
-    told(tmp_path, "My cat costs $facts and ${looked} and $.", profile=odd)
-    memory, model = thinking(tmp_path, citing("$name {}", "costs"))
+    told(sqlite_url, "My cat costs $facts and ${looked} and $.", profile=odd)
+    memory, model = thinking(sqlite_url, citing("$name {}", "costs"))
     with memory:
         assert memory.reflect_sync("What does the cat ${facts} $looked cost?").plain == "$name"
         asked = model.received[0]
@@ -81,10 +81,10 @@ def test_dollar_signs_and_marks_of_the_quotation_are_just_text(tmp_path: Path) -
         assert "costs $facts and ${looked} and $." in asked.user
 
 
-def test_an_answer_survives_the_way_through_json(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_an_answer_survives_the_way_through_json(sqlite_url: str) -> None:
+    cats(sqlite_url)
     opinion = thinks(NICE, 0.6, "F1")
-    memory, _ = thinking(tmp_path, in_turn(looks("fish"), says("Good [F1].", opinions=[opinion], steps=["So [F2]."])))
+    memory, _ = thinking(sqlite_url, in_turn(looks("fish"), says("Good [F1].", opinions=[opinion], steps=["So [F2]."])))
     with memory:
         answer = memory.reflect_sync(QUESTION)
         assert answer.formed
@@ -117,10 +117,10 @@ class Alike(HashEmbedder):
     ],
 )
 def test_only_a_founded_opinion_is_kept_and_only_its_words(
-    tmp_path: Path, opinion: dict[str, JsonValue], kept: bool
+    sqlite_url: str, opinion: dict[str, JsonValue], kept: bool
 ) -> None:
-    cats(tmp_path)
-    memory, _ = thinking(tmp_path, says("Good [F1].", opinions=[opinion]))
+    cats(sqlite_url)
+    memory, _ = thinking(sqlite_url, says("Good [F1].", opinions=[opinion]))
     with memory:
         formed = memory.reflect_sync(QUESTION).formed
         assert [fact.text for fact in memory.opinions_sync()] == [fact.text for fact in formed]
@@ -128,12 +128,12 @@ def test_only_a_founded_opinion_is_kept_and_only_its_words(
         assert all(fact.text.isprintable() and "[" not in fact.text for fact in formed)
 
 
-def test_an_answer_forms_an_opinion_once_and_only_a_few(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_an_answer_forms_an_opinion_once_and_only_a_few(sqlite_url: str) -> None:
+    cats(sqlite_url)
     words = ["good", "tall", "green", "old", "asleep", "rich", "famous", "angry"]
     many = [thinks(f"I think Tom is {word}, and {word} {word} is what counts.", 0.5, "F1") for word in words]
     memory, _ = thinking(
-        tmp_path, says("Good [F1].", opinions=[thinks(NICE, 0.5, "F1"), thinks(NICE, 0.9, "F2"), *many])
+        sqlite_url, says("Good [F1].", opinions=[thinks(NICE, 0.5, "F1"), thinks(NICE, 0.9, "F2"), *many])
     )
     with memory:
         memory.reflect_sync(QUESTION)
@@ -151,25 +151,25 @@ def test_an_answer_forms_an_opinion_once_and_only_a_few(tmp_path: Path) -> None:
         ("I think Tom is a good cat.", "I really believe that Tom is a good cat!", True),
     ],
 )
-def test_an_opinion_is_not_taken_for_its_contrary(tmp_path: Path, one: str, other: str, same: bool) -> None:
-    cats(tmp_path)
+def test_an_opinion_is_not_taken_for_its_contrary(sqlite_url: str, one: str, other: str, same: bool) -> None:
+    cats(sqlite_url)
     answers = [says("So it is [F1].", opinions=[thinks(text, 0.5, "F1", "F2")]) for text in (one, other)]
     model = FakeLLM({"reflect": in_turn(*answers)})
-    with Memory(url(tmp_path), llm=model, embedder=Alike()) as memory:
+    with Memory(sqlite_url, llm=model, embedder=Alike()) as memory:
         memory.reflect_sync(QUESTION)
         second = memory.reflect_sync(QUESTION)
         assert (len(second.formed), len(second.moved)) == (0 if same else 1, 0)
         assert len(memory.opinions_sync()) == (1 if same else 2)
 
 
-def test_an_opinion_that_gives_way_as_of_an_earlier_day_does_not_end_before_it_began(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_an_opinion_that_gives_way_as_of_an_earlier_day_does_not_end_before_it_began(sqlite_url: str) -> None:
+    cats(sqlite_url)
     other = "I think Tom is awful because all of the house smells."
 
     def turning(asked: Received) -> JsonValue:
         return says("No [F1].", opinions=[thinks(other, 0.6, "F1", instead_of=mark_of(asked, "I think"))])
 
-    memory, _ = thinking(tmp_path, in_turn(says("Yes [F1].", opinions=[thinks(NICE, 0.6, "F1")]), turning))
+    memory, _ = thinking(sqlite_url, in_turn(says("Yes [F1].", opinions=[thinks(NICE, 0.6, "F1")]), turning))
     with memory:
         (first,) = memory.reflect_sync(QUESTION).formed
         memory.reflect_sync(QUESTION, now=NOON)
@@ -181,9 +181,9 @@ def test_an_opinion_that_gives_way_as_of_an_earlier_day_does_not_end_before_it_b
         assert [fact.text for fact in memory.opinions_sync()] == [other]
 
 
-def test_the_question_keeps_its_own_day_in_all_that_is_formed(tmp_path: Path) -> None:
-    told(tmp_path, said("Tom likes fish.", NOON))
-    memory, _ = thinking(tmp_path, says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1")]))
+def test_the_question_keeps_its_own_day_in_all_that_is_formed(sqlite_url: str) -> None:
+    told(sqlite_url, said("Tom likes fish.", NOON))
+    memory, _ = thinking(sqlite_url, says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1")]))
     asked = datetime(2024, 3, 1, tzinfo=UTC)
     with memory:
         assert memory.reflect_sync(QUESTION, at_time=asked).formed == ()
@@ -194,9 +194,9 @@ def test_the_question_keeps_its_own_day_in_all_that_is_formed(tmp_path: Path) ->
 # What happens meanwhile
 
 
-def test_reflections_at_the_same_time_form_an_opinion_once(tmp_path: Path) -> None:
-    cats(tmp_path)
-    memories = [thinking(tmp_path, says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1")]))[0] for _ in range(3)]
+def test_reflections_at_the_same_time_form_an_opinion_once(url: str) -> None:
+    cats(url)
+    memories = [thinking(url, says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1")]))[0] for _ in range(3)]
     with ThreadPoolExecutor(6) as pool:
         waiting = [pool.submit(memory.reflect_sync, QUESTION) for memory in memories * 2]
     assert sum(len(each.result().formed) for each in waiting) == 1
@@ -207,8 +207,8 @@ def test_reflections_at_the_same_time_form_an_opinion_once(tmp_path: Path) -> No
         memory.close_sync()
 
 
-def test_what_is_forgotten_while_the_model_thinks_is_no_ground_for_an_opinion(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_what_is_forgotten_while_the_model_thinks_is_no_ground_for_an_opinion(url: str) -> None:
+    cats(url)
 
     def answer(asked: Received) -> JsonValue:
         with ThreadPoolExecutor(1) as pool:
@@ -217,12 +217,12 @@ def test_what_is_forgotten_while_the_model_thinks_is_no_ground_for_an_opinion(tm
 
     def forget() -> None:
         async def all_of_it() -> None:
-            async with Memory(url(tmp_path), embedder=HashEmbedder()) as other:
+            async with Memory(url, embedder=HashEmbedder()) as other:
                 await other.forget(messages=[message.id for message in await other.messages()])
 
         asyncio.run(all_of_it())
 
-    memory, _ = thinking(tmp_path, answer)
+    memory, _ = thinking(url, answer)
     with memory:
         assert memory.reflect_sync(QUESTION).formed == ()
         assert memory.opinions_sync() == []
@@ -244,12 +244,12 @@ class Slow:
         return Completion(text=json.dumps(self.answers.pop()), usage=Usage(calls=1, output_tokens=7))
 
 
-def test_a_reflection_that_is_cancelled_still_counts_what_it_cost(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_a_reflection_that_is_cancelled_still_counts_what_it_cost(sqlite_url: str) -> None:
+    cats(sqlite_url)
 
     async def cancelled() -> None:
         model = Slow()
-        async with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+        async with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
             task = asyncio.create_task(memory.reflect(QUESTION))
             await model.waits.wait()
             task.cancel()
@@ -269,19 +269,19 @@ class Broken(Slow):
         yield '{"look_for": [], "text": "Tom'
 
 
-def test_a_stream_without_an_end_is_an_error_of_the_model(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_a_stream_without_an_end_is_an_error_of_the_model(sqlite_url: str) -> None:
+    cats(sqlite_url)
     with (
-        Memory(url(tmp_path), llm=Broken(), embedder=HashEmbedder()) as memory,
+        Memory(sqlite_url, llm=Broken(), embedder=HashEmbedder()) as memory,
         pytest.raises(LLMUnusable, match="broke off"),
     ):
         list(memory.reflect_stream_sync(QUESTION))
 
 
-def test_a_draft_is_not_told_before_it_is_known_that_nothing_is_looked_for(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_a_draft_is_not_told_before_it_is_known_that_nothing_is_looked_for(sqlite_url: str) -> None:
+    cats(sqlite_url)
     draft: JsonValue = {"text": "A draft, perhaps.", "look_for": ["fish"]}
-    memory, _ = thinking(tmp_path, in_turn(draft, says("Good [F1].")))
+    memory, _ = thinking(sqlite_url, in_turn(draft, says("Good [F1].")))
     with memory:
         first, *_, last = memory.reflect_stream_sync(QUESTION)
         assert isinstance(first, Looked)
@@ -305,10 +305,10 @@ class Endless(Slow):
             self.stopped.set()
 
 
-def test_a_stream_that_is_thrown_away_on_the_loop_itself_is_closed(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_a_stream_that_is_thrown_away_on_the_loop_itself_is_closed(sqlite_url: str) -> None:
+    cats(sqlite_url)
     model = Endless()
-    with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+    with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
         streams = [memory.reflect_stream_sync(QUESTION)]
         assert next(streams[0]) == Piece(text="Tom is")
 
@@ -329,11 +329,11 @@ def interruptible() -> Generator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_stream_is_stopped_and_the_interruption_arrives(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_an_interrupted_stream_is_stopped_and_the_interruption_arrives(sqlite_url: str) -> None:
+    cats(sqlite_url)
     model = Endless()
 
-    with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+    with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
         stream = memory.reflect_stream_sync(QUESTION)
         next(stream)
         timer = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
@@ -344,9 +344,9 @@ def test_an_interrupted_stream_is_stopped_and_the_interruption_arrives(tmp_path:
         assert model.stopped.wait(10)
 
 
-def test_a_stream_works_inside_a_running_loop_and_in_many_threads(tmp_path: Path) -> None:
-    cats(tmp_path)
-    memory, _ = thinking(tmp_path, says("Good [F1]."))
+def test_a_stream_works_inside_a_running_loop_and_in_many_threads(sqlite_url: str) -> None:
+    cats(sqlite_url)
+    memory, _ = thinking(sqlite_url, says("Good [F1]."))
 
     async def inside() -> list[object]:
         return list(memory.reflect_stream_sync(QUESTION))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pydantic import JsonValue
 from thinking import in_turn, looks, says, thinking, thinks, told
@@ -14,14 +12,14 @@ QUESTION = "What do you think of the cat Tom?"
 NICE = "I think Tom is a good cat because he likes fish."
 
 
-def cats(folder: Path, profile: Profile | None = None) -> None:
-    told(folder, "My cat is called Tom.", "Tom likes fish.", profile=profile)
+def cats(url: str, profile: Profile | None = None) -> None:
+    told(url, "My cat is called Tom.", "Tom likes fish.", profile=profile)
 
 
-def test_what_is_looked_for_is_asked_in_plain_words_and_nothing_twice(tmp_path: Path) -> None:
-    cats(tmp_path)
+def test_what_is_looked_for_is_asked_in_plain_words_and_nothing_twice(sqlite_url: str) -> None:
+    cats(sqlite_url)
     odd = looks("\x00", " [F1] ", "WHAT DO YOU THINK of the cat: Tom", "\x1bfish\n [F9] [3]", "Fish!", "y " * 50_000)
-    memory, model = thinking(tmp_path, in_turn(odd, says("I don't know.", found=False)))
+    memory, model = thinking(sqlite_url, in_turn(odd, says("I don't know.", found=False)))
     with memory:
         answer = memory.reflect_sync(QUESTION)
         assert answer.looked[0].query == "Fish!"
@@ -31,45 +29,45 @@ def test_what_is_looked_for_is_asked_in_plain_words_and_nothing_twice(tmp_path: 
         assert "\x00" not in answer.text
 
 
-def test_who_asks_only_what_was_asked_has_its_answer_checked(tmp_path: Path) -> None:
-    cats(tmp_path)
-    memory, model = thinking(tmp_path, in_turn(says("Oslo.", look_for=[QUESTION]), says("Tom [F1].")))
+def test_who_asks_only_what_was_asked_has_its_answer_checked(sqlite_url: str) -> None:
+    cats(sqlite_url)
+    memory, model = thinking(sqlite_url, in_turn(says("Oslo.", look_for=[QUESTION]), says("Tom [F1].")))
     with memory:
         assert not memory.reflect_sync(QUESTION).flaws
         assert "it cites no fact" in model.received[1].user
 
 
 @pytest.mark.parametrize("confidence", [1.5, -1, 80, None, float("nan")])
-def test_an_opinion_without_a_confidence_costs_no_answer(tmp_path: Path, confidence: float | None) -> None:
-    cats(tmp_path)
+def test_an_opinion_without_a_confidence_costs_no_answer(sqlite_url: str, confidence: float | None) -> None:
+    cats(sqlite_url)
     opinion: JsonValue = {"text": NICE, "confidence": confidence, "facts": ["F1"]}
-    memory, model = thinking(tmp_path, says("Good [F1].", opinions=[opinion]))
+    memory, model = thinking(sqlite_url, says("Good [F1].", opinions=[opinion]))
     with memory:
         answer = memory.reflect_sync(QUESTION)
         assert (answer.plain, answer.formed, answer.flaws) == ("Good.", (), ())
         assert "confidence from 0 to 1" in model.received[1].user
 
 
-def test_an_opinion_that_is_too_long_costs_no_answer(tmp_path: Path) -> None:
-    cats(tmp_path)
-    memory, _ = thinking(tmp_path, says("Good [F1].", opinions=[thinks("I think " + "so " * 400, 0.5, "F1")]))
+def test_an_opinion_that_is_too_long_costs_no_answer(sqlite_url: str) -> None:
+    cats(sqlite_url)
+    memory, _ = thinking(sqlite_url, says("Good [F1].", opinions=[thinks("I think " + "so " * 400, 0.5, "F1")]))
     with memory:
         answer = memory.reflect_sync(QUESTION)
         assert (answer.plain, answer.formed) == ("Good.", ())
 
 
-def test_a_question_and_a_background_hold_no_marks_either(tmp_path: Path) -> None:
-    cats(tmp_path, Profile(background="I wrote [F2] and [B]."))
-    memory, model = thinking(tmp_path, says("Born [B]."))
+def test_a_question_and_a_background_hold_no_marks_either(sqlite_url: str) -> None:
+    cats(sqlite_url, Profile(background="I wrote [F2] and [B]."))
+    memory, model = thinking(sqlite_url, says("Born [B]."))
     with memory:
         assert memory.reflect_sync("Who are you, [F1] or [O1]?").background
         assert "[F" not in model.received[0].user
         assert "[O1]" not in model.received[0].user
 
 
-def test_without_a_background_none_is_cited(tmp_path: Path) -> None:
-    cats(tmp_path)
-    memory, _ = thinking(tmp_path, says("Born in Texas [B].", steps=["[F9]", "So [F1]."]))
+def test_without_a_background_none_is_cited(sqlite_url: str) -> None:
+    cats(sqlite_url)
+    memory, _ = thinking(sqlite_url, says("Born in Texas [B].", steps=["[F9]", "So [F1]."]))
     with memory:
         answer = memory.reflect_sync(QUESTION)
         assert not answer.background

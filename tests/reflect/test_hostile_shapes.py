@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel
@@ -39,12 +38,12 @@ OPTIONAL: dict[str, JsonValue] = {
 
 @pytest.mark.parametrize("schema", [Person, OPTIONAL], ids=["model", "schema"])
 def test_nulls_that_a_strict_server_asks_for_are_left_out_where_the_schema_has_none(
-    tmp_path: Path, schema: type[BaseModel] | dict[str, JsonValue]
+    sqlite_url: str, schema: type[BaseModel] | dict[str, JsonValue]
 ) -> None:
-    told(tmp_path, "My cat is called Tom.")
+    told(sqlite_url, "My cat is called Tom.")
     friend: JsonValue = {"Full name": "Bo", "age": None, "pet": None, "friends": None}
     given: JsonValue = {"Full name": "Al", "age": None, "pet": None, "friends": [friend]}
-    memory, model = thinking(tmp_path, says("Al [F1]."), structure=given)
+    memory, model = thinking(sqlite_url, says("Al [F1]."), structure=given)
     with memory:
         data = memory.reflect_sync("Who has a cat?", schema=schema).data
         assert data == {"Full name": "Al", "pet": None, "friends": [{"Full name": "Bo", "pet": None}]}
@@ -89,10 +88,10 @@ class Calling(BaseModel):
     ids=lambda schema: str(schema)[:60],
 )
 def test_a_schema_that_no_answer_could_be_checked_by_is_refused_before_a_model_is_asked(
-    tmp_path: Path, schema: dict[str, JsonValue]
+    sqlite_url: str, schema: dict[str, JsonValue]
 ) -> None:
-    told(tmp_path, "My cat is called Tom.")
-    memory, model = thinking(tmp_path, says("Tom [F1]."))
+    told(sqlite_url, "My cat is called Tom.")
+    memory, model = thinking(sqlite_url, says("Tom [F1]."))
     with memory, pytest.raises(InvalidInput):
         memory.reflect_sync("What is the cat called?", schema=schema)
     assert model.received == []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue
-from thinking import citing, in_turn, says, thinking, told, url
+from thinking import citing, in_turn, says, thinking, told
 
 from vmemo import LLMUnusable, Memory, Unsupported
 from vmemo.testing import HashEmbedder
@@ -31,9 +30,9 @@ ROME: JsonValue = {"city": "Rome", "years": None}
 
 
 @pytest.mark.parametrize("schema", [Home, JSON], ids=["model", "schema"])
-def test_an_answer_comes_in_the_callers_shape(tmp_path: Path, schema: type[BaseModel] | dict[str, JsonValue]) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, model = thinking(tmp_path, citing("In Rome {}.", "Rome"), structure=ROME)
+def test_an_answer_comes_in_the_callers_shape(sqlite_url: str, schema: type[BaseModel] | dict[str, JsonValue]) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, model = thinking(sqlite_url, citing("In Rome {}.", "Rome"), structure=ROME)
     with memory:
         answer = memory.reflect_sync("Where does Vera live?", schema=schema)
         assert answer.data == ROME
@@ -51,38 +50,38 @@ def test_an_answer_comes_in_the_callers_shape(tmp_path: Path, schema: type[BaseM
 @pytest.mark.parametrize("schema", [Home, JSON], ids=["model", "schema"])
 @pytest.mark.parametrize("wrong", [{"city": 7, "years": None}, {"years": 1}, {"city": "Rome", "years": -1}, [], "Rome"])
 def test_what_does_not_fit_is_sent_back_once(
-    tmp_path: Path, schema: type[BaseModel] | dict[str, JsonValue], wrong: JsonValue
+    sqlite_url: str, schema: type[BaseModel] | dict[str, JsonValue], wrong: JsonValue
 ) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, _ = thinking(tmp_path, citing("In Rome {}.", "Rome"), structure=in_turn(wrong, ROME))
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = thinking(sqlite_url, citing("In Rome {}.", "Rome"), structure=in_turn(wrong, ROME))
     with memory:
         assert memory.reflect_sync("Where does Vera live?", schema=schema).data == ROME
-    memory, _ = thinking(tmp_path, citing("In Rome {}.", "Rome"), structure=in_turn(wrong))
+    memory, _ = thinking(sqlite_url, citing("In Rome {}.", "Rome"), structure=in_turn(wrong))
     with memory, pytest.raises(LLMUnusable, match="structure"):
         memory.reflect_sync("Where does Vera live?", schema=schema)
 
 
-def test_what_memory_does_not_hold_is_put_into_no_shape(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, model = thinking(tmp_path, says("I don't know.", found=False))
+def test_what_memory_does_not_hold_is_put_into_no_shape(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, model = thinking(sqlite_url, says("I don't know.", found=False))
     with memory:
         answer = memory.reflect_sync("Where does Tom live?", schema=Home)
         assert (answer.found, answer.data) == (False, None)
         assert [asked.step for asked in model.received] == ["reflect"]
 
 
-def test_a_schema_needs_a_model_and_says_so(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    with Memory(url(tmp_path), embedder=HashEmbedder()) as memory, pytest.raises(Unsupported, match="language model"):
+def test_a_schema_needs_a_model_and_says_so(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory, pytest.raises(Unsupported, match="language model"):
         memory.reflect_sync("Where does Vera live?", schema=Home)
 
 
 # F7
 
 
-def test_without_a_model_the_best_facts_are_quoted_and_said_to_be_just_that(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    with Memory(url(tmp_path), embedder=HashEmbedder()) as memory:
+def test_without_a_model_the_best_facts_are_quoted_and_said_to_be_just_that(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         answer = memory.reflect_sync("What do you think of Vera living in Rome?")
         (fact,) = answer.facts
         assert answer.extractive
@@ -92,14 +91,14 @@ def test_without_a_model_the_best_facts_are_quoted_and_said_to_be_just_that(tmp_
         assert (answer.formed, memory.opinions_sync()) == ((), [])
 
 
-def test_without_a_model_distances_are_told_for_questions_about_time(tmp_path: Path) -> None:
-    told(tmp_path, "I bought a boat yesterday.")
-    with Memory(url(tmp_path), embedder=HashEmbedder()) as memory:
+def test_without_a_model_distances_are_told_for_questions_about_time(sqlite_url: str) -> None:
+    told(sqlite_url, "I bought a boat yesterday.")
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         answer = memory.reflect_sync("How many days ago did Alice buy a boat?", now=datetime(2024, 2, 23, tzinfo=UTC))
         assert "7 January 2024" in answer.text
         assert "47 days before the question" in answer.text
 
 
-def test_a_background_needs_a_model_to_be_merged_and_says_so(tmp_path: Path) -> None:
-    with Memory(url(tmp_path), embedder=HashEmbedder()) as memory, pytest.raises(Unsupported, match="language model"):
+def test_a_background_needs_a_model_to_be_merged_and_says_so(sqlite_url: str) -> None:
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory, pytest.raises(Unsupported, match="language model"):
         memory.add_background_sync("You are an engineer.")

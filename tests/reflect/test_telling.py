@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from pathlib import Path
 
 import pytest
-from thinking import citing, in_turn, leaking, looks, says, thinking, told, url
+from thinking import citing, in_turn, leaking, looks, says, thinking, told
 
 from vmemo import Answer, LLMFailed, Memory, Settings
 from vmemo.ports import Ask, Completion
@@ -34,9 +33,9 @@ def answer_of(events: Sequence[Event]) -> Answer:
     return events[-1]
 
 
-def test_the_pieces_are_the_answers_text(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
-    memory, _ = thinking(tmp_path, citing(LONG, "Rome", "dogs"))
+def test_the_pieces_are_the_answers_text(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
+    memory, _ = thinking(sqlite_url, citing(LONG, "Rome", "dogs"))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         answer = answer_of(events)
@@ -46,9 +45,9 @@ def test_the_pieces_are_the_answers_text(tmp_path: Path) -> None:
         assert answer == memory.reflect_sync("Where does Vera live?")
 
 
-def test_no_piece_ends_inside_a_mark(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
-    memory, _ = thinking(tmp_path, citing(LONG, "Rome", "dogs"))
+def test_no_piece_ends_inside_a_mark(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
+    memory, _ = thinking(sqlite_url, citing(LONG, "Rome", "dogs"))
     with memory:
         text = ""
         for event in memory.reflect_stream_sync("Where does Vera live?"):
@@ -58,9 +57,9 @@ def test_no_piece_ends_inside_a_mark(tmp_path: Path) -> None:
                 assert text.count("[") == text.count("]")
 
 
-def test_what_memory_is_asked_is_told_before_the_answer(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, _ = thinking(tmp_path, in_turn(looks("Vera's house"), citing("In Rome {}.", "Rome")))
+def test_what_memory_is_asked_is_told_before_the_answer(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = thinking(sqlite_url, in_turn(looks("Vera's house"), citing("In Rome {}.", "Rome")))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert isinstance(events[0], Looked)
@@ -69,9 +68,9 @@ def test_what_memory_is_asked_is_told_before_the_answer(tmp_path: Path) -> None:
         assert text_of(events) == answer_of(events).text
 
 
-def test_an_answer_that_is_written_anew_is_withdrawn_first(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, _ = thinking(tmp_path, in_turn(says("She lives in Oslo."), citing("In Rome {}.", "Rome")))
+def test_an_answer_that_is_written_anew_is_withdrawn_first(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = thinking(sqlite_url, in_turn(says("She lives in Oslo."), citing("In Rome {}.", "Rome")))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert sum(isinstance(event, Withdrawn) for event in events) == 1
@@ -80,9 +79,9 @@ def test_an_answer_that_is_written_anew_is_withdrawn_first(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["Oslo [F9], they say.", "Oslo, they say.", "In Rome [F1] [F9]"])
-def test_flaws_are_told_as_well(tmp_path: Path, text: str) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, _ = thinking(tmp_path, says(text))
+def test_flaws_are_told_as_well(sqlite_url: str, text: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = thinking(sqlite_url, says(text))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).flaws
@@ -90,9 +89,9 @@ def test_flaws_are_told_as_well(tmp_path: Path, text: str) -> None:
         assert "[F9]" not in text_of(events)
 
 
-def test_an_answer_that_gives_the_rules_away_is_withdrawn(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, _ = thinking(tmp_path, leaking)
+def test_an_answer_that_gives_the_rules_away_is_withdrawn(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = thinking(sqlite_url, leaking)
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).extractive
@@ -109,9 +108,9 @@ def test_an_answer_that_gives_the_rules_away_is_withdrawn(tmp_path: Path) -> Non
         '{"look_for": [], "text": "In R\\u006fme [F1]."}',
     ],
 )
-def test_any_order_and_wrapping_gives_the_same_text(tmp_path: Path, written: str) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, _ = thinking(tmp_path, lambda _: Raw(written))
+def test_any_order_and_wrapping_gives_the_same_text(sqlite_url: str, written: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = thinking(sqlite_url, lambda _: Raw(written))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).plain == "In Rome."
@@ -119,9 +118,9 @@ def test_any_order_and_wrapping_gives_the_same_text(tmp_path: Path, written: str
         assert not any(isinstance(event, Withdrawn) for event in events)
 
 
-def test_other_scripts_arrive_whole(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    memory, _ = thinking(tmp_path, citing("Она живёт в Риме {} 🏛️ 日本語 {}", "Rome", "Rome"))
+def test_other_scripts_arrive_whole(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = thinking(sqlite_url, citing("Она живёт в Риме {} 🏛️ 日本語 {}", "Rome", "Rome"))
     with memory:
         events = list(memory.reflect_stream_sync("Где живёт Vera?"))
         assert text_of(events) == answer_of(events).text
@@ -140,31 +139,31 @@ class Whole:
         return await self._model.complete(ask)
 
 
-def test_a_model_that_can_not_stream_tells_its_answer_in_one_piece(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
+def test_a_model_that_can_not_stream_tells_its_answer_in_one_piece(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
     model = Whole(FakeLLM({"reflect": says("In Rome [F1].")}))
-    with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+    with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert [type(event) for event in events] == [Piece, Answer]
         assert text_of(events) == answer_of(events).text
 
 
-def test_without_a_model_the_quotations_are_one_piece(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    with Memory(url(tmp_path), embedder=HashEmbedder()) as memory:
+def test_without_a_model_the_quotations_are_one_piece(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert [type(event) for event in events] == [Piece, Answer]
         assert answer_of(events).extractive
 
 
-def serving(folder: Path, server: ScriptedServer) -> Memory:
+def serving(url: str, server: ScriptedServer) -> Memory:
     settings = Settings(llm_tries=1, llm_timeout=20.0, background=False)
-    return Memory(url(folder), llm=f"{server.url}#scripted", embedder=HashEmbedder(), settings=settings)
+    return Memory(url, llm=f"{server.url}#scripted", embedder=HashEmbedder(), settings=settings)
 
 
-def test_an_answer_streams_over_http(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
-    with ScriptedServer({"reflect": citing(LONG, "Rome", "dogs")}) as server, serving(tmp_path, server) as memory:
+def test_an_answer_streams_over_http(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
+    with ScriptedServer({"reflect": citing(LONG, "Rome", "dogs")}) as server, serving(sqlite_url, server) as memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         answer = answer_of(events)
         assert text_of(events) == answer.text
@@ -175,9 +174,9 @@ def test_an_answer_streams_over_http(tmp_path: Path) -> None:
         assert not server.received[1].body.get("stream")
 
 
-def test_a_stream_that_tears_is_an_error_and_the_next_one_works(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
-    with ScriptedServer({"reflect": says("In Rome [F1].")}) as server, serving(tmp_path, server) as memory:
+def test_a_stream_that_tears_is_an_error_and_the_next_one_works(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
+    with ScriptedServer({"reflect": says("In Rome [F1].")}) as server, serving(sqlite_url, server) as memory:
         server.faults("reflect", [Torn('{"look_for": [], "text": "In Rome and elsewh')])
         with pytest.raises(LLMFailed):
             list(memory.reflect_stream_sync("Where does Vera live?"))
@@ -197,26 +196,26 @@ class Endless(Whole):
             self.stopped = True
 
 
-def test_who_stops_listening_stops_the_reflection(tmp_path: Path) -> None:
-    told(tmp_path, "My sister Vera lives in Rome.")
+def test_who_stops_listening_stops_the_reflection(sqlite_url: str) -> None:
+    told(sqlite_url, "My sister Vera lives in Rome.")
     model = Endless(FakeLLM({}))
 
     async def listen() -> None:
-        async with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+        async with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
             events = memory.reflect_stream("Where does Vera live?")
             assert await anext(events) == Piece(text="In Rome and")
             await events.aclose()
             assert model.stopped
 
     asyncio.run(listen())
-    with Memory(url(tmp_path), llm=model, embedder=HashEmbedder()) as memory:
+    with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
         for event in memory.reflect_stream_sync("Where does Vera live?"):
             assert event == Piece(text="In Rome and")
             break
 
 
-def test_bad_input_is_refused_when_the_stream_begins(tmp_path: Path) -> None:
-    memory, model = thinking(tmp_path, says("x"))
+def test_bad_input_is_refused_when_the_stream_begins(sqlite_url: str) -> None:
+    memory, model = thinking(sqlite_url, says("x"))
     with memory, pytest.raises(Exception, match="looks must be"):
         list(memory.reflect_stream_sync("Where?", looks=9))
     assert model.received == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
@@ -24,23 +23,18 @@ def said(content: str, at: datetime = NOON, *, speaker: str | None = "Alice", **
     return Message(content=content, timestamp=at, recorded_at=at, speaker=speaker, **more)
 
 
-def url(folder: Path) -> str:
-    """The database in a folder."""
-    return f"sqlite:///{folder / 'memory.db'}"
-
-
-def told(folder: Path, *lines: str | Message, profile: Profile | None = None, bank: str = "default") -> None:
+def told(url: str, *lines: str | Message, profile: Profile | None = None, bank: str = "default") -> None:
     """Keep some lines, read without a model."""
-    with Memory(url(folder), bank, embedder=HashEmbedder()) as memory:
+    with Memory(url, bank, embedder=HashEmbedder()) as memory:
         if profile is not None:
             memory.profile_sync(profile)
         memory.retain_sync([line if isinstance(line, Message) else said(line) for line in lines])
 
 
-def thinking(folder: Path, answer: Part, bank: str = "default", **steps: Part) -> tuple[Memory, FakeLLM]:
-    """The memory in a folder with a model of the test's own: how it answers, and what it says to other steps."""
+def thinking(url: str, answer: Part, bank: str = "default", **steps: Part) -> tuple[Memory, FakeLLM]:
+    """A memory with a model of the test's own: how it answers, and what it says to other steps."""
     model = FakeLLM({"reflect": answer, **steps})
-    return Memory(url(folder), bank, llm=model, embedder=HashEmbedder()), model
+    return Memory(url, bank, llm=model, embedder=HashEmbedder()), model
 
 
 def says(text: str, **more: JsonValue) -> dict[str, JsonValue]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from databases import store_at
 from vmemo.browse import why
 from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.models import Episode, Fact, Message, Move, utc_now
@@ -56,8 +57,8 @@ QUIET = Upkeep(join=False, shorten_after=None)
 
 
 @asynccontextmanager
-async def opened() -> AsyncGenerator[Store]:
-    store = SqliteStore(None)
+async def opened(url: str) -> AsyncGenerator[Store]:
+    store = store_at(url)
     await store.open()
     await store.create_bank(a_bank())
     try:
@@ -66,15 +67,15 @@ async def opened() -> AsyncGenerator[Store]:
         await store.close()
 
 
-def on_store(test: Callable[[Store], Awaitable[None]]) -> Callable[[], None]:
-    """Run an async test on a fresh store."""
+def on_store(test: Callable[[Store], Awaitable[None]]) -> Callable[[str], None]:
+    """Run an async test on a fresh store of each kind."""
 
-    async def whole() -> None:
-        async with opened() as store:
+    async def whole(url: str) -> None:
+        async with opened(url) as store:
             await test(store)
 
-    def plain() -> None:
-        asyncio.run(whole())
+    def plain(url: str) -> None:
+        asyncio.run(whole(url))
 
     plain.__name__, plain.__doc__ = test.__name__, test.__doc__
     return plain
@@ -243,7 +244,7 @@ async def test_what_a_model_leaves_out_or_can_not_tell_is_told_by_its_central_li
 
 
 @pytest.mark.parametrize("fault", [CutOff(), Raw("no"), Raw('{"episodes": 3}')])
-def test_a_model_that_fails_keeps_nothing_from_being_shortened(fault: CutOff | Raw) -> None:
+def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: CutOff | Raw) -> None:
     @on_store
     async def run(store: Store) -> None:
         await read(store, "tulips", narrative=LONG)
@@ -252,7 +253,7 @@ def test_a_model_that_fails_keeps_nothing_from_being_shortened(fault: CutOff | R
         [spent] = (await store.status(BANK)).spending
         assert spent.failures
 
-    run()
+    run(url)
 
 
 # Fading

@@ -9,7 +9,9 @@ The surface that a command line needs:
   with `drain` empties a long queue. `engine="recorded"` scores what an LLM wrote about LoCoMo.
   `limit` takes the first cases, `sample` a stratified part of longmemeval's questions. `budget` and
   `max_tokens` go to recall. `cache` keeps embeddings from run to run, `work` holds banks and finished cases.
-  `speed=SpeedOptions(sizes=..., queries=..., messages=..., budgets=...)` shapes the speed benchmark.
+  `speed=SpeedOptions(sizes=..., queries=..., budgets=..., banks=..., bulk=...)` shapes the speed benchmark.
+- `store` is what banks are made on: `sqlite`, `postgres` (a server from pip that is there for the run) or the URL of a
+  PostgreSQL database, which must not hold banks of the same names and is left without those that were made.
 - `mode="qa"` has the questions of a dataset answered and judged: `qa=QaOptions(answerer=MODEL, judge=MODEL, ...)`.
   `report.questions` holds each of them with its answer and the verdicts on it. Answers and verdicts stay in the work
   folder, so that what was paid for is not asked for twice. `await dump_prompts(options, folder)` writes what models

@@ -16,6 +16,7 @@ from pathlib import Path
 from vmemo.bench.datasets import Dataset, load
 from vmemo.bench.embedders import Placeholder, Recorder
 from vmemo.bench.environment import embedding_cache, make_folder
+from vmemo.bench.ground import in_file
 from vmemo.bench.options import BenchOptions, ProgressSink, silent
 from vmemo.bench.retrieval import setup_of
 from vmemo.bench.runner import Setup, ingest
@@ -64,7 +65,7 @@ async def import_vectors(options: BenchOptions, file: Path) -> int:
 async def _collect(dataset: Dataset, setup: Setup, folder: Path, progress: ProgressSink) -> None:
     steps = Steps(progress, f"texts of {dataset.name}", sum(len(case.sessions) for case in dataset.cases))
     for number, case in enumerate(dataset.cases):
-        async with setup.memory(case, folder / f"{number}.db") as memory:
+        async with setup.memory(case, in_file(folder / f"{number}.db", case.id)) as memory:
             await ingest(memory, case, steps.advance)
 
 

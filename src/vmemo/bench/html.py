@@ -143,6 +143,8 @@ def _stages_at(report: Report, name: str, size: float) -> str:
 
 def _spoken(name: str) -> str:
     verb, _, budget = name.partition("_")
+    if budget == "scan":
+        return f"{verb.capitalize()} (without an index)"
     return f"{verb.capitalize()} (budget {budget})" if budget else verb.capitalize()
 
 

@@ -20,13 +20,17 @@ Prices = tuple[float, float]
 
 DEFAULT_DATA = Path("../shared/data")
 DEFAULT_SIZES = (1_000, 10_000, 100_000)
+DEFAULT_BANKS = (10, 10_000)
+DEFAULT_BULK = 5_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedOptions:
     """Sizes to grow a bank to, queries asked at each, and messages retained with the real embedder.
 
-    With `budgets` each of them is measured under its own name, in place of the run's one budget.
+    With `budgets` each of them is measured under its own name, in place of the run's one budget. `banks` are numbers of
+    small banks in one store, each of `facts_per_bank`, and `bulk` is how many messages are written beside a bare COPY;
+    None is the default: both are measured on PostgreSQL, and neither on SQLite.
     """
 
     sizes: tuple[int, ...] = DEFAULT_SIZES
@@ -34,6 +38,9 @@ class SpeedOptions:
     messages: int = 500
     base_sentences: int = 500
     budgets: tuple[Budget, ...] = ()
+    banks: tuple[int, ...] | None = None
+    facts_per_bank: int = 20
+    bulk: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +73,8 @@ class BenchOptions:
     """What is scored of a dataset: what is recalled for a question, or how it is answered."""
     engine: EngineName = "local"
     """Who reads the messages; `recorded` replays what an LLM wrote about LoCoMo's conversations."""
+    store: str = "sqlite"
+    """What banks are built on: sqlite, postgres (a server that is started for the run) or a postgresql:// URL."""
     data: Path | None = None
     file: Path | None = None
     sample: int | None = None

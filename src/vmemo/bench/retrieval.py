@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
 from vmemo.bench.audit import tables
 from vmemo.bench.datasets import Case, Dataset, load
 from vmemo.bench.engines import engine
-from vmemo.bench.environment import describe, fingerprint, make_folder
+from vmemo.bench.environment import describe, fingerprint
+from vmemo.bench.ground import Ground, ground
 from vmemo.bench.ledger import Asked, Finished, Ledger
 from vmemo.bench.metrics import means, spread
 from vmemo.bench.options import BenchOptions, ProgressSink
@@ -27,9 +26,10 @@ async def measure_retrieval(
     """Run what is left of the dataset and report on all of it."""
     dataset = load(options)
     setup = setup_of(options, dataset, embedder, settings)
-    config = config_of(dataset, setup)
-    ledger = Ledger(options.work_folder, f"{dataset.name}-{fingerprint(config)}")
-    finished = await _run(dataset, setup, ledger, options.work_folder, sink)
+    async with ground(options, settings) as land:
+        config = {**config_of(dataset, setup), **land.config}
+        ledger = Ledger(options.work_folder, f"{dataset.name}-{fingerprint(config)}")
+        finished = await _run(dataset, setup, ledger, land, sink)
     ledger.clear()
     return summarise(options, dataset, finished, {**config, **setup.engine.counts})
 
@@ -46,32 +46,24 @@ def setup_of(options: BenchOptions, dataset: Dataset, embedder: Embedder, settin
     )
 
 
-async def _run(dataset: Dataset, setup: Setup, ledger: Ledger, work: Path, sink: ProgressSink) -> list[Finished]:
+async def _run(dataset: Dataset, setup: Setup, ledger: Ledger, land: Ground, sink: ProgressSink) -> list[Finished]:
     known = ledger.load()
     steps = Steps(sink, dataset.name, sum(map(_length, dataset.cases)))
     finished: list[Finished] = []
-    with tempfile.TemporaryDirectory(dir=make_folder(work)) as folder:
-        for number, case in enumerate(dataset.cases):
-            done = known.get(case.id)
-            if done is None:
-                database = Path(folder) / f"{number}.db"
-                done = await run_case(case, setup, database, steps.advance)
-                ledger.note(done)
-                remove(database)
-            else:
-                steps.advance(_length(case))
-            finished.append(done)
+    for case in dataset.cases:
+        done = known.get(case.id)
+        if done is None:
+            async with land.bank(case.id) as spot:
+                done = await run_case(case, setup, spot, steps.advance)
+            ledger.note(done)
+        else:
+            steps.advance(_length(case))
+        finished.append(done)
     return finished
 
 
 def _length(case: Case) -> int:
     return len(case.sessions) + len(case.questions)
-
-
-def remove(database: Path) -> None:
-    """Delete a database file and what stands beside it."""
-    for path in database.parent.glob(f"{database.name}*"):
-        path.unlink()
 
 
 def config_of(dataset: Dataset, setup: Setup) -> dict[str, Setting]:

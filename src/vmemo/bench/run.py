@@ -41,6 +41,8 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
 
 
 def _check(options: BenchOptions) -> None:
+    if options.store != "sqlite" and (options.mode == "qa" or options.benchmark == "retain"):
+        raise InvalidInput("another store is for retrieval, ablation and speed; QA and retain are measured on sqlite")
     if options.mode == "qa" and (options.benchmark == "speed" or options.benchmark in _MEASURES):
         raise InvalidInput(f"QA mode is for locomo, longmemeval, ours and sample, not for {options.benchmark}")
     if options.mode != "qa" and options.qa != QaOptions():

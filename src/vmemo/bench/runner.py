@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Literal
 
 from vmemo import Memory, Message
@@ -14,7 +13,7 @@ from vmemo.bench.audit import audit
 from vmemo.bench.clock import timed
 from vmemo.bench.datasets import Case, Question, Session, Unit
 from vmemo.bench.engines import Engine
-from vmemo.bench.environment import sqlite_url
+from vmemo.bench.ground import Spot
 from vmemo.bench.ledger import Asked, Finished
 from vmemo.bench.metrics import Metrics, Ranked, rank_metrics, token_metrics
 from vmemo.errors import VmemoError
@@ -44,11 +43,11 @@ class Setup:
     looks: int = 0
     """How often it may look into memory again."""
 
-    def memory(self, case: Case, database: Path) -> Memory:
-        """The case's bank in a file of its own."""
+    def memory(self, case: Case, spot: Spot) -> Memory:
+        """The case's bank in its place."""
         return Memory(
-            sqlite_url(database),
-            bank=case.id,
+            spot.url,
+            bank=spot.bank,
             llm=self.llm or self.engine.readers.get(case.id),
             embedder=self.embedder,
             reranker=self.reranker,
@@ -73,14 +72,14 @@ class Kept:
     facts: int
 
 
-async def run_case(case: Case, setup: Setup, database: Path, tick: Tick) -> Finished:
+async def run_case(case: Case, setup: Setup, spot: Spot, tick: Tick) -> Finished:
     """Scores and timings of every question of the case."""
-    async with setup.memory(case, database) as memory:
+    async with setup.memory(case, spot) as memory:
         kept = await keep(memory, case, tick)
         finished = await ask(memory, case, kept, setup, tick)
         if not setup.engine.readers:
             return finished
-        held = await audit(memory, case, database.with_suffix(".jsonl"))
+        held = await audit(memory, case, spot.beside)
         return finished.model_copy(update={"audit": held})
 
 

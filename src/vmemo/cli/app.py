@@ -16,6 +16,7 @@ from vmemo.cli.exchange import export, import_
 from vmemo.cli.forget import forget
 from vmemo.cli.inspect import inspect
 from vmemo.cli.jobs import jobs
+from vmemo.cli.migrate import migrate
 from vmemo.cli.process import maintain, process, reprocess
 from vmemo.cli.profile import profile
 from vmemo.cli.recall import recall
@@ -28,7 +29,7 @@ from vmemo.cli.worker import worker
 COMMANDS = (
     *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
     *(entity.entities, entity.merges, entity.merge, entity.undo),
-    *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, doctor, benchmark),
+    *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, doctor, benchmark),
 )
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 _groups = {"entity": "Who is who: list entities, and merge or part them."}

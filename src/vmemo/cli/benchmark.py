@@ -71,12 +71,14 @@ DumpTo = Annotated[
     "vmemo benchmark sample",
     "vmemo benchmark locomo --data ../shared/data --json locomo.json --html locomo.html",
     "vmemo benchmark locomo --engine recorded",
+    "vmemo benchmark locomo --store postgres",
     "vmemo benchmark longmemeval --sample 50",
     "vmemo benchmark locomo --mode qa --answerer openai:gpt-5-mini --judge openai:gpt-5 --html qa.html",
     "vmemo benchmark locomo --mode qa --looks 0 --dump-prompts prompts",
     "vmemo benchmark locomo --mode qa --answers answers.jsonl --judge openai:gpt-5",
     "vmemo benchmark ablation --dataset sample --html ablation.html",
     "vmemo benchmark speed --sizes 1000,10000 --budgets low,mid,high --json speed.json",
+    "vmemo benchmark speed --store postgres --sizes 10000,100000 --banks 10,10000 --bulk 5000",
     "vmemo benchmark retain --limit 1 --json retain.json",
     "vmemo benchmark retain --drain 10000",
     "vmemo benchmark longmemeval --export-texts missing.jsonl",
@@ -85,6 +87,10 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     name: Annotated[BenchmarkName, typer.Argument(help="Which one; sample and speed need no data.")],
     data: Annotated[Path | None, typer.Option(envvar="VMEMO_DATA", help="The folder of the datasets.")] = None,
     file: Annotated[Path | None, typer.Option(help="One file in place of the folder.")] = None,
+    store: Annotated[
+        str,
+        typer.Option(metavar="sqlite|postgres|URL", help="Where banks are made; postgres starts a server for the run."),
+    ] = "sqlite",
     dataset: Annotated[DatasetName, typer.Option(help="What it runs over.", rich_help_panel="Ablation")] = "locomo",
     engine: Annotated[EngineName, typer.Option(help="Who reads: recorded replays an LLM, locomo only.")] = "local",
     sample: Annotated[int | None, typer.Option(min=1, help="A stratified part of longmemeval's questions.")] = None,
@@ -100,6 +106,16 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
         str | None, typer.Option(metavar="low,mid,…", help="Budgets to measure in turn.", rich_help_panel=_SPEED)
     ] = None,
     queries: Annotated[int | None, typer.Option(min=1, help="Queries at each size.", rich_help_panel=_SPEED)] = None,
+    banks: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="How many small banks to ask in one store; 0 none.", rich_help_panel=_SPEED),
+    ] = None,
+    facts_per_bank: Annotated[
+        int | None, typer.Option(min=1, help="Facts of each of them; else 20.", rich_help_panel=_SPEED)
+    ] = None,
+    bulk: Annotated[
+        int | None, typer.Option(min=0, help="Messages to write beside a bare COPY; 0 none.", rich_help_panel=_SPEED)
+    ] = None,
     messages: Annotated[
         int | None, typer.Option(min=1, help="Messages retained with the real embedder.", rich_help_panel=_SPEED)
     ] = None,
@@ -130,6 +146,7 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
         dataset=dataset,
         mode=mode,
         engine=engine,
+        store=store,
         data=data,
         file=file,
         sample=sample,
@@ -138,7 +155,15 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
         max_tokens=max_tokens,
         cache=cache,
         work=work,
-        speed=_speed(sizes, budgets, queries, messages),
+        speed=_speed(
+            sizes,
+            budgets,
+            queries=queries,
+            messages=messages,
+            banks=banks,
+            facts_per_bank=facts_per_bank,
+            bulk=bulk,
+        ),
         drain=drain,
         qa=_qa(answerer, judge, parallel=parallel, looks=looks, prices=prices, answers=answers),
     )
@@ -154,13 +179,25 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     _show(report, [path for path in (json, html) if path is not None])
 
 
-def _speed(sizes: str | None, budgets: str | None, queries: int | None, messages: int | None) -> SpeedOptions:
+def _speed(
+    sizes: str | None,
+    budgets: str | None,
+    *,
+    queries: int | None,
+    messages: int | None,
+    banks: str | None,
+    facts_per_bank: int | None,
+    bulk: int | None,
+) -> SpeedOptions:
     given = SpeedOptions()
     return SpeedOptions(
-        sizes=given.sizes if sizes is None else _sizes(sizes),
+        sizes=given.sizes if sizes is None else _sizes(sizes, "--sizes"),
         queries=queries or given.queries,
         messages=messages or given.messages,
         budgets=given.budgets if budgets is None else _budgets(budgets),
+        banks=given.banks if banks is None else () if banks == "0" else _sizes(banks, "--banks"),
+        facts_per_bank=facts_per_bank or given.facts_per_bank,
+        bulk=bulk,
     )
 
 
@@ -202,10 +239,10 @@ def _dump(options: BenchOptions, folder: Path) -> None:
     stdout().print(f"{count:,} prompts written to {file}.", markup=False, soft_wrap=True)
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def _sizes(text: str, option: str) -> tuple[int, ...]:
     parts = text.replace(" ", "").split(",")
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1000,10000.", param_hint="--sizes")
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1000,10000.", param_hint=option)
     return tuple(map(int, parts))
 
 

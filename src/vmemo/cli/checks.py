@@ -122,7 +122,7 @@ async def database(place: Place, parts: Parts) -> list[Check]:
         return [Check("database", "warn", f"there is no {place.file} yet; vmemo retain makes it")]
     try:
         await parts.store.open()
-        return [Check("database", "ok", f"{place.url} opens"), *[check async for check in _opened(parts)]]
+        return [Check("database", "ok", f"{place.shown} opens"), *[check async for check in _opened(parts)]]
     except VmemoError as error:
         return [Check("database", "fail", str(error))]
     finally:

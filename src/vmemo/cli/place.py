@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from vmemo import Memory
 from vmemo.errors import NotFound
@@ -28,6 +29,14 @@ class Place:
     def url(self) -> str:
         """The database as URL."""
         return self.db if "://" in self.db else _SQLITE + self.db
+
+    @property
+    def shown(self) -> str:
+        """The URL as it may be told: without user, password and parameters."""
+        parts = urlsplit(self.url)
+        if self.file is not None or not parts.netloc:
+            return self.url
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     @property
     def file(self) -> Path | None:
@@ -72,4 +81,4 @@ async def demand(place: Place, *banks: str) -> None:
         await store.close()
     for bank in banks:
         if bank not in names:
-            raise NotFound(f"There is no bank {bank!r} in {place.url}; there is {', '.join(names) or 'none yet'}.")
+            raise NotFound(f"There is no bank {bank!r} in {place.shown}; there is {', '.join(names) or 'none yet'}.")

@@ -18,7 +18,7 @@ from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
 from vmemo.cli.output import clipped, many, print_json, stdout
 from vmemo.cli.place import Place, demand
-from vmemo.errors import StoreBusy, VmemoError, public_name
+from vmemo.errors import StoreBusy, StoreError, VmemoError, public_name
 from vmemo.outcome import Outcome
 from vmemo.reports import Job
 from vmemo.settings import Settings
@@ -68,7 +68,7 @@ async def _serve(place: Place, settings: Settings, banks: Sequence[str], *, once
             await memory.schedule_maintenance(banks=banks)
             upkeep = asyncio.create_task(_schedule(memory, banks, stop))
             try:
-                return await memory.work(stop, once=once, banks=banks, on_done=_log)
+                return await memory.work(stop, once=once, banks=banks, on_done=_log, on_away=_log_away)
             finally:
                 upkeep.cancel()
                 with suppress(asyncio.CancelledError):
@@ -114,6 +114,11 @@ def _log(job: Job, error: Exception | None, seconds: float) -> None:
     state = "done" if error is None else "failed"
     said = "" if error is None else f" {_said(error)}"
     typer.echo(f"{_now()} {state} {job.kind} bank={clipped(job.bank)} seconds={seconds:.2f}{said}", err=True)
+
+
+def _log_away(error: StoreError) -> None:
+    """One line when the database is found to be away; the work goes on when it is back."""
+    typer.echo(f"{_now()} waiting {_said(error)}", err=True)
 
 
 def _said(error: Exception) -> str:

@@ -13,12 +13,14 @@ from vmemo.ports.providers import (
     TokenEmbedder,
     encodings,
 )
-from vmemo.ports.store import Library, Loaded, MessageLog, Search, Store
+from vmemo.ports.store import Arrival, Arrivals, Library, Loaded, MessageLog, Search, Store
 from vmemo.ports.upkeep import Housekeeping, Trace
-from vmemo.ports.work import Identities, Queue, Shadows
+from vmemo.ports.work import Identities, Queue, Shadows, Wakeful
 
 __all__ = [
     "LLM",
+    "Arrival",
+    "Arrivals",
     "Ask",
     "Completion",
     "Embedder",
@@ -40,5 +42,6 @@ __all__ = [
     "TokenCounter",
     "TokenEmbedder",
     "Trace",
+    "Wakeful",
     "encodings",
 ]

@@ -49,6 +49,19 @@ class Loaded:
     titles: Mapping[EpisodeId, str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """A bank on its way in from another store: the name it will have, and the one it is hidden under until then.
+
+    `records` is how many of its export are there, and `digest` what the last page said of all of them.
+    """
+
+    bank: BankId
+    hidden: BankId
+    records: int
+    digest: str
+
+
 class MessageLog(Protocol):
     """The append-only archive and its queue of unread messages."""
 
@@ -173,10 +186,41 @@ class Library(Protocol):
         ...
 
 
-class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Housekeeping, Protocol):
+class Arrivals(Protocol):
+    """Banks that come in page by page; until it is admitted such a bank is in no list, and nobody works on it."""
+
+    async def arrivals(self) -> list[Arrival]:
+        """All that have begun, by name."""
+        ...
+
+    async def arrival(self, bank: BankId) -> Arrival | None:
+        """How far the bank of this name has come; None if it has not begun."""
+        ...
+
+    async def receive(self, bank: Bank, records: Sequence[RestoreRecord], *, after: int, digest: str) -> bool:
+        """Add the next records of an export, those after the first `after` ones, in one step; none begins a bank.
+
+        All merges of a bank come in one page. False, and nothing changed, if another number of records is there; a
+        page that is there already is not added again.
+        """
+        ...
+
+    async def admit(self, bank: BankId) -> None:
+        """Give the bank its name, in place of one that holds no messages, and queue what is unread, in one step."""
+        ...
+
+    async def dismiss(self, bank: BankId) -> None:
+        """Remove what has come of the bank, if anything has."""
+        ...
+
+
+class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Arrivals, Housekeeping, Protocol):
     """Durable home of memories. A write lands whole or not at all."""
 
-    async def open(self) -> None: ...
+    async def open(self, *, as_is: bool = False) -> None:
+        """Open the database, and create or upgrade it; `as_is` refuses one that would have to be changed."""
+        ...
+
     async def close(self) -> None: ...
     async def banks(self) -> list[Bank]: ...
     async def bank(self, bank: BankId) -> Bank | None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from vmemo.models import BankId, EntityId, Fact, FactId, JobKind, Merge, MessageId, Move
 from vmemo.reports import Job, Spending
@@ -63,6 +63,19 @@ class Queue(Protocol):
     async def enqueue(self, bank: BankId, jobs: Sequence[NewJob]) -> None: ...
     async def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
         """Add to what the bank has cost."""
+        ...
+
+
+@runtime_checkable
+class Wakeful(Protocol):
+    """A queue that tells when work comes in. Others are looked at every now and then."""
+
+    async def wait_for_work(self, seconds: float, heard: int) -> int:
+        """Wait until any process queues work that is due, or for some seconds; how often that was heard of by now.
+
+        It returns at once if that is more often than `heard`, so that nothing is missed between two calls. Where
+        nothing is ever missed it may take some times longer.
+        """
         ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vmemo.errors import EmbedderMismatch, StoreBusy, named
+from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, named
 from vmemo.models import BankId, Message
 from vmemo.ports import Store
 from vmemo.reports import Retained, Skipped, Usage
@@ -51,8 +51,8 @@ async def _landed(bank: BankId, revision: int, messages: Sequence[Message], tool
     try:
         derived = await derive(bank, revision, messages, tools)
         return derived if await tools.store.write(derived.batch) else None
-    except StoreBusy:
-        # A note about it would have to wait for the same lock.
+    except (StoreBusy, OutcomeUnknown):
+        # A note about it would have to wait for the same lock or server.
         raise
     except Exception as error:
         # Whatever went wrong, the messages stay queued and say why.

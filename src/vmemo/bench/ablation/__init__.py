@@ -5,18 +5,18 @@ What changes recall alone is asked of the same banks; only a step of retain need
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from vmemo.bench.ablation.variants import Bank, Variant, banks
 from vmemo.bench.datasets import Case, Dataset, Unit, load
-from vmemo.bench.environment import fingerprint, make_folder
+from vmemo.bench.environment import fingerprint
+from vmemo.bench.ground import Ground, ground
 from vmemo.bench.ledger import Finished, Ledger
 from vmemo.bench.options import BenchOptions, ProgressSink
 from vmemo.bench.report import Outcome, Report, Setting
-from vmemo.bench.retrieval import config_of, remove, setup_of, summarise
+from vmemo.bench.retrieval import config_of, setup_of, summarise
 from vmemo.bench.runner import ask, keep
 from vmemo.bench.steps import Steps
 from vmemo.ports import Embedder
@@ -36,12 +36,12 @@ async def measure_ablation(options: BenchOptions, embedder: Embedder, settings: 
     """Run what is left of every variant and report on all of them."""
     dataset = load(options)
     full = setup_of(options, dataset, embedder, settings)
-    run = _Run(dataset, banks(full, dataset), options.work_folder, sink)
-    with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:
+    async with ground(options, settings) as land:
+        run = _Run(dataset, banks(full, dataset), options.work_folder, land.config, sink)
         for case in dataset.cases:
             for bank in run.banks:
-                await run.bank(case, bank, Path(folder) / "bank.db")
-    config = {**config_of(dataset, full), "ablation_of": dataset.name, **full.engine.counts}
+                await run.bank(case, bank, land)
+    config = {**config_of(dataset, full), **land.config, "ablation_of": dataset.name, **full.engine.counts}
     report = _report(options, dataset, run.finished, config)
     run.clear()
     return report
@@ -50,9 +50,11 @@ async def measure_ablation(options: BenchOptions, embedder: Embedder, settings: 
 class _Run:
     """The ledgers of all variants, and how far they are."""
 
-    def __init__(self, dataset: Dataset, banks: tuple[Bank, ...], work: Path, sink: ProgressSink) -> None:
+    def __init__(
+        self, dataset: Dataset, banks: tuple[Bank, ...], work: Path, store: Mapping[str, Setting], sink: ProgressSink
+    ) -> None:
         self.banks = banks
-        self._ledgers = {v.name: _ledger(dataset, v, work) for bank in banks for v in bank.variants}
+        self._ledgers = {v.name: _ledger(dataset, v, work, store) for bank in banks for v in bank.variants}
         self._known = {name: ledger.load() for name, ledger in self._ledgers.items()}
         total = sum(_length(case, bank) for case in dataset.cases for bank in banks)
         self._steps = Steps(sink, f"ablation of {dataset.name}", total)
@@ -62,21 +64,21 @@ class _Run:
         """Cases by variant."""
         return self._known
 
-    async def bank(self, case: Case, bank: Bank, database: Path) -> None:
+    async def bank(self, case: Case, bank: Bank, land: Ground) -> None:
         """Fill the bank once and ask every variant that is not noted yet."""
         missing = [variant for variant in bank.variants if case.id not in self._known[variant.name]]
         if not missing:
             self._steps.advance(_length(case, bank))
             return
         self._steps.advance(len(case.questions) * (len(bank.variants) - len(missing)))
-        async with bank.variants[0].setup.memory(case, database) as memory:
-            kept = await keep(memory, case, self._steps.advance)
-        for variant in missing:
-            async with variant.setup.memory(case, database) as memory:
-                done = await ask(memory, case, kept, variant.setup, self._steps.advance)
-            self._ledgers[variant.name].note(done)
-            self._known[variant.name][case.id] = done
-        remove(database)
+        async with land.bank(case.id) as spot:
+            async with bank.variants[0].setup.memory(case, spot) as memory:
+                kept = await keep(memory, case, self._steps.advance)
+            for variant in missing:
+                async with variant.setup.memory(case, spot) as memory:
+                    done = await ask(memory, case, kept, variant.setup, self._steps.advance)
+                self._ledgers[variant.name].note(done)
+                self._known[variant.name][case.id] = done
 
     def clear(self) -> None:
         """Forget the run."""
@@ -88,8 +90,8 @@ def _length(case: Case, bank: Bank) -> int:
     return len(case.sessions) + len(case.questions) * len(bank.variants)
 
 
-def _ledger(dataset: Dataset, variant: Variant, work: Path) -> Ledger:
-    config = {**config_of(dataset, variant.setup), "variant": variant.name}
+def _ledger(dataset: Dataset, variant: Variant, work: Path, store: Mapping[str, Setting]) -> Ledger:
+    config = {**config_of(dataset, variant.setup), **store, "variant": variant.name}
     return Ledger(work, f"ablation-{dataset.name}-{fingerprint(config)}")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from vmemo import Memory
 from vmemo.bench.clock import timed
 from vmemo.bench.datasets import Case, Question
+from vmemo.bench.ground import in_file
 from vmemo.bench.metrics import Metrics
 from vmemo.bench.qa.records import Cited, Recollection, Shown
 from vmemo.bench.runner import Place, Setup, end_of, score
@@ -102,7 +103,8 @@ def _reach(metric: str) -> int:
 
 def answering(setup: Setup, case: Case, *, database: Path, llm: LLM) -> Memory:
     """The same bank for a model that answers from it; nothing goes on behind the answers."""
-    return replace(setup, llm=llm, settings=replace(setup.settings, background=False)).memory(case, database)
+    quiet = replace(setup, llm=llm, settings=replace(setup.settings, background=False))
+    return quiet.memory(case, in_file(database, case.id))
 
 
 async def be_neutral(memory: Memory) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from vmemo.bench.datasets import Case, Dataset, Question, load
 from vmemo.bench.embedders import StoredDocuments
 from vmemo.bench.environment import embedding_cache, make_folder
+from vmemo.bench.ground import remove
 from vmemo.bench.options import BenchOptions, ProgressSink, silent
 from vmemo.bench.qa.answering import reflecting
 from vmemo.bench.qa.banks import answering, be_neutral, dated, file_of
@@ -20,7 +21,6 @@ from vmemo.bench.qa.exam import Exam
 from vmemo.bench.qa.judging import ask_for
 from vmemo.bench.qa.measure import answers_of, qa_config, qa_setup
 from vmemo.bench.qa.models import Models
-from vmemo.bench.retrieval import remove
 from vmemo.bench.steps import Steps
 from vmemo.errors import InvalidInput, LLMFailed
 from vmemo.ports import Ask, Completion

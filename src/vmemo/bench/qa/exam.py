@@ -10,13 +10,13 @@ from typing import cast
 from vmemo import Memory
 from vmemo.bench.datasets import Case, Question
 from vmemo.bench.environment import make_folder
+from vmemo.bench.ground import in_file, remove
 from vmemo.bench.qa.answering import answer
 from vmemo.bench.qa.banks import answering, be_neutral, dated, file_of, recollect
 from vmemo.bench.qa.books import Books
 from vmemo.bench.qa.judging import verdict_on
 from vmemo.bench.qa.models import Models
 from vmemo.bench.qa.records import JUDGES, Answered, Held, verdict_key
-from vmemo.bench.retrieval import remove
 from vmemo.bench.runner import Place, Setup, keep, places_of
 from vmemo.bench.steps import Steps
 from vmemo.errors import LLMFailed, VmemoError, named
@@ -95,7 +95,7 @@ class Exam:
             self.steps.advance(len(case.sessions))
             return
         database = file_of(case, make_folder(self.books.banks))
-        async with self.setup.memory(case, database) as memory:
+        async with self.setup.memory(case, in_file(database, case.id)) as memory:
             kept = await keep(memory, case, self.steps.advance)
             for question in unseen:
                 self.books.recalled.note(await recollect(memory, question, places=kept.places, setup=self.setup))

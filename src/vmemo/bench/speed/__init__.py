@@ -2,21 +2,22 @@
 
 A bank is filled with vectors mixed from really embedded sentences (`Synthetic`), for real ones would take
 hours; queries, and the retain that is measured, use the real embedder with no cache before it. The bank is
-closed and opened again before it is asked, so that `first_recall@N` shows what a cold start costs.
+closed and opened again before it is asked, so that `first_recall@N` shows what a cold start costs. Many small
+banks in one store, and writing much at once beside a bare COPY, are measured where they are asked for, and on
+PostgreSQL.
 """
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 from vmemo.bench.embedders import Synthetic
-from vmemo.bench.environment import describe, make_folder
+from vmemo.bench.environment import describe
+from vmemo.bench.ground import ground
 from vmemo.bench.options import BenchOptions, ProgressSink
-from vmemo.bench.report import Report
-from vmemo.bench.speed import texts
-from vmemo.bench.speed.growth import DEPTH, Bench, base_vectors, fill, measure_recall, measure_retain
-from vmemo.bench.speed.recalls import Timings
+from vmemo.bench.report import Report, Setting
+from vmemo.bench.speed.bulk import measure_bulk
+from vmemo.bench.speed.crowd import measure_crowd
+from vmemo.bench.speed.desk import DEPTH, Bench
+from vmemo.bench.speed.growth import base_vectors, measure_growth, measure_retain
 from vmemo.errors import InvalidInput
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
@@ -25,31 +26,42 @@ __all__ = ["measure_speed"]
 
 
 async def measure_speed(options: BenchOptions, embedder: Embedder, settings: Settings, sink: ProgressSink) -> Report:
-    """Retain is measured in a bank of its own, recall in one that grows from size to size."""
-    sizes = sorted(set(options.speed.sizes))
-    if not sizes or sizes[0] < 1 or min(options.speed.queries, options.speed.messages) < 1:
-        raise InvalidInput("speed needs sizes, queries and messages of at least one")
-    with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as folder:
-        bench = Bench(options=options, embedder=embedder, settings=settings, folder=Path(folder), sink=sink)
+    """Retain is measured in a bank of its own, recall in one that grows from size to size, then bulk and many banks."""
+    _check(options)
+    async with ground(options, settings) as land:
+        bench = Bench(options=options, embedder=embedder, settings=settings, land=land, sink=sink)
         mixed = Synthetic(embedder, await base_vectors(bench))
-        metrics = await measure_retain(bench)
-        timings: Timings = {}
-        # One query more per size: the first is asked cold and counts apart.
-        asked = options.speed.queries * len(bench.paces) + 1
-        questions = texts.queries(asked * len(sizes))
-        for number, size in enumerate(sizes):
-            metrics |= await fill(bench, mixed, 0 if number == 0 else sizes[number - 1], size)
-            mine = questions[number * asked : (number + 1) * asked]
-            found, times = await measure_recall(bench, mixed, size, mine)
-            metrics |= found
-            timings |= times
-        metrics["bytes_per_fact"] = metrics[f"bytes_per_fact@{sizes[-1]}"]
-    config = {
-        **describe(embedder, settings),
+        found = await measure_retain(bench) | await measure_growth(bench, mixed)
+        if bench.bulk:
+            found |= await measure_bulk(bench, mixed)
+        if bench.banks:
+            found |= await measure_crowd(bench, mixed)
+    return Report(
+        benchmark="speed",
+        metrics=found.metrics,
+        timings=found.timings,
+        config={**describe(embedder, settings), **land.config, **_config(bench)},
+        tables=found.tables,
+    )
+
+
+def _check(options: BenchOptions) -> None:
+    asked = options.speed
+    if not asked.sizes or min(*asked.sizes, asked.queries, asked.messages, asked.facts_per_bank) < 1:
+        raise InvalidInput("speed needs sizes, queries, messages and facts per bank of at least one")
+    if any(count < 1 for count in asked.banks or ()) or (asked.bulk or 0) < 0:
+        raise InvalidInput("speed needs numbers of banks of at least one, and bulk of none or more")
+
+
+def _config(bench: Bench) -> dict[str, Setting]:
+    asked = bench.options.speed
+    return {
         "budget": " ".join(str(pace.budget) for pace in bench.paces),
-        "max_tokens": options.max_tokens or DEPTH,
-        "queries": options.speed.queries,
-        "messages": options.speed.messages,
-        "sizes": " ".join(map(str, sizes)),
+        "max_tokens": bench.options.max_tokens or DEPTH,
+        "queries": asked.queries,
+        "messages": asked.messages,
+        "sizes": " ".join(map(str, bench.sizes)),
+        "banks": " ".join(map(str, bench.banks)),
+        "facts_per_bank": asked.facts_per_bank if bench.banks else None,
+        "bulk": bench.bulk,
     }
-    return Report(benchmark="speed", metrics=metrics, timings=timings, config=config)

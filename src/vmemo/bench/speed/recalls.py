@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
+from time import process_time
 
 from vmemo import Memory, Recalled
 from vmemo.bench.clock import timed
@@ -32,15 +34,18 @@ class Pace:
 
 @dataclass(frozen=True)
 class Lap:
-    """Milliseconds of each query at one pace: the whole recall, and its stages."""
+    """Milliseconds of each query at one pace: the whole recall, this process's processors, and recall's stages."""
 
     recall: list[float] = field(default_factory=list[float])
+    cpu: list[float] = field(default_factory=list[float])
     stages: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict[str, list[float]](list))
 
     async def run(self, memory: Memory, pace: Pace, query: str) -> None:
         """Ask one query and note what it took."""
+        began = process_time()
         found, took = await timed(pace.recall(memory, query))
         self.recall.append(took)
+        self.cpu.append((process_time() - began) * 1000)
         for stage, ms in found.timings.items():
             if stage != "total":
                 self.stages[stage].append(ms)
@@ -54,13 +59,14 @@ class Race:
     laps: dict[str, Lap]
 
     def metrics(self, size: int) -> Metrics:
-        """Recall's median and 95th percentile as multiples of the embedder's median."""
+        """Recall's median and 95th percentile as multiples of the embedder's median, and its mean processor time."""
         own = percentile(self.embed, 0.5)
-        return {
+        ratios = {
             f"{name}_p{share}_over_embed@{size}": percentile(lap.recall, share / 100) / own
             for name, lap in self.laps.items()
             for share in (50, 95)
         }
+        return ratios | {f"{name}_cpu_ms@{size}": fmean(lap.cpu) for name, lap in self.laps.items() if lap.cpu}
 
     def timings(self, size: int) -> Timings:
         """Median and 95th percentile of everything that was timed."""

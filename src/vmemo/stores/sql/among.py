@@ -58,8 +58,21 @@ def among(column: ColumnElement[int] | ColumnElement[str], values: Values | Bind
 
 
 def listed(values: Values) -> str:
-    """Values as the parameter of `among`."""
-    return json.dumps(list(values))
+    """Values as the parameter of `among`, without texts that no store can keep, which are nowhere to be found."""
+    given = list(values)
+    written = json.dumps(given)
+    if "\\u0000" not in written and "\\ud" not in written:
+        return written
+    return json.dumps([value for value in given if not isinstance(value, str) or storable(value)])
+
+
+def storable(text: str) -> bool:
+    """Whether every store can keep a text; one that they can't is nowhere to be found."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
 
 
 def later(name: str) -> BindParameter[str]:

@@ -26,6 +26,10 @@ class Running(ABC):
     async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function in one transaction."""
 
+    async def _insist(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """As `_write`, for what does no harm when it was done before: it is run again if its outcome is not known."""
+        return await self._write(run, *args, **kwargs)
+
     @staticmethod
     def _with_bank(
         run: Callable[Concatenate[Connection, int, P], R],

@@ -10,7 +10,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
-from vmemo.errors import SchemaTooNew, StoreError
+from vmemo.errors import NotFound, SchemaTooNew, StoreError
 from vmemo.stores.sql.postgres_schema import PARTITIONS
 
 _ALEMBIC = Lock()
@@ -39,6 +39,18 @@ def refuse_newer(version: str | None) -> None:
         raise SchemaTooNew(
             f"The database has schema {version}, this vmemo knows up to {HEAD}. "
             "Nothing was touched. Upgrade vmemo to open it."
+        )
+
+
+def refuse_other(version: str | None) -> None:
+    """Raise `NotFound` for a database without memories, and `StoreError` for one of an earlier release."""
+    refuse_newer(version)
+    if version is None:
+        raise NotFound("There are no memories in this database. Nothing was made; correct its URL.")
+    if version != HEAD:
+        raise StoreError(
+            f"The database has schema {version} of an earlier release, and would have to be upgraded to {HEAD}. "
+            "Nothing was touched. Open it once with this release to upgrade it, for example with `vmemo doctor`."
         )
 
 

@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection, delete
 
 from vmemo.errors import NotFound, StoreError
-from vmemo.models import Bank, BankId, FactId, MessageId
+from vmemo.models import Bank, BankId, FactId, Message, MessageId
 from vmemo.ports import Loaded
 from vmemo.reports import Forgotten, Status
 from vmemo.searches import (
@@ -28,22 +28,25 @@ from vmemo.searches import (
     Vectors,
 )
 from vmemo.stores.sql import (
+    archive,
     forgetting,
     migrate,
     postgres_graph,
+    postgres_hnsw,
     postgres_load,
     postgres_rows,
     postgres_search,
     postgres_text,
     postgres_upkeep,
     restoring,
+    writing,
 )
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.postgres_pool import PostgresPool
 from vmemo.stores.sql.postgres_rows import Sizes
-from vmemo.stores.sql.schema import notes
+from vmemo.stores.sql.schema import facts, notes
 from vmemo.stores.sql.store import SqlStore
-from vmemo.writes import ForgetTarget, RestoreRecord
+from vmemo.writes import Batch, ForgetTarget, NewFact, RestoreRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,8 +55,11 @@ R = TypeVar("R")
 class PostgresStore(SqlStore):
     """Fulfils the Store port on one PostgreSQL database."""
 
-    def __init__(self, url: str, *, size: int = 10, busy_seconds: float = 60.0) -> None:
+    def __init__(
+        self, url: str, *, size: int = 10, busy_seconds: float = 60.0, index_from: int = postgres_hnsw.LARGE
+    ) -> None:
         self._connections = PostgresPool(url, size=size, busy_seconds=busy_seconds)
+        self._index_from = index_from
         self._ready = False
 
     @property
@@ -62,12 +68,14 @@ class PostgresStore(SqlStore):
         assert self._ready, "the store is not open"
         return self._connections
 
-    async def open(self) -> None:
+    async def open(self, *, as_is: bool = False) -> None:
         """Connect, and create or upgrade the schema. Opening twice, or from several loops, is harmless."""
         version = await self._connections.read(migrate.current)
         migrate.refuse_newer(version)
-        if version != migrate.HEAD:
-            await self._connections.write(migrate.upgrade, patient=True)
+        if as_is:
+            migrate.refuse_other(version)
+        elif version != migrate.HEAD:
+            await self._connections.write(migrate.upgrade, patient=True, repeatable=True)
         self._ready = True
 
     async def close(self) -> None:
@@ -80,6 +88,44 @@ class PostgresStore(SqlStore):
 
     async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._pool.write(lambda connection: run(connection, *args, **kwargs))
+
+    async def _insist(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._pool.write(lambda connection: run(connection, *args, **kwargs), repeatable=True)
+
+    async def wait_for_work(self, seconds: float, heard: int) -> int:
+        """Wait until work is queued, by whichever process."""
+        return await self._pool.notified(seconds, heard)
+
+    async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
+        """Store messages durably. What a try wrote whose outcome was not known at first counts as stored."""
+        tried = set[MessageId]()
+
+        def run(connection: Connection) -> set[MessageId]:
+            found = archive.by_id(connection, bank_state(connection, bank).seq, sorted(tried)) if tried else []
+            stored = self._append(connection, bank, messages) | {message.id for message in found}
+            tried.update(stored)
+            return stored
+
+        return await self._insist(run)
+
+    async def write(self, batch: Batch) -> bool:
+        """Land a batch whole or not at all, and once: a try whose outcome was not known at first is looked for."""
+        tried = False
+
+        def run(connection: Connection) -> bool:
+            nonlocal tried
+            if tried and self._landed(connection, batch):
+                return True
+            tried = True
+            return self._land(connection, batch)
+
+        return await self._insist(run)
+
+    @staticmethod
+    def _landed(connection: Connection, batch: Batch) -> bool:
+        """Whether the batch's facts are there; one without facts that has landed is found to be out of date."""
+        bank = bank_state(connection, batch.bank).seq
+        return bool(writing.seqs_of(connection, facts, bank, [item.fact.id for item in batch.facts]))
 
     @staticmethod
     def _sized(connection: Connection, bank: BankId, space: str | None = None) -> tuple[BankState, Sizes]:
@@ -96,8 +142,12 @@ class PostgresStore(SqlStore):
         return await self._read(self._nearest, query)
 
     def _nearest(self, connection: Connection, query: VectorQuery) -> Ranking:
-        state, sizes = self._sized(connection, query.scope.bank, query.space)
-        return postgres_search.nearest(connection, state.seq, sizes.facts, query)
+        searched = self._searched(*self._sized(connection, query.scope.bank, query.space))
+        return postgres_search.nearest(connection, searched, query)
+
+    def _searched(self, state: BankState, sizes: Sizes) -> postgres_hnsw.Searched:
+        large = 2 * sizes.facts >= self._index_from
+        return postgres_hnsw.Searched(bank=state.seq, dimension=state.dimension, count=sizes.facts, indexed=large)
 
     async def during(self, query: TimeQuery) -> Ranking:
         """Facts inside a stretch of time."""
@@ -109,8 +159,13 @@ class PostgresStore(SqlStore):
 
     async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
         """For each vector the nearest current facts."""
-        find = self._with_bank(postgres_search.neighbours)
-        return await self._read(find, bank, vectors, limit=limit, floor=floor)
+        return await self._read(self._neighbours, bank, vectors, limit, floor)
+
+    def _neighbours(
+        self, connection: Connection, bank: BankId, vectors: Vectors, limit: int, floor: float
+    ) -> list[list[Scored]]:
+        searched = self._searched(*self._sized(connection, bank))
+        return postgres_search.neighbours(connection, searched, vectors, limit=limit, floor=floor)
 
     async def matching(self, query: TextQuery) -> Ranking:
         """Facts by BM25."""
@@ -174,6 +229,8 @@ class PostgresStore(SqlStore):
         """
         parts = await self._read(self._with_bank(postgres_upkeep.parts), bank)
         forgotten = await super().forget(bank, target)
+        if target.bank:
+            await self._drop_indexes()
         await self._vacuum(parts)
         return forgotten
 
@@ -192,8 +249,31 @@ class PostgresStore(SqlStore):
             await self._pool.alone(postgres_upkeep.vacuum(tables))
 
     async def optimise(self) -> None:
-        """Let PostgreSQL measure what its plans rest on."""
-        await self._pool.write(postgres_upkeep.analyse, patient=True)
+        """Let PostgreSQL measure what its plans rest on, where it has changed; then build and drop vector indexes."""
+        changed = await self._read(postgres_upkeep.changed)
+        if changed:
+            await self._pool.alone(postgres_upkeep.analyse(changed))
+        await postgres_hnsw.tend(self._pool, self._index_from)
+
+    async def _drop_indexes(self, without: str | None = None) -> None:
+        """Drop vector indexes that are of no use any more. They are in nobody's way: maintenance drops what is left."""
+        with suppress(StoreError):
+            await postgres_hnsw.tend(self._pool, self._index_from, build=False, without=without)
+
+    async def adopt(self, bank: BankId, carried: Sequence[NewFact] = ()) -> bool:
+        """Put the shadow in the bank's place in one step."""
+        adopted = await super().adopt(bank, carried)
+        if adopted:
+            await self._drop_indexes()
+        return adopted
+
+    async def replace_embeddings(
+        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
+    ) -> bool:
+        """Switch all vectors in one step. The index of the old ones goes first, or each new one would cost a search."""
+        state = await self._read(bank_state, bank)
+        await self._drop_indexes(without=postgres_hnsw.name(state.seq, state.dimension))
+        return await super().replace_embeddings(bank, embedder, vectors, dimension=dimension)
 
     async def schema_version(self) -> str:
         """The schema's number."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Subquery, Table, and_, select
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, Select, Subquery, Table, and_, select, true
 
 from vmemo.models import FactId
 from vmemo.searches import Ranking, Scored
@@ -32,13 +32,20 @@ class Wanted:
     limit: int
     floor: float = -float("inf")
     ground: ScalarSelect[float] | None = None
+    first: Subquery | None = None
+    """The best `shortlist(limit)` rows by an index, with the same columns; without it they are ranked by `scored`."""
+
+
+def shortlist(limit: int) -> int:
+    """How many rows are ranked before the conditions are looked at."""
+    return 2 * limit + 16
 
 
 def best(connection: Connection, candidates: Candidates, wanted: Wanted) -> Ranking:
     """Rows by score, best first, rows of equal score by number.
 
     Where nearly every row passes, twice as many as wanted are ranked before the conditions are looked at, which saves
-    reading the row of everything that was scored. If too few of these pass, all rows are asked.
+    reading the row of everything that was scored. If too few of these pass, all rows are asked, without an index.
     """
     if candidates.common:
         found = _shortlisted(connection, candidates, wanted)
@@ -52,8 +59,10 @@ def best(connection: Connection, candidates: Candidates, wanted: Wanted) -> Rank
 
 def _shortlisted(connection: Connection, candidates: Candidates, wanted: Wanted) -> Ranking | None:
     """The best rows, or None if they can't be told from a shortlist."""
-    length = 2 * wanted.limit + 16
+    length = shortlist(wanted.limit)
     rows = connection.execute(_short(candidates, wanted, length)).all()
+    if wanted.first is not None and len(rows) < length:
+        return None
     hits = [
         Scored(FactId(id), float(score), tokens)
         for id, score, tokens, passes, *_ in rows
@@ -66,15 +75,18 @@ def _shortlisted(connection: Connection, candidates: Candidates, wanted: Wanted)
 
 def _short(candidates: Candidates, wanted: Wanted, length: int) -> Select[*tuple[Any, ...]]:
     table, scored = candidates.table, wanted.scored
-    first = (
-        select(scored.c.seq, scored.c.score)
-        .order_by(scored.c.score.desc(), scored.c.seq)
-        .limit(length)
-        .subquery("first")
+    ranked = select(scored.c.seq, scored.c.score).order_by(scored.c.score.desc(), scored.c.seq).limit(length)
+    first = ranked.subquery("first") if wanted.first is None else wanted.first
+    row = (
+        select(table.c.id, candidates.tokens.label("tokens"), and_(*candidates.conditions).label("passes"))
+        .where(table.c.bank == candidates.bank, table.c.seq == first.c.seq)
+        # Each is looked up by its key; all rows of the bank would be read to join so few.
+        .offset(0)
+        .lateral("row")
     )
     return (
-        select(table.c.id, first.c.score, candidates.tokens, and_(*candidates.conditions), *_beside(wanted))
-        .join_from(first, table, and_(table.c.bank == candidates.bank, table.c.seq == first.c.seq))
+        select(row.c.id, first.c.score, row.c.tokens, row.c.passes, *_beside(wanted))
+        .select_from(first.join(row, true()))
         .order_by(first.c.score.desc(), first.c.seq)
     )
 

@@ -10,7 +10,7 @@ from asyncpg import InterfaceError, PostgresError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoneFree
 
-from vmemo.errors import InvalidInput, StoreBusy, StoreError, VmemoError
+from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
 
 Step = Literal["connect", "run", "commit"]
 """How far a transaction came."""
@@ -61,10 +61,11 @@ def named_error(error: Foreign, step: Step, where: str, seconds: float) -> Vmemo
     if state in _UNSTORABLE or _unsendable(error):
         reason = _UNSTORABLE.get(state, "it is no text, or a number too large")
         return InvalidInput(f"PostgreSQL can't hold a value: {reason}. {_UNDONE}")
-    if _lost(error, state):
+    # What comes without a state while something runs does not come from the server.
+    if _lost(error, state) or (step != "connect" and isinstance(error, OSError)):
         return _cut_off(step, where)
     if step == "connect" and not isinstance(error, DBAPIError):
-        return _unreached(error, where)
+        return _unreached(error, where, seconds)
     return StoreError(f"PostgreSQL refused: {_words(error)}. {_UNDONE}")
 
 
@@ -75,20 +76,21 @@ def _lost(error: Foreign, state: str) -> bool:
 
 def _cut_off(step: Step, where: str) -> VmemoError:
     if step == "commit":
-        return StoreError(
+        return OutcomeUnknown(
             f"The connection to PostgreSQL at {where} was lost while the transaction was being committed. It was "
             "written whole or not at all, but which of the two is not known; look before you repeat the call."
         )
     return Passing(f"The connection to PostgreSQL at {where} was lost. {_NOTHING}")
 
 
-def _unreached(error: Foreign, where: str) -> VmemoError:
+def _unreached(error: Foreign, where: str, seconds: float) -> VmemoError:
     if isinstance(error, gaierror):
         return StoreError(f"The PostgreSQL server at {where} can't be found by this name. Correct the URL.")
     if isinstance(error, SSLError) or "rejected SSL" in str(error):
         return StoreError(f"PostgreSQL at {where} can't be reached as its URL says: {error}. Correct the URL.")
-    reason = "did not answer in time" if isinstance(error, TimeoutError) else "can't be reached"
-    return Passing(f"The PostgreSQL server at {where} {reason}. {_NOTHING}")
+    if isinstance(error, TimeoutError):
+        return StoreBusy(f"The PostgreSQL server at {where} did not answer within {seconds:g} seconds. {_NOTHING}")
+    return Passing(f"The PostgreSQL server at {where} can't be reached. {_NOTHING}")
 
 
 def _unsendable(error: Foreign) -> bool:

@@ -25,6 +25,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from vmemo.models import Interval, Network
 from vmemo.searches import Scope
+from vmemo.stores.sql.among import storable
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.naming import fold
 from vmemo.stores.sql.rows import names_of
@@ -90,10 +91,11 @@ def _has_tag(tags: Column[str], tag: str) -> ColumnElement[bool]:
 def _has_value(metadata: Column[str], key: str, value: JsonValue) -> ColumnElement[bool]:
     """Compared with its JSON type, so that 1, true and "1" stay three values."""
     wanted = json.dumps(value, ensure_ascii=False)
-    # A character that PostgreSQL can't keep stands in the text as an escape.
+    # A character that PostgreSQL can't keep stands in the text as an escape, which its JSONB does not take either.
     if not (storable(key) and storable(wanted)) or "\\u0000" in wanted:
         return false()
-    return cast(metadata, JSONB).op("->")(literal(key)) == cast(literal(wanted), JSONB)
+    readable = cast(func.replace(metadata, "\\u0000", "\\ufffd"), JSONB)
+    return readable.op("->")(literal(key)) == cast(literal(wanted), JSONB)
 
 
 def one_of(
@@ -102,15 +104,6 @@ def one_of(
     """As `among`, in an array, whose length tells PostgreSQL how many rows to expect."""
     of = BigInteger() if isinstance(column.type, Integer) else Text()
     return column == any_(literal(list(values), ARRAY(of)))
-
-
-def storable(text: str) -> bool:
-    """Whether PostgreSQL can keep a text at all; one that it can't is nowhere to be found."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return "\x00" not in text
 
 
 _NAMED = """

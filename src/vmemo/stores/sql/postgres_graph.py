@@ -26,7 +26,8 @@ from sqlalchemy import (
 from vmemo.models import FactId, LinkKind
 from vmemo.searches import Edge, EdgeQuery
 from vmemo.stores.sql import keys
-from vmemo.stores.sql.postgres_filters import conditions, one_of, storable
+from vmemo.stores.sql.among import storable
+from vmemo.stores.sql.postgres_filters import conditions, one_of
 from vmemo.stores.sql.postgres_schema import fact_search
 from vmemo.stores.sql.postgres_search import NUMBER, cosine
 from vmemo.stores.sql.rows import AnyRow

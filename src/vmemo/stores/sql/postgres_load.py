@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention
 from vmemo.ports import Loaded
-from vmemo.stores.sql.postgres_filters import storable
+from vmemo.stores.sql.among import storable
 from vmemo.stores.sql.rows import fact_of, mentions_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
 

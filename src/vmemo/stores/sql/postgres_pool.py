@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Coroutine
 from threading import Lock, Thread
 from typing import Protocol, TypeVar, cast
@@ -20,9 +21,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from vmemo.errors import VmemoError
+from vmemo.errors import OutcomeUnknown, StoreError, VmemoError
 from vmemo.stores.sql.archive import WRITES
 from vmemo.stores.sql.postgres_errors import Passing, Step, named_error
+from vmemo.stores.sql.postgres_listen import Listener
 from vmemo.stores.sql.postgres_url import parse
 
 R = TypeVar("R")
@@ -30,10 +32,14 @@ TRIES = 4
 """How often a transaction is run that fails for a reason which passes by itself."""
 FIRST_PAUSE = 0.05
 """Seconds before the second try, more or less; each further pause is twice as long."""
+LONGEST_PAUSE = 1.0
+"""The most seconds between two tries, more or less."""
 STALLED = "120s"
 """How long a process may stand still in a transaction before the server ends it and gives back what it locked."""
 _LIMITS = (
-    "SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true), "
+    # Compiling a statement takes longer than to run it: many rows are expected, few are read.
+    "SELECT set_config('jit', 'off', true), "
+    "set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true), "
     f"set_config('idle_in_transaction_session_timeout', '{STALLED}', true)"
 )
 _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -60,21 +66,27 @@ class PostgresPool:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
         self._engines: tuple[AsyncEngine, AsyncEngine] | None = None
+        self._listener: Listener | None = None
 
     async def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction: everything it sees is of one moment."""
-        return await self._here(lambda: self._persistent(run, writes=False, patient=False))
+        return await self._here(lambda: self._persistent(run, writes=False))
 
-    async def write(self, run: Callable[[Connection], R], *, patient: bool = False) -> R:
+    async def write(self, run: Callable[[Connection], R], *, patient: bool = False, repeatable: bool = False) -> R:
         """Run in one transaction and commit it; `patient` lets a statement take as long as it needs.
 
-        `run` may be run several times, each time after the one before was rolled back.
+        `run` may be run several times, each time after the one before was rolled back. What is `repeatable` is also run
+        again, for as long as a call may wait, where a commit's outcome is not known; otherwise that is raised.
         """
-        return await self._here(lambda: self._persistent(run, writes=True, patient=patient))
+        return await self._here(lambda: self._persistent(run, writes=True, patient=patient, repeatable=repeatable))
 
     async def alone(self, statement: str) -> None:
         """Run a statement that PostgreSQL takes outside transactions only, for as long as it needs."""
         await self._here(lambda: self._alone(statement))
+
+    async def notified(self, seconds: float, heard: int) -> int:
+        """Wait as `Listener.wait` does, on a connection besides those of the pool."""
+        return await self._here(lambda: self._notified(seconds, heard))
 
     async def close(self) -> None:
         """Close every connection; the next call opens new ones."""
@@ -98,7 +110,7 @@ class PostgresPool:
         return await asyncio.wrap_future(done)
 
     async def _dispose(self) -> None:
-        engines, self._engines = self._engines, None
+        engines, self._engines, self._listener = self._engines, None, None
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -106,28 +118,48 @@ class PostgresPool:
         if engines is not None:
             await engines[0].dispose()
 
-    async def _persistent(self, run: Callable[[Connection], R], *, writes: bool, patient: bool) -> R:
+    async def _notified(self, seconds: float, heard: int) -> int:
+        if self._listener is None:
+            self._listener = Listener(self._address.url, self._busy_seconds)
+        return await self._listener.wait(seconds, heard)
+
+    async def _persistent(
+        self, run: Callable[[Connection], R], *, writes: bool, patient: bool = False, repeatable: bool = False
+    ) -> R:
         """Try again what was rolled back for a reason that passes: a deadlock, a lost or a refused connection."""
-        for turn in range(1, TRIES):
+        unsure, until, turn = None, 0.0, 0
+        while True:
             try:
                 return await self._once(run, writes=writes, patient=patient)
-            except Passing:
-                await asyncio.sleep(FIRST_PAUSE * 2 ** (turn - 1) * random.uniform(0.5, 1.5))
-        return await self._once(run, writes=writes, patient=patient)
+            except OutcomeUnknown as error:
+                if not repeatable:
+                    raise
+                if unsure is None:
+                    unsure, until = error, time.monotonic() + self._busy_seconds
+            except StoreError as error:
+                if unsure is not None and (not isinstance(error, Passing) or time.monotonic() > until):
+                    raise unsure from error
+                if unsure is None and (not isinstance(error, Passing) or turn == TRIES - 1):
+                    raise
+            await asyncio.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(turn, 10)) * random.uniform(0.5, 1.5))
+            turn += 1
 
     async def _once(self, run: Callable[[Connection], R], *, writes: bool, patient: bool) -> R:
         step: Step = "connect"
         try:
             async with self._connect(writes=writes) as connection:
+                # Where PgBouncer waits for a server, or a host is gone without a word, nobody else ends the wait.
+                async with asyncio.timeout(self._busy_seconds):
+                    await connection.run_sync(self._limit, patient)
                 step = "run"
-                result = await connection.run_sync(self._limited, run, patient)
+                result = await connection.run_sync(run)
                 if writes:
                     step = "commit"
                     await connection.commit()
                 return result
         except VmemoError:
             raise
-        except (DBAPIError, OSError, NoneFree) as error:
+        except (DBAPIError, OSError, NoneFree, PostgresError, InterfaceError) as error:
             raise named_error(error, step, self._address.where, self._busy_seconds) from error
 
     async def _alone(self, statement: str) -> None:
@@ -148,10 +180,9 @@ class PostgresPool:
             self._engines = engine.execution_options(**_READING), engine.execution_options(**_WRITING)
         return self._engines[writes].connect()
 
-    def _limited(self, connection: Connection, run: Callable[[Connection], R], patient: bool) -> R:
+    def _limit(self, connection: Connection, patient: bool) -> None:
         busy = str(int(self._busy_seconds * 1000))
         connection.exec_driver_sql(_LIMITS, (busy, "0" if patient else busy))
-        return run(connection)
 
     def _create(self) -> AsyncEngine:
         return create_async_engine(

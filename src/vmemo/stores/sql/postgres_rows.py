@@ -15,10 +15,10 @@ from sqlalchemy import Connection, select
 from vmemo.models import FactId, MessageId
 from vmemo.searches import Encoding, TokenVectors, Vectors
 from vmemo.stores.sql import keys
+from vmemo.stores.sql.among import storable
 from vmemo.stores.sql.archive import BankState
 from vmemo.stores.sql.forgetting import Removal
 from vmemo.stores.sql.index.postings import term_hash
-from vmemo.stores.sql.postgres_filters import storable
 from vmemo.stores.sql.postgres_schema import fact_search
 from vmemo.stores.sql.restoring import Indexed
 from vmemo.stores.sql.schema import facts, messages

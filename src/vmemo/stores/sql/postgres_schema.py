@@ -52,19 +52,26 @@ search = MetaData()
 
 
 class _Stored(UserDefinedType[object]):
-    """The type's name in a table."""
+    """The type's name in a statement."""
 
     cache_ok = True
 
+    def __init__(self, dimension: int | None = None) -> None:
+        self.dimension = dimension
+
     def get_col_spec(self, **_: object) -> str:
-        return "halfvec"
+        return "halfvec" if self.dimension is None else f"halfvec({self.dimension})"
 
 
 class Halfvec(TypeDecorator[NDArray[np.float32]]):
-    """pgvector's vectors of 16-bit numbers, of any dimension; takes and gives float32 arrays."""
+    """pgvector's vectors of 16-bit numbers, of one dimension or of any; takes and gives float32 arrays."""
 
     impl = _Stored
     cache_ok = True
+
+    def __init__(self, dimension: int | None = None) -> None:
+        super().__init__(dimension)
+        self.dimension = dimension
 
     def process_bind_param(self, value: NDArray[np.float32] | None, dialect: Dialect) -> list[float] | None:
         """Arrays travel as lists of numbers, which the driver sends in binary."""
@@ -210,12 +217,18 @@ def _demand_vectors(connection: Connection) -> None:
             )
         _demand_permission(connection)
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
-    version = str(connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")))
-    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (0, 7):
+    version = vector_version(connection)
+    if version < (0, 7):
         raise StoreError(
-            f"This database has pgvector {version}. Nothing was written. Install 0.7 or newer on the server and run "
-            "ALTER EXTENSION vector UPDATE, then open the memory again."
+            f"This database has pgvector {'.'.join(map(str, version))}. Nothing was written. Install 0.7 or newer on "
+            "the server and run ALTER EXTENSION vector UPDATE, then open the memory again."
         )
+
+
+def vector_version(connection: Connection) -> tuple[int, ...]:
+    """The first two numbers of the database's pgvector."""
+    version = str(connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")))
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def _demand_permission(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Search by vector on PostgreSQL: one exact scan over the vectors of a bank."""
+"""Search by vector on PostgreSQL: by the index of a large bank, or by one exact scan over the vectors of a bank."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from vmemo.models import FactId, Interval, utc_now
 from vmemo.searches import Ranking, Scope, Scored, TimeQuery, Vector, VectorQuery, Vectors
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.index.vectors import SAMPLE
-from vmemo.stores.sql.postgres_best import Candidates, Wanted, best
+from vmemo.stores.sql.postgres_best import Candidates, Wanted, best, shortlist
 from vmemo.stores.sql.postgres_filters import began, conditions, ended, inside, wide
+from vmemo.stores.sql.postgres_hnsw import Searched, usable
 from vmemo.stores.sql.postgres_rows import flat
 from vmemo.stores.sql.postgres_schema import Halfvec, fact_search
 from vmemo.stores.sql.schema import facts
@@ -30,6 +31,8 @@ from vmemo.stores.sql.schema import facts
 _s = fact_search.c
 NUMBER: TypeEngine[float] = Double()
 """Scores and weights."""
+NEWEST = 2_000
+"""Facts of a bank that tell how near others must be to be neighbours."""
 
 
 def cosine(vector: Vector) -> ColumnElement[float]:
@@ -48,15 +51,30 @@ def facts_within(connection: Connection, bank: int, scope: Scope) -> Candidates:
     )
 
 
-def nearest(connection: Connection, bank: int, count: int, query: VectorQuery) -> Ranking:
-    """Facts by cosine, best first; `count` is how many the bank has."""
+def nearest(connection: Connection, searched: Searched, query: VectorQuery) -> Ranking:
+    """Facts by cosine, best first."""
+    bank, length = searched.bank, shortlist(query.limit)
     wanted = Wanted(
         scored=_scored(bank, query.vector),
         limit=query.limit,
         floor=query.floor,
-        ground=_ground(bank, count, query.vector),
+        ground=_ground(bank, searched.count, query.vector),
+        first=_by_index(searched, query.vector, length)
+        if wide(query.scope) and usable(connection, searched, length)
+        else None,
     )
     return best(connection, facts_within(connection, bank, query.scope), wanted)
+
+
+def _by_index(searched: Searched, vector: Vector, length: int) -> Subquery:
+    """The best rows in the words of the index, which is used for them alone."""
+    kind = Halfvec(searched.dimension)
+    distance = cast(_s.embedding, kind).op("<#>", return_type=NUMBER)(literal(vector, kind)).label("distance")
+    found = select(_s.seq, distance).where(
+        _s.bank == searched.bank, func.vector_dims(_s.embedding) == searched.dimension
+    )
+    near = found.order_by(distance).limit(length).subquery("near")
+    return select(near.c.seq, (-near.c.distance).label("score")).subquery("first")
 
 
 def _scored(bank: int, vector: Vector) -> Subquery:
@@ -120,37 +138,85 @@ def _off_centre(stretch: Interval) -> ColumnElement[float]:
     return func.least(literal(1.0, NUMBER), away)
 
 
-_NEIGHBOURS = """
-SELECT place, facts.id, score, facts.tokens,
-    facts.expired_at IS NULL AND (facts.invalid_at IS NULL OR facts.invalid_at > $6)
-FROM (
+_GIVEN = """
+given AS MATERIALIZED (
     SELECT place, ($2::real[])[(place - 1) * $3::integer + 1 : place * $3::integer]::halfvec AS vector
-    FROM generate_series(1, $4::integer) AS place OFFSET 0
-) AS given
-CROSS JOIN LATERAL (
-    SELECT seq, -(embedding <#> given.vector) AS score FROM fact_search WHERE bank = $1
-    ORDER BY score DESC, seq LIMIT $5
-) AS near
-JOIN facts ON facts.bank = $1 AND facts.seq = near.seq
+    FROM generate_series(1, $4::integer) AS place
+)"""
+# Each fact is looked up by its key: what the server expects of the sizes may lead to worse.
+_KNOWN = """
+SELECT place, known.id, score, known.tokens, known.current
+FROM near CROSS JOIN LATERAL (
+    SELECT id, tokens, expired_at IS NULL AND (invalid_at IS NULL OR invalid_at > $6) AS current
+    FROM facts WHERE facts.bank = $1 AND facts.seq = near.seq OFFSET 0
+) AS known
 ORDER BY place, score DESC, near.seq
 """
+# The bank is read once for all vectors. The best of its newest facts tell from which score on a fact can be among the
+# best of all, so that few pairs are sorted.
+_SCANNED = f"""
+WITH {_GIVEN}, newest AS MATERIALIZED (
+    SELECT embedding FROM fact_search WHERE bank = $1 ORDER BY seq DESC LIMIT {NEWEST}
+), asked AS MATERIALIZED (
+    SELECT place, vector, greatest($7::double precision, (
+        SELECT -(embedding <#> vector) AS score FROM newest ORDER BY score DESC OFFSET $5::integer - 1 LIMIT 1
+    )) AS least
+    FROM given
+), near AS (
+    SELECT place, seq, score FROM (
+        SELECT place, seq, score, row_number() OVER (PARTITION BY place ORDER BY score DESC, seq) AS rank
+        FROM fact_search CROSS JOIN LATERAL (
+            SELECT place, -(embedding <#> vector) AS score, least FROM asked OFFSET 0
+        ) AS pair
+        WHERE bank = $1 AND score >= least
+    ) AS ranked
+    WHERE rank <= $5
+)
+{_KNOWN}"""
+_INDEXED = f"""
+WITH {_GIVEN}, near AS (
+    SELECT place, seq, -distance AS score
+    FROM given CROSS JOIN LATERAL (
+        SELECT seq, embedding::halfvec(DIMENSION) <#> vector::halfvec(DIMENSION) AS distance FROM fact_search
+        WHERE bank = $1 AND vector_dims(embedding) = DIMENSION
+        ORDER BY distance LIMIT $5::integer
+    ) AS found
+)
+{_KNOWN}"""
+
+_Near = list[list[tuple[Scored, bool]]]
 
 
-def neighbours(connection: Connection, bank: int, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+def neighbours(
+    connection: Connection, searched: Searched, vectors: Vectors, *, limit: int, floor: float
+) -> list[list[Scored]]:
     """For each vector the nearest current facts."""
     if not len(vectors):
         return []
-    length = 2 * limit + 16
-    asked = (bank, *flat(vectors), len(vectors), length, micros(utc_now()))
-    found: list[list[tuple[Scored, bool]]] = [[] for _ in vectors]
-    for place, id, score, tokens, current in connection.exec_driver_sql(_NEIGHBOURS, asked):
-        found[int(place) - 1].append((Scored(FactId(id), float(score), tokens), current))
+    length = shortlist(limit)
     return [
         _chosen(near, limit, floor)
         if len(near) < length or near[-1][0].score < floor or sum(current for _, current in near) >= limit
-        else _among_current(connection, bank, vector, limit, floor)
-        for near, vector in zip(found, vectors, strict=True)
+        else _among_current(connection, searched.bank, vector, limit, floor)
+        for near, vector in zip(_near(connection, searched, vectors, length, floor), vectors, strict=True)
     ]
+
+
+def _near(connection: Connection, searched: Searched, vectors: Vectors, length: int, floor: float) -> _Near:
+    """For each vector the nearest facts, and whether they are current; those below the floor may be left out."""
+
+    def found(statement: str, *more: float) -> _Near:
+        near: _Near = [[] for _ in vectors]
+        for place, id, score, tokens, current in connection.exec_driver_sql(statement, (*asked, *more)):
+            near[int(place) - 1].append((Scored(FactId(id), float(score), tokens), current))
+        return near
+
+    asked = (searched.bank, *flat(vectors), len(vectors), length, micros(utc_now()))
+    if usable(connection, searched, length):
+        near = found(_INDEXED.replace("DIMENSION", str(searched.dimension)))
+        if all(len(each) == length for each in near):
+            return near
+    return found(_SCANNED, floor)
 
 
 def _chosen(near: list[tuple[Scored, bool]], limit: int, floor: float) -> list[Scored]:

@@ -35,6 +35,8 @@ from vmemo.stores.sql.rows import AnyRow, dump
 from vmemo.stores.sql.schema import banks, jobs, messages, spending
 from vmemo.writes import Lease, NewJob
 
+CHANNEL = "vmemo_work"
+"""Where PostgreSQL tells all who listen that work is queued."""
 MOST_ERROR = 2000
 """Characters of an error that are kept."""
 _FREED = {"owner": None, "until": None}
@@ -73,14 +75,33 @@ _ASK = (
 
 
 def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
-    """Queue work; what waits already is asked for once more."""
-    now = micros(utc_now())
+    """Queue work; what waits already is asked for once more. Idle workers are told of new work that is due."""
+    now, fresh = micros(utc_now()), False
     for job in new:
         due = now if job.due is None else micros(job.due)
         known = {"of": bank, "what": job.kind, "which": job.key, "at": due}
         if connection.execute(_ASK, known).rowcount == 0:
             values = {"bank": bank, "kind": job.kind, "key": job.key, "detail": dump(job.detail)}
             connection.execute(insert(jobs).values(**values, asked=1, due=due, created_at=now))
+            fresh |= due <= now
+    # What waits already was told of, or its holder finds that more was asked for. Transactions that tell are committed
+    # one at a time by the whole server, so that it is not told more often than needed.
+    if fresh:
+        tell(connection)
+
+
+def tell(connection: Connection) -> None:
+    """Wake idle workers when the transaction is committed, where the database can."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_notify(CHANNEL, "")))
+
+
+def give_back(connection: Connection, taken: Sequence[Job]) -> None:
+    """Free jobs that were taken by a transaction which nobody knows the outcome of; other leases stay."""
+    for job in taken:
+        assert job.until is not None
+        mine = jobs.c.seq == job.id, jobs.c.owner == job.owner, jobs.c.until == micros(job.until)
+        connection.execute(update(jobs).where(*mine).values(_FREED))
 
 
 def lease(connection: Connection, owner: str, seconds: float, wanted: Wanted) -> list[Job]:
@@ -218,7 +239,8 @@ def _bank_of(connection: Connection, lease: Lease) -> int | None:
 
 def release(connection: Connection, lease: Lease) -> None:
     """Give a job back as it was taken."""
-    connection.execute(update(jobs).where(*_mine(lease)).values(_FREED))
+    if connection.execute(update(jobs).where(*_mine(lease)).values(_FREED)).rowcount:
+        tell(connection)
 
 
 def drop(connection: Connection, bank: int, kind: JobKind) -> None:

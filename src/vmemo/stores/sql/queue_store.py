@@ -29,21 +29,25 @@ class QueueStore(Running):
         beside: Sequence[int] = (),
     ) -> list[Job]:
         """Take the oldest jobs that nobody holds."""
+        taken: list[Job] = []
 
         def run(connection: Connection) -> list[Job]:
+            # A run before this one may have been committed after all.
+            queue.give_back(connection, taken)
             number = None if bank is None else archive.bank_state(connection, bank).seq
             wanted = queue.Wanted(bank=number, kinds=kinds, limit=limit, due=due, beside=beside)
-            return queue.lease(connection, owner, seconds, wanted)
+            taken[:] = queue.lease(connection, owner, seconds, wanted)
+            return taken
 
-        return await self._write(run)
+        return await self._insist(run)
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
         """Hold jobs for some seconds more."""
-        return [lease for lease in leases if await self._write(queue.renew, lease, seconds)]
+        return [lease for lease in leases if await self._insist(queue.renew, lease, seconds)]
 
     async def finish(self, lease: Lease, spent: Sequence[Spending] = ()) -> bool:
         """Take a job off the queue."""
-        return await self._write(queue.finish, lease, spent)
+        return await self._insist(queue.finish, lease, spent)
 
     async def fail(
         self,
@@ -59,7 +63,7 @@ class QueueStore(Running):
 
     async def release(self, lease: Lease) -> None:
         """Give a job back as it was taken."""
-        await self._write(queue.release, lease)
+        await self._insist(queue.release, lease)
 
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
         """Everything queued of a bank, oldest first."""
@@ -67,7 +71,7 @@ class QueueStore(Running):
 
     async def enqueue(self, bank: BankId, jobs: Sequence[NewJob]) -> None:
         """Queue work."""
-        await self._write(self._with_bank(queue.enqueue), bank, jobs)
+        await self._insist(self._with_bank(queue.enqueue), bank, jobs)
 
     async def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
         """Add to what the bank has cost."""

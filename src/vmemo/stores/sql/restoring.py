@@ -1,4 +1,4 @@
-"""Loading an exported bank: records in the order of the export, in one transaction."""
+"""Loading an exported bank: records in the order of the export, all in one transaction or page by page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vmemo.errors import InvalidInput
 from vmemo.models import Bank, BankId, Entity, Episode, FormerProfile, Link, Message, Move
 from vmemo.reports import Spending
 from vmemo.stores.sql import archive, profiles, queue, shadowing, writing
+from vmemo.stores.sql.archive import BankState
 from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.merge_records import MergeLoader
 from vmemo.stores.sql.rows import dump
@@ -35,18 +36,30 @@ def restore(
 ) -> None:
     """Create the bank, load its records and queue what is unread; a bank that holds anything is refused."""
     while not archive.insert_bank(connection, bank):
-        _make_room(connection, BankId(bank.id))
-    number = archive.bank_state(connection, BankId(bank.id)).seq
-    revision = archive.bump(connection, number)
-    merges = MergeLoader(connection, number)
-    loading = _Loading(connection, number, bank.dimension, revision, index_facts, index_words, merges)
+        make_room(connection, BankId(bank.id))
+    state = archive.bank_state(connection, BankId(bank.id))
+    load(connection, state, records, index_facts, index_words)
+    shadowing.wake(connection, state.seq)
+
+
+def load(
+    connection: Connection,
+    state: BankState,
+    records: Iterable[RestoreRecord],
+    index_facts: IndexFacts,
+    index_words: IndexWords,
+) -> None:
+    """Add records to a bank; what they refer to is there, or among them and before them."""
+    revision = archive.bump(connection, state.seq)
+    merges = MergeLoader(connection, state.seq)
+    loading = _Loading(connection, state.seq, state.dimension, revision, index_facts, index_words, merges)
     for _, run in groupby(records, type):
         while part := list(islice(run, PART)):
             loading.load(part)
-    shadowing.wake(connection, number)
 
 
-def _make_room(connection: Connection, bank: BankId) -> None:
+def make_room(connection: Connection, bank: BankId) -> None:
+    """Remove the bank of this name, if there is one; one that holds messages is refused."""
     existing = archive.state_or_none(connection, bank)
     if existing is None:
         return

@@ -64,16 +64,20 @@ class SqliteStore(SqlStore):
         self._opening = Lock()
         self._ready = False
 
-    async def open(self) -> None:
+    async def open(self, *, as_is: bool = False) -> None:
         """Open the file and create or upgrade its schema. Opening twice, or from several loops, is harmless."""
         with self._opening:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="vmemo-sqlite")
-        await self._run(self._prepare)
+        await self._run(self._prepare, as_is)
 
-    def _prepare(self) -> None:
+    def _prepare(self, as_is: bool) -> None:
         with self._opening:
-            if not self._ready:
+            if as_is:
+                self._file.demand()
+                migrate.refuse_other(self._file.read(migrate.current))
+                self._ready = True
+            elif not self._ready:
                 version = self._file.read(migrate.current)
                 migrate.refuse_newer(version)
                 if version != migrate.HEAD:

@@ -15,7 +15,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from vmemo.errors import InvalidInput, ScrubDelayed, StoreBusy, StoreError
+from vmemo.errors import InvalidInput, NotFound, ScrubDelayed, StoreBusy, StoreError
 from vmemo.stores.sql.archive import WRITES
 from vmemo.stores.sql.forgetting import SCRUB
 
@@ -39,6 +39,11 @@ class SqliteFile:
         self._path = path
         self._busy_ms = int(busy_seconds * 1000)
         self._engine: Engine | None = None
+
+    def demand(self) -> None:
+        """Refuse a file that is not there, which connecting would make."""
+        if self._path is not None and not self._path.is_file():
+            raise NotFound(f"There is no database {self._path}. Nothing was made; correct its name.")
 
     def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction: everything it sees is of one moment."""

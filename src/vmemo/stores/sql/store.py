@@ -45,18 +45,18 @@ from vmemo.stores.sql import (
     writing,
 )
 from vmemo.stores.sql.archive import BankState, bank_state
+from vmemo.stores.sql.arrival_store import ArrivalStore
 from vmemo.stores.sql.housekeeping_store import HousekeepingStore
 from vmemo.stores.sql.identity_store import IdentityStore
 from vmemo.stores.sql.queue_store import QueueStore
 from vmemo.stores.sql.schema import entities, episodes, facts
-from vmemo.stores.sql.shadow_store import ShadowStore
 from vmemo.writes import Batch, ForgetTarget, NewJob, RestoreRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
+class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore):
     """The shared part of every SQL store."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
 
     async def create_bank(self, bank: Bank) -> Bank:
         """Create the bank unless it exists; the stored one is returned."""
-        return await self._write(archive.create_bank, bank)
+        return await self._insist(archive.create_bank, bank)
 
     async def revision(self, bank: BankId) -> int:
         """The bank's change counter."""
@@ -131,7 +131,7 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore):
 
     async def record_failure(self, bank: BankId, ids: Sequence[MessageId], error: str) -> None:
         """Note why messages could not be processed."""
-        await self._write(self._with_bank(archive.record_failure), bank, ids, error)
+        await self._insist(self._with_bank(archive.record_failure), bank, ids, error)
 
     async def write(self, batch: Batch) -> bool:
         """Land a batch whole, or not at all."""

@@ -38,8 +38,11 @@ def speaks_still(bank: int, scope: Scope) -> ColumnElement[bool]:
 
     Otherwise what was replaced would come back in the words it was told in.
     """
-    told = select(1).where(sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq)
-    seen = told.where(_f.bank == bank, _f.seq == sources.c.fact, visible(scope))
+    telling = sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq
+    told = select(1).where(*telling)
+    seen = (
+        select(1).join_from(sources, facts, _f.seq == sources.c.fact).where(*telling, _f.bank == bank, visible(scope))
+    )
     return or_(~told.exists(), seen.exists())
 
 

@@ -18,6 +18,7 @@ class TestMyStore(StoreConformance):
 """
 
 from vmemo.testing.conformance.archive import ArchiveConformance
+from vmemo.testing.conformance.arrivals import ArrivalConformance
 from vmemo.testing.conformance.banks import BankConformance
 from vmemo.testing.conformance.during import DuringConformance
 from vmemo.testing.conformance.edges import EdgeConformance
@@ -69,6 +70,7 @@ class StoreConformance(
     WorkConformance,
     ShadowConformance,
     FormedConformance,
+    ArrivalConformance,
     HousekeepingConformance,
 ):
     """All tests of the port; see the module's text for how to run them on a store of your own."""

@@ -1,0 +1,92 @@
+"""Hearing from PostgreSQL that work is queued, on a connection that does nothing else.
+
+A listener lives on one event loop. It connects when somebody waits for the first time and again whenever it was cut
+off; who waits meanwhile waits for the time to pass. Through PgBouncer and its like nothing can be heard, because each
+transaction may run in another session: they are known by it that the session's number is not the one they told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Protocol, cast
+
+import asyncpg
+
+from vmemo.stores.sql.queue import CHANNEL
+
+HEARING = 8.0
+"""How many times longer one waits who would hear of new work. Work that is due later, or free again, is not told of."""
+PAUSE = 1.0
+"""Seconds from one try to connect to the next."""
+
+
+class _Session(Protocol):
+    def transaction(self) -> AbstractAsyncContextManager[object]: ...
+    async def fetchval(self, query: str) -> object: ...
+    def get_server_pid(self) -> int: ...
+    def add_termination_listener(self, callback: Callable[..., None]) -> None: ...
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
+    async def close(self, *, timeout: float) -> None: ...
+
+
+class Listener:
+    """Counts what was told on the channel of queued work."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self._url = url
+        self._timeout = timeout
+        self._heard = 0
+        self._hearing = False
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def wait(self, seconds: float, heard: int) -> int:
+        """Wait until more was heard than `heard`, or for some seconds; how much was heard by now."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._listen())
+        if self._heard == heard:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), seconds * HEARING if self._hearing else seconds)
+        return self._heard
+
+    async def _listen(self) -> None:
+        """Listen on one connection after the other, until there is one that nothing can be heard on."""
+        while True:
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                if not await self._listen_once():
+                    return
+            await asyncio.sleep(PAUSE)
+
+    async def _listen_once(self) -> bool:
+        """Listen until the connection is lost; False if it leads to no session of its own."""
+        connect = cast("Callable[..., Awaitable[_Session]]", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
+        connection = await connect(self._url, timeout=self._timeout, statement_cache_size=0)
+        try:
+            async with connection.transaction():
+                session = await connection.fetchval("SELECT pg_backend_pid()")
+            if session != connection.get_server_pid():
+                return False
+            lost = asyncio.Event()
+            connection.add_termination_listener(_ignoring(lost.set))
+            await connection.add_listener(CHANNEL, _ignoring(self._told))
+            self._hearing = True
+            # Whatever was queued while nobody listened.
+            self._told()
+            await lost.wait()
+            return True
+        finally:
+            self._hearing = False
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await connection.close(timeout=PAUSE)
+
+    def _told(self) -> None:
+        self._heard += 1
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _ignoring(call: Callable[[], None]) -> Callable[..., None]:
+    """A call that takes no interest in what it is given."""
+    return lambda *_: call()

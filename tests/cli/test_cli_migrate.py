@@ -1,0 +1,165 @@
+"""vmemo migrate: what it says, how it ends, and that a killed one is gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from vmemo.models import BankId
+from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.testing.samples import a_bank, hear
+
+Run = Callable[..., Result]
+LINES = 6000
+"""Enough for several pages."""
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    """A file that is not there yet."""
+    return str(tmp_path / "target.db")
+
+
+def exported(invoke: Run, db: str, folder: Path, bank: str = "default") -> bytes:
+    file = folder / "export.jsonl"
+    assert invoke("export", str(file), "--db", db, "--bank", bank, "--force").exit_code == 0
+    return file.read_bytes()
+
+
+def test_migrate_copies_every_bank_and_tells_what_it_moved(invoke: Run, db: str, target: str, tmp_path: Path) -> None:
+    assert invoke("retain", "Bo sails.", "--bank", "bo", "--db", db).exit_code == 0
+    result = invoke("migrate", db, target)
+    assert result.exit_code == 0, result.output
+    bo, default, last = result.stdout.splitlines()
+    assert bo.startswith("bo: 1 message, ")
+    assert "3 messages" in default
+    assert "entities" in default
+    assert last == "2 banks moved and verified."
+    assert result.stderr == ""
+    for bank in ("bo", "default"):
+        assert exported(invoke, target, tmp_path, bank) == exported(invoke, db, tmp_path, bank)
+
+
+def test_migrate_goes_to_postgresql_and_back(
+    invoke: Run, db: str, postgres_url: str, target: str, tmp_path: Path
+) -> None:
+    there = json.loads(invoke("migrate", db, postgres_url, "--json").stdout)
+    back = json.loads(invoke("migrate", postgres_url, target, "--json").stdout)
+    assert there["banks"][0]["sha256"] == back["banks"][0]["sha256"]
+    assert exported(invoke, target, tmp_path) == exported(invoke, db, tmp_path)
+
+
+def test_migrate_again_passes_over_what_is_there(invoke: Run, db: str, target: str) -> None:
+    first = json.loads(invoke("migrate", db, target, "--json").stdout)
+    again = json.loads(invoke("migrate", db, target, "--json").stdout)
+    assert [bank["state"] for bank in (*first["banks"], *again["banks"])] == ["moved", "there"]
+    assert first["banks"][0]["records"] == again["banks"][0]["records"]
+    told = invoke("migrate", db, target).stdout
+    assert "default: there already and equal (" in told
+    assert "0 banks moved and verified; 1 bank there already and equal." in told
+
+
+def test_migrate_moves_only_the_banks_that_are_named(invoke: Run, db: str, target: str) -> None:
+    for name in ("bo", "cy"):
+        assert invoke("retain", "I sail.", "--bank", name, "--db", db).exit_code == 0
+    moved = json.loads(invoke("migrate", db, target, "--bank", "cy", "--bank", "bo", "--json").stdout)
+    assert [bank["bank"] for bank in moved["banks"]] == ["bo", "cy"]
+
+
+def test_migrate_tells_of_unread_messages_that_wait_in_the_target(invoke: Run, db: str, target: str) -> None:
+    with closing(sqlite3.connect(db)) as connection:
+        connection.execute("UPDATE messages SET state = 'pending'")
+        connection.commit()
+    assert "3 unread messages queued" in invoke("migrate", db, target).stdout
+
+
+def test_migrate_refuses_a_target_that_has_another_bank_of_the_name(invoke: Run, db: str, target: str) -> None:
+    assert invoke("retain", "Something else.", "--db", target).exit_code == 0
+    result = invoke("migrate", db, target)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Bank 'default' is in the target already" in result.stderr
+    told = json.loads(invoke("migrate", db, target, "--json").stderr)
+    assert told["error"] == "InvalidInput"
+
+
+def test_migrate_makes_nothing_of_a_source_that_is_not_there(invoke: Run, tmp_path: Path, target: str) -> None:
+    result = invoke("migrate", str(tmp_path / "none.db"), target)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "There is no database" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert invoke("migrate", target).exit_code == 2
+
+
+async def _many(path: Path) -> None:
+    store = SqliteStore(path)
+    await store.open()
+    await store.create_bank(a_bank("big"))
+    await hear(store, *(f"Line {number} of a long talk." for number in range(LINES)), bank=BankId("big"), state="raw")
+    await store.close()
+
+
+def come(target: str) -> int:
+    """How many records have come, asked from outside."""
+    if not Path(target).exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{target}?mode=ro", uri=True, timeout=30)) as connection:
+        try:
+            found = connection.execute("SELECT engine FROM banks WHERE shadow_of = 0").fetchone()
+        except sqlite3.OperationalError:
+            return 0
+    return 0 if found is None else json.loads(found[0])["records"]
+
+
+# A shell starts what it puts in the background with interrupts ignored, and so may whoever runs these tests.
+LISTENING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from vmemo.cli import main
+main()
+"""
+
+
+def stopped(source: str, target: str, how: signal.Signals) -> tuple[int, str]:
+    """End a migration once a page has come; its exit code and what it said."""
+    before = come(target)
+    command = [sys.executable, "-c", LISTENING, "migrate", source, target]
+    around = {**os.environ, "COLUMNS": "100"}
+    with subprocess.Popen(command, env=around, stderr=subprocess.PIPE, encoding="utf-8") as moving:
+        while come(target) == before and moving.poll() is None:
+            time.sleep(0.002)
+        moving.send_signal(how)
+        said = moving.communicate(timeout=120)[1]
+    return moving.returncode, said
+
+
+def test_a_migration_that_was_killed_and_interrupted_goes_on_where_it_was(
+    invoke: Run, db: str, target: str, tmp_path: Path
+) -> None:
+    source = str(tmp_path / "big.db")
+    asyncio.run(_many(Path(source)))
+    assert stopped(source, target, signal.SIGKILL)[0] == -signal.SIGKILL
+    killed = come(target)
+    assert 0 < killed < LINES
+    code, said = stopped(source, target, signal.SIGINT)
+    assert code == 130
+    assert "the same command goes on from there" in said
+    there = come(target)
+    assert killed < there < LINES
+    left = "Bank 'big' was left unfinished in the target by another migration; --anew drops it."
+    assert left in invoke("migrate", db, target).stdout
+    result = invoke("migrate", source, target)
+    assert result.exit_code == 0, result.output
+    assert f"; {there:,} records of an earlier try" in result.stdout
+    assert "big: there already and equal (6,000 messages)" in invoke("migrate", source, target).stdout

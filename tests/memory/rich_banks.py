@@ -1,0 +1,125 @@
+"""Banks with something of everything that a store can hold, written through the port, for tests that copy them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from vmemo.models import BankId, Fact, Link, Move, Profile
+from vmemo.ports import Store
+from vmemo.reports import Spending
+from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.testing.conformance.shadows import read_anew
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    an_entity,
+    an_episode,
+    day,
+    hear,
+    mention_of,
+    some_tokens,
+    tell_story,
+    with_vector,
+)
+from vmemo.transfer import lines
+from vmemo.writes import Closing, NewJob
+
+EMPTY, TOKYO = BankId("empty"), BankId("東京 🗼")
+BANKS = [BANK, EMPTY, TOKYO]
+
+
+async def fill(folder: Path) -> Path:
+    """A file with three banks: one with something of everything, an empty one, and one with unread messages only."""
+    path = folder / "source.db"
+    store = SqliteStore(path)
+    await store.open()
+    for bank in BANKS:
+        await store.create_bank(a_bank(bank))
+    await _enrich(store)
+    await hear(store, "まだ読んでいない。", "Ещё одно.", bank=TOKYO, speaker="山田", tags=["día"])
+    await store.close()
+    return path
+
+
+async def exports(store: Store, *banks: BankId) -> dict[BankId, list[str]]:
+    """The lines of banks' exports."""
+    return {bank: [line async for line in lines(store, bank)] for bank in banks or BANKS}
+
+
+async def _enrich(store: Store) -> None:
+    story = await tell_story(store)
+    await _derive_anew(store, story.facts[0])
+    await _merge(store)
+    await _revise(store)
+    await _group(store)
+    await store.save_profile(BANK, Profile(name="Ada", background="I like order."), reason="Told. 🙂")
+    await store.save_profile(BANK, Profile(name="Ada", background="I like chaos."), reason="Told again.")
+    facts = await store.facts(BANK)
+    await store.touch(BANK, {facts[1].id: 3})
+    await store.enqueue(BANK, [NewJob(kind="observe", key="caroline"), NewJob(kind="observe", key="oslo")])
+
+
+async def _derive_anew(store: Store, ground: Fact) -> None:
+    """Opinions that were formed before all was derived anew: they are stored before the facts that they rest on."""
+    first = a_fact("She moves a lot.", network="opinion", confidence=0.5, basis=[ground.id])
+    assert await store.write(await a_batch(store, [first]))
+    second = a_fact("She is restless.", network="opinion", confidence=0.4, basis=[ground.id, first.id])
+    assert await store.write(await a_batch(store, [second]))
+    shadow = await store.shadow(BANK, "new", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+    await read_anew(store, shadow, [an_entity("Caroline", type="PERSON")])
+    assert await store.adopt(BANK)
+    last = (await store.facts(BANK))[-1]
+    link = Link(source=last.id, target=first.id, kind="semantic", weight=0.25)
+    step = Move(opinion=first.id, stance="weaken", before=0.5, after=0.45, evidence=(last.id,), reason="¿?", at=day(3))
+    other = Link(source=last.id, target=ground.id, kind="causes", weight=1 / 3)
+    assert await store.write(replace(await a_batch(store), links=[link, other], moves=[step]))
+
+
+async def _merge(store: Store) -> None:
+    """A chain of merges, one that was undone, and strangers."""
+    people = [an_entity(name, strangers=["Hannah"] if name == "Ann" else []) for name in ("Ann", "Anna", "Anne", "Än")]
+    told = [a_fact(f"{person.name} came.", entities=[mention_of(person)]) for person in people]
+    opinion = a_fact("Ann is kind.", network="opinion", confidence=0.7, basis=[told[0].id], tags=["x"])
+    both = replace(await a_batch(store, [*told, opinion]), entities=people)
+    assert await store.write(both)
+    ann, anna, anne, other = (person.id for person in people)
+    await store.merge_entities(BANK, anna, other, "a nickname")
+    await store.merge_entities(BANK, ann, anna, "alike")
+    parted = await store.merge_entities(BANK, ann, anne, "alike too")
+    await store.undo_merge(BANK, parted.id)
+
+
+async def _revise(store: Store) -> None:
+    """Closed facts and what replaced them, token vectors, metadata, context, costs and messages of other states."""
+    [context] = await hear(store, "Who is it?", document="tea", key="1", metadata={"n": 1})
+    [said] = await hear(store, "Kein Tee für Øystein.", document="tea", key="2", metadata={"n": None})
+    more = {"messages": [said.id], "context": context.content, "context_from": context.id}
+    new = a_fact("Øystein drinks no tea.", metadata={"deep": {"a": [None, True, 0.1]}}, tags=["día"], **more)
+    old = a_fact("Øystein drinks tea.", occurred_start=day(1), occurred_end=day(2), valid_at=day(1), importance=0.9)
+    items = [with_vector(old), with_vector(new, tokens=some_tokens(3))]
+    spent = [Spending(step=step, model="Ä", calls=3, failures=1, input_tokens=70, cost=0.1) for step in ("b", "B", "a")]
+    batch = replace(await a_batch(store, items), claims=[said.id], spent=spent, becomes="extracted")
+    assert await store.write(batch)
+    closing = Closing(fact=old.id, invalid_at=day(2), expired_at=day(3))
+    later = replace(await a_batch(store), closings=[closing], successors={new.id: old.id})
+    assert await store.write(later)
+    await store.append(BANK, [a_message("Kept in its words.", state="raw", role="tool")])
+    failed = await hear(store, "It can't be read.")
+    await store.record_failure(BANK, [failed[0].id], "timed out: 🕛")
+
+
+async def _group(store: Store) -> None:
+    """An episode of a read and an unread message, one of an unread one alone, and one after it of a read one."""
+    said = await hear(store, "Read one.", "Waits one.", "Waits two.", "Read two.", timestamp=day(4))
+    mixed = an_episode("mixed", said[:2])
+    alone = an_episode("alone", said[2:3], previous=mixed.id)
+    after = an_episode("after", said[3:], previous=alone.id)
+    batch = replace(await a_batch(store), episodes=[mixed, alone, after], becomes="grouped")
+    assert await store.write(replace(batch, claims=[line.id for line in said]))
+    read = replace(await a_batch(store), claims=[said[0].id, said[3].id], becomes="extracted")
+    assert await store.write(read)

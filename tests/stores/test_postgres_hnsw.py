@@ -1,0 +1,294 @@
+"""Large banks on PostgreSQL get an index for searches by vector, built and dropped by maintenance."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vmemo.embedded_postgres import EmbeddedPostgres
+from vmemo.models import Bank, FactId
+from vmemo.searches import Encoding, Scope, Vector, VectorQuery
+from vmemo.stores.sql import postgres_hnsw
+from vmemo.stores.sql.postgres import PostgresStore
+from vmemo.stores.sql.postgres_hnsw import Due, Large, Standing, due
+from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, START, a_bank, a_batch, a_fact, day, with_vector
+from vmemo.writes import ForgetTarget, NewFact
+
+FACTS = 1500
+LARGE = 1000
+NEVER = 1_000_000
+WIDER = 96
+SCOPES = (
+    EVERYTHING,
+    replace(EVERYTHING, include_expired=True),
+    replace(EVERYTHING, known_at=day(2)),
+    replace(EVERYTHING, tags=frozenset({"blue"})),
+)
+
+
+def _vector(seed: int, dimension: int = EMBEDDER.dimension) -> Vector:
+    vector = np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
+    return (vector / np.linalg.norm(vector)).astype(np.float16).astype(np.float32)
+
+
+def _item(number: int) -> NewFact:
+    times = {"recorded_at": day(number % 5 + 1), "expired_at": day(9) if number % 4 == 0 else None}
+    tags = ["blue"] if number % 50 == 0 else []
+    return with_vector(a_fact(f"number {number}", id=f"f{number}", tags=tags, **times), _vector(number))
+
+
+@asynccontextmanager
+async def _opened(url: str, large: int = LARGE) -> AsyncGenerator[PostgresStore]:
+    store = PostgresStore(url, index_from=large)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _write(store: PostgresStore, items: Sequence[NewFact]) -> None:
+    for start in range(0, len(items), 500):
+        assert await store.write(await a_batch(store, items[start : start + 500]))
+
+
+@pytest.fixture(scope="module")
+def filled(postgres: EmbeddedPostgres, postgres_template: str) -> Iterator[str]:
+    """The name of a database with a large bank and a small one, and no index."""
+
+    async def fill(url: str) -> None:
+        async with _opened(url) as store:
+            await store.create_bank(a_bank())
+            await store.create_bank(a_bank(OTHER))
+            await _write(store, [_item(number) for number in range(FACTS)])
+            few = [with_vector(a_fact(f"other {n}", bank=OTHER, id=f"o{n}"), _vector(n)) for n in range(40)]
+            assert await store.write(await a_batch(store, few, bank=OTHER))
+
+    asyncio.run(fill(postgres.create("hnsw", postgres_template)))
+    yield "hnsw"
+    postgres.drop("hnsw")
+
+
+class Database:
+    """A copy of the filled database, and what its server says about its indexes."""
+
+    def __init__(self, server: EmbeddedPostgres, name: str) -> None:
+        self.url = server.url(name)
+        self._server = server
+        self._name = name
+
+    def ask(self, statement: str) -> list[str]:
+        """The lines of the server's answer."""
+        return self._server.execute(statement, self._name).splitlines()
+
+    def indexes(self) -> list[str]:
+        """The names of vector indexes, those that were not built to their end with a mark."""
+        return self.ask(
+            "SELECT relname || CASE WHEN indisvalid THEN '' ELSE '!' END FROM pg_class JOIN pg_index "
+            "ON indexrelid = pg_class.oid JOIN pg_am ON pg_am.oid = relam WHERE amname = 'hnsw' ORDER BY 1"
+        )
+
+    def scans(self) -> int:
+        """How often vector indexes were asked, as far as the ones who asked have disconnected."""
+        found = self.ask("SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes WHERE indexrelname LIKE '%hnsw%'")
+        return int(found[0])
+
+    def bank(self, name: str = BANK) -> int:
+        """A bank's number."""
+        return int(self.ask(f"SELECT seq FROM banks WHERE id = '{name}'")[0])
+
+    def run(self, use: Callable[[PostgresStore], Awaitable[object]], large: int = LARGE) -> None:
+        """Do something with a store of its own."""
+
+        async def run() -> None:
+            async with _opened(self.url, large) as store:
+                await use(store)
+
+        asyncio.run(run())
+
+    def maintain(self, large: int = LARGE) -> None:
+        """Put the indexes in order."""
+        self.run(lambda store: store.optimise(), large)
+
+    def invalidate(self) -> None:
+        """Leave the vector indexes as a crash would that came while they were built."""
+        self.ask(
+            "SET allow_system_table_mods = on; UPDATE pg_index SET indisvalid = false "
+            "WHERE indexrelid IN (SELECT oid FROM pg_class WHERE relname LIKE 'fact_search_hnsw_%')"
+        )
+
+
+@pytest.fixture
+def database(postgres: EmbeddedPostgres, filled: str) -> Iterator[Database]:
+    name = f"{filled}_copy"
+    postgres.create(name, filled)
+    yield Database(postgres, name)
+    postgres.drop(name)
+
+
+async def _nearest(store: PostgresStore, seed: int, scope: Scope = EVERYTHING) -> list[tuple[FactId, float]]:
+    query = VectorQuery(scope=scope, space=EMBEDDER.name, vector=_vector(seed), limit=4, floor=-1.0)
+    return [(hit.id, hit.score) for hit in (await store.nearest(query)).hits]
+
+
+async def _same_as_exact(url: str, seeds: Sequence[int]) -> None:
+    """Both ways of searching give the same."""
+    vectors = np.stack([_vector(seed) for seed in seeds])
+    async with _opened(url) as store, _opened(url, NEVER) as exact:
+        for scope in SCOPES:
+            for seed in seeds:
+                assert await _nearest(store, seed, scope) == await _nearest(exact, seed, scope)
+        for floor in (-1.0, 0.2, 0.6):
+            found = await store.neighbours(BANK, vectors, limit=4, floor=floor)
+            assert found == await exact.neighbours(BANK, vectors, limit=4, floor=floor)
+
+
+def test_maintenance_builds_an_index_for_a_large_bank_alone(database: Database) -> None:
+    assert database.indexes() == []
+    database.maintain()
+    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    database.maintain()
+    assert len(database.indexes()) == 1
+
+
+def test_searches_of_a_large_bank_use_its_index_and_find_the_same(database: Database) -> None:
+    database.maintain()
+    database.run(lambda store: _nearest(store, 1))
+    assert database.scans() == 1
+    database.run(lambda store: store.neighbours(BANK, np.stack([_vector(1), _vector(2)]), limit=4, floor=0.0))
+    assert database.scans() == 3
+    asyncio.run(_same_as_exact(database.url, range(12)))
+
+
+def test_small_banks_and_narrow_scopes_are_scanned(database: Database) -> None:
+    database.maintain()
+    database.run(lambda store: _nearest(store, 1, Scope(bank=OTHER)))
+    database.run(lambda store: _nearest(store, 1, replace(EVERYTHING, tags=frozenset({"blue"}))))
+    database.run(lambda store: _nearest(store, 1), NEVER)
+    assert database.scans() == 0
+
+
+def test_an_index_is_built_while_others_write(database: Database) -> None:
+    new = [_item(FACTS + number) for number in range(200)]
+
+    async def write(store: PostgresStore) -> None:
+        for start in range(0, len(new), 20):
+            assert await store.write(await a_batch(store, new[start : start + 20]))
+
+    async def both() -> None:
+        async with _opened(database.url) as one, _opened(database.url) as other:
+            await asyncio.gather(one.optimise(), write(other))
+            [(found, _), *_] = await _nearest(other, FACTS + 199)
+            assert found == new[-1].fact.id
+
+    asyncio.run(both())
+    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    asyncio.run(_same_as_exact(database.url, [FACTS + number for number in (1, 55, 198)]))
+
+
+def test_maintainers_that_meet_build_an_index_once(database: Database) -> None:
+    async def meet() -> None:
+        async with _opened(database.url) as one, _opened(database.url) as other, _opened(database.url) as third:
+            await asyncio.gather(one.optimise(), other.optimise(), third.optimise())
+
+    asyncio.run(meet())
+    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    database.invalidate()
+    asyncio.run(meet())
+    database.maintain()
+    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+
+
+def test_an_index_that_a_crash_left_unfinished_is_not_used_and_built_anew(database: Database) -> None:
+    database.maintain()
+    database.invalidate()
+    database.run(lambda store: _nearest(store, 1))
+    assert database.scans() == 0
+    database.maintain()
+    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    database.run(lambda store: _nearest(store, 1))
+    assert database.scans() == 1
+
+
+def test_a_bank_keeps_its_index_until_it_is_half_as_large(database: Database) -> None:
+    database.maintain()
+    database.maintain(2 * FACTS)
+    assert len(database.indexes()) == 1
+    database.maintain(2 * FACTS + 1)
+    assert database.indexes() == []
+
+
+def test_the_index_of_a_forgotten_bank_is_dropped_with_it(database: Database) -> None:
+    database.maintain()
+    database.run(lambda store: store.forget(BANK, ForgetTarget(bank=True)))
+    assert database.indexes() == []
+
+
+def test_the_index_of_a_bank_is_dropped_when_its_shadow_takes_its_place(database: Database) -> None:
+    async def adopt(store: PostgresStore) -> None:
+        await store.shadow(BANK, "newer", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+        assert await store.adopt(BANK)
+
+    database.maintain()
+    database.run(adopt)
+    assert database.indexes() == []
+
+
+def test_vectors_of_another_dimension_take_the_place_of_indexed_ones(database: Database) -> None:
+    new = {FactId(f"f{number}"): Encoding(_vector(number, WIDER)) for number in range(FACTS)}
+
+    async def reembed(store: PostgresStore) -> None:
+        assert await store.replace_embeddings(BANK, "wider", new, dimension=WIDER)
+        query = VectorQuery(scope=EVERYTHING, space="wider", vector=_vector(7, WIDER), limit=4)
+        before = (await store.nearest(query)).hits
+        await store.optimise()
+        assert (await store.nearest(query)).hits == before
+        assert before[0].id == "f7"
+
+    database.maintain()
+    database.run(reembed)
+    assert database.indexes() == [postgres_hnsw.name(database.bank(), WIDER)]
+    assert database.scans() == 1
+
+
+def test_vectors_of_more_dimensions_than_an_index_can_hold_are_scanned(postgres_url: str) -> None:
+    wide = postgres_hnsw.WIDEST + 1
+
+    async def build() -> None:
+        async with _opened(postgres_url, 4) as store:
+            await store.create_bank(Bank(id=BANK, embedder=EMBEDDER.name, dimension=wide, created_at=START))
+            items = [with_vector(a_fact(f"number {n}", id=f"f{n}"), _vector(n, wide)) for n in range(5)]
+            assert await store.write(await a_batch(store, items))
+            await store.optimise()
+            query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=_vector(3, wide), limit=1)
+            assert [hit.id for hit in (await store.nearest(query)).hits] == ["f3"]
+
+    asyncio.run(build())
+
+
+def _large(bank: int, facts: int, part: str = "p") -> Large:
+    return Large(bank, 8, facts, part)
+
+
+def test_the_largest_banks_have_the_indexes_where_there_are_too_many() -> None:
+    crowd = [_large(number, 1000 + number) for number in range(postgres_hnsw.MOST_IN_PART + 4)]
+    assert [bank.bank for bank in due([], crowd, 1000).build] == list(range(19, 3, -1))
+    spread = [_large(number, 1000 + number, f"p{number}") for number in range(postgres_hnsw.MOST + 4)]
+    assert len(due([], spread, 1000).build) == postgres_hnsw.MOST
+
+
+def test_a_bank_must_be_twice_as_large_to_take_anothers_index() -> None:
+    crowd = [_large(number, 1000 + number) for number in range(postgres_hnsw.MOST_IN_PART)]
+    standing = [Standing(bank.name, bank.part, True) for bank in crowd]
+    assert due(standing, [*crowd, _large(99, 1999)], 1000) == Due([], [], [])
+    newcomer = _large(99, 2001)
+    assert due(standing, [*crowd, newcomer], 1000) == Due([crowd[0].name], [], [newcomer])
+
+
+def test_indexes_of_banks_that_are_gone_are_dropped() -> None:
+    bank = _large(1, 1000)
+    standing = [Standing(bank.name, "p", True), Standing("fact_search_hnsw_2_8", "p", True)]
+    assert due(standing, [bank], 1000).drop == ["fact_search_hnsw_2_8"]

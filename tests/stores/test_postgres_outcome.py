@@ -1,0 +1,187 @@
+"""Connections to PostgreSQL that are lost while a transaction is committed: nothing is lost, nothing is done twice."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import pytest
+from cutting import Wire, wire
+from sqlalchemy import Connection, text
+
+from vmemo import Memory, OutcomeUnknown, ReadingDelayed, Settings, StoreBusy
+from vmemo.embedded_postgres import EmbeddedPostgres
+from vmemo.outcome import Outcome
+from vmemo.ports import TextKind
+from vmemo.reports import Spending
+from vmemo.searches import Vectors
+from vmemo.stores.sql.postgres import PostgresStore
+from vmemo.stores.sql.postgres_pool import PostgresPool
+from vmemo.testing import HashEmbedder
+from vmemo.testing.samples import BANK, a_bank, a_batch, a_fact, a_message
+from vmemo.writes import NewJob
+
+R = TypeVar("R")
+
+
+def with_store(url: str, work: Callable[[PostgresStore, Wire], Coroutine[object, object, R]]) -> R:
+    """A store on the end of a wire; exactly one commit of the work is cut off."""
+
+    async def run() -> R:
+        with wire(url) as (held, through):
+            store = PostgresStore(through)
+            try:
+                await store.open()
+                await store.create_bank(a_bank())
+                held.cut()
+                result = await asyncio.wait_for(work(store, held), 60)
+                assert held.cuts == 1
+                return result
+            finally:
+                await store.close()
+
+    return asyncio.run(run())
+
+
+def test_messages_are_stored_once_and_counted_as_stored(postgres_url: str) -> None:
+    one, two = a_message("tulips"), a_message("roses")
+
+    async def work(store: PostgresStore, held: Wire) -> None:
+        assert await store.append(BANK, [one, two]) == {one.id, two.id}
+        assert [message.id for message in await store.messages(BANK)] == [one.id, two.id]
+        [job] = await store.jobs(BANK)
+        assert (job.kind, job.asked) == ("process", 1)
+
+    with_store(postgres_url, work)
+
+
+def test_a_message_that_was_there_before_is_not_counted(postgres_url: str) -> None:
+    known, new = a_message("tulips"), a_message("roses")
+
+    async def work(store: PostgresStore, held: Wire) -> None:
+        assert await store.append(BANK, [known]) == {known.id}
+        held.cuts = 0
+        held.cut()
+        assert await store.append(BANK, [known, new]) == {new.id}
+
+    with_store(postgres_url, work)
+
+
+def test_a_batch_lands_once_and_is_said_to_have_landed(postgres_url: str) -> None:
+    async def work(store: PostgresStore, held: Wire) -> None:
+        batch = await a_batch(store, [a_fact("tulips"), a_fact("roses")])
+        assert await store.write(batch)
+        assert len(await store.facts(BANK)) == 2
+        assert await store.revision(BANK) == batch.revision + 1
+        assert not await store.write(batch), "a second time it is out of date"
+
+    with_store(postgres_url, work)
+
+
+def test_jobs_are_taken_once_and_none_is_left_in_nobodys_hands(postgres_url: str) -> None:
+    async def work(store: PostgresStore, held: Wire) -> None:
+        await store.enqueue(BANK, [NewJob(kind="observe", key=key) for key in ("ann", "bob", "eve")])
+        held.cuts = 0
+        held.cut()
+        taken = await store.lease("worker", 600, limit=2)
+        assert [job.key for job in taken] == ["ann", "bob"]
+        assert [job.key for job in await store.lease("another", 600, limit=9)] == ["eve"]
+        held_by = {job.key: job.owner for job in await store.jobs(BANK)}
+        assert held_by == {"ann": "worker", "bob": "worker", "eve": "another"}
+
+    with_store(postgres_url, work)
+
+
+def test_a_count_that_is_perhaps_written_is_told_and_not_written_twice(postgres_url: str) -> None:
+    async def work(store: PostgresStore, held: Wire) -> None:
+        spent = Spending(step="extract", model="m", calls=1)
+        with pytest.raises(OutcomeUnknown, match="look before you repeat") as raised:
+            await store.spend(BANK, [spent])
+        assert not isinstance(raised.value, StoreBusy)
+        assert [item.calls for item in (await store.status(BANK)).spending] == [1]
+
+    with_store(postgres_url, work)
+
+
+def test_a_client_that_retains_notices_nothing(postgres_url: str) -> None:
+    async def run() -> None:
+        with wire(postgres_url) as (held, url):
+            async with Memory(url, "alice", embedder=HashEmbedder()) as memory:
+                held.cut()
+                stored = await memory.retain("Anna grows tulips in Oslo.")
+                assert held.cuts == 1
+                assert (len(stored.stored), len(stored.derived), stored.skipped) == (1, 1, ())
+                status = await memory.status()
+                assert (status.messages, status.facts, status.pending) == (1, 1, 0)
+
+    asyncio.run(run())
+
+
+def test_an_outcome_that_stays_unknown_is_told_as_such(postgres: EmbeddedPostgres, empty_postgres_url: str) -> None:
+    name = urlsplit(empty_postgres_url).path[1:]
+
+    def cut_off(connection: Connection) -> None:
+        connection.execute(text("SELECT 1"))
+        postgres.execute(f"SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE datname = '{name}'")
+        postgres.kill()
+
+    async def run() -> None:
+        pool = PostgresPool(empty_postgres_url, busy_seconds=5.0)
+        try:
+            with pytest.raises(OutcomeUnknown) as raised:
+                await pool.write(cut_off, repeatable=True)
+            assert not isinstance(raised.value, StoreBusy)
+        finally:
+            await pool.close()
+
+    asyncio.run(run())
+
+
+class Deadly(HashEmbedder):
+    """An embedder that kills the server while it reads, once."""
+
+    def __init__(self, server: EmbeddedPostgres) -> None:
+        super().__init__()
+        self._server: EmbeddedPostgres | None = server
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Vectors of a server that is gone."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.kill()
+        return await super().embed(texts, kind)
+
+
+def test_messages_that_are_stored_but_not_read_are_told_as_such(postgres: EmbeddedPostgres, postgres_url: str) -> None:
+    async def run() -> None:
+        async with Memory(postgres_url, "alice", embedder=Deadly(postgres)) as memory:
+            with pytest.raises(ReadingDelayed, match=r"stored and queued.*Don't retain them again") as raised:
+                await memory.retain("Anna grows tulips in Oslo.")
+            assert not isinstance(raised.value, StoreBusy)
+            postgres.start()
+            assert (await memory.status()).pending == 1
+            assert len((await memory.process()).derived) == 1
+
+    asyncio.run(run())
+
+
+def test_a_worker_takes_up_again_what_it_lost_with_the_server(postgres: EmbeddedPostgres, postgres_url: str) -> None:
+    async def run() -> Outcome:
+        stop, failed, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        settings = Settings(lease_seconds=600, poll_seconds=0.05)
+        async with Memory(postgres_url, "alice", embedder=Deadly(postgres), settings=settings) as memory:
+            await memory.add_message("Anna grows tulips in Oslo.")
+            working = asyncio.create_task(
+                memory.work(stop, on_done=lambda job, error, seconds: (failed if error else done).set())
+            )
+            await asyncio.wait_for(failed.wait(), 60)
+            await asyncio.to_thread(postgres.start)
+            await asyncio.wait_for(done.wait(), 60)
+            stop.set()
+            assert (await memory.status()).facts == 1
+            assert await memory.jobs() == []
+            return await working
+
+    outcome = asyncio.run(run())
+    assert (outcome.jobs, outcome.failed) == (2, 1)
+    assert isinstance(outcome.errors[0], StoreBusy)

@@ -1,0 +1,236 @@
+"""Workers on PostgreSQL: woken when work is queued, quick to leave, and patient while the server is away."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import pytest
+
+from vmemo import Memory, Settings
+from vmemo.embedded_postgres import EmbeddedPostgres
+from vmemo.errors import InvalidInput, StoreBusy, StoreError
+from vmemo.models import utc_now
+from vmemo.outcome import Outcome
+from vmemo.reports import Job
+from vmemo.stores.sql.postgres import PostgresStore
+from vmemo.testing import HashEmbedder
+from vmemo.testing.samples import BANK, a_bank
+from vmemo.writes import Lease, NewJob
+
+R = TypeVar("R")
+FOREVER = 600.0
+"""Seconds that no test takes: who waits so long was not woken."""
+LISTENING = "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND query LIKE 'LISTEN%'"
+
+
+def with_stores(
+    url: str, work: Callable[[PostgresStore, PostgresStore], Coroutine[object, object, R]], *, size: int = 10
+) -> R:
+    """Two stores on one database, as two processes have them."""
+
+    async def run() -> R:
+        one, other = PostgresStore(url, size=size), PostgresStore(url)
+        try:
+            for store in (one, other):
+                await store.open()
+            await one.create_bank(a_bank())
+            return await asyncio.wait_for(work(one, other), 60)
+        finally:
+            await one.close()
+            await other.close()
+
+    return asyncio.run(run())
+
+
+async def listening(store: PostgresStore) -> int:
+    """How much a store has heard once it listens."""
+    return await store.wait_for_work(FOREVER, 0)
+
+
+async def queue(store: PostgresStore, *keys: str, later: bool = False) -> None:
+    due = utc_now() + timedelta(hours=1) if later else None
+    await store.enqueue(BANK, [NewJob(kind="observe", key=key, due=due) for key in keys])
+
+
+def test_who_waits_is_woken_by_what_another_process_queues(postgres_url: str) -> None:
+    async def work(store: PostgresStore, other: PostgresStore) -> None:
+        heard = await listening(store)
+        waiting = asyncio.create_task(store.wait_for_work(FOREVER, heard))
+        await queue(other, "ann")
+        assert await waiting == heard + 1
+
+    with_stores(postgres_url, work)
+
+
+def test_what_is_queued_before_somebody_waits_is_not_missed(postgres_url: str) -> None:
+    async def work(store: PostgresStore, other: PostgresStore) -> None:
+        heard = await listening(store)
+        await queue(other, "ann")
+        assert await store.wait_for_work(FOREVER, heard) == heard + 1
+
+    with_stores(postgres_url, work)
+
+
+def test_one_transaction_wakes_once_and_only_for_new_work_that_is_due(postgres_url: str) -> None:
+    async def work(store: PostgresStore, other: PostgresStore) -> None:
+        heard = await listening(store)
+        await queue(other, "ann", "bob")
+        await queue(other, "ann")
+        await queue(other, "eve", later=True)
+        [job, *_] = await other.lease("worker", 60, limit=9)
+        await queue(other, "zoe")
+        seen = await store.wait_for_work(FOREVER, heard)
+        while seen < heard + 2:
+            seen = await store.wait_for_work(FOREVER, seen)
+        assert job.owner is not None
+        await other.release(Lease(job=job.id, owner=job.owner, asked=job.asked))
+        assert await store.wait_for_work(FOREVER, seen) == heard + 3, "a job that is given back is for others"
+
+    with_stores(postgres_url, work)
+
+
+def test_what_is_rolled_back_wakes_nobody(postgres_url: str) -> None:
+    async def work(store: PostgresStore, other: PostgresStore) -> None:
+        heard = await listening(store)
+        with pytest.raises(InvalidInput):
+            await queue(other, "ann", "a null character\0")
+        await queue(other, "bob")
+        assert await store.wait_for_work(FOREVER, heard) == heard + 1
+
+    with_stores(postgres_url, work)
+
+
+def test_listening_takes_no_connection_of_the_pool_and_ends_with_it(
+    postgres: EmbeddedPostgres, postgres_url: str
+) -> None:
+    name = urlsplit(postgres_url).path[1:]
+
+    async def work(store: PostgresStore, other: PostgresStore) -> None:
+        heard = await listening(store)
+        waits = [asyncio.create_task(store.wait_for_work(FOREVER, heard)) for _ in range(3)]
+        assert int(postgres.execute(LISTENING.format(name))) == 1
+        await queue(store, "ann")
+        assert await asyncio.gather(*waits) == [heard + 1] * 3
+        waiting = asyncio.create_task(store.wait_for_work(FOREVER, heard + 1))
+        await asyncio.sleep(0)
+        await store.close()
+        assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], asyncio.CancelledError)
+        deadline = time.monotonic() + 20
+        while int(postgres.execute(LISTENING.format(name))) and time.monotonic() < deadline:
+            pass
+        assert int(postgres.execute(LISTENING.format(name))) == 0
+        await store.open()
+        assert await listening(store) == 1, "an opened store listens anew"
+
+    with_stores(postgres_url, work, size=1)
+
+
+def test_a_listener_that_was_cut_off_listens_again(postgres: EmbeddedPostgres, postgres_url: str) -> None:
+    name = urlsplit(postgres_url).path[1:]
+
+    async def work(store: PostgresStore, other: PostgresStore) -> None:
+        heard = await listening(store)
+        waiting = asyncio.create_task(store.wait_for_work(FOREVER, heard))
+        postgres.execute(f"SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE datname = '{name}'")
+        heard = await waiting
+        await queue(other, "ann")
+        assert await store.wait_for_work(FOREVER, heard) == heard + 1
+
+    with_stores(postgres_url, work)
+
+
+def memory(url: str, *, poll: float = FOREVER) -> Memory:
+    return Memory(url, "alice", embedder=HashEmbedder(), settings=Settings(poll_seconds=poll))
+
+
+def test_an_idle_worker_reads_at_once_what_another_memory_stores(postgres: EmbeddedPostgres, postgres_url: str) -> None:
+    async def run() -> Outcome:
+        stop, done = asyncio.Event(), asyncio.Event()
+        async with memory(postgres_url, poll=1.0) as worker, memory(postgres_url) as client:
+            work = asyncio.create_task(worker.work(stop, on_done=lambda job, error, seconds: done.set()))
+            await asyncio.to_thread(until_listening, postgres, postgres_url)
+            await client.add_message("Anna grows tulips in Oslo.")
+            await asyncio.wait_for(done.wait(), 60)
+            assert (await client.status()).facts == 1
+            stop.set()
+            return await asyncio.wait_for(work, 60)
+
+    outcome = asyncio.run(run())
+    assert (outcome.jobs, outcome.failed) == (1, 0)
+
+
+def until_listening(server: EmbeddedPostgres, url: str) -> None:
+    name = urlsplit(url).path[1:]
+    deadline = time.monotonic() + 60
+    while not int(server.execute(LISTENING.format(name))):
+        assert time.monotonic() < deadline, "nobody listens"
+
+
+def test_a_worker_that_is_told_to_stop_while_it_waits_leaves_at_once(
+    postgres: EmbeddedPostgres, postgres_url: str
+) -> None:
+    async def run() -> Outcome:
+        stop = asyncio.Event()
+        async with memory(postgres_url) as worker:
+            work = asyncio.create_task(worker.work(stop))
+            await asyncio.to_thread(until_listening, postgres, postgres_url)
+            stop.set()
+            return await asyncio.wait_for(work, 30)
+
+    assert asyncio.run(run()).jobs == 0
+
+
+def test_the_worker_command_leaves_when_it_is_told_to_while_it_waits(
+    postgres: EmbeddedPostgres, postgres_url: str
+) -> None:
+    command = [sys.executable, "-W", "error", "-m", "vmemo", "worker", "--db", postgres_url, "--maintain-every", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    ) as run:
+        try:
+            until_listening(postgres, postgres_url)
+            run.send_signal(signal.SIGTERM)
+            out, err = run.communicate(timeout=30)
+        finally:
+            run.kill()
+    assert (run.returncode, out, err) == (0, "0 pieces of work done, 0 failed\n", "")
+
+
+def test_a_worker_waits_for_a_server_that_is_away_and_tells_so_once(
+    postgres: EmbeddedPostgres, postgres_url: str
+) -> None:
+    async def run() -> tuple[Outcome, list[StoreError], list[Job]]:
+        stop, done, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        told, ended = list[StoreError](), list[Job]()
+
+        def away(error: StoreError) -> None:
+            told.append(error)
+            gone.set()
+
+        def finished(job: Job, error: Exception | None, seconds: float) -> None:
+            ended.append(job)
+            done.set()
+
+        async with memory(postgres_url, poll=0.05) as worker:
+            work = asyncio.create_task(worker.work(stop, on_done=finished, on_away=away))
+            await asyncio.to_thread(until_listening, postgres, postgres_url)
+            postgres.kill()
+            await asyncio.wait_for(gone.wait(), 60)
+            await asyncio.to_thread(postgres.start)
+            await worker.add_message("Anna grows tulips in Oslo.")
+            await asyncio.wait_for(done.wait(), 60)
+            stop.set()
+            return await work, told, ended
+
+    outcome, told, ended = asyncio.run(run())
+    assert (outcome.jobs, outcome.failed) == (1, 0)
+    assert [job.kind for job in ended] == ["process"]
+    [error] = told
+    assert isinstance(error, StoreBusy)
