@@ -27,6 +27,13 @@ class Memory(Reflecting):
         """Store a message durably; `process()` derives facts from it."""
         return await self._append(single(message), options)
 
+    async def add_messages(self, content: Content, infer: bool = True, **options: Unpack[MessageOptions]) -> Retained:
+        """Store text, a message or a list of them durably; `process()` or a worker derives facts from them.
+
+        With `infer=False` they are kept for recall by their words alone.
+        """
+        return await self._append(content, options, infer=infer)
+
     async def add_exchange(
         self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
     ) -> Retained:
@@ -110,6 +117,7 @@ class Memory(Reflecting):
             await self.process()
 
     add_message_sync = twin(add_message)
+    add_messages_sync = twin(add_messages)
     add_exchange_sync = twin(add_exchange)
     retain_sync = twin(retain)
     process_sync = twin(process)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from vmemo.errors import InvalidInput
+from vmemo.gate import Gate
 from vmemo.models import Bank, BankId
 from vmemo.ports import Embedder, Store
 from vmemo.retain.reembed import mismatch
@@ -62,6 +63,16 @@ class Opened:
     def _store(self) -> Store:
         return self._shared.parts.store
 
+    @property
+    def gate(self) -> Gate:
+        """Keys to this database and the record of what was written through its doors; the library asks for none."""
+        return Gate(self._store)
+
+    async def exists(self) -> bool:
+        """Whether there is a bank of this name; nothing is created."""
+        await self._store.open()
+        return await self._store.bank(self._name) is not None
+
     async def open(self) -> None:
         """Open the store, create the bank if it is new, and refuse a bank of another embedder."""
         if self._name in self._shared.checked:
@@ -84,6 +95,7 @@ class Opened:
         await self._shared.access.close()
         await self._store.close()
 
+    exists_sync = twin(exists)
     open_sync = twin(open)
     close_sync = twin(close)
 

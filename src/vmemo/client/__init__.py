@@ -1,0 +1,1 @@
+"""The Python client: the library's own verbs over HTTP."""

@@ -1,0 +1,1 @@
+"""The MCP door: tools and resources over the same verbs."""
