@@ -57,20 +57,25 @@ class Memory(Reflecting):
         stored = await self._append(content, options, infer=infer)
         if not infer:
             return stored
-        derived = await self.process()
+        derived = await self.process(stored.stored)
         return derived.model_copy(update={"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)})
 
-    async def process(self) -> Retained:
+    async def process(self, messages: Sequence[MessageId | str] = ()) -> Retained:
         """Derive facts from all unread messages, also from those that failed before.
 
         With a language model this also does the other queued work that is due. An error is raised when all that can
-        be read is read; what it is about stays queued and is told by `status()`.
+        be read is read; what it is about stays queued and is told by `status()`. Where a worker was faster, what it
+        has read from `messages` is what was derived.
         """
         await self.open()
         try:
-            return await self._shared.derive(self._name)
+            derived = await self._shared.derive(self._name)
         finally:
             self._shared.follow(self._name)
+        if not messages or derived.derived or derived.revised:
+            return derived
+        found = await browse.read_from(self._name, messages, self._store)
+        return derived.model_copy(update={"derived": found})
 
     def process_async(self) -> Task[Retained]:
         """Start `process()` in the background and return a handle to await, poll or cancel."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from vmemo.admission import Audited
 from vmemo.errors import VmemoError
 from vmemo.server import problems
 from vmemo.server.house import House
+from vmemo.server.life import living
 from vmemo.server.middleware import Hosts, Named, Recorded, Sized
 from vmemo.server.routes import asking, banks, keeping, looking, running
+from vmemo.server.watching import Everyone, Watched, Watcher
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names by which a machine reaches itself."""
@@ -24,27 +24,32 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """How a server runs. `hosts` are the names it answers to; an asterisk is every name."""
+    """How a server runs."""
 
     hosts: Collection[str] = ("*",)
+    """The names it answers to; an asterisk is every name."""
     works: bool = True
     """Whether queued work is done in this process."""
-    maintain_every: float = 24.0
-    """Hours from one maintenance of a bank to the next; 0 is never."""
+    mcp: bool = True
+    """Whether MCP clients are answered, where the extra is installed."""
+    grace: float = 30.0
+    """Seconds that work under way has to end once the server is told to stop."""
 
 
-def create_app(house: House, options: ServerOptions | None = None) -> FastAPI:
+def create_app(house: House, options: ServerOptions | None = None, watchers: Sequence[Watcher] = ()) -> FastAPI:
     """The application; its lifespan opens the memory, does the queued work and closes it."""
     chosen = options or ServerOptions()
+    metrics = _metrics()
+    watcher = Everyone([*watchers, *([] if metrics is None else [metrics])])
     app = FastAPI(
         title="vmemo",
         summary="Long-term memory for AI agents.",
         version="1",
-        lifespan=lambda app: _lifespan(house, chosen),
+        lifespan=lambda app: living(house.memory, watcher, works=chosen.works, grace=chosen.grace),
         docs_url=None,
         redoc_url=None,
     )
-    app.state.house = house
+    app.state.house, app.state.metrics = house, metrics
     for routes in (banks, keeping, asking, looking, running):
         app.include_router(routes.router)
     for kind, tell in (
@@ -52,32 +57,29 @@ def create_app(house: House, options: ServerOptions | None = None) -> FastAPI:
         (problems.Refused, problems.of_refusal),
         (RequestValidationError, problems.of_validation),
         (HTTPException, problems.of_http),
-        (Exception, problems.of_surprise),
     ):
         app.add_exception_handler(kind, tell)
     # The last one added is the first that a request meets.
     app.add_middleware(Sized, house=house)
-    app.add_middleware(Recorded, house=house, lost=_lost)
+    app.add_middleware(Recorded, house=house, lost=lambda written, error: watcher.trouble("audit", error))
     app.add_middleware(Hosts, allowed=chosen.hosts)
+    app.add_middleware(Watched, watcher=watcher)
+    _trace(app)
     app.add_middleware(Named)
     return app
 
 
-def _lost(written: Audited, error: Exception) -> None:
-    raise error
+def _metrics():
+    if find_spec("prometheus_client") is None:
+        return None
+    from vmemo.server.metrics import Metrics  # noqa: PLC0415 - an extra
+
+    return Metrics()
 
 
-@asynccontextmanager
-async def _lifespan(house: House, options: ServerOptions) -> AsyncGenerator[None]:
-    # Migrations run here, so that a server which is up can also answer.
-    await house.gate.keys()
-    stop = asyncio.Event()
-    working = asyncio.create_task(house.memory.work(stop)) if options.works else None
-    try:
-        yield
-    finally:
-        stop.set()
-        if working is not None:
-            await working
-        with suppress(VmemoError):
-            await house.memory.close()
+def _trace(app: FastAPI) -> None:
+    if find_spec("opentelemetry") is None:
+        return
+    from vmemo.server.traces import Traced  # noqa: PLC0415 - an extra
+
+    app.add_middleware(Traced)

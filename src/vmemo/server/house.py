@@ -19,17 +19,21 @@ from vmemo.server.problems import Refused
 _REPEATED = "Idempotent-Replayed"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class House:
-    """One memory behind a door. `keyless` lets everybody in; that is for servers that only this machine reaches."""
+    """One memory behind a door.
+
+    `keyless` lets everybody in as long as no key was ever made; that is for servers that only this machine reaches.
+    """
 
     memory: Memory
     keyless: bool
     limits: Limits = field(default_factory=Limits)
     rates: Rates = field(init=False)
+    _keyed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", Rates(self.limits))
+        self.rates = Rates(self.limits)
 
     @property
     def gate(self) -> Gate:
@@ -39,7 +43,7 @@ class House:
     async def guest(self, secret: str | None) -> Guest:
         """Who comes with this secret; refuses one that opens nothing, and one that comes too often."""
         key = None if secret is None else await self.gate.key(secret)
-        if key is None and not (self.keyless and secret is None):
+        if key is None and (secret is not None or not await self._open()):
             told = {"WWW-Authenticate": "Bearer"}
             raise Refused(401, "NoKey", "A key is needed: send Authorization: Bearer vmemo_…", told)
         wait = self.rates.wait(None if key is None else key.id)
@@ -47,6 +51,11 @@ class House:
             again = {"Retry-After": str(int(wait) + 1)}
             raise Refused(429, "TooOften", f"Too many requests; the next one passes in {wait:.1f} seconds.", again)
         return Guest(self, key)
+
+    async def _open(self) -> bool:
+        """Whether nobody is asked for a key. Keys are never deleted, so that a door which asks once asks for ever."""
+        self._keyed = self._keyed or not self.keyless or bool(await self.gate.keys())
+        return not self._keyed
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,7 @@ def entering(
     """A dependency: the bank that a path names, for a guest who may do this to it. Writes are noted with their end."""
 
     async def enter(request: Request, guest: AnyGuest, bank: str) -> Visit:
+        request.state.door, request.state.bank = door, bank
         visit = await guest.visit(bank, right, creates=creates)
         if right != "read":
             request.state.writes = (door, bank)

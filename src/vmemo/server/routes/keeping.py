@@ -40,7 +40,7 @@ async def _retain(request: Request, visit: Visit, body: bodies.Retain) -> Respon
     if not body.wait:
         return record(kept, 202)
     try:
-        derived = await visit.memory.process()
+        derived = await visit.memory.process(stored.stored)
     except (LLMFailed, EmbeddingFailed) as error:
         waiting = (await visit.memory.status()).pending
         return record(kept.model_copy(update={"pending": waiting, "problem": problem_of(request, error)}), 202)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from vmemo.admission import ApiKey, Audited
 from vmemo.errors import VmemoError
 from vmemo.server import bodies
-from vmemo.server.house import House, Ruler
+from vmemo.server.house import AnyGuest, House, Ruler
 from vmemo.server.paging import Limit
 from vmemo.server.problems import Refused
 from vmemo.server.replies import READS, WRITES, Page, listed, paged, problems, record
@@ -41,6 +41,16 @@ async def ready(request: Request) -> Response:
     except VmemoError as error:
         raise Refused(503, "NotReady", f"The database does not answer: {type(error).__name__}.") from error
     return record(Health())
+
+
+@router.get("/metrics", response_class=Response, responses={**READS, 200: {"content": {"text/plain": {}}}})
+async def metrics(request: Request, guest: AnyGuest) -> Response:
+    """What Prometheus reads; where there are keys it takes one with every right to the whole database."""
+    guest.demand("admin")
+    counted = request.app.state.metrics
+    if counted is None:
+        raise Refused(501, "MissingExtra", "Metrics need one more package: pip install 'vmemo[metrics]'.")
+    return Response(counted.told(), media_type=counted.media)
 
 
 @router.get("/v1/keys", response_model=Page[ApiKey], responses=READS)
