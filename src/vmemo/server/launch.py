@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
+import signal
+import socket
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import current_thread, main_thread
+from types import FrameType
 
 import uvicorn
 
@@ -35,6 +40,11 @@ class Address:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    def socket(self) -> socket.socket:
+        """A socket that listens here; OSError if that is not to be had."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        return socket.create_server((self.host, self.port), family=family, backlog=2048)
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -66,10 +76,8 @@ class Launch:
         except BaseException:
             await self.memory.close()
             raise
-        server = self.server()
-        with server.config.bind_socket() as listening:
-            self.log.say("listening", url=f"http://{self.address.host}:{listening.getsockname()[1]}")
-            await server.serve([listening])
+        with self.address.socket() as listening:
+            await self.server().serve([listening])
         self.log.say("stopped")
 
     async def demand_keys(self) -> None:
@@ -81,7 +89,7 @@ class Launch:
             )
 
     def server(self) -> uvicorn.Server:
-        """The server, not yet running. A first signal lets what runs finish, a second one ends it at once."""
+        """The server, not yet running."""
         house = House(self.memory, keyless=self.address.local, limits=self.limits)
         config = uvicorn.Config(
             create_app(house, replace(self.options, hosts=self.address.hosts), [self.log]),
@@ -94,4 +102,38 @@ class Launch:
             timeout_graceful_shutdown=max(1, round(self.options.grace)),
             lifespan="on",
         )
-        return uvicorn.Server(config)
+        return _Server(config, self.log)
+
+
+class _Server(uvicorn.Server):
+    """Says when it can be reached, and ends by itself once it was told to: uvicorn's own would die of the signal."""
+
+    def __init__(self, config: uvicorn.Config, log: Log) -> None:
+        super().__init__(config)
+        self._log = log
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            if self.started:
+                host, port, *_ = each.getsockname()
+                self._log.say("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """A first signal lets what runs finish, a second one ends it at once."""
+        if current_thread() is not main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Told to stop."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
