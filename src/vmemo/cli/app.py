@@ -16,6 +16,7 @@ from vmemo.cli.exchange import export, import_
 from vmemo.cli.forget import forget
 from vmemo.cli.inspect import inspect
 from vmemo.cli.jobs import jobs
+from vmemo.cli.mcp import mcp
 from vmemo.cli.process import maintain, process, reprocess
 from vmemo.cli.profile import profile
 from vmemo.cli.recall import recall
@@ -29,7 +30,7 @@ from vmemo.cli.worker import worker
 COMMANDS = (
     *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
     *(entity.entities, entity.merges, entity.merge, entity.undo),
-    *(serve, keys.create, keys.listed, keys.revoke),
+    *(serve, mcp, keys.create, keys.listed, keys.revoke),
     *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, doctor, benchmark),
 )
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
