@@ -11,10 +11,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from vmemo.errors import VmemoError
-from vmemo.server import problems
+from vmemo.server import hindsight, problems
+from vmemo.server.description import ABOUT, TAGS, operation
 from vmemo.server.house import House
 from vmemo.server.life import living
-from vmemo.server.middleware import Hosts, Named, Recorded, Sized
+from vmemo.server.middleware import Hosts, Named, Recorded, Sized, Typed
 from vmemo.server.routes import asking, banks, keeping, looking, running
 from vmemo.server.watching import Everyone, Watched, Watcher
 
@@ -44,14 +45,19 @@ def create_app(house: House, options: ServerOptions | None = None, watchers: Seq
     app = FastAPI(
         title="vmemo",
         summary="Long-term memory for AI agents.",
+        description=ABOUT,
         version="1",
+        openapi_tags=TAGS,
+        generate_unique_id_function=operation,
         lifespan=lambda app: living(house.memory, watcher, works=chosen.works, grace=chosen.grace),
         docs_url=None,
         redoc_url=None,
     )
-    app.state.house, app.state.metrics = house, metrics
-    for routes in (banks, keeping, asking, looking, running):
+    app.state.house, app.state.metrics, app.state.works = house, metrics, chosen.works
+    for routes in (banks, keeping, asking, looking, running, hindsight):
         app.include_router(routes.router)
+    if chosen.mcp:
+        _answer_agents(app, house, chosen, watcher)
     for kind, tell in (
         (VmemoError, problems.of_vmemo),
         (problems.Refused, problems.of_refusal),
@@ -61,6 +67,7 @@ def create_app(house: House, options: ServerOptions | None = None, watchers: Seq
         app.add_exception_handler(kind, tell)
     # The last one added is the first that a request meets.
     app.add_middleware(Sized, house=house)
+    app.add_middleware(Typed)
     app.add_middleware(Recorded, house=house, lost=lambda written, error: watcher.trouble("audit", error))
     app.add_middleware(Hosts, allowed=chosen.hosts)
     app.add_middleware(Watched, watcher=watcher)
@@ -75,6 +82,14 @@ def _metrics():
     from vmemo.server.metrics import Metrics  # noqa: PLC0415 - an extra
 
     return Metrics()
+
+
+def _answer_agents(app: FastAPI, house: House, options: ServerOptions, watcher: Watcher) -> None:
+    if find_spec("mcp") is None:
+        return
+    from vmemo.server.mcp_door import mount  # noqa: PLC0415 - an extra
+
+    mount(app, house, options.hosts, lambda written, error: watcher.trouble("audit", error))
 
 
 def _trace(app: FastAPI) -> None:

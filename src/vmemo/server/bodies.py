@@ -5,20 +5,30 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
 from vmemo.admission import Right
 from vmemo.models import Disposition, Interval, Message, Network, Profile, Role
 from vmemo.recall.query import MAX_QUERY, RecallOptions
-from vmemo.record import Background, Content, Instant, Name, Share
+from vmemo.record import Background, Content, Instant, Name, Share, Text
 from vmemo.reports import Retained
+from vmemo.searches import TagsMatch
 from vmemo.server.problems import Problem
+
+Flag = Annotated[bool, Strict()]
+Count = Annotated[int, Strict()]
+"""Numbers and truths as JSON has them: a text that reads like one is a mistake of whoever sends it."""
 
 
 class Body(BaseModel):
     """A request's body."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+def _shown(*examples: dict[str, JsonValue]) -> ConfigDict:
+    """Whole bodies for the description, beside the examples of single fields."""
+    return ConfigDict(json_schema_extra={"examples": list[JsonValue](examples)})
 
 
 class NewMessage(Body):
@@ -41,9 +51,23 @@ class NewMessage(Body):
 class Retain(Body):
     """Messages to keep, in the order they were said."""
 
+    model_config = _shown(
+        {
+            "messages": [
+                {"content": "I moved to Lisbon last week.", "speaker": "Ana", "document": "chat-2026-11-15"},
+                {"content": "How do you like it there?", "role": "assistant", "document": "chat-2026-11-15"},
+            ]
+        }
+    )
     messages: list[NewMessage] = Field(min_length=1)
-    infer: bool = Field(default=True, description="False keeps them for recall by their words alone.")
-    wait: bool = Field(default=True, description="False answers once they are stored; a worker reads them.")
+    infer: Flag = Field(default=True, description="False keeps them for recall by their words alone.")
+    wait: Flag = Field(default=True, description="False answers once they are stored; a worker reads them.")
+
+
+class Process(Body):
+    """Messages whose facts are told where a worker was faster."""
+
+    messages: list[Name] = Field(default_factory=list, max_length=10_000)
 
 
 class Kept(Retained):
@@ -57,16 +81,17 @@ class Filters(Body):
 
     networks: tuple[Network, ...] | None = None
     tags: tuple[Name, ...] | None = Field(default=None, max_length=100)
+    tags_match: TagsMatch | None = Field(default=None, description="Which of the tags are needed; all by default.")
     entities: tuple[Name, ...] | None = Field(default=None, max_length=100)
     metadata: dict[str, JsonValue] | None = None
     occurred: Interval | None = None
     at_time: Instant | None = Field(default=None, description="What was true then.")
     known_at: Instant | None = Field(default=None, description="What the bank believed then.")
-    include_expired: bool | None = None
+    include_expired: Flag | None = None
     recency_half_life: timedelta | None = Field(default=None, description="Newer facts weigh more; ISO 8601.")
-    importance_weight: float | None = None
+    importance_weight: Annotated[float, Strict(), Field(ge=0, le=1)] | None = None
     now: Instant | None = Field(default=None, description="The moment of the question; the present, if left out.")
-    explain: bool | None = None
+    explain: Flag | None = None
 
     def options(self) -> RecallOptions:
         """Those that were given."""
@@ -75,41 +100,45 @@ class Filters(Body):
         return given
 
 
-Budgeted = Literal["low", "mid", "high"] | Annotated[int, Field(ge=1, le=10_000)]
+Budgeted = Literal["low", "mid", "high"] | Annotated[Count, Field(ge=1, le=10_000)]
 Question = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["Where does Ana live?"])]
 
 
 class Recall(Filters):
     """A question, and how many tokens the answer may take."""
 
+    model_config = _shown({"query": "Where does Ana live?", "max_tokens": 1000, "budget": "low"})
     query: Question
-    max_tokens: int = Field(default=4096, ge=1)
+    max_tokens: Count = Field(default=4096, ge=1)
     budget: Budgeted = "mid"
 
 
 class Retrieve(Filters):
     """A question, and how many facts the answer may have."""
 
+    model_config = _shown({"query": "Where did Ana live?", "top_k": 5, "at_time": "2026-01-01T00:00:00Z"})
     query: Question
-    top_k: int = Field(default=10, ge=1, le=1000)
+    top_k: Count = Field(default=10, ge=1, le=1000)
 
 
 class Reflect(Filters):
     """A question to answer from memory."""
 
+    model_config = _shown({"query": "What should we do when Ana visits?", "looks": 1, "opinions": False})
     query: Question
-    max_tokens: int = Field(default=8192, ge=1)
+    max_tokens: Count = Field(default=8192, ge=1)
     budget: Budgeted = "mid"
-    looks: int = Field(default=3, ge=0, le=3)
+    looks: Count = Field(default=3, ge=0, le=3)
     answer_schema: dict[str, JsonValue] | None = Field(
         default=None, alias="schema", description="A JSON schema that the answer is also put into."
     )
-    opinions: bool = Field(default=True, description="Whether opinions may be formed; that takes the right to write.")
+    opinions: Flag = Field(default=True, description="Whether opinions may be formed; that takes the right to write.")
 
 
 class Forget(Body):
     """Exactly one thing to forget."""
 
+    model_config = _shown({"document": "chat-2026-11-15"}, {"entity": "Ana"})
     messages: list[Name] | None = Field(default=None, min_length=1, max_length=10_000)
     document: Name | None = None
     entity: Name | None = Field(default=None, description="An entity's id or name.")
@@ -118,6 +147,7 @@ class Forget(Body):
 class NewProfile(Body):
     """A bank's character; what is left out becomes its default."""
 
+    model_config = _shown({"name": "Mira", "disposition": {"skepticism": 4}, "background": "I teach history."})
     name: Name = "assistant"
     disposition: Disposition = Field(default_factory=Disposition)
     bias: Share = 0.5
@@ -137,9 +167,10 @@ class MoreBackground(Body):
 class NewMerge(Body):
     """Two entities that are one, each by id or name."""
 
+    model_config = _shown({"keep": "Ana Sousa", "absorb": "Ana", "reason": "She said so."})
     keep: Name
     absorb: Name
-    reason: Annotated[str, Field(max_length=1000)] = ""
+    reason: Annotated[Text, Field(max_length=1000)] = ""
 
 
 class NewKey(Body):

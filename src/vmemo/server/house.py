@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Annotated
 
-from fastapi import Depends, Header, Request, Response
+from fastapi import Depends, Header, Request, Response, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
 
 from vmemo import Memory
 from vmemo.admission import ApiKey, Door, Right
@@ -139,6 +140,16 @@ def secret_of(request: Request) -> str | None:
     return request.headers.get("x-api-key") or None
 
 
+_BEARER = HTTPBearer(
+    scheme_name="bearer",
+    description="A key made with `vmemo keys create`; a server for one machine alone asks for none until one is made.",
+    auto_error=False,
+)
+_HEADER = APIKeyHeader(
+    name="X-Api-Key", scheme_name="header", description="The same key, sent plainly.", auto_error=False
+)
+
+
 async def guest(request: Request) -> Guest:
     """Who sent this request."""
     house: House = request.app.state.house
@@ -147,7 +158,16 @@ async def guest(request: Request) -> Guest:
     return found
 
 
-AnyGuest = Annotated[Guest, Depends(guest)]
+async def _described(
+    found: Annotated[Guest, Depends(guest)],
+    _bearer: Annotated[object, Security(_BEARER)],
+    _header: Annotated[object, Security(_HEADER)],
+) -> Guest:
+    """The same, for those who read the server's description."""
+    return found
+
+
+AnyGuest = Annotated[Guest, Depends(_described)]
 
 
 def entering(

@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vmemo.admission import Audited
 from vmemo.errors import VmemoError
 from vmemo.server.house import House
-from vmemo.server.problems import Refused, of_refusal, told
+from vmemo.server.paths import imports, uploads
+from vmemo.server.problems import Refused, of_refusal
 
 _SAFE = {
     "x-content-type-options": "nosniff",
@@ -26,6 +27,7 @@ _SAFE = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
 }
+_LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/octet-stream"})
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 Lost = Callable[[Audited, Exception], None]
 
@@ -57,7 +59,10 @@ class Named:
 
 
 class Hosts:
-    """Refuses requests for another host's name, so that no page of the web can reach a keyless server by rebinding."""
+    """Refuses requests for another host's name and from pages of another host.
+
+    So no page of the web can reach a server that asks for no key, neither by rebinding a name nor by sending blindly.
+    """
 
     def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
         self._app, self._allowed = app, frozenset(allowed)
@@ -66,12 +71,46 @@ class Hosts:
         """Pass the request on if it is meant for this server."""
         if scope["type"] == "http" and "*" not in self._allowed:
             request = Request(scope)
-            host = re.sub(r":\d+$", "", request.headers.get("host", "")).lower()
-            if host not in self._allowed:
-                answer = told(request, 421, "WrongHost", "This server is reached as localhost only; see --allow-host.")
-                await answer(scope, receive, send)
+            if (refused := self._refused(request)) is not None:
+                await (await of_refusal(request, refused))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _refused(self, request: Request) -> Refused | None:
+        if _host(request.headers.get("host", "")) not in self._allowed:
+            return Refused(421, "WrongHost", "This server is reached as localhost only; see --allow-host.")
+        origin = request.headers.get("origin")
+        if origin is not None and _host(origin.partition("://")[2]) not in self._allowed:
+            return Refused(403, "WrongOrigin", "Pages of another host may not use this server; see --allow-host.")
+        return None
+
+
+def _host(address: str) -> str:
+    return re.sub(r":\d+$", "", address).lower()
+
+
+class Typed:
+    """Refuses bodies that are not called JSON: a page of the web can send all others to any server, unasked."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on if it has no body, or one of the right kind."""
+        if scope["type"] == "http" and not _well_typed(scope):
+            wanted = "application/x-ndjson" if imports(scope) else "application/json"
+            refused = Refused(415, "WrongType", f"Send the body with Content-Type: {wanted}. Nothing was changed.")
+            await (await of_refusal(Request(scope), refused))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _well_typed(scope: Scope) -> bool:
+    headers = Request(scope).headers
+    if (headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers) or uploads(scope):
+        return True
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in _LINES if imports(scope) else kind == "application/json"
 
 
 class Sized:
@@ -85,14 +124,13 @@ class Sized:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        imports = scope["path"].endswith("/import")
-        most = self._limits.import_bytes if imports else self._limits.body_bytes
+        most = self._limits.import_bytes if imports(scope) else self._limits.body_bytes
         request = Request(scope)
         announced = request.headers.get("content-length", "0")
         if announced.isdecimal() and int(announced) > most:
             await (await of_refusal(request, _too_large(most)))(scope, receive, send)
             return
-        read = 0
+        read, begun = 0, False
 
         async def counted() -> Message:
             nonlocal read
@@ -102,7 +140,16 @@ class Sized:
                 raise _too_large(most)
             return message
 
-        await self._app(scope, counted, send)
+        async def answered(message: Message) -> None:
+            nonlocal begun
+            # The framework takes what goes wrong while it reads a body for a body that can't be read.
+            if read <= most:
+                await send(message)
+            elif not begun:
+                begun = True
+                await (await of_refusal(request, _too_large(most)))(scope, receive, send)
+
+        await self._app(scope, counted, answered)
 
 
 def _too_large(most: int) -> Refused:

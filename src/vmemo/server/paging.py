@@ -7,12 +7,8 @@ from typing import Annotated
 from fastapi import Query
 
 from vmemo.browse import LARGEST_PAGE
-from vmemo.record import MAX_NAME
+from vmemo.record import Name
 
-Limit = Annotated[int, Query(ge=1, lt=LARGEST_PAGE, description="Records of a page.")]
-Cursor = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_NAME, description="`next` of the page before; the first without it.")
-]
-Document = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_NAME, description="Only messages of this document.")
-]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Records of a page.")]
+Cursor = Annotated[Name | None, Query(description="`next` of the page before; the first without it.")]
+Document = Annotated[Name | None, Query(description="Only messages of this document.")]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
@@ -61,6 +62,7 @@ _TITLES = {
     502: "The model failed",
     503: "Not now",
 }
+_QUOTED = re.compile(r"^(['\"]).*\1 is ", re.DOTALL)
 AGAIN = 1
 """Seconds after which a request that may succeed later should be repeated."""
 
@@ -98,7 +100,8 @@ def told(
     request: Request, status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     """A problem as response."""
-    problem = _problem(request, status, kind, detail)
+    # Whoever sent half a character is told of it in whole ones.
+    problem = _problem(request, status, kind, detail.encode("utf-8", "replace").decode("utf-8"))
     again = {"Retry-After": str(AGAIN)} if problem.retryable else {}
     return JSONResponse(problem.model_dump(), status, {**again, **(headers or {})}, MEDIA)
 
@@ -134,15 +137,29 @@ async def of_refusal(request: Request, error: Exception) -> JSONResponse:
 async def of_validation(request: Request, error: Exception) -> JSONResponse:
     """A body or parameter of another shape; what was sent is not repeated."""
     assert isinstance(error, RequestValidationError)
-    lines = [f"{'.'.join(map(str, e['loc']))}: {str(e['msg']).removeprefix('Value error, ')}" for e in error.errors()]
+    lines = [f"{'.'.join(map(str, e['loc'])):.200}: {_in_words(str(e['msg']))}" for e in error.errors()]
     return told(request, 422, "InvalidInput", "; ".join(lines[:10]))
+
+
+def _in_words(message: str) -> str:
+    """What is wrong, without the value itself."""
+    return _QUOTED.sub("it is ", message.removeprefix("Value error, "))
 
 
 async def of_http(request: Request, error: Exception) -> JSONResponse:
     """What the framework refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)
     kind = "NotFound" if error.status_code == 404 else "Http"
-    return told(request, error.status_code, kind, str(error.detail), error.headers)
+    headers = {**(error.headers or {}), **(_allowed(request) if error.status_code == 405 else {})}
+    return told(request, error.status_code, kind, str(error.detail), headers)
+
+
+def _allowed(request: Request) -> dict[str, str]:
+    """Every method of a path: the framework names those of one route alone."""
+    app: FastAPI = request.app
+    path = getattr(request.scope.get("route"), "path", None)
+    methods = app.openapi()["paths"].get(path, {})
+    return {"Allow": ", ".join(method.upper() for method in methods)} if methods else {}
 
 
 async def of_surprise(request: Request, error: Exception) -> JSONResponse:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from fastapi import Response
 from pydantic import BaseModel, TypeAdapter
 
+from vmemo.browse import LARGEST_PAGE
 from vmemo.server.problems import MEDIA, Problem
 
 Item = TypeVar("Item")
@@ -25,15 +26,25 @@ def record(found: BaseModel, status: int = 200) -> Response:
     return Response(found.model_dump_json(by_alias=True), status, media_type="application/json")
 
 
+async def recorded(found: Awaitable[BaseModel]) -> Response:
+    """A record as response, once it is there."""
+    return record(await found)
+
+
 def listed(kind: type[Page[Item]], items: Sequence[Item], next: str | None = None) -> Response:
     """A page as response."""
     return record(kind.model_construct(items=tuple(items), next=next))
 
 
 def paged(kind: type[Page[Item]], items: Sequence[Item], limit: int, cursor: Callable[[Item], str]) -> Response:
-    """A page that was read with one record more than fits; that one tells whether another page follows."""
-    rest = len(items) > limit
+    """A page of what was read with `one_more`; that one tells whether another page follows."""
+    rest = len(items) >= one_more(limit)
     return listed(kind, items[:limit], cursor(items[limit - 1]) if rest else None)
+
+
+def one_more(limit: int) -> int:
+    """How many records are read for a page: one that is not shown, unless no more can be read at once."""
+    return min(limit + 1, LARGEST_PAGE)
 
 
 def plain(value: object) -> Response:
@@ -46,6 +57,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problem, "content": {MEDIA: {}}, "description": "A problem"} for status in statuses}
 
 
-READS = problems(401, 403, 404, 422, 429, 503)
-WRITES = problems(401, 403, 404, 409, 413, 422, 429, 503)
-MODELS = problems(401, 403, 404, 409, 413, 422, 429, 502, 503)
+LOOKS = problems(401, 403, 404, 409, 422, 429, 503)
+"""Of routes that take no body. 409 is a bank of another embedder."""
+READS = problems(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
+WRITES = READS
+MODELS = problems(400, 401, 403, 404, 409, 413, 415, 422, 429, 502, 503)

@@ -15,11 +15,14 @@ from vmemo.reflecting import ReflectOptions
 from vmemo.reports import Answer, Event, Looked, Piece, Withdrawn
 from vmemo.server import bodies
 from vmemo.server.house import Reading, Visit
+from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import of_vmemo
 from vmemo.server.replies import MODELS, READS, record
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["ask"])
+router = APIRouter(prefix="/v1/banks/{bank}", tags=["ask"], route_class=ExactRoute)
 _STREAM = "text/event-stream"
+PING = 15
+"""Seconds of silence after which a comment is sent, so that nobody on the way takes the connection for dead."""
 
 
 @router.post("/recall", response_model=Recalled, responses=READS)
@@ -50,7 +53,7 @@ async def reflect(request: Request, visit: Reading, body: bodies.Reflect) -> Res
     _affordable(visit, body.max_tokens)
     options = _options(visit, body)
     if _STREAM in request.headers.get("accept", ""):
-        return EventSourceResponse(_events(request, visit.memory, body.query, options))
+        return EventSourceResponse(_events(request, visit.memory, body.query, options), ping=PING)
     return record(await visit.memory.reflect(body.query, **options))
 
 

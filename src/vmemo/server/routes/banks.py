@@ -12,36 +12,43 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
+from vmemo.errors import InvalidInput
 from vmemo.models import FormerProfile, Profile
+from vmemo.record import Text
 from vmemo.reports import Forgotten, Status
 from vmemo.server import bodies
-from vmemo.server.house import AnyGuest, Founding, Making, Reading, Ruling, Writing
+from vmemo.server.house import AnyGuest, Founding, Making, Reading, Ruling, Token, Visit, Writing
 from vmemo.server.paging import Cursor, Limit
-from vmemo.server.replies import MODELS, READS, WRITES, Page, listed, paged, record
+from vmemo.server.paths import ExactRoute
+from vmemo.server.replies import LOOKS, MODELS, WRITES, Page, listed, one_more, paged, record, recorded
 
-router = APIRouter(prefix="/v1/banks", tags=["banks"])
+router = APIRouter(prefix="/v1/banks", tags=["banks"], route_class=ExactRoute)
 _LINES = "application/x-ndjson"
-Prefix = Annotated[str, Query(max_length=512, description="Only banks whose names begin so.")]
+Prefix = Annotated[Text, Query(max_length=512, description="Only banks whose names begin so.")]
 
 
-@router.get("", response_model=Page[str], responses=READS)
+@router.get("", name="list", response_model=Page[str], responses=LOOKS)
 async def banks(guest: AnyGuest, prefix: Prefix = "", cursor: Cursor = None, limit: Limit = 100) -> Response:
     """Names of the banks that the key reaches, in order."""
     names = [name for name in await guest.house.memory.banks() if name.startswith(prefix) and guest.may("read", name)]
     rest = [name for name in names if cursor is None or name > cursor]
-    return paged(Page[str], rest[: limit + 1], limit, str)
+    return paged(Page[str], rest[: one_more(limit)], limit, str)
 
 
 @router.put("/{bank}", response_model=Status, responses=WRITES)
-async def make(visit: Making, body: bodies.NewProfile | None = None) -> Response:
+async def make(request: Request, visit: Making, token: Token, body: bodies.NewProfile | None = None) -> Response:
     """Make a bank unless it is there; with a profile it gets that."""
+    return await visit.once(request, token, lambda: _make(visit, body))
+
+
+async def _make(visit: Visit, body: bodies.NewProfile | None) -> Response:
     await visit.memory.open()
     if body is not None:
         await visit.memory.profile(body.profile())
     return record(await visit.memory.status())
 
 
-@router.get("/{bank}", response_model=Status, responses=READS)
+@router.get("/{bank}", response_model=Status, responses=LOOKS)
 async def status(visit: Reading) -> Response:
     """What the bank holds, what is unread, and which errors keep it so."""
     return record(await visit.memory.status())
@@ -53,33 +60,33 @@ async def delete(visit: Ruling) -> Response:
     return record(await visit.memory.forget(bank=True))
 
 
-@router.get("/{bank}/profile", response_model=Profile, responses=READS)
+@router.get("/{bank}/profile", response_model=Profile, responses=LOOKS)
 async def profile(visit: Reading) -> Response:
     """The bank's character."""
     return record(await visit.memory.profile())
 
 
 @router.put("/{bank}/profile", response_model=Profile, responses=WRITES)
-async def set_profile(visit: Writing, body: bodies.NewProfile) -> Response:
+async def set_profile(request: Request, visit: Writing, body: bodies.NewProfile, token: Token) -> Response:
     """Give the bank another character; the one before stays in its history."""
-    return record(await visit.memory.profile(body.profile()))
+    return await visit.once(request, token, lambda: recorded(visit.memory.profile(body.profile())))
 
 
-@router.get("/{bank}/profile/history", response_model=Page[FormerProfile], responses=READS)
+@router.get("/{bank}/profile/history", response_model=Page[FormerProfile], responses=LOOKS)
 async def former_profiles(visit: Reading) -> Response:
     """The profiles that the bank had before, oldest first."""
     return listed(Page[FormerProfile], await visit.memory.former_profiles())
 
 
 @router.post("/{bank}/profile/background", response_model=Profile, responses=MODELS)
-async def add_background(visit: Writing, body: bodies.MoreBackground) -> Response:
+async def add_background(request: Request, visit: Writing, body: bodies.MoreBackground, token: Token) -> Response:
     """Work a new piece of background into the profile's. This needs a language model."""
-    return record(await visit.memory.add_background(body.snippet))
+    return await visit.once(request, token, lambda: recorded(visit.memory.add_background(body.snippet)))
 
 
 @router.get(
     "/{bank}/export",
-    responses={**READS, 200: {"content": {_LINES: {}}, "description": "The bank, a record a line"}},
+    responses={**LOOKS, 200: {"content": {_LINES: {}}, "description": "The bank, a record a line"}},
     response_class=Response,
 )
 async def export(visit: Reading) -> Response:
@@ -105,7 +112,11 @@ async def import_bank(request: Request, visit: Founding) -> Response:
     with tempfile.TemporaryDirectory() as folder:
         file = anyio.Path(folder) / "bank.jsonl"
         await _save(request.stream(), file)
-        await visit.memory.import_bank(Path(file))
+        try:
+            await visit.memory.import_bank(Path(file))
+        except InvalidInput as error:
+            # Where the body lay in the meantime concerns nobody.
+            raise InvalidInput(str(error).replace(str(file), "The body")) from error
     return record(await visit.memory.status())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 
 from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed
@@ -10,10 +12,11 @@ from vmemo.reports import Forgotten, Maintained, Retained
 from vmemo.server import bodies
 from vmemo.server.house import Making, Reading, Ruling, Token, Visit, Writing
 from vmemo.server.paging import Cursor, Document, Limit
+from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
-from vmemo.server.replies import MODELS, READS, WRITES, Page, paged, record
+from vmemo.server.replies import LOOKS, MODELS, WRITES, Page, one_more, paged, record, recorded
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["keep"])
+router = APIRouter(prefix="/v1/banks/{bank}", tags=["keep"], route_class=ExactRoute)
 
 
 @router.post(
@@ -48,38 +51,36 @@ async def _retain(request: Request, visit: Visit, body: bodies.Retain) -> Respon
     return record(bodies.Kept.of({**derived.model_dump(), **both}))
 
 
-@router.get("/messages", response_model=Page[Message], responses=READS)
+@router.get("/messages", response_model=Page[Message], responses=LOOKS)
 async def messages(visit: Reading, document: Document = None, cursor: Cursor = None, limit: Limit = 100) -> Response:
     """The archive in the order it was stored."""
     after = None if cursor is None else MessageId(cursor)
-    found = await visit.memory.messages(document=document, after=after, limit=limit + 1)
+    found = await visit.memory.messages(document=document, after=after, limit=one_more(limit))
     return paged(Page[Message], found, limit, lambda message: message.id)
 
 
 @router.post("/process", response_model=Retained, responses=MODELS)
-async def process(visit: Writing) -> Response:
+async def process(request: Request, visit: Writing, token: Token, body: bodies.Process | None = None) -> Response:
     """Derive facts from all unread messages, also from those that failed before."""
-    return record(await visit.memory.process())
+    awaited = [] if body is None else body.messages
+    return await visit.once(request, token, lambda: recorded(visit.memory.process(awaited)))
 
 
 @router.post("/forget", response_model=Forgotten, responses=MODELS)
 async def forget(request: Request, visit: Writing, body: bodies.Forget, token: Token) -> Response:
     """Delete messages, a document or an entity, with everything that rests on them."""
-
-    async def run() -> Response:
-        gone = await visit.memory.forget(messages=body.messages or (), document=body.document, entity=body.entity)
-        return record(gone)
-
-    return await visit.once(request, token, run)
+    named = {"document": body.document, "entity": body.entity}
+    gone = partial(visit.memory.forget, messages=body.messages or (), **named)
+    return await visit.once(request, token, lambda: recorded(gone()))
 
 
 @router.post("/maintain", response_model=Maintained, responses=WRITES)
-async def maintain(visit: Writing) -> Response:
+async def maintain(request: Request, visit: Writing, token: Token) -> Response:
     """Join episodes that belong together, shorten old ones, close what has faded, and tidy the indexes."""
-    return record(await visit.memory.maintain())
+    return await visit.once(request, token, lambda: recorded(visit.memory.maintain()))
 
 
 @router.post("/reprocess", response_model=Retained, responses=MODELS)
-async def reprocess(visit: Ruling) -> Response:
+async def reprocess(request: Request, visit: Ruling, token: Token) -> Response:
     """Derive everything from the messages again; the bank answers from what it has until that is done."""
-    return record(await visit.memory.reprocess())
+    return await visit.once(request, token, lambda: recorded(visit.memory.reprocess()))

@@ -9,14 +9,16 @@ from pydantic import BaseModel
 
 from vmemo.admission import ApiKey, Audited
 from vmemo.errors import VmemoError
+from vmemo.record import Name
 from vmemo.server import bodies
 from vmemo.server.house import AnyGuest, House, Ruler
 from vmemo.server.paging import Limit
+from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import Refused
-from vmemo.server.replies import READS, WRITES, Page, listed, paged, problems, record
+from vmemo.server.replies import LOOKS, WRITES, Page, listed, one_more, paged, problems, record
 
-router = APIRouter(tags=["server"])
-BankNamed = Annotated[str | None, Query(min_length=1, max_length=512, description="Only writes to this bank.")]
+router = APIRouter(tags=["server"], route_class=ExactRoute)
+BankNamed = Annotated[Name | None, Query(description="Only writes to this bank.")]
 
 
 class Health(BaseModel):
@@ -26,7 +28,7 @@ class Health(BaseModel):
 
 
 @router.get("/health", response_model=Health)
-@router.get("/health/live", response_model=Health, include_in_schema=False)
+@router.head("/health", include_in_schema=False)
 async def health() -> Response:
     """Whether the process runs; no database is asked."""
     return record(Health())
@@ -43,7 +45,7 @@ async def ready(request: Request) -> Response:
     return record(Health())
 
 
-@router.get("/metrics", response_class=Response, responses={**READS, 200: {"content": {"text/plain": {}}}})
+@router.get("/metrics", response_class=Response, responses={**LOOKS, 200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request, guest: AnyGuest) -> Response:
     """What Prometheus reads; where there are keys it takes one with every right to the whole database."""
     guest.demand("admin")
@@ -53,7 +55,7 @@ async def metrics(request: Request, guest: AnyGuest) -> Response:
     return Response(counted.told(), media_type=counted.media)
 
 
-@router.get("/v1/keys", response_model=Page[ApiKey], responses=READS)
+@router.get("/v1/keys", response_model=Page[ApiKey], responses=LOOKS)
 async def keys(ruler: Ruler) -> Response:
     """Every key that was ever made, without its secret."""
     return listed(Page[ApiKey], await ruler.house.gate.keys())
@@ -67,13 +69,13 @@ async def make_key(ruler: Ruler, body: bodies.NewKey) -> Response:
 
 
 @router.delete("/v1/keys/{key}", response_model=bodies.Named, responses=WRITES)
-async def revoke_key(ruler: Ruler, key: str) -> Response:
+async def revoke_key(ruler: Ruler, key: Name) -> Response:
     """End a key at once."""
     await ruler.house.gate.revoke(key)
     return record(bodies.Named(id=key))
 
 
-@router.get("/v1/audit", response_model=Page[Audited], responses=READS)
+@router.get("/v1/audit", response_model=Page[Audited], responses=LOOKS)
 async def audited(
     ruler: Ruler,
     bank: BankNamed = None,
@@ -82,5 +84,5 @@ async def audited(
 ) -> Response:
     """Writes that came through a door, newest first; `next` is the next page's `before`."""
     banks = None if bank is None else [bank]
-    found = await ruler.house.gate.audited(banks=banks, before=before, limit=limit + 1)
+    found = await ruler.house.gate.audited(banks=banks, before=before, limit=one_more(limit))
     return paged(Page[Audited], found, limit, lambda write: str(write.id))

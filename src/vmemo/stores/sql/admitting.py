@@ -142,5 +142,5 @@ def drop_reply(connection: Connection, owner: str, token: str) -> None:
 
 
 def drop_replies(connection: Connection, bank: str) -> None:
-    """Take away what was answered about a bank."""
-    connection.execute(delete(replies).where(replies.c.bank_name == bank))
+    """Take away what was answered about a bank; what is being worked on holds nothing of it yet."""
+    connection.execute(delete(replies).where(replies.c.bank_name == bank, replies.c.status.is_not(None)))
