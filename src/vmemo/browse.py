@@ -49,6 +49,17 @@ async def trajectory(bank: BankId, opinion: FactId, store: Store) -> list[Move]:
     return [move for moves in reversed(line.values()) for move in moves]
 
 
+async def read_from(bank: BankId, messages: Sequence[MessageId | str], store: Store) -> tuple[FactId, ...]:
+    """Facts that were read from these messages."""
+    told, seen, found = set(messages), set[MessageId | str](), dict[FactId, None]()
+    for id in messages:
+        episode = None if id in seen else await store.episode_of(bank, MessageId(id))
+        if episode is not None:
+            seen.update(episode.messages)
+            found |= {fact.id: None for fact in await store.facts_of(bank, episode.id) if told & set(fact.messages)}
+    return tuple(found)
+
+
 async def entity_id(bank: BankId, name: EntityId | str, store: Store) -> EntityId:
     """An entity's id from its id, name or alias; a name of several entities is refused."""
     if await store.entities(bank, [EntityId(name)]):

@@ -19,6 +19,9 @@ VmemoError
 │   ├── SchemaTooNew      the database was written by a newer vmemo
 │   └── ScrubDelayed      rows are gone, but the file could not be rewritten yet
 ├── ModelCorrupt          a packaged model file is not the one that was released
+├── ServerFailed          a vmemo server gave no usable answer; whether it did what was asked is not known
+│   ├── ServerUnavailable it could not be reached, was too slow or too busy; nothing was changed unless it says so
+│   └── ServerDenied      the key is missing, unknown or lacks the right; nothing was changed
 ├── MissingExtra          an optional package is needed; the message holds the command
 └── Unsupported           the configured engine or store can't do this; the message says what can
 ```
@@ -97,6 +100,18 @@ class ScrubDelayed(StoreError):
 
 class ModelCorrupt(VmemoError):
     """A packaged model file does not match its recorded hash. Reinstall vmemo; nothing was loaded."""
+
+
+class ServerFailed(VmemoError):
+    """A vmemo server gave no usable answer. Whether it did what was asked is not known; look before you repeat it."""
+
+
+class ServerUnavailable(ServerFailed):
+    """The server could not be reached, took too long or was too busy, several times over. Try again later."""
+
+
+class ServerDenied(ServerFailed):
+    """The server does not accept the key, or the key lacks the right. Nothing was changed."""
 
 
 class MissingExtra(VmemoError, ImportError):

@@ -40,8 +40,8 @@ class Listings(Opened):
         return found.model_copy(update={"engine": self._shared.tools.engine})
 
     async def banks(self) -> list[str]:
-        """Names of all banks of this store."""
-        await self.open()
+        """Names of all banks of this store, in order; none is created."""
+        await self._store.open()
         return [bank.id for bank in await self._store.banks()]
 
     async def profile(self, new: Profile | None = None) -> Profile:

@@ -27,6 +27,13 @@ class Memory(Reflecting):
         """Store a message durably; `process()` derives facts from it."""
         return await self._append(single(message), options)
 
+    async def add_messages(self, content: Content, infer: bool = True, **options: Unpack[MessageOptions]) -> Retained:
+        """Store text, a message or a list of them durably; `process()` or a worker derives facts from them.
+
+        With `infer=False` they are kept for recall by their words alone.
+        """
+        return await self._append(content, options, infer=infer)
+
     async def add_exchange(
         self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
     ) -> Retained:
@@ -51,7 +58,7 @@ class Memory(Reflecting):
         if not infer:
             return stored
         try:
-            derived = await self.process()
+            derived = await self.process(stored.stored)
         except (StoreBusy, OutcomeUnknown) as error:
             # Who repeats the call, as this error asks for, would store the messages twice.
             raise ReadingDelayed(
@@ -60,17 +67,22 @@ class Memory(Reflecting):
             ) from error
         return derived.model_copy(update={"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)})
 
-    async def process(self) -> Retained:
+    async def process(self, messages: Sequence[MessageId | str] = ()) -> Retained:
         """Derive facts from all unread messages, also from those that failed before.
 
         With a language model this also does the other queued work that is due. An error is raised when all that can
-        be read is read; what it is about stays queued and is told by `status()`.
+        be read is read; what it is about stays queued and is told by `status()`. Where a worker was faster, what it
+        has read from `messages` is what was derived.
         """
         await self.open()
         try:
-            return await self._shared.derive(self._name)
+            derived = await self._shared.derive(self._name)
         finally:
             self._shared.follow(self._name)
+        if not messages or derived.derived or derived.revised:
+            return derived
+        found = await browse.read_from(self._name, messages, self._store)
+        return derived.model_copy(update={"derived": found})
 
     def process_async(self) -> Task[Retained]:
         """Start `process()` in the background and return a handle to await, poll or cancel."""
@@ -117,6 +129,7 @@ class Memory(Reflecting):
             await self.process()
 
     add_message_sync = twin(add_message)
+    add_messages_sync = twin(add_messages)
     add_exchange_sync = twin(add_exchange)
     retain_sync = twin(retain)
     process_sync = twin(process)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Self
 
 from vmemo.errors import InvalidInput
+from vmemo.gate import Gate
+from vmemo.lookup import Lookup
 from vmemo.models import Bank, BankId
 from vmemo.ports import Embedder, Store
 from vmemo.retain.reembed import mismatch
@@ -26,13 +28,13 @@ class Opened:
         settings: Settings | None = None,
     ) -> None:
         """Nothing is opened or loaded yet: that happens with the first verb, or in `async with`."""
-        self._name = _bank_id(bank)
+        self._name = bank_id(bank)
         self._shared = Shared.of(build(url, llm=llm, embedder=embedder, reranker=reranker, settings=settings))
 
     def bank(self, name: str) -> Self:
         """The same memory on another bank; closing either closes both."""
         other = object.__new__(type(self))
-        other._name, other._shared = _bank_id(name), self._shared
+        other._name, other._shared = bank_id(name), self._shared
         return other
 
     async def __aenter__(self) -> Self:
@@ -62,6 +64,22 @@ class Opened:
     def _store(self) -> Store:
         return self._shared.parts.store
 
+    @property
+    def gate(self) -> Gate:
+        """Keys to this database and the record of what was written through its doors; the library asks for none."""
+        return Gate(self._store)
+
+    @property
+    def lookup(self) -> Lookup:
+        """What the bank holds by its ids, for doors that show it in another shape."""
+        parts = self._shared.parts
+        return Lookup(self._name, parts.store, parts.counter, models=parts.llm is not None)
+
+    async def exists(self) -> bool:
+        """Whether there is a bank of this name; nothing is created."""
+        await self._store.open()
+        return await self._store.bank(self._name) is not None
+
     async def open(self) -> None:
         """Open the store, create the bank if it is new, and refuse a bank of another embedder."""
         if self._name in self._shared.checked:
@@ -87,11 +105,13 @@ class Opened:
             # A server that is away keeps counts from being written, but no connection open.
             await self._store.close()
 
+    exists_sync = twin(exists)
     open_sync = twin(open)
     close_sync = twin(close)
 
 
-def _bank_id(name: str) -> BankId:
+def bank_id(name: str) -> BankId:
+    """A name that a bank can have, or InvalidInput."""
     bank = Bank.of({"id": name, "embedder": "-", "dimension": 1})
     if bank.id.startswith("\x1f"):
         raise InvalidInput(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,11 @@ class Encoding(NamedTuple):
     tokens: TokenVectors | None = None
 
 
+TagsMatch = Literal["all", "any", "exact", "all_or_none", "any_or_none"]
+"""Which of the tags that are asked for a fact must have: all, one at least, or these and no other. The last two let
+facts through as well that have no tags, though no beliefs: one that was formed has none, whatever it rests on."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """Which facts of which bank a search may see. Empty filters let everything through.
@@ -38,6 +43,7 @@ class Scope:
     bank: BankId
     networks: frozenset[Network] = frozenset()
     tags: frozenset[str] = frozenset()
+    tags_match: TagsMatch = "all"
     entities: frozenset[str] = frozenset()
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     occurred: Interval | None = None

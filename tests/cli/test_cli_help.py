@@ -12,8 +12,9 @@ from vmemo.cli.app import COMMANDS, app
 from vmemo.cli.command import Command
 
 NAMES = """demo retain process recall reflect inspect why opinions observations profile forget reprocess reembed
-    maintain worker jobs export import migrate doctor benchmark""".split()
+    maintain worker jobs export import migrate doctor benchmark serve mcp""".split()
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
+KEYS = {"keys create", "keys list", "keys revoke"}
 
 
 @cache
@@ -28,10 +29,11 @@ def by_name(command: Command) -> str:
 
 
 def test_the_command_line_has_every_verb() -> None:
-    assert {command.name for command in COMMANDS} == {*NAMES, *ENTITY}
-    shown, entity = help_of(), help_of("entity")
-    assert all(name in shown for name in (*NAMES, "entity"))
+    assert {command.name for command in COMMANDS} == {*NAMES, *ENTITY, *KEYS}
+    shown, entity, keys = help_of(), help_of("entity"), help_of("keys")
+    assert all(name in shown for name in (*NAMES, "entity", "keys"))
     assert all(name.split()[1] in entity for name in ENTITY)
+    assert all(name.split()[1] in keys for name in KEYS)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=by_name)

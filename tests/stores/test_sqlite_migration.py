@@ -267,7 +267,7 @@ def test_a_program_of_the_first_release_refuses_todays_schema(tmp_path: Path, mo
     async def run() -> None:
         store = SqliteStore(path)
         try:
-            with pytest.raises(SchemaTooNew, match="0005"):
+            with pytest.raises(SchemaTooNew, match="0006"):
                 await store.open()
         finally:
             await store.close()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vmemo.cli import entity
+from vmemo.cli import entity, keys
 from vmemo.cli.beliefs import observations, opinions
 from vmemo.cli.benchmark import benchmark
 from vmemo.cli.demo import demo
@@ -16,6 +16,7 @@ from vmemo.cli.exchange import export, import_
 from vmemo.cli.forget import forget
 from vmemo.cli.inspect import inspect
 from vmemo.cli.jobs import jobs
+from vmemo.cli.mcp import mcp
 from vmemo.cli.migrate import migrate
 from vmemo.cli.process import maintain, process, reprocess
 from vmemo.cli.profile import profile
@@ -23,16 +24,21 @@ from vmemo.cli.recall import recall
 from vmemo.cli.reembed import reembed
 from vmemo.cli.reflect import reflect
 from vmemo.cli.retain import retain
+from vmemo.cli.serve import serve
 from vmemo.cli.why import why
 from vmemo.cli.worker import worker
 
 COMMANDS = (
     *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
     *(entity.entities, entity.merges, entity.merge, entity.undo),
+    *(serve, mcp, keys.create, keys.listed, keys.revoke),
     *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, doctor, benchmark),
 )
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
-_groups = {"entity": "Who is who: list entities, and merge or part them."}
+_groups = {
+    "entity": "Who is who: list entities, and merge or part them.",
+    "keys": "Who may come in: make, list and revoke the keys of a server.",
+}
 """Commands of two words, by the first."""
 
 

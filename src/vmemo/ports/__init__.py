@@ -1,6 +1,7 @@
 """The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
 
 from vmemo.ports.engine import Extractor, NameReader, TimeReader
+from vmemo.ports.gate import Admissions
 from vmemo.ports.providers import (
     LLM,
     Ask,
@@ -19,6 +20,7 @@ from vmemo.ports.work import Identities, Queue, Shadows, Wakeful
 
 __all__ = [
     "LLM",
+    "Admissions",
     "Arrival",
     "Arrivals",
     "Ask",

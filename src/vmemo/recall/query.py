@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import BankId, Budget, Interval, Network
-from vmemo.searches import Scope
+from vmemo.searches import Scope, TagsMatch
 
 MAX_QUERY = 100_000
 """Characters a query may have. The embedder reads the first 512 tokens, keyword search the 64 longest words."""
@@ -28,6 +28,7 @@ class RecallOptions(TypedDict, total=False):
 
     networks: Sequence[Network]
     tags: Sequence[str]
+    tags_match: TagsMatch
     entities: Sequence[str]
     metadata: Mapping[str, JsonValue]
     occurred: Interval
@@ -142,6 +143,7 @@ def _scope(bank: BankId, options: RecallOptions) -> Scope:
         bank=bank,
         networks=frozenset(network for network in get_args(Network) if network in networks),
         tags=_names("tags", options.get("tags", ())),
+        tags_match=_tags_match(options.get("tags_match", "all")),
         entities=_names("entities", options.get("entities", ())),
         metadata=_metadata(options.get("metadata", {})),
         occurred=_interval(options.get("occurred")),
@@ -149,6 +151,13 @@ def _scope(bank: BankId, options: RecallOptions) -> Scope:
         known_at=_aware("known_at", options.get("known_at")),
         include_expired=_flag("include_expired", options.get("include_expired", False)),
     )
+
+
+def _tags_match(value: object) -> TagsMatch:
+    found = next((rule for rule in get_args(TagsMatch) if rule == value), None)
+    if found is None:
+        raise InvalidInput(f"tags_match is one of {', '.join(get_args(TagsMatch))}, not {value!r:.40}.")
+    return found
 
 
 def _metadata(values: object) -> dict[str, JsonValue]:

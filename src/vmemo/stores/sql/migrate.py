@@ -15,7 +15,7 @@ from vmemo.stores.sql.postgres_schema import PARTITIONS
 
 _ALEMBIC = Lock()
 """Alembic keeps what it works on in a global place, so one database of a process is upgraded at a time."""
-HEAD = "0005"
+HEAD = "0006"
 """The schema this release writes. Versions are numbered, so a greater one is newer."""
 _TURN = 0x766D656D6F
 """The lock under which processes upgrade a PostgreSQL database; a SQLite file is locked by its transaction."""

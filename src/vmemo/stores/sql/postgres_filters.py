@@ -30,6 +30,7 @@ from vmemo.stores.sql.clock import micros
 from vmemo.stores.sql.naming import fold
 from vmemo.stores.sql.rows import names_of
 from vmemo.stores.sql.schema import facts, mentions
+from vmemo.stores.sql.tagging import tagged, untagged
 from vmemo.stores.sql.visible import visible
 
 _f = facts.c
@@ -61,7 +62,7 @@ def conditions(connection: Connection, bank: int, scope: Scope) -> list[ColumnEl
             mentions.c.bank == bank, one_of(mentions.c.entity, _named(connection, bank, scope.entities))
         )
         found.append(_f.seq.in_(mentioning))
-    return found + labelled(_f.tags, _f.metadata, scope)
+    return found + labelled(_f.tags, _f.metadata, scope, untagged(_f.tags, _f.network))
 
 
 def inside(stretch: Interval) -> list[ColumnElement[bool]]:
@@ -74,9 +75,12 @@ def inside(stretch: Interval) -> list[ColumnElement[bool]]:
     return found
 
 
-def labelled(tags: Column[str], metadata: Column[str], scope: Scope) -> list[ColumnElement[bool]]:
-    """What a row with the scope's tags and metadata fulfils."""
-    found = [_has_tag(tags, tag) for tag in sorted(scope.tags)]
+def labelled(
+    tags: Column[str], metadata: Column[str], scope: Scope, none: ColumnElement[bool]
+) -> list[ColumnElement[bool]]:
+    """What a row with the scope's tags and metadata fulfils; `none` is what one without tags fulfils."""
+    held = [_has_tag(tags, tag) for tag in sorted(scope.tags)]
+    found = tagged(scope.tags_match, held, none=none, count=func.jsonb_array_length(cast(tags, JSONB)))
     return found + [_has_value(metadata, key, value) for key, value in sorted(scope.metadata.items())]
 
 

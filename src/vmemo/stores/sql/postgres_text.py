@@ -30,6 +30,7 @@ from vmemo.stores.sql.postgres_filters import labelled, wide
 from vmemo.stores.sql.postgres_rows import Sizes, signed
 from vmemo.stores.sql.postgres_search import facts_within
 from vmemo.stores.sql.schema import messages
+from vmemo.stores.sql.tagging import untagged
 from vmemo.stores.sql.visible import said_within, speaks_still
 
 
@@ -111,5 +112,5 @@ def verbatim(connection: Connection, bank: int, sizes: Sizes, query: TextQuery) 
 
 
 def _conditions(scope: Scope) -> list[ColumnElement[bool]]:
-    found = labelled(messages.c.tags, messages.c.metadata, scope)
+    found = labelled(messages.c.tags, messages.c.metadata, scope, untagged(messages.c.tags))
     return found + said_within(scope)

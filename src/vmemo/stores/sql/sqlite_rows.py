@@ -38,6 +38,7 @@ from vmemo.stores.sql.raw import fetch
 from vmemo.stores.sql.restoring import Indexed
 from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
+from vmemo.stores.sql.tagging import tagged, untagged
 from vmemo.stores.sql.visible import said_within, speaks_still
 from vmemo.words import terms
 
@@ -136,11 +137,16 @@ def filtered(connection: Connection, scope: Scope) -> list[int] | None:
 
 
 def _conditions(bank: int, scope: Scope) -> list[ColumnElement[bool]]:
-    conditions = [_has_tag(facts.c.tags, tag) for tag in sorted(scope.tags)]
+    conditions = _tagged(facts.c.tags, scope, untagged(facts.c.tags, facts.c.network))
     conditions += [_has_value(facts.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
     if scope.entities:
         conditions.append(facts.c.seq.in_(_mentioning(bank, scope.entities)))
     return conditions
+
+
+def _tagged(tags: Column[str], scope: Scope, none: ColumnElement[bool]) -> list[ColumnElement[bool]]:
+    held = [_has_tag(tags, tag) for tag in sorted(scope.tags)]
+    return tagged(scope.tags_match, held, none=none, count=func.json_array_length(tags))
 
 
 def _has_tag(tags: Column[str], tag: str) -> ColumnElement[bool]:
@@ -237,6 +243,6 @@ def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ra
 
 
 def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
-    conditions = [_has_tag(messages.c.tags, tag) for tag in sorted(scope.tags)]
+    conditions = _tagged(messages.c.tags, scope, untagged(messages.c.tags))
     conditions += [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
     return conditions + said_within(scope)

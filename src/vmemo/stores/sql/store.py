@@ -31,6 +31,7 @@ from vmemo.models import (
 from vmemo.reports import Forgotten, Status
 from vmemo.searches import Encoding
 from vmemo.stores.sql import (
+    admitting,
     archive,
     counting,
     forgetting,
@@ -46,6 +47,7 @@ from vmemo.stores.sql import (
 )
 from vmemo.stores.sql.archive import BankState, bank_state
 from vmemo.stores.sql.arrival_store import ArrivalStore
+from vmemo.stores.sql.gate_store import GateStore
 from vmemo.stores.sql.housekeeping_store import HousekeepingStore
 from vmemo.stores.sql.identity_store import IdentityStore
 from vmemo.stores.sql.queue_store import QueueStore
@@ -56,7 +58,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore):
+class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateStore):
     """The shared part of every SQL store."""
 
     @abstractmethod
@@ -315,6 +317,7 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore):
 
     def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
         number = bank_state(connection, bank).seq
+        admitting.drop_replies(connection, bank)
         shadowing.drop(connection, number, self._unindex)
         removal = forgetting.plan(connection, number, target)
         self._unindex(connection, number, removal)

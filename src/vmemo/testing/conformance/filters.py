@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
-from vmemo.models import Interval, Network
+from vmemo.models import Interval, MessageId, Network
 from vmemo.ports import Store
-from vmemo.searches import Scope
+from vmemo.searches import Scope, TagsMatch
 from vmemo.testing.conformance.suite import StoreSuite, on_store
 from vmemo.testing.samples import (
     BANK,
@@ -64,6 +64,26 @@ class FilterConformance(StoreSuite):
         assert await _texts(store, _tagged("a", "b")) == {"tulips ab"}
         assert await _texts(store, _tagged('quo"te')) == await _texts(store, _tagged("ü%_")) == {'tulips quo"teü%_'}
         assert await _texts(store, _tagged("A")) == await _texts(store, _tagged("%")) == set()
+
+    @on_store
+    async def test_a_rule_tells_which_of_the_tags_a_fact_must_have(self, store: Store) -> None:
+        for tags in ((), ("a",), ("a", "b"), ("a", "b", "c"), ("c",)):
+            await tell(store, "tulips " + "".join(tags), tags=tags)
+            await hear(store, "roses " + "".join(tags), tags=tags)
+        await tell(store, "tulips believed", network="observation")
+        table: tuple[tuple[TagsMatch, set[str]], ...] = (
+            ("all", {"ab", "abc"}),
+            ("any", {"a", "ab", "abc"}),
+            ("exact", {"ab"}),
+            ("all_or_none", {"", "ab", "abc"}),
+            ("any_or_none", {"", "a", "ab", "abc"}),
+        )
+        for rule, expected in table:
+            scope = replace(_tagged("a", "b"), tags_match=rule)
+            assert await _texts(store, scope) == {f"tulips {name}" for name in expected}, rule
+            heard = await store.messages(BANK, [MessageId(id) for id in await quotes(store, "roses", scope)])
+            assert {message.content for message in heard} == {f"roses {name}" for name in expected}, rule
+            assert "tulips believed" in await _texts(store, replace(EVERYTHING, tags_match=rule)), rule
 
     @on_store
     async def test_entities_are_named_by_id_name_or_alias(self, store: Store) -> None:

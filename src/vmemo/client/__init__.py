@@ -1,0 +1,6 @@
+"""The Python client: the library's own verbs over HTTP."""
+
+from vmemo.client.client import Client
+from vmemo.client.connection import Patience
+
+__all__ = ["Client", "Patience"]

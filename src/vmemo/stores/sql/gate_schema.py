@@ -1,0 +1,55 @@
+"""The tables of doors. They stand apart from the banks' tables: no bank owns them, and no export holds them."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, PrimaryKeyConstraint, Table, Text
+
+gate = MetaData()
+_Number = BigInteger().with_variant(Integer, "sqlite")
+
+api_keys = Table(
+    "api_keys",
+    gate,
+    Column("seq", _Number, primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("banks", Text, nullable=False),
+    Column("rights", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    sqlite_autoincrement=True,
+)
+"""`banks` is a JSON list of names and beginnings of names."""
+
+audit = Table(
+    "audit",
+    gate,
+    Column("seq", _Number, primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False),
+    Column("key", Text),
+    Column("door", Text, nullable=False),
+    Column("verb", Text, nullable=False),
+    Column("bank_name", Text),
+    Column("request", Text, nullable=False),
+    Column("status", Integer, nullable=False),
+    Index("audit_bank", "bank_name", "seq"),
+    sqlite_autoincrement=True,
+)
+"""A bank's name stays here when the bank is gone."""
+
+replies = Table(
+    "replies",
+    gate,
+    Column("owner", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("bank_name", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("status", Integer),
+    Column("body", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("owner", "token"),
+    Index("replies_at", "at"),
+)
+"""Answers to writes that may be repeated; whoever forgets something of a bank takes the bank's answers with it."""

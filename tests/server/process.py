@@ -1,0 +1,76 @@
+"""`vmemo` as a process of its own, as an administrator runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+PATIENCE = 60.0
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without settings of ours, and with some."""
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("VMEMO_")}, **more}
+
+
+@dataclass
+class Process:
+    """A server that was started by its command; its log lines are read while it runs."""
+
+    process: subprocess.Popen[str]
+    lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    text: list[str] = field(default_factory=list[str])
+    listening: Event = field(default_factory=Event)
+    url: str = ""
+
+    def read(self) -> None:
+        """Read the log to its end."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.text.append(line)
+            if line.startswith("{"):
+                self.lines.append(json.loads(line))
+                if self.lines[-1].get("event") == "listening":
+                    self.url = self.lines[-1]["url"]
+                    self.listening.set()
+        self.listening.set()
+
+    def stop(self, signal: int) -> int:
+        """Send a signal and wait for the end; its exit code is returned."""
+        self.process.send_signal(signal)
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def launched(arguments: Sequence[str], folder: Path, **more: str) -> Generator[Process]:
+    """Run `vmemo` with these arguments until the block ends; it can be reached once it says so."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vmemo", *arguments],
+        cwd=folder,
+        env=environment(more),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    running = Process(process)
+    reading = Thread(target=running.read, daemon=True)
+    reading.start()
+    try:
+        assert running.listening.wait(PATIENCE), "it did not come up"
+        assert running.url, f"it refused to come up: {''.join(running.text)}"
+        yield running
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(PATIENCE)
+        reading.join(PATIENCE)
+        if process.stderr is not None:
+            process.stderr.close()

