@@ -6,9 +6,8 @@ it is added. Whatever is asked, nothing of the other bank comes back and nothing
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
 from serving import Served, serving
 
 from vmemo import Memory, Message
@@ -25,8 +26,8 @@ from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 
 MINE, THEIRS = "mine", "theirs-7f3a"
-SECRETS = ("Zanzibar", "Quennell", "kumquat")
-"""Words that stand in the other bank alone."""
+SECRETS = ("Zanzibar", "kumquat", "Oberammergau")
+"""Words that stand in the other bank alone, and that no guest knows."""
 BANK = ("bank", "bank_id")
 
 
@@ -67,12 +68,12 @@ def filled(database: Path) -> Other:
                 Message(content="Quennell bought a house in Zanzibar in May 2024.", speaker="Quennell"),
                 Message(content="I prefer kumquat jam, said Mr Quennell.", speaker="Quennell"),
             ],
-            document="their-kumquat-notes",
-            tags=["kumquat"],
+            document="their-notes",
+            tags=["Oberammergau"],
         )
         theirs.profile_sync(Profile(name="Quennell's helper", background="I know about Zanzibar."))
         entities = theirs.entities_sync()
-        merge = theirs.merge_entities_sync(entities[0].id, entities[1].id, "Quennell said so")
+        merge = theirs.merge_entities_sync(entities[0].id, entities[1].id, "someone from Oberammergau said so")
         facts, messages, episodes = theirs.facts_sync(), theirs.messages_sync(), theirs.episodes_sync()
         values = {
             "bank": THEIRS,
@@ -82,7 +83,7 @@ def filled(database: Path) -> Other:
             "entity": entities[0].id,
             "name": "Quennell",
             "merge": merge.id,
-            "document": "their-kumquat-notes",
+            "document": "their-notes",
         }
     return Other(values, exported(database, THEIRS))
 
@@ -102,13 +103,11 @@ class Scene:
         return self.served.http(self.key)
 
     def calls(self) -> list[Call]:
-        """Every request that the application's own table of routes and its description allow."""
-        described = self.served.app.openapi()
-        routes = [route for route in self.served.app.routes if isinstance(route, APIRoute)]
+        """Every request that the application's own table of routes allows."""
         return [
-            Call(method, route.path, route, _body(described, route.path, method))
-            for route in routes
-            for method in sorted(route.methods - {"HEAD", "OPTIONS"})
+            Call(method, route.path, route, _body(route))
+            for route in _routes(self.served.app.routes)
+            for method in sorted(set(route.methods or ()) - {"HEAD", "OPTIONS"})
         ]
 
 
@@ -122,20 +121,33 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield Scene(served, other, database, key, key_id, stranger_id)
 
 
-def _body(described: Mapping[str, Any], path: str, method: str) -> Mapping[str, Any] | None:
-    operation = described["paths"].get(path, {}).get(method.lower(), {})
-    content = operation.get("requestBody", {}).get("content", {})
-    return content.get("application/json", {}).get("schema")
+def _routes(table: Sequence[object]) -> Iterator[APIRoute]:
+    """All routes of a table, those of the routers in it too."""
+    for entry in table:
+        if isinstance(entry, APIRoute):
+            yield entry
+        elif (inner := getattr(entry, "original_router", None)) is not None:
+            yield from _routes(inner.routes)
 
 
-def made(schema: Mapping[str, Any], described: Mapping[str, Any], foreign: str, depth: int = 0) -> Any:
+def _body(route: APIRoute) -> Mapping[str, Any] | None:
+    kind: Any = None if route.body_field is None else route.body_field.field_info.annotation
+    return None if kind is None else TypeAdapter[Any](kind).json_schema()
+
+
+def _queries(dependant: Dependant) -> set[str]:
+    own = {field.alias for field in dependant.query_params}
+    return own.union(*(_queries(inner) for inner in dependant.dependencies))
+
+
+def made(schema: Mapping[str, Any], whole: Mapping[str, Any], foreign: str, depth: int = 0) -> Any:
     """A value of this schema with another bank's value wherever a text fits."""
     if "$ref" in schema:
-        return made(described["components"]["schemas"][schema["$ref"].rpartition("/")[2]], described, foreign, depth)
+        return made(whole["$defs"][schema["$ref"].rpartition("/")[2]], whole, foreign, depth)
     for several in ("anyOf", "oneOf", "allOf"):
         if several in schema:
             kinds = [each for each in schema[several] if each.get("type") != "null"]
-            return made(kinds[0], described, foreign, depth) if kinds else None
+            return made(kinds[0], whole, foreign, depth) if kinds else None
     if "const" in schema or "enum" in schema:
         return schema.get("const", schema.get("enum", [None])[0])
     match schema.get("type"):
@@ -146,21 +158,26 @@ def made(schema: Mapping[str, Any], described: Mapping[str, Any], foreign: str, 
         case "boolean":
             return schema.get("default", True)
         case "array":
-            return [made(schema.get("items", {"type": "string"}), described, foreign, depth + 1)]
+            return [made(schema.get("items", {"type": "string"}), whole, foreign, depth + 1)]
         case "object" if "properties" in schema:
             inner = schema["properties"].items()
-            return {name: made(each, described, foreign, depth + 1) for name, each in inner if depth < 4}
+            return {name: made(each, whole, foreign, depth + 1) for name, each in inner if depth < 4}
         case _:
             return {}
 
 
-def required(schema: Mapping[str, Any], described: Mapping[str, Any], foreign: str) -> Any:
+def required(schema: Mapping[str, Any], whole: Mapping[str, Any], foreign: str) -> Any:
     """The same with what must be there, and no more: verbs that take exactly one thing take this."""
-    whole = made(schema, described, foreign)
-    if not isinstance(whole, dict):
-        return whole
-    named = described["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], schema)
-    return {name: value for name, value in whole.items() if name in named.get("required", [])}
+    value: Any = made(schema, whole, foreign)
+    needed: list[str] = schema.get("required", [])
+    return {name: value[name] for name in needed} if isinstance(value, dict) else value
+
+
+def one_by_one(schema: Mapping[str, Any], whole: Mapping[str, Any], foreign: str) -> Iterator[Any]:
+    """What must be there, with each of the other fields in turn."""
+    value, least = made(schema, whole, foreign), required(schema, whole, foreign)
+    names: list[str] = list(schema.get("properties", ()))
+    yield from ({**least, name: value[name]} for name in names if name not in least)
 
 
 def asked(scene: Scene, call: Call, bank: str, foreign: str) -> Iterator[httpx2.Response]:
@@ -169,19 +186,27 @@ def asked(scene: Scene, call: Call, bank: str, foreign: str) -> Iterator[httpx2.
     for name in call.route.param_convertors:
         path = path.replace(f"{{{name}}}", quote(bank if name in BANK else foreign, safe=""))
         path = path.replace(f"{{{name}:path}}", quote(bank if name in BANK else foreign, safe=""))
-    query = {parameter.alias: foreign for parameter in call.route.dependant.query_params}
-    described = scene.served.app.openapi()
-    bodies = [None] if call.body is None else [maker(call.body, described, foreign) for maker in (made, required)]
+    names = sorted(_queries(call.route.dependant))
+    queries = [{}, dict.fromkeys(names, foreign), *({name: foreign} for name in names)]
     with scene.http() as client:
-        for parameters, body in itertools.product(({}, query), bodies):
-            yield client.request(call.method, path, params=parameters, json=body)
+        for parameters in queries:
+            yield client.request(call.method, path, params=parameters)
+        for body in _bodies(call, foreign):
+            yield client.request(call.method, path, json=body)
 
 
-def leaks(scene: Scene, response: httpx2.Response, sent: str) -> list[str]:
-    """Words of the other bank in an answer; those that were sent are merely repeated."""
+def _bodies(call: Call, foreign: str) -> list[Any]:
+    if call.body is None:
+        return []
+    whole = call.body
+    return [made(whole, whole, foreign), required(whole, whole, foreign), *one_by_one(whole, whole, foreign)]
+
+
+def leaks(scene: Scene, response: httpx2.Response, sent: set[str]) -> list[str]:
+    """Words of the other bank in an answer, but for those that the guest has sent before."""
     told = response.text + json.dumps(dict(response.headers))
-    known = (*SECRETS, *scene.other.values.values(), scene.stranger)
-    return [word for word in known if word in told and word not in sent]
+    known = {*SECRETS, *scene.other.values.values(), scene.stranger}
+    return [word for word in known - sent if word in told]
 
 
 def test_the_table_has_routes_with_a_bank_and_without(scene: Scene) -> None:
@@ -197,18 +222,20 @@ def test_no_route_lets_a_key_into_another_bank(scene: Scene) -> None:
             continue
         for response in asked(scene, call, THEIRS, "x"):
             assert response.status_code in (401, 403, 404, 405, 422, 501), f"{call}: {response.status_code}"
-            assert not leaks(scene, response, THEIRS), f"{call}: {response.text[:300]}"
+            assert not leaks(scene, response, {THEIRS}), f"{call}: {response.text[:300]}"
     assert exported(scene.database, THEIRS) == scene.other.export
 
 
 def test_another_banks_ids_cursors_and_filters_bring_nothing_of_it(scene: Scene) -> None:
-    for call in scene.calls():
-        if call.method == "DELETE" and call.path in ("/v1/banks/{bank}", "/v1/default/banks/{bank_id}"):
-            continue
-        for foreign in (*scene.other.values.values(), scene.stranger):
+    sent: set[str] = set()
+    for foreign in (*scene.other.values.values(), scene.stranger):
+        sent.add(foreign)
+        for call in scene.calls():
+            if call.method == "DELETE" and call.path in ("/v1/banks/{bank}", "/v1/default/banks/{bank_id}"):
+                continue
             for response in asked(scene, call, MINE, foreign):
                 assert response.status_code < 500 or response.status_code == 501, f"{call}: {response.text[:300]}"
-                assert not leaks(scene, response, foreign), f"{call} with {foreign!r}: {response.text[:300]}"
+                assert not leaks(scene, response, sent), f"{call} with {foreign!r}: {response.text[:300]}"
     assert exported(scene.database, THEIRS) == scene.other.export
 
 

@@ -99,10 +99,10 @@ class Database:
         known = {} if self.local else {"database": f"{urlsplit(self.url).path[1:]} {number}"}
         return {**settings, "pgvector": str(vector), **known}
 
-    async def analyse(self) -> None:
-        """Let the server measure what its plans rest on, as it does by itself a minute after much was written."""
+    async def settle(self) -> None:
+        """Do at once what the server does by itself a minute after much was written, so that it is not measured."""
         async with self.connection() as connection:
-            await connection.execute("ANALYZE")
+            await connection.execute("VACUUM (ANALYZE)")
 
     async def number_of(self, bank: str) -> int:
         """The number under which tables know a bank."""

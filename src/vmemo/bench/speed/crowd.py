@@ -110,6 +110,7 @@ async def _load(bench: Bench, pattern: Pattern, spots: Sequence[Spot], made: int
             some = [spot.bank for spot in new[start : start + TOGETHER]]
             await clone(database, spots[0].bank, some)
             steps.advance(len(some))
+        await database.settle()
     await optimise(bench, spots[0])
 
 

@@ -1,7 +1,7 @@
 """One bank, filled to each size in turn, closed, opened again and measured.
 
-A server is given each size as an export of what was retained into a file, because retaining 100,000 facts there takes
-an hour; what retaining costs there is measured apart.
+A server is given each size as an export of what was retained into a file, which is there several times as fast; what
+retaining costs on the server is measured apart.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def _in_database(
     async with bench.land.bank(f"speed {size}") as spot:
         before = await room.taken(database)
         spent = await carry(bench, embedder, prepared, spot)
-        await database.analyse()
+        await database.settle()
         found = await _scanned(bench, embedder, spot, size, queries) if size >= INDEXED else Found()
         upkeep = await optimise(bench, spot)
         grown = (await room.taken(database)).less(before)
