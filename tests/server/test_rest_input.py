@@ -14,28 +14,36 @@ JSON = {"Content-Type": "application/json"}
 ODD = ["a/b", "..", ".", "50%", "%2F", "a?b#c", "ключ", " b ", "a\nb", "import", "banks", "\\", "a+b", "é", "🫖"]
 
 
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with a bank, for requests that change nothing."""
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('held') / 'memory.db'}") as served:
+        with served.http() as client:
+            client.put("/v1/banks/a")
+        yield served
+
+
 @pytest.mark.parametrize("name", ODD, ids=range(len(ODD)))
-def test_a_bank_may_be_called_anything(served: Served, name: str) -> None:
+def test_a_bank_may_be_called_anything(held: Served, name: str) -> None:
     path = "/v1/banks/" + "".join(f"%{byte:02X}" for byte in name.encode())
-    with served.http() as client:
+    with held.http() as client:
         assert client.put(path, json={"name": "Mira"}).json()["bank"] == name
         assert client.get(f"{path}/profile").json()["name"] == "Mira"
-        assert client.get("/v1/banks").json()["items"] == [name]
+        assert name in client.get("/v1/banks").json()["items"]
         assert client.delete(path).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["%00", "%1Fx", "%20", "x" * 513, "%ED%A0%80%00"])
-def test_what_no_bank_can_be_called_is_refused(served: Served, path: str) -> None:
-    with served.http() as client:
+def test_what_no_bank_can_be_called_is_refused(held: Served, path: str) -> None:
+    with held.http() as client:
         assert client.put(f"/v1/banks/{path}").status_code == 422
 
 
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "text/json"]
 )
-def test_only_json_is_read(served: Served, kind: str) -> None:
-    with served.http() as client:
-        client.put("/v1/banks/a")
+def test_only_json_is_read(held: Served, kind: str) -> None:
+    with held.http() as client:
         for path in ("messages", "recall", "forget", "import"):
             answer = client.post(f"/v1/banks/{path}/{path}", content=b'{"query": "x"}', headers={"Content-Type": kind})
             assert answer.status_code == 415
@@ -44,13 +52,13 @@ def test_only_json_is_read(served: Served, kind: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example"])
-def test_no_page_of_the_web_can_use_a_server_of_this_machine(served: Served, origin: str) -> None:
-    with served.http(Origin=origin) as client:
+def test_no_page_of_the_web_can_use_a_server_of_this_machine(held: Served, origin: str) -> None:
+    with held.http(Origin=origin) as client:
         refused = client.post("/v1/banks/a/maintain")
         assert (refused.status_code, refused.json()["type"]) == (403, "urn:vmemo:problem:WrongOrigin")
-    with served.http(Host="evil.example") as client:
+    with held.http(Host="evil.example") as client:
         assert client.get("/v1/banks").status_code == 421
-    with served.http(Origin=served.url) as client:
+    with held.http(Origin=held.url) as client:
         assert client.get("/v1/banks").status_code == 200
 
 
@@ -79,15 +87,6 @@ BODIES = {
     "a metadata number that is too large": b'{"query": "x", "metadata": {"a": 99999999999999999999999}}',
     "a metadata number that is none": b'{"query": "x", "metadata": {"a": Infinity}}',
 }
-
-
-@pytest.fixture(scope="module")
-def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with a bank, for requests that change nothing."""
-    with serving(f"sqlite:///{tmp_path_factory.mktemp('held') / 'memory.db'}") as served:
-        with served.http() as client:
-            client.put("/v1/banks/a")
-        yield served
 
 
 @pytest.mark.parametrize("name", BODIES)
