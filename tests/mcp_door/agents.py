@@ -21,6 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from vmemo import Memory
 from vmemo.admission import Right
 from vmemo.server import House, Limits, ServerOptions, create_app
+from vmemo.server.launch import Address
 from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 
@@ -125,7 +126,7 @@ def served(folder: Path, *, keyless: bool = True, limits: Limits | None = None, 
     memory = Memory(f"sqlite:///{folder / 'memory.db'}", embedder=HashEmbedder())
     house = House(memory, keyless, limits or Limits())
     app = create_app(house, ServerOptions(hosts=("127.0.0.1",), works=False, **options))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with Address(port=0).socket() as listening:
         config = uvicorn.Config(app, lifespan="on", ws="none", log_config=None, timeout_graceful_shutdown=10)
         server = _Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -17,6 +17,7 @@ from vmemo import Memory
 from vmemo.admission import Right
 from vmemo.ports import Embedder
 from vmemo.server import House, Limits, ServerOptions, create_app
+from vmemo.server.launch import Address
 from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 
@@ -66,7 +67,7 @@ class _Server(uvicorn.Server):
 @contextmanager
 def running(app: ASGIApp) -> Generator[str]:
     """Run any application; its address is given."""
-    with socket.create_server((HOST, 0)) as listening:
+    with Address(host=HOST, port=0).socket() as listening:
         config = uvicorn.Config(app, lifespan="on", ws="none", log_config=None, timeout_graceful_shutdown=10)
         server = _Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="vmemo-serving", daemon=True)

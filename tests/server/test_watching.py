@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -111,7 +113,13 @@ def test_a_request_is_a_span_inside_its_callers(tmp_path: Path) -> None:
     spans, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     app = create_app(house(tmp_path), ServerOptions(hosts=(HOST,)))
-    traced = FastAPI(lifespan=lambda _: app.router.lifespan_context(app))
+
+    @asynccontextmanager
+    async def living(_: FastAPI) -> AsyncGenerator[None]:
+        async with app.router.lifespan_context(app):
+            yield
+
+    traced = FastAPI(lifespan=living)
     traced.mount("/", Traced(app, provider))
     caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     with running(traced) as url, Served(url, house(tmp_path), app).http() as client:
