@@ -15,7 +15,7 @@ pytest.register_assert_rewrite("vmemo.testing.conformance")
 
 from vmemo.embedded_postgres import EmbeddedPostgres  # noqa: E402
 from vmemo.errors import VmemoError  # noqa: E402
-from vmemo.stores.sql import migrate  # noqa: E402
+from vmemo.stores.sql import gate_schema, migrate, postgres_schema, schema  # noqa: E402
 from vmemo.stores.sql.postgres_pool import PostgresPool  # noqa: E402
 
 TEMPLATE = "vmemo_template"
@@ -54,6 +54,19 @@ def postgres_url(postgres: EmbeddedPostgres, postgres_template: str) -> Iterator
         yield url
 
 
+@pytest.fixture(scope="session")
+def lent_databases(postgres: EmbeddedPostgres, postgres_template: str) -> "Lent":
+    """Databases with the schema in them, emptied and lent again: a copy for each test would take most of its time."""
+    return Lent(postgres, postgres_template)
+
+
+@pytest.fixture
+def lent_postgres_url(lent_databases: "Lent") -> Iterator[str]:
+    """The URL of a database with the schema and no rows in it; for tests that change rows alone."""
+    with lent_databases.one() as url:
+        yield url
+
+
 @pytest.fixture
 def empty_postgres_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """The URL of an empty database of the test's own."""
@@ -72,8 +85,8 @@ def new_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     """Makes databases that live as long as their block; what uses it is tested on each store."""
     if request.param == "sqlite":
         return lambda: nullcontext(f"sqlite:///{tmp_path_factory.mktemp('new') / 'memory.db'}")
-    server, template = request.getfixturevalue("postgres"), request.getfixturevalue("postgres_template")
-    return lambda: _database(server, template)
+    lent: Lent = request.getfixturevalue("lent_databases")
+    return lent.one
 
 
 @pytest.fixture
@@ -81,6 +94,48 @@ def url(new_database: NewDatabase) -> Iterator[str]:
     """The URL of a database of the test's own, on each store in turn."""
     with new_database() as url:
         yield url
+
+
+TABLES = (schema.metadata, postgres_schema.search, gate_schema.gate)
+EMPTY = "; ".join(
+    [
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
+        "pg_backend_pid()",
+        *(
+            f"DELETE FROM {table.name}"
+            for tables in TABLES
+            for table in reversed(tables.sorted_tables)
+            if table is not schema.token_vectors
+        ),
+    ]
+)
+
+
+class Lent:
+    """Databases that are emptied and used again, each so often that what was deleted does not slow it down."""
+
+    MOST = 40
+
+    def __init__(self, server: EmbeddedPostgres, template: str) -> None:
+        self._server, self._template = server, template
+        self._free: list[tuple[str, int]] = []
+
+    @contextmanager
+    def one(self) -> Generator[str]:
+        """A database as if it were new."""
+        self._server.start()
+        name, used = self._free.pop() if self._free else (f"lent_{next(_numbers)}", 0)
+        if not used:
+            self._server.create(name, self._template)
+        try:
+            yield self._server.url(name)
+        finally:
+            self._server.start()
+            if used < self.MOST:
+                self._server.execute(EMPTY, name)
+                self._free.append((name, used + 1))
+            else:
+                self._server.drop(name)
 
 
 @contextmanager

@@ -51,8 +51,8 @@ def test_there_is_no_twin_without_a_verb_and_every_verb_says_what_it_does() -> N
 
 def test_the_verbs_of_this_release_are_there() -> None:
     verbs = """add_message add_messages add_exchange retain process recall retrieve reflect why forget status profile
-        exists entities episodes messages facts reembed export import_bank open close banks opinions observations trajectory merges
-        jobs merge_entities undo_merge maintain reprocess schedule_maintenance left_to_reprocess work
+        exists entities episodes messages facts reembed export import_bank open close banks opinions observations
+        trajectory merges jobs merge_entities undo_merge maintain reprocess schedule_maintenance left_to_reprocess work
         reflect_stream add_background former_profiles"""
     assert set(verbs.split()) == set(ASYNC_VERBS)
     assert callable(Memory.process_async)

@@ -13,8 +13,8 @@ class TestPostgres(StoreConformance):
     """One database for each test."""
 
     @pytest.fixture(autouse=True)
-    def database(self, postgres_url: str) -> None:
-        self._url = postgres_url
+    def database(self, lent_postgres_url: str) -> None:
+        self._url = lent_postgres_url
 
     def make_store(self, folder: Path) -> Store:
         return PostgresStore(self._url)

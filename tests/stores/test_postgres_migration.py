@@ -13,13 +13,14 @@ from sqlalchemy import Connection, insert, inspect, select, text
 
 from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.errors import SchemaTooNew, StoreError
-from vmemo.stores.sql import migrate, postgres_schema, schema
+from vmemo.stores.sql import gate_schema, migrate, postgres_schema, schema
 from vmemo.stores.sql.postgres_pool import PostgresPool
 from vmemo.stores.sql.postgres_schema import fact_search
 
 R = TypeVar("R")
 SHARED = {table.name for table in schema.metadata.sorted_tables} - {"token_vectors"}
 OWN = {table.name for table in postgres_schema.search.sorted_tables}
+DOORS = {table.name for table in gate_schema.gate.sorted_tables}
 
 
 def write(url: str, run: Callable[[Connection], R]) -> R:
@@ -48,7 +49,7 @@ def test_an_empty_database_gets_every_table_divided_by_bank(empty_postgres_url: 
         assert migrate.current(connection) == migrate.HEAD
         divided = (SHARED | OWN) - postgres_schema.WHOLE
         parts = {f"{name}_{number:02}" for name in divided for number in range(2)}
-        assert tables(connection) == SHARED | OWN | parts | {"alembic_version"}
+        assert tables(connection) == SHARED | OWN | DOORS | parts | {"alembic_version"}
         for name in divided:
             assert inspect(connection).get_pk_constraint(name)["constrained_columns"][0] == "bank"
 

@@ -10,6 +10,7 @@ The surface that a command line needs:
   `limit` takes the first cases, `sample` a stratified part of longmemeval's questions. `budget` and
   `max_tokens` go to recall. `cache` keeps embeddings from run to run, `work` holds banks and finished cases.
   `speed=SpeedOptions(sizes=..., queries=..., budgets=..., banks=..., bulk=...)` shapes the speed benchmark.
+- `load` presses a server, which it starts, with many clients: `load=LoadOptions(clients=..., seconds=...)`.
 - `store` is what banks are made on: `sqlite`, `postgres` (a server from pip that is there for the run) or the URL of a
   PostgreSQL database, which must not hold banks of the same names and is left without those that were made.
 - `mode="qa"` has the questions of a dataset answered and judged: `qa=QaOptions(answerer=MODEL, judge=MODEL, ...)`.
@@ -35,6 +36,7 @@ from vmemo.bench.options import (
     BenchOptions,
     DatasetName,
     EngineName,
+    LoadOptions,
     Mode,
     Progress,
     ProgressSink,
@@ -52,6 +54,7 @@ __all__ = [
     "BenchmarkName",
     "DatasetName",
     "EngineName",
+    "LoadOptions",
     "Mode",
     "Outcome",
     "Progress",

@@ -49,7 +49,7 @@ def _plots(report: Report) -> list[str]:
     match report.benchmark:
         case "speed":
             return _speed_cards(report)
-        case "retain":
+        case "retain" | "load":
             return []
         case _ if report.questions:
             return _qa_cards(report)
@@ -63,7 +63,7 @@ def _subtitle(config: Mapping[str, Setting]) -> str:
 
 
 def _tiles(report: Report) -> str:
-    if report.benchmark == "retain":
+    if report.benchmark in ("retain", "load"):
         return _tiled([(amount(value), name) for name, value in report.metrics.items()])
     if report.questions:
         return _tiled([(_cell(report.metrics[name]), name) for name in _QA_TILES if name in report.metrics])

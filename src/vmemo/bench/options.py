@@ -11,7 +11,7 @@ from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
 
 DatasetName = Literal["locomo", "longmemeval", "ours", "sample"]
-BenchmarkName = Literal[DatasetName, "speed", "ablation", "retain"]
+BenchmarkName = Literal[DatasetName, "speed", "ablation", "retain", "load"]
 BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
 EngineName = Literal["local", "recorded"]
 Mode = Literal["retrieval", "qa"]
@@ -41,6 +41,20 @@ class SpeedOptions:
     banks: tuple[int, ...] | None = None
     facts_per_bank: int = 20
     bulk: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """How many clients press a server, for how long, over how many banks, and which share of calls retains.
+
+    With `restart` the server is told to stop half way and started again, while the clients go on.
+    """
+
+    clients: int = 64
+    seconds: float = 120.0
+    banks: int = 16
+    retains: float = 0.3
+    restart: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +101,7 @@ class BenchOptions:
     settings: Settings | None = None
     speed: SpeedOptions = SpeedOptions()
     qa: QaOptions = QaOptions()
+    load: LoadOptions = LoadOptions()
     drain: int | None = None
     """Messages of a queue that retain drains, in place of what it costs to write LoCoMo."""
 

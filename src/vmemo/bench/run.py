@@ -9,6 +9,7 @@ from vmemo.bench.ablation import measure_ablation
 from vmemo.bench.embedders import StoredDocuments
 from vmemo.bench.environment import embedding_cache, make_folder
 from vmemo.bench.html import render
+from vmemo.bench.load import measure_load
 from vmemo.bench.options import BenchOptions, ProgressSink, QaOptions, silent
 from vmemo.bench.qa.measure import measure_qa
 from vmemo.bench.report import Report
@@ -30,6 +31,8 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
     settings = replace(options.settings or Settings(), embedding_cache=None)
     if options.benchmark == "speed":
         return await measure_speed(options, embedder, settings, progress)
+    if options.benchmark == "load":
+        return await measure_load(options, embedder, settings, progress)
     if options.drain is not None:
         if options.benchmark != "retain":
             raise InvalidInput(f"drain is for retain, not for {options.benchmark}")
@@ -41,8 +44,8 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
 
 
 def _check(options: BenchOptions) -> None:
-    if options.store != "sqlite" and (options.mode == "qa" or options.benchmark == "retain"):
-        raise InvalidInput("another store is for retrieval, ablation and speed; QA and retain are measured on sqlite")
+    if options.store != "sqlite" and (options.mode == "qa" or options.benchmark in ("retain", "load")):
+        raise InvalidInput("another store is for retrieval, ablation and speed; the rest is measured on sqlite")
     if options.mode == "qa" and (options.benchmark == "speed" or options.benchmark in _MEASURES):
         raise InvalidInput(f"QA mode is for locomo, longmemeval, ours and sample, not for {options.benchmark}")
     if options.mode != "qa" and options.qa != QaOptions():

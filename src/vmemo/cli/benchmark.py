@@ -18,6 +18,7 @@ from vmemo.bench import (
     BenchOptions,
     DatasetName,
     EngineName,
+    LoadOptions,
     Mode,
     Progress,
     QaOptions,
@@ -81,6 +82,7 @@ DumpTo = Annotated[
     "vmemo benchmark speed --store postgres --sizes 10000,100000 --banks 10,10000 --bulk 5000",
     "vmemo benchmark retain --limit 1 --json retain.json",
     "vmemo benchmark retain --drain 10000",
+    "vmemo benchmark load --clients 64 --seconds 120",
     "vmemo benchmark longmemeval --export-texts missing.jsonl",
 )
 def benchmark(  # noqa: PLR0913 - each is an option of the command line
@@ -121,6 +123,12 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     ] = None,
     drain: Annotated[
         int | None, typer.Option(min=1, help="Drain a queue of so many messages.", rich_help_panel="Retain")
+    ] = None,
+    clients: Annotated[
+        int | None, typer.Option(min=1, help="Clients at a time; else 64.", rich_help_panel="Load")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="How long they press; else 120.", rich_help_panel="Load")
     ] = None,
     export_to: Annotated[
         Path | None,
@@ -165,6 +173,7 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
             bulk=bulk,
         ),
         drain=drain,
+        load=_load(clients, seconds),
         qa=_qa(answerer, judge, parallel=parallel, looks=looks, prices=prices, answers=answers),
     )
     if dump_to is not None:
@@ -199,6 +208,11 @@ def _speed(
         facts_per_bank=facts_per_bank or given.facts_per_bank,
         bulk=bulk,
     )
+
+
+def _load(clients: int | None, seconds: float | None) -> LoadOptions:
+    given = LoadOptions()
+    return LoadOptions(clients=clients or given.clients, seconds=seconds or given.seconds)
 
 
 def _qa(
