@@ -29,7 +29,7 @@ from vmemo.ports import Ask, Completion
 from vmemo.testing import FakeLLM, HashEmbedder, Received
 
 R = TypeVar("R")
-SECONDS = float(os.environ.get("VMEMO_ENDURANCE_SECONDS", "12"))
+SECONDS = float(os.environ.get("VMEMO_ENDURANCE_SECONDS", "6"))
 WORKERS, RECALLING, STORING, RETAINING = 16, 32, 4, 2
 KILLS = 2
 DOWN = 0.7
