@@ -19,7 +19,18 @@ from vmemo.stores.sql import gate_schema, migrate, postgres_schema, schema  # no
 from vmemo.stores.sql.postgres_pool import PostgresPool  # noqa: E402
 
 TEMPLATE = "vmemo_template"
+SLOW = (
+    *("test_postgres_conformance.py", "test_sqlite_conformance.py", "test_crash_reading.py", "test_bad_input.py"),
+    *("test_faults.py", "test_verbs.py", "test_bench_ablation.py", "test_crash.py", "test_migrate.py"),
+    *("test_processes.py", "test_postgres_endurance.py", "test_serve_command.py", "test_docker.py"),
+)
+"""Files that take longest. They come first, so that no worker is left alone with one at the end."""
 _numbers = count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the slow files first."""
+    items.sort(key=lambda item: SLOW.index(item.path.name) if item.path.name in SLOW else len(SLOW))
 
 
 @pytest.fixture(scope="session")

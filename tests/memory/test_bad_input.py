@@ -279,10 +279,10 @@ FORGOTTEN: list[tuple[dict[str, object], type[VmemoError], str]] = [
 
 @pytest.mark.parametrize(("target", "kind", "words"), FORGOTTEN)
 def test_a_target_of_forgetting_that_is_not_clear_is_refused(
-    each_memory: Memory, folder: Path, target: dict[str, object], kind: type[VmemoError], words: str
+    memory: Memory, folder: Path, target: dict[str, object], kind: type[VmemoError], words: str
 ) -> None:
-    call = lambda: each_memory.forget_sync(**target)  # noqa: E731  # pyright: ignore[reportArgumentType]
-    assert_refused(each_memory, folder, call, kind, words)
+    call = lambda: memory.forget_sync(**target)  # noqa: E731  # pyright: ignore[reportArgumentType]
+    assert_refused(memory, folder, call, kind, words)
 
 
 @pytest.mark.parametrize("new", ["Ann", 5, {"name": "Ann"}])

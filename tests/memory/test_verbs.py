@@ -448,7 +448,7 @@ def test_a_block_that_can_not_be_entered_leaves_nothing_open(url: str) -> None:
         asyncio.run(other._shared.parts.store.banks())  # pyright: ignore[reportPrivateUsage]
 
 
-@pytest.mark.parametrize("step", range(0, 30, 3))
+@pytest.mark.parametrize("step", range(0, 30, 6))
 def test_a_recall_that_is_cancelled_anywhere_leaves_nothing_behind(url: str, step: int) -> None:
     """Warnings are errors here: a search that was prepared and never begun would be one."""
 

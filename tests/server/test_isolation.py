@@ -6,6 +6,7 @@ it is added. Whatever is asked, nothing of the other bank comes back and nothing
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from pydantic import TypeAdapter
 from serving import Served, serving
 
 from vmemo import Memory, Message
+from vmemo.client import Client
+from vmemo.errors import VmemoError, public_name
 from vmemo.models import Profile
 from vmemo.server import Limits
 from vmemo.sync import portal
@@ -266,3 +269,51 @@ def test_keys_that_were_revoked_or_never_made_open_nothing(scene: Scene) -> None
                 response = client.request(call.method, path)
                 assert response.status_code in (401, 404, 405, 422, 501), f"{call}: {response.status_code}"
                 assert "cello" not in response.text
+
+
+def verbs() -> list[str]:
+    """Every verb of the client that waits for a server."""
+    found = inspect.getmembers(Client, inspect.iscoroutinefunction)
+    return [name for name, _ in found if not name.startswith("_") and name not in ("open", "close")]
+
+
+def given(verb: str, foreign: str, folder: Path) -> dict[str, Any]:
+    """Arguments of a verb: another bank's value wherever a text fits, and a file where one is asked for."""
+    arguments: dict[str, Any] = {}
+    for name, parameter in list(inspect.signature(getattr(Client, verb)).parameters.items())[1:]:
+        kind = str(parameter.annotation)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if "Path" in kind:
+            arguments[name] = folder / f"{verb}.jsonl"
+        elif "Sequence" in kind and "Content" not in kind:
+            arguments[name] = [foreign]
+        elif "str" in kind or "Id" in kind or "Content" in kind:
+            arguments[name] = foreign
+    return arguments
+
+
+def called(client: Client, verb: str, arguments: Mapping[str, Any]) -> str:
+    """What a verb of the client tells, be it an error."""
+    try:
+        return repr(portal.run(getattr(client, verb)(**arguments)))
+    except VmemoError as error:
+        return f"{public_name(error)}: {error}"
+
+
+def test_no_verb_of_the_client_lets_a_key_into_another_bank(scene: Scene, tmp_path: Path) -> None:
+    mine = Client(scene.served.url, MINE, key=scene.served.key("admin", MINE))
+    theirs, names = mine.bank(THEIRS), verbs()
+    assert len(names) > 25
+    try:
+        for verb in names:
+            told = called(theirs, verb, given(verb, "x", tmp_path))
+            assert told.startswith(("ServerDenied: ", "InvalidInput: ")) or verb == "banks", f"{verb}: {told[:300]}"
+            for foreign in scene.other.values.values():
+                told = called(mine, verb, given(verb, foreign, tmp_path))
+                assert not [word for word in SECRETS if word in told], f"{verb} with {foreign!r}: {told[:300]}"
+    finally:
+        mine.close_sync()
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert not [word for word in SECRETS if word.encode() in written]
+    assert exported(scene.database, THEIRS) == scene.other.export

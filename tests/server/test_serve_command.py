@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from serving import PATIENCE
 
 from vmemo import Memory
+from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.sync import portal
 from vmemo.testing import Received, ScriptedServer
 
@@ -89,3 +90,13 @@ def test_a_retain_under_way_is_answered_before_the_server_ends(tmp_path: Path, s
     with Memory(f"sqlite:///{tmp_path / 'a.db'}", "a") as memory:
         assert [message.content for message in memory.messages_sync()] == ["Ana plays the cello."]
         assert memory.status_sync().pending == 1
+
+
+def test_a_server_may_bring_its_own_postgresql(tmp_path: Path, postgres: EmbeddedPostgres) -> None:
+    # The fixture tells whether one can run here at all.
+    arguments = ["serve", "--postgres", "embedded", "--port", "0", "--json"]
+    with launched(arguments, tmp_path) as server, http(server.url) as client:
+        assert client.put("/v1/banks/a").status_code == 200
+        assert client.get("/v1/banks").json()["items"] == ["a"]
+        assert server.stop(signal.SIGTERM) == 0
+    assert not list(tmp_path.iterdir())

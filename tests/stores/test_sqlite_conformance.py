@@ -5,6 +5,13 @@ from pathlib import Path
 from vmemo.ports import Store
 from vmemo.stores.sql.sqlite import SqliteStore
 from vmemo.testing import StoreConformance
+from vmemo.testing.conformance.archive import ArchiveConformance
+from vmemo.testing.conformance.forgetting import ForgettingConformance
+from vmemo.testing.conformance.library import LibraryConformance
+from vmemo.testing.conformance.queueing import QueueConformance
+from vmemo.testing.conformance.searching import SearchConformance
+from vmemo.testing.conformance.working import WorkConformance
+from vmemo.testing.conformance.writing import WritingConformance
 
 
 class TestSqliteFile(StoreConformance):
@@ -14,8 +21,16 @@ class TestSqliteFile(StoreConformance):
         return SqliteStore(folder / "memory.db")
 
 
-class TestSqliteInMemory(StoreConformance):
-    """No file: the memories live as long as the store is open."""
+class TestSqliteInMemory(
+    ArchiveConformance,
+    WritingConformance,
+    LibraryConformance,
+    SearchConformance,
+    ForgettingConformance,
+    QueueConformance,
+    WorkConformance,
+):
+    """No file: the memories live as long as the store is open. What it does alike is tested with a file."""
 
     shared = False
 

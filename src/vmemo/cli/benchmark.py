@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
+import signal
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Annotated
 
 import typer
@@ -182,10 +185,23 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
     if export_to is not None or import_from is not None:
         _elsewhere(options, export_to, import_from)
         return
-    with progress() as bar:
+    with progress() as bar, _stoppable():
         report = asyncio.run(run_benchmark(options, Bars(bar)))
     write_report(report, json=json, html=html)
     _show(report, [path for path in (json, html) if path is not None])
+
+
+@contextmanager
+def _stoppable() -> Generator[None]:
+    """A run that is told to stop takes away what it has started, as an interrupted one does."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _speed(

@@ -18,6 +18,7 @@ DOOR = "hindsight"
 
 def _entering(right: Right, *, makes: bool = False) -> Callable[[Request, AnyGuest, str], Awaitable[Visit]]:
     async def enter(request: Request, guest: AnyGuest, bank_id: str) -> Visit:
+        request.state.door, request.state.bank = DOOR, bank_id
         visit = await guest.visit(bank_id, right, creates=makes)
         if right != "read":
             request.state.writes = (DOOR, bank_id)
@@ -28,6 +29,7 @@ def _entering(right: Right, *, makes: bool = False) -> Callable[[Request, AnyGue
 
 async def _arriving(request: Request, guest: AnyGuest, bank_id: str) -> Visit:
     """As in Hindsight, whoever asks a bank that is not there finds an empty one, if the key may make it."""
+    request.state.door, request.state.bank = DOOR, bank_id
     guest.demand("read", bank_id)
     memory = guest.house.memory.bank(bank_id)
     if guest.may("write", bank_id) and not await memory.exists():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Response
 
-from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed, NotFound
+from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed, NotFound, OutcomeUnknown, StoreBusy
 from vmemo.lookup import Lookup
 from vmemo.models import Message, MessageId, new_id
 from vmemo.server.hindsight.absent import absent
@@ -124,7 +124,7 @@ async def _kept(visit: Visit, body: Retain, operation: str, plan: Plan) -> Kept:
         return later
     try:
         usage = (await visit.memory.process()).usage
-    except (LLMFailed, EmbeddingFailed):
+    except (LLMFailed, EmbeddingFailed, StoreBusy, OutcomeUnknown):
         return later if plan.fresh else later.model_copy(update={"operation_id": None})
     return later.model_copy(update={"is_async": False, "operation_id": None, "usage": Tokens.of(usage)})
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed
+from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.models import Message, MessageId
 from vmemo.reports import Forgotten, Maintained, Retained
 from vmemo.server import bodies
@@ -44,11 +45,18 @@ async def _retain(request: Request, visit: Visit, body: bodies.Retain) -> Respon
         return record(kept, 202)
     try:
         derived = await visit.memory.process(stored.stored)
-    except (LLMFailed, EmbeddingFailed) as error:
-        waiting = (await visit.memory.status()).pending
-        return record(kept.model_copy(update={"pending": waiting, "problem": problem_of(request, error)}), 202)
+    except (LLMFailed, EmbeddingFailed, StoreBusy, OutcomeUnknown) as error:
+        told = {"pending": await _waiting(visit, stored), "problem": problem_of(request, error)}
+        return record(kept.model_copy(update=told), 202)
     both = {"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)}
     return record(bodies.Kept.of({**derived.model_dump(), **both}))
+
+
+async def _waiting(visit: Visit, stored: Retained) -> int:
+    """How many messages are unread; of a database that is away only these are known of."""
+    with suppress(StoreError):
+        return (await visit.memory.status()).pending
+    return len(stored.stored)
 
 
 @router.get("/messages", response_model=Page[Message], responses=LOOKS)
