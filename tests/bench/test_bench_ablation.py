@@ -84,7 +84,7 @@ def test_recall_is_varied_over_banks_that_are_retained_once(tmp_path: Path) -> N
     assert {progress.total for progress in seen} == {total}
 
 
-@pytest.mark.parametrize("step", [2, 20, 60, 100])
+@pytest.mark.parametrize("step", [2, 60])
 def test_an_interrupted_ablation_goes_on_and_gives_the_same_result(tmp_path: Path, step: int) -> None:
     whole = asyncio.run(run_benchmark(ablation(tmp_path, ToyEmbedder(), work="whole")))
     with pytest.raises(Interrupted):

@@ -20,7 +20,7 @@ from databases import counts, number
 from vmemo import Fact, Memory
 from vmemo.testing import ScriptedServer
 
-KILLS = {"sqlite": 26, "postgresql": 6}
+KILLS = {"sqlite": 20, "postgresql": 6}
 READER = Path(__file__).with_name("reader.py")
 BROKEN = {
     "a fact without its message": """SELECT count(*) FROM facts f WHERE network != 'observation' AND NOT EXISTS

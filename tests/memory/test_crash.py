@@ -19,7 +19,7 @@ from databases import counts, rows
 from vmemo import Memory
 from vmemo.exporting import paged
 
-KILLS = {"sqlite": 52, "postgresql": 6}
+KILLS = {"sqlite": 52, "postgresql": 4}
 """A transaction on a server takes longer, so that more of the kills fall into one."""
 WRITER = Path(__file__).with_name("writer.py")
 BROKEN = {
