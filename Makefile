@@ -33,8 +33,8 @@ $(VENV)/.pip:
 	$(PIP) --upgrade "pip>=25.1"
 	@touch $@
 
-$(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
-	$(PIP) --constraint constraints.txt --editable .
+$(VENV)/.core: $(VENV)/.pip pyproject.toml bench/pyproject.toml conformance/pyproject.toml constraints.txt
+	$(PIP) --constraint constraints.txt --editable . --editable bench --editable conformance
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

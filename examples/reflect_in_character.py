@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from vmemo import Answer, Disposition, Looked, Memory, Piece, Profile, Settings
+from vmemo import Answer, Disposition, Memory, MemoryLookup, Profile, Settings, TextDelta
 from vmemo.testing import Received, ScriptedServer
 
 SAID = datetime(2024, 1, 8, 9, tzinfo=UTC)
@@ -60,11 +60,11 @@ async def ask(memory: Memory) -> None:
     """Show the answer while it is written, and then what it rests on."""
     async for event in memory.reflect_stream(QUESTION):
         match event:
-            case Looked(query=query):
+            case MemoryLookup(query=query):
                 print(f"(looking for: {query})")
             case Answer():
                 print(f"\n{event.footnotes()}")
-            case Piece(text=text):
+            case TextDelta(text=text):
                 print(text, end="")
             case _:
                 print("\n(once more)")

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vmemo import NotFound, Piece
+from vmemo import NotFound, TextDelta
 from vmemo.client import Client
 
 
@@ -39,7 +39,7 @@ async def main(url: str) -> None:
         print(found.to_prompt())
 
         async for event in client.reflect_stream("What should Ana avoid?"):
-            if isinstance(event, Piece):
+            if isinstance(event, TextDelta):
                 print(event.text, end="")
         print()
 

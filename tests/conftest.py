@@ -11,12 +11,13 @@ import pytest
 from databases import NewDatabase
 
 # The suite is rewritten as it is imported, and `vmemo.testing` imports it.
-pytest.register_assert_rewrite("vmemo.testing.conformance")
+pytest.register_assert_rewrite("vmemo_conformance")
 
-from vmemo.embedded_postgres import EmbeddedPostgres  # noqa: E402
 from vmemo.errors import VmemoError  # noqa: E402
-from vmemo.stores.sql import gate_schema, migrate, postgres_schema, schema  # noqa: E402
-from vmemo.stores.sql.postgres_pool import PostgresPool  # noqa: E402
+from vmemo.stores.postgres import schema as postgres_schema  # noqa: E402
+from vmemo.stores.postgres.embedded import EmbeddedPostgres  # noqa: E402
+from vmemo.stores.postgres.pool import PostgresPool  # noqa: E402
+from vmemo.stores.sql import auth_schema, migrate, schema  # noqa: E402
 
 TEMPLATE = "vmemo_template"
 SLOW = (
@@ -107,7 +108,7 @@ def url(new_database: NewDatabase) -> Iterator[str]:
         yield url
 
 
-TABLES = (schema.metadata, postgres_schema.search, gate_schema.gate)
+TABLES = (schema.metadata, postgres_schema.search, auth_schema.gate)
 EMPTY = "; ".join(
     [
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "

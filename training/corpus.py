@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vmemo.retain.derive import embedded_text
-from vmemo.temporal import dated
+from vmemo.text.temporal import dated
 
 OWN = Path(__file__).parent / "conversations"
 HELD_OUT = 6

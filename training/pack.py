@@ -14,10 +14,10 @@ from pathlib import Path
 import corpus
 import numpy as np
 
-from vmemo.providers.tokens import count_tokens
-from vmemo.providers.wordpiece import WordPiece
-from vmemo.stores.sql.index.postings import Postings, term_hash
-from vmemo.words import terms
+from vmemo.embedding.token_counter import count_tokens
+from vmemo.embedding.wordpiece import WordPiece
+from vmemo.stores.sqlite.index.postings import Postings, term_hash
+from vmemo.text.tokens import terms
 from vmemo_models import ENCODER
 
 OWN_TOKENS = 384

@@ -13,7 +13,7 @@ from vmemo.errors import (
     ModelCorrupt,
     NotFound,
     OutcomeUnknown,
-    ReadingDelayed,
+    ProcessingDelayed,
     RerankFailed,
     SchemaTooNew,
     ScrubDelayed,
@@ -25,9 +25,11 @@ from vmemo.errors import (
     Unsupported,
     VmemoError,
 )
-from vmemo.memory import Memory
-from vmemo.migrating import migrate, migrate_sync
+from vmemo.jobs.background_task import Task
+from vmemo.lifecycle.maintain import MaintenanceSettings
+from vmemo.memory.memory import Memory
 from vmemo.models import (
+    ConfidenceChange,
     Disposition,
     Entity,
     Episode,
@@ -36,21 +38,20 @@ from vmemo.models import (
     Hit,
     Interval,
     Message,
-    Move,
     Profile,
     Provenance,
 )
-from vmemo.moving import MigrationProgress, MigrationReport, MovedBank
+from vmemo.models.results import Answer, Citation, MemoryLookup, Retained, Retracted, Status, TextDelta
 from vmemo.recall.explain import Explanation
 from vmemo.recall.recalled import Recalled
-from vmemo.reports import Answer, Citation, Looked, Piece, Retained, Status, Withdrawn
-from vmemo.retain.maintain import Upkeep
 from vmemo.settings import Settings
-from vmemo.tasks import Task
+from vmemo.transfer.bank_migration import MigrationProgress, MigrationReport, MovedBank
+from vmemo.transfer.migrate import migrate, migrate_sync
 
 __all__ = [
     "Answer",
     "Citation",
+    "ConfidenceChange",
     "Disposition",
     "EmbedderMismatch",
     "EmbeddingFailed",
@@ -67,24 +68,24 @@ __all__ = [
     "LLMRefused",
     "LLMUnavailable",
     "LLMUnusable",
-    "Looked",
+    "MaintenanceSettings",
     "Memory",
+    "MemoryLookup",
     "Message",
     "MigrationProgress",
     "MigrationReport",
     "MissingExtra",
     "ModelCorrupt",
-    "Move",
     "MovedBank",
     "NotFound",
     "OutcomeUnknown",
-    "Piece",
+    "ProcessingDelayed",
     "Profile",
     "Provenance",
-    "ReadingDelayed",
     "Recalled",
     "RerankFailed",
     "Retained",
+    "Retracted",
     "SchemaTooNew",
     "ScrubDelayed",
     "ServerDenied",
@@ -95,10 +96,9 @@ __all__ = [
     "StoreBusy",
     "StoreError",
     "Task",
+    "TextDelta",
     "Unsupported",
-    "Upkeep",
     "VmemoError",
-    "Withdrawn",
     "migrate",
     "migrate_sync",
 ]

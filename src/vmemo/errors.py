@@ -86,7 +86,7 @@ class OutcomeUnknown(StoreError):
     """The connection was lost during a commit. All was written or nothing; look before you repeat the call."""
 
 
-class ReadingDelayed(StoreError):
+class ProcessingDelayed(StoreError):
     """Messages are stored and queued, but the database was busy or away before they were read; `process()` resumes."""
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from vmemo.errors import InvalidInput, MissingExtra, Unsupported
+from vmemo.lifecycle.maintain import MaintenanceSettings
 from vmemo.models import Channel
 from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, Store, TimeReader, TokenCounter
 from vmemo.recall.plan import CHANNELS, Fusion, Plan
-from vmemo.retain.maintain import Upkeep
-from vmemo.retain.read import Style
+from vmemo.retain.llm_extraction import Style
 from vmemo.retain.resolve import Weights
 
 
@@ -74,7 +74,7 @@ class Settings:
     """Seconds after new facts in which further ones are waited for before an entity is described anew."""
     background: bool = True
     """Whether opinions and observations are seen to while the program goes on, besides by `process()` and workers."""
-    upkeep: Upkeep = field(default_factory=Upkeep)
+    upkeep: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     """What maintenance does."""
     access_delay: float = 2.0
     """Seconds after a recall until access counts are written."""
@@ -149,8 +149,8 @@ class Parts:
 
 def build(url: str, *, llm: object, embedder: Embedder | None, reranker: object, settings: Settings | None) -> Parts:
     """Choose the adapters for a memory. Nothing is opened or loaded yet."""
-    from vmemo.providers.packaged import PackagedEmbedder
-    from vmemo.providers.tokens import count_tokens
+    from vmemo.embedding.packaged import PackagedEmbedder
+    from vmemo.embedding.token_counter import count_tokens
 
     if embedder is not None and not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"An embedder is an object with name, dimension and embed(), not {embedder!r:.40}.")
@@ -191,7 +191,7 @@ def _llm(given: object, settings: Settings) -> LLM | None:
             "llm is a text such as openai:gpt-5-mini, an object with name and complete(), or an Extractor, "
             f"not {given!r:.40}."
         )
-    from vmemo.providers.llm_names import LLMOptions, resolve
+    from vmemo.llm.resolve import LLMOptions, resolve
 
     options = LLMOptions(
         timeout=settings.llm_timeout,
@@ -207,7 +207,7 @@ def _llm(given: object, settings: Settings) -> LLM | None:
 def _time_reader(settings: Settings) -> TimeReader | None:
     if not settings.languages:
         return None
-    from vmemo.providers.foreign_times import ForeignTimes
+    from vmemo.text.temporal.other_languages import ForeignTimes
 
     return ForeignTimes(settings.languages)
 
@@ -215,14 +215,14 @@ def _time_reader(settings: Settings) -> TimeReader | None:
 def _name_reader(settings: Settings) -> NameReader | None:
     if settings.names == "rules":
         return None
-    from vmemo.providers.spacy_names import SpacyNames, installed
+    from vmemo.text.names.spacy_names import SpacyNames, installed
 
     return SpacyNames() if settings.names == "spacy" or installed() else None
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:
-    from vmemo.providers.caching import EmbeddingCache
-    from vmemo.providers.token_caching import cached
+    from vmemo.embedding.cache import EmbeddingCache
+    from vmemo.embedding.token_cache import cached
 
     disk = EmbeddingCache(settings.embedding_cache) if settings.embedding_cache else None
     return cached(embedder, capacity=settings.remembered_embeddings, disk=disk)
@@ -235,11 +235,11 @@ def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "
     if given == "none":
         return "none"
     if isinstance(given, str) and given.startswith(("http://", "https://")):
-        from vmemo.providers.http_reranker import HttpReranker
+        from vmemo.embedding.http_reranker import HttpReranker
 
         return HttpReranker(given, api_key=settings.reranker_key)
     if isinstance(given, str | Path):
-        from vmemo.providers.cross_encoder import CrossEncoder
+        from vmemo.embedding.cross_encoder import CrossEncoder
 
         return CrossEncoder(Path(given).expanduser())
     if isinstance(given, Reranker):
@@ -262,7 +262,7 @@ def _store(url: str, settings: Settings) -> Store:
         return _postgres(url, settings)
     if scheme != "sqlite":
         raise Unsupported(f"This release stores in SQLite and PostgreSQL; {scheme}:// is planned.")
-    from vmemo.stores.sql.sqlite import SqliteStore
+    from vmemo.stores.sqlite.store import SqliteStore
 
     if rest in ("", "/:memory:"):
         return SqliteStore(None, busy_seconds=settings.busy_seconds)
@@ -274,6 +274,6 @@ def _store(url: str, settings: Settings) -> Store:
 def _postgres(url: str, settings: Settings) -> Store:
     if find_spec("asyncpg") is None:
         raise MissingExtra("PostgreSQL needs one more package. Install it: pip install 'vmemo[postgres]'")
-    from vmemo.stores.sql.postgres import PostgresStore
+    from vmemo.stores.postgres.store import PostgresStore
 
     return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_seconds)

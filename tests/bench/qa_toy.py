@@ -12,9 +12,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from vmemo.bench import BenchOptions, QaOptions, Report
-from vmemo.bench.options import DatasetName
 from vmemo.testing import HashEmbedder, Received, Refusal
+from vmemo_bench import BenchOptions, QaOptions, Report
+from vmemo_bench.options import DatasetName
 
 SAID = {
     1: ("Ada", "I bought a red kite in Porto.", "Bo", "Lovely! I adopted a beagle called Tofu."),

@@ -12,11 +12,11 @@ import pytest
 from toy import Interrupted, StopAt, ToyEmbedder, options
 
 from vmemo import Message
-from vmemo.bench import BenchOptions, Outcome, Progress, Report, run_benchmark
-from vmemo.bench.ablation.readers import WithoutContext, WithoutDates, WithoutDays
-from vmemo.bench.html import render
 from vmemo.retain.local import LocalExtractor
 from vmemo.settings import Settings
+from vmemo_bench import BenchOptions, Outcome, Progress, Report, run_benchmark
+from vmemo_bench.ablation.readers import WithoutContext, WithoutDates, WithoutDays
+from vmemo_bench.html import render
 
 RECALLS = [
     "full",

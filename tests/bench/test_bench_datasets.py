@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from vmemo.bench.datasets import load, locomo, longmemeval, ours
-from vmemo.bench.options import BenchmarkName, BenchOptions
 from vmemo.errors import InvalidInput
+from vmemo_bench.datasets import load, locomo, longmemeval, ours
+from vmemo_bench.options import BenchmarkName, BenchOptions
 
 LOCOMO: list[dict[str, object]] = [
     {

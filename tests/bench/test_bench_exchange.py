@@ -9,7 +9,7 @@ from pathlib import Path
 
 from toy import ToyEmbedder, write_conversations
 
-from vmemo.bench import BenchOptions, export_texts, import_vectors, run_benchmark
+from vmemo_bench import BenchOptions, export_texts, import_vectors, run_benchmark
 
 
 def options(folder: Path, embedder: ToyEmbedder) -> BenchOptions:

@@ -12,12 +12,12 @@ import pytest
 from toy import ToyEmbedder
 
 from vmemo import Memory
-from vmemo.bench import BenchOptions
-from vmemo.bench.audit import Audit, audit, conflicts, is_form_of, tables
-from vmemo.bench.datasets import Case, load
-from vmemo.bench.engines import engine
-from vmemo.bench.runner import ingest
 from vmemo.models import Message
+from vmemo_bench import BenchOptions
+from vmemo_bench.audit import Audit, audit, conflicts, is_form_of, tables
+from vmemo_bench.datasets import Case, load
+from vmemo_bench.engines import engine
+from vmemo_bench.runner import ingest
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 CONVERSATIONS = ("conv-26", "conv-30", "conv-41", "conv-42", "conv-43", "conv-44")

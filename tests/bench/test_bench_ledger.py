@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vmemo.bench.ledger import Asked, Finished, Ledger
+from vmemo_bench.ledger import Asked, Finished, Ledger
 
 
 def finished(name: str) -> Finished:

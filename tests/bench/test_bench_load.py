@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vmemo.bench import BenchOptions, LoadOptions, run_benchmark
 from vmemo.errors import InvalidInput
+from vmemo_bench import BenchOptions, LoadOptions, run_benchmark
 
 
 def test_a_server_under_load_is_restarted_and_nothing_is_lost(tmp_path: Path) -> None:

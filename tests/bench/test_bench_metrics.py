@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from vmemo.bench.metrics import Ranked, means, percentile, rank_metrics, spread, token_metrics
+from vmemo_bench.metrics import Ranked, means, percentile, rank_metrics, spread, token_metrics
 
 
 def ranking(*places: str, tokens: int = 100) -> list[Ranked]:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from qa_toy import KNOWN, QUESTIONS, Scripted, lasting, toy
 
-from vmemo.bench import BenchOptions, Progress, Report, run_benchmark
-from vmemo.bench.qa.exam import PATIENCE
 from vmemo.errors import InvalidInput, VmemoError
 from vmemo.retain.local import LocalExtractor
 from vmemo.testing import FakeLLM, HashEmbedder, ScriptedServer
+from vmemo_bench import BenchOptions, Progress, Report, run_benchmark
+from vmemo_bench.qa.qa_run import PATIENCE
 
 
 def run(options: BenchOptions) -> Report:

@@ -12,10 +12,10 @@ import pytest
 from pydantic import JsonValue
 from qa_toy import QUESTIONS, Scripted, toy
 
-from vmemo.bench import BenchOptions, Report, dump_prompts, run_benchmark
 from vmemo.errors import InvalidInput
 from vmemo.ports import Ask
 from vmemo.testing import FakeLLM
+from vmemo_bench import BenchOptions, Report, dump_prompts, run_benchmark
 
 
 def run(options: BenchOptions) -> Report:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from vmemo.bench.datasets import Question
-from vmemo.bench.qa.judging import PROMPTS, ask_for, digest, labels, prompt_of, verdict_on
-from vmemo.bench.qa.records import JUDGES, Answered, Judge
-from vmemo.bench.qa.rules import RULES, WORDS, rule_of
 from vmemo.errors import LLMUnusable
 from vmemo.testing import FakeLLM, Raw
+from vmemo_bench.datasets import Question
+from vmemo_bench.qa.judging import PROMPTS, ask_for, digest, labels, prompt_of, verdict_on
+from vmemo_bench.qa.records import JUDGES, Answered, Judge
+from vmemo_bench.qa.rules import RULES, WORDS, rule_of
 
 ASKED = Question(
     id="q",

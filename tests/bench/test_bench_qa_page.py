@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 from qa_toy import KNOWN, QUESTIONS, Scripted, toy
 
-from vmemo.bench import Report, run_benchmark, write_report
-from vmemo.bench.html import render
 from vmemo.testing import FakeLLM
+from vmemo_bench import Report, run_benchmark, write_report
+from vmemo_bench.html import render
 
 CHROMIUM = shutil.which("chromium")
 QUIET = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking

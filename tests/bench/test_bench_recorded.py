@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from toy import ToyEmbedder
 
 from vmemo import Memory, Message
-from vmemo.bench import BenchOptions, export_texts, run_benchmark
-from vmemo.bench.datasets import Case, Session, Turn
-from vmemo.bench.recorded import RecordedExtractor, RecordedFact, Recording, widened
 from vmemo.errors import InvalidInput
+from vmemo_bench import BenchOptions, export_texts, run_benchmark
+from vmemo_bench.datasets import Case, Session, Turn
+from vmemo_bench.recorded import RecordedExtractor, RecordedFact, Recording, widened
 
 DAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 CASE = Case(

@@ -6,8 +6,8 @@ import json
 import re
 from html.parser import HTMLParser
 
-from vmemo.bench.html import render
-from vmemo.bench.report import Report
+from vmemo_bench.html import render
+from vmemo_bench.report import Report
 
 RETRIEVAL = Report(
     benchmark="sample",

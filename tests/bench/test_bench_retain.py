@@ -12,16 +12,16 @@ import pytest
 from toy import ToyEmbedder
 
 from vmemo import Memory
-from vmemo.bench import BenchOptions, run_benchmark, write_report
-from vmemo.bench.datasets import Case, Session, Turn
-from vmemo.bench.recorded import RecordedFact, Recording
-from vmemo.bench.retain.model import RecordedLLM
-from vmemo.bench.runner import sessions_of
 from vmemo.errors import InvalidInput, LLMDenied
 from vmemo.models import Fact
+from vmemo.models.results import Status
 from vmemo.ports import Ask
-from vmemo.reports import Status
 from vmemo.settings import Settings
+from vmemo_bench import BenchOptions, run_benchmark, write_report
+from vmemo_bench.datasets import Case, Session, Turn
+from vmemo_bench.recorded import RecordedFact, Recording
+from vmemo_bench.retain.model import RecordedLLM
+from vmemo_bench.runner import sessions_of
 
 DAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 SETTINGS = Settings(background=False, observe_delay=1e9)

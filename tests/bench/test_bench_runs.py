@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from toy import Interrupted, StopAt, ToyEmbedder, lasting, options
 
-from vmemo.bench import BenchOptions, Progress, SpeedOptions, run_benchmark, silent, write_report
-from vmemo.bench.html import render
-from vmemo.bench.speed import texts
-from vmemo.retain.names import find_entities
-from vmemo.temporal import find
+from vmemo.text.names.find import find_entities
+from vmemo.text.temporal import find
+from vmemo_bench import BenchOptions, Progress, SpeedOptions, run_benchmark, silent, write_report
+from vmemo_bench.html import render
+from vmemo_bench.speed import texts
 
 
 def test_evidence_is_found_and_reported_by_kind(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from toy import Interrupted, StopAt, ToyEmbedder, options
 
 from vmemo import Memory
-from vmemo.bench import BenchOptions, Report, SpeedOptions, run_benchmark
-from vmemo.bench.ground import PREFIX, ground
 from vmemo.errors import InvalidInput
 from vmemo.settings import Settings
+from vmemo_bench import BenchOptions, Report, SpeedOptions, run_benchmark
+from vmemo_bench.stores import PREFIX, ground
 
 SMALL = SpeedOptions(sizes=(20,), queries=3, messages=10, base_sentences=8, banks=(1, 3), facts_per_bank=10, bulk=20)
 

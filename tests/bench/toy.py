@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vmemo.bench import BenchOptions, Progress, Report
+from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.searches import Vectors
+from vmemo_bench import BenchOptions, Progress, Report
 
 
 class ToyEmbedder:

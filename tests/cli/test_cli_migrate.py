@@ -18,7 +18,7 @@ import pytest
 from typer.testing import Result
 
 from vmemo.models import BankId
-from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import a_bank, hear
 
 Run = Callable[..., Result]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from vmemo.cli.sources import PIECE, pieces
+from vmemo.cli.content import PIECE, pieces
 
 Run = Callable[..., Result]
 

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from talk import days, said, talking
 
 import vmemo
-from vmemo.asking.prompts import load, quoted
+from vmemo.llm.prompt_files import load, quoted
 
 FILES = sorted(Path(vmemo.__file__).parent.glob("*/prompts/*.md"))
 ALICE = [("Alice", "PERSON")]

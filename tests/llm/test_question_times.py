@@ -14,16 +14,16 @@ from pydantic import JsonValue
 from talk import open_memory, quick, said, talking
 
 from vmemo import Memory
-from vmemo.access import AccessCounts
 from vmemo.errors import StoreBusy
+from vmemo.memory.access_counts import AccessCounts
 from vmemo.models import Bank, BankId, FactId, Interval
+from vmemo.models.results import Spending, Usage
+from vmemo.models.search import Vectors
 from vmemo.ports import Ask, Completion
 from vmemo.ports.providers import TextKind
+from vmemo.recall.llm_time_resolver import REMEMBERED, REST, TimeModel
 from vmemo.recall.recalled import Recalled
-from vmemo.recall.when import REMEMBERED, REST, TimeModel
-from vmemo.reports import Spending, Usage
-from vmemo.searches import Vectors
-from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import (
     CutOff,
     Drip,

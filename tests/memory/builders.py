@@ -11,10 +11,10 @@ import numpy as np
 from databases import store_at
 from vmemo import Memory, Message
 from vmemo.models import Bank, BankId, Fact, Role
+from vmemo.models.changes import Batch, NewFact
+from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo.searches import Vectors
 from vmemo.testing import HashEmbedder
-from vmemo.writes import Batch, NewFact
 
 NOON = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
 """A Monday at noon, when these conversations take place."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from vmemo.models import BankId, Fact, Link, Move, Profile
+from vmemo.models import BankId, ConfidenceChange, Fact, Link, Profile
+from vmemo.models.changes import FactClosure, NewJob
+from vmemo.models.results import Spending
 from vmemo.ports import Store
-from vmemo.reports import Spending
-from vmemo.stores.sql.sqlite import SqliteStore
-from vmemo.testing.conformance.shadows import read_anew
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,
@@ -26,8 +26,8 @@ from vmemo.testing.samples import (
     tell_story,
     with_vector,
 )
-from vmemo.transfer import lines
-from vmemo.writes import Closing, NewJob
+from vmemo.transfer.files import lines
+from vmemo_conformance.reprocess import read_anew
 
 EMPTY, TOKYO = BankId("empty"), BankId("東京 🗼")
 BANKS = [BANK, EMPTY, TOKYO]
@@ -75,7 +75,9 @@ async def _derive_anew(store: Store, ground: Fact) -> None:
     assert await store.adopt(BANK)
     last = (await store.facts(BANK))[-1]
     link = Link(source=last.id, target=first.id, kind="semantic", weight=0.25)
-    step = Move(opinion=first.id, stance="weaken", before=0.5, after=0.45, evidence=(last.id,), reason="¿?", at=day(3))
+    step = ConfidenceChange(
+        opinion=first.id, stance="weaken", before=0.5, after=0.45, evidence=(last.id,), reason="¿?", at=day(3)
+    )
     other = Link(source=last.id, target=ground.id, kind="causes", weight=1 / 3)
     assert await store.write(replace(await a_batch(store), links=[link, other], moves=[step]))
 
@@ -105,7 +107,7 @@ async def _revise(store: Store) -> None:
     spent = [Spending(step=step, model="Ä", calls=3, failures=1, input_tokens=70, cost=0.1) for step in ("b", "B", "a")]
     batch = replace(await a_batch(store, items), claims=[said.id], spent=spent, becomes="extracted")
     assert await store.write(batch)
-    closing = Closing(fact=old.id, invalid_at=day(2), expired_at=day(3))
+    closing = FactClosure(fact=old.id, invalid_at=day(2), expired_at=day(3))
     later = replace(await a_batch(store), closings=[closing], successors={new.id: old.id})
     assert await store.write(later)
     await store.append(BANK, [a_message("Kept in its words.", state="raw", role="tool")])

@@ -17,7 +17,7 @@ from builders import WordEmbedder, open_memory
 
 from databases import counts, rows
 from vmemo import Memory
-from vmemo.exporting import paged
+from vmemo.transfer.export_format import paged
 
 KILLS = {"sqlite": 52, "postgresql": 4}
 """A transaction on a server takes longer, so that more of the kills fall into one."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from vmemo.bench.retain.drain import drain, growth, queued
 from vmemo.testing import HashEmbedder
+from vmemo_bench.retain.drain import drain, growth, queued
 
 QUEUED = 500
 FLAT = 20.0

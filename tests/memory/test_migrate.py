@@ -30,12 +30,12 @@ from vmemo import (
     migrate_sync,
 )
 from vmemo.models import Bank, BankId
-from vmemo.moving import TRIES, move
+from vmemo.models.changes import ForgetTarget, RestoreRecord
 from vmemo.ports import Store
-from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, hear, matches, near, snapshot, tell
-from vmemo.transfer import export, read
-from vmemo.writes import ForgetTarget, RestoreRecord
+from vmemo.transfer.bank_migration import TRIES, move
+from vmemo.transfer.files import export, read
 
 PAGE, UP_TO_MERGES = 7, 37
 """Records of a page, and those of the first five pages: merges come in one page, however many there are."""

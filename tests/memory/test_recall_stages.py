@@ -13,9 +13,9 @@ from builders import NOON, TopicEmbedder, WordEmbedder, exported, open_memory, s
 from databases import NewDatabase
 from vmemo import Fact, Interval, InvalidInput, Memory, Recalled, Settings, VmemoError
 from vmemo.models import Channel, FactId, Network, Reranking
+from vmemo.models.search import Vector
 from vmemo.ports import Embedder
 from vmemo.recall.plan import Plan
-from vmemo.searches import Vector
 from vmemo.testing.samples import TokenHashEmbedder
 
 CHANNELS: list[Channel] = ["semantic", "keyword", "graph", "temporal", "verbatim"]

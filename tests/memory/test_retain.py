@@ -15,8 +15,8 @@ from builders import NOON, TopicEmbedder, WordEmbedder, exported, open_memory, s
 
 from vmemo import EmbeddingFailed, Memory, Message
 from vmemo.models import Episode, Link, MessageId
+from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.searches import Vectors
 
 ONE_TOPIC = TopicEmbedder({"": (1.0, 0.0)})
 ALIKE = TopicEmbedder({f"line {n}.": (1.0, *np.eye(5)[n].tolist()) for n in range(5)})

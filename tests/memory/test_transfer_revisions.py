@@ -15,9 +15,9 @@ from exports import Line, alone, assert_refused, fill, repeated, replaced
 
 from databases import NewDatabase, store_at
 from vmemo import Memory
-from vmemo.models import BankId, FormerProfile, Move, Profile
+from vmemo.models import BankId, ConfidenceChange, FormerProfile, Profile
+from vmemo.models.results import Spending
 from vmemo.ports import Store
-from vmemo.reports import Spending
 from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, hear, mention_of
 
 DEFAULT = BankId("default")
@@ -54,10 +54,10 @@ async def revise(url: str) -> None:
     opinion = a_fact("Robert is kind.", bank=DEFAULT, network="opinion", confidence=0.5, basis=[fact.id])
     assert await store.write(await a_batch(store, [opinion], bank=DEFAULT))
     steps = [
-        Move(
+        ConfidenceChange(
             opinion=opinion.id, stance="reinforce", before=0.5, after=0.7, evidence=(fact.id,), reason="seen", at=NOON
         ),
-        Move(opinion=opinion.id, stance="weaken", before=0.7, after=0.6, at=NOON),
+        ConfidenceChange(opinion=opinion.id, stance="weaken", before=0.7, after=0.6, at=NOON),
     ]
     spent = [Spending(step="extract", model="m", calls=3, failures=1, input_tokens=70, output_tokens=9, cost=0.1)]
     names = ["Ann", "Anna", "Anne", "Annie"]

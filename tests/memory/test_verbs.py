@@ -20,8 +20,8 @@ from builders import NOON, WordEmbedder, exported, open_memory, said, write_fact
 from databases import NewDatabase
 from vmemo import EmbedderMismatch, Fact, Memory, NotFound, Profile, Retained, Task
 from vmemo.models import BankId, FactId
+from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.searches import Vectors
 
 VERBS = {name: verb for name, verb in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"}
 ASYNC_VERBS = [
@@ -387,7 +387,7 @@ def test_importing_vmemo_loads_no_database_no_model_and_no_tokenizer() -> None:
     program = "import sys, json, vmemo; print(json.dumps(sorted(sys.modules)))"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     loaded = set(json.loads(output))
-    assert "vmemo.memory" in loaded
+    assert "vmemo.memory.memory" in loaded
     assert not loaded & {"sqlalchemy", "onnxruntime", "alembic", "tiktoken", "sqlite3", "typer", "rich"}
 
 

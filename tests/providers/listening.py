@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from vmemo.errors import LLMFailed
+from vmemo.llm.openai import OpenAICompatible
 from vmemo.ports.providers import Ask, Completion, StreamingLLM
-from vmemo.providers.openai_llm import OpenAICompatible
 
 KEY = "sk-very-secret"
 ASK = Ask(step="reflect", system="Read this.", user="I have a grey cat.", schema={"type": "object"}, max_tokens=100)

@@ -17,10 +17,10 @@ from typing import TypeAlias, cast
 import numpy as np
 import pytest
 
+from vmemo.embedding.cache import CachedEmbedder, EmbeddingCache, cache_key
 from vmemo.errors import EmbeddingFailed, StoreError, Unsupported
+from vmemo.models.search import Vector, Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo.providers.caching import CachedEmbedder, EmbeddingCache, cache_key
-from vmemo.searches import Vector, Vectors
 
 DIMENSION = 8
 ROUNDS = 60
@@ -347,7 +347,7 @@ def test_processes_share_one_disk_cache(tmp_path: Path) -> None:
     path = tmp_path / "cache.db"
     script = (
         "import sys, numpy as np\n"
-        "from vmemo.providers.caching import EmbeddingCache, cache_key\n"
+        "from vmemo.embedding.cache import EmbeddingCache, cache_key\n"
         "disk = EmbeddingCache(sys.argv[1])\n"
         "sys.stdin.readline()\n"
         "for turn in range(50):\n"

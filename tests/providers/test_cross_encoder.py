@@ -21,10 +21,10 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import BertProcessing
 
+from vmemo.embedding.cross_encoder import CrossEncoder, join
+from vmemo.embedding.wordpiece import WordPiece
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.ports import Reranker
-from vmemo.providers.cross_encoder import CrossEncoder, join
-from vmemo.providers.wordpiece import WordPiece
 from vmemo_models import ENCODER
 
 MARKERS = {"[PAD]": 5e5, "[UNK]": 0.0, "[CLS]": 0.25, "[SEP]": 0.5}
@@ -387,7 +387,7 @@ def test_threads_with_event_loops_of_their_own_share_one_reranker(folder: Path) 
 def test_reranking_prints_nothing(folder: Path) -> None:
     script = (
         "import asyncio, sys\n"
-        "from vmemo.providers.cross_encoder import CrossEncoder\n"
+        "from vmemo.embedding.cross_encoder import CrossEncoder\n"
         "asyncio.run(CrossEncoder(sys.argv[1]).rerank('quiet', ['cat']))\n"
     )
     done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from vmemo import InvalidInput, Memory, Message, Settings
-from vmemo.providers.foreign_times import ForeignTimes
 from vmemo.testing import HashEmbedder
+from vmemo.text.temporal.other_languages import ForeignTimes
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 """A Wednesday."""

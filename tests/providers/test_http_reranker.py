@@ -15,9 +15,9 @@ from typing import cast
 
 import pytest
 
+from vmemo.embedding.http_reranker import HttpReranker
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.ports import Reranker
-from vmemo.providers.http_reranker import HttpReranker
 
 KEY = "sk-very-secret"
 QUESTION = "Which pet?"

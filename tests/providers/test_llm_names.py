@@ -9,9 +9,9 @@ from importlib.util import find_spec
 import pytest
 
 from vmemo.errors import InvalidInput
+from vmemo.llm.resilient import PatientLLM
+from vmemo.llm.resolve import SERVICES, LLMOptions, resolve, wrap
 from vmemo.ports.providers import LLM, Ask, Completion
-from vmemo.providers.llm_names import SERVICES, LLMOptions, resolve, wrap
-from vmemo.providers.patient_llm import PatientLLM
 from vmemo.testing.llm import FakeLLM
 from vmemo.testing.llm_server import ScriptedServer
 

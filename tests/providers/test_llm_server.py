@@ -17,8 +17,8 @@ import pytest
 from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
+from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
-from vmemo.reports import Usage
 from vmemo.testing.llm import (
     CutOff,
     Drip,

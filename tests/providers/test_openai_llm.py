@@ -15,11 +15,11 @@ import pytest
 from pydantic import BaseModel, JsonValue
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
+from vmemo.llm.openai import OpenAICompatible
+from vmemo.llm.openai_request import strict
+from vmemo.llm.resilient import Busy, Garbled
+from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Ask, Completion
-from vmemo.providers.openai_llm import OpenAICompatible
-from vmemo.providers.openai_request import strict
-from vmemo.providers.patient_llm import Busy, Garbled
-from vmemo.reports import Usage
 from vmemo.testing.llm import CutOff, Drip, EmptyBody, Fault, Hang, Html, NoUsage, Raw, Refusal, Reset, Status
 from vmemo.testing.llm_server import ScriptedServer
 

@@ -20,10 +20,10 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.settings import ModelSettings
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable, MissingExtra
+from vmemo.llm.litellm_adapter import LiteLLM
+from vmemo.llm.pydantic_ai import PydanticAI
+from vmemo.llm.resilient import Busy
 from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
-from vmemo.providers.litellm_llm import LiteLLM
-from vmemo.providers.patient_llm import Busy
-from vmemo.providers.pydantic_ai_llm import PydanticAI
 from vmemo.testing.llm import CutOff, Drip, EmptyBody, Fault, Hang, Html, NoUsage, Raw, Refusal, Reset, Status, Torn
 from vmemo.testing.llm_server import ScriptedServer
 

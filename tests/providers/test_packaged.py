@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.errors import InvalidInput, ModelCorrupt
+from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo.providers.packaged import PackagedEmbedder
-from vmemo.searches import Vectors
 from vmemo_models import ENCODER, ModelFileError
 
 SHARED = PackagedEmbedder()
@@ -149,7 +149,7 @@ def test_making_an_embedder_reads_nothing(tmp_path: Path) -> None:
 def test_embedding_prints_nothing() -> None:
     script = (
         "import asyncio\n"
-        "from vmemo.providers.packaged import PackagedEmbedder\n"
+        "from vmemo.embedding.packaged import PackagedEmbedder\n"
         "asyncio.run(PackagedEmbedder().embed(['quiet'], 'query'))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from vmemo.embedding.packaged import PackagedEmbedder
+from vmemo.embedding.wordpiece import WordPiece
+from vmemo.models.search import Encoding, TokenVectors
 from vmemo.ports import TextKind, TokenEmbedder
-from vmemo.providers.packaged import PackagedEmbedder
-from vmemo.providers.wordpiece import WordPiece
 from vmemo.recall.rerank import late_scores
-from vmemo.searches import Encoding, TokenVectors
 from vmemo_models import ENCODER
 
 WIDTH = 48

@@ -12,10 +12,10 @@ from typing import TypeVar
 import pytest
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
+from vmemo.llm.openai import OpenAICompatible
+from vmemo.llm.resilient import Busy, Garbled, PatientLLM
+from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Ask, Completion
-from vmemo.providers.openai_llm import OpenAICompatible
-from vmemo.providers.patient_llm import Busy, Garbled, PatientLLM
-from vmemo.reports import Usage
 from vmemo.testing.llm import EmptyBody, FakeLLM, Fault, Html, Refusal, Reset, Status
 from vmemo.testing.llm_server import ScriptedServer
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from vmemo import InvalidInput, Memory, MissingExtra, Settings
-from vmemo.drafts import Found
-from vmemo.providers.spacy_names import SpacyNames, installed
-from vmemo.retain.names import joined
+from vmemo.models.drafts import FoundName
 from vmemo.testing import HashEmbedder
+from vmemo.text.names.find import joined
+from vmemo.text.names.spacy_names import SpacyNames, installed
 
 needs_spacy = pytest.mark.skipif(installed() is None, reason='spaCy is not installed: pip install "vmemo[names]"')
 
@@ -47,17 +47,17 @@ def test_without_it_the_rules_go_on_alone_and_asking_for_it_names_the_command(tm
 
 
 def test_names_are_joined_with_what_the_rules_found() -> None:
-    rules = (Found(name="Anna Smith", type="PERSON"), Found(name="Oslo"))
+    rules = (FoundName(name="Anna Smith", type="PERSON"), FoundName(name="Oslo"))
     others = (
-        Found(name="oslo", type="LOCATION"),
-        Found(name="Anna", type="PERSON"),
-        Found(name="Anna Smith of Leith", type="PERSON"),
-        Found(name="Statoil", type="ORGANIZATION"),
+        FoundName(name="oslo", type="LOCATION"),
+        FoundName(name="Anna", type="PERSON"),
+        FoundName(name="Anna Smith of Leith", type="PERSON"),
+        FoundName(name="Statoil", type="ORGANIZATION"),
     )
     assert joined(rules, others) == (
-        Found(name="Anna Smith", type="PERSON"),
-        Found(name="Oslo", type="LOCATION"),
-        Found(name="Statoil", type="ORGANIZATION"),
+        FoundName(name="Anna Smith", type="PERSON"),
+        FoundName(name="Oslo", type="LOCATION"),
+        FoundName(name="Statoil", type="ORGANIZATION"),
     )
 
 

@@ -13,9 +13,9 @@ from listening import ASK, KEY, Heard, listen, made
 from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnusable
+from vmemo.llm.resilient import Busy, Garbled
+from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, StreamingLLM
-from vmemo.providers.patient_llm import Busy, Garbled
-from vmemo.reports import Usage
 from vmemo.testing import (
     CutOff,
     Drip,

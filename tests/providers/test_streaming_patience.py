@@ -10,9 +10,9 @@ import pytest
 from listening import listen, made
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused
+from vmemo.llm.resilient import Busy, PatientLLM
+from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
-from vmemo.providers.patient_llm import Busy, PatientLLM
-from vmemo.reports import Usage
 from vmemo.testing import CutOff, EmptyBody, FakeLLM, Fault, Html, Refusal, Reset, ScriptedServer, Status, Torn
 
 ASK = Ask(step="reflect", system="Read.", user="I have a cat.", schema={"type": "object", "required": ["n"]})

@@ -11,9 +11,9 @@ from listening import ASK, DONE, STOP, Heard, Wire, event, listen, says, serving
 from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
+from vmemo.llm.resilient import Busy, Garbled
+from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion
-from vmemo.providers.patient_llm import Busy, Garbled
-from vmemo.reports import Usage
 
 
 def sent(*packets: bytes, close: bool = False) -> Heard:

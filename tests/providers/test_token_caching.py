@@ -13,11 +13,11 @@ from typing import TypeAlias, cast
 import numpy as np
 import pytest
 
+from vmemo.embedding.cache import CachedEmbedder, EmbeddingCache, cache_key
+from vmemo.embedding.token_cache import CachedTokenEmbedder, cached
 from vmemo.errors import EmbeddingFailed, Unsupported
+from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
 from vmemo.ports import Embedder, TextKind, TokenEmbedder
-from vmemo.providers.caching import CachedEmbedder, EmbeddingCache, cache_key
-from vmemo.providers.token_caching import CachedTokenEmbedder, cached
-from vmemo.searches import Encoding, TokenVectors, Vector, Vectors
 
 DIMENSION, WIDTH = 8, 6
 STEP = 1 / 127

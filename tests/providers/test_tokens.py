@@ -10,7 +10,7 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vmemo.providers.tokens import count_tokens
+from vmemo.embedding.token_counter import count_tokens
 
 PROSE = "Caroline went to the support group on 7 May 2023; it wasn't her first visit, she said.\n\n  "
 

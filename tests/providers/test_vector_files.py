@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
+from vmemo.embedding.cache import EmbeddingCache, cache_key
+from vmemo.embedding.packaged import PackagedEmbedder
+from vmemo.embedding.token_cache import CachedTokenEmbedder
+from vmemo.embedding.vector_files import export_missing, import_vectors
 from vmemo.errors import InvalidInput
+from vmemo.models.search import Encoding, Vectors
 from vmemo.ports import TextKind
-from vmemo.providers.caching import EmbeddingCache, cache_key
-from vmemo.providers.packaged import PackagedEmbedder
-from vmemo.providers.token_caching import CachedTokenEmbedder
-from vmemo.providers.vector_files import export_missing, import_vectors
-from vmemo.searches import Encoding, Vectors
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tokenizers.models import WordPiece as ReferenceWordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from vmemo.providers.wordpiece import WordPiece
+from vmemo.embedding.wordpiece import WordPiece
 from vmemo_models import ENCODER
 
 CLS, SEP, UNKNOWN = 101, 102, 100

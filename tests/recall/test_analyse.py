@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vmemo.models import Interval
-from vmemo.recall.analyse import QueryType, analyse
+from vmemo.text.questions.analyse import QueryType, analyse
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vmemo.models import Channel, FactId, Placing
+from vmemo.models import Channel, ChannelPlacement, FactId
+from vmemo.models.search import Ranking, Scored
 from vmemo.recall.fuse import RANK_K, Strand, fuse, placings
 from vmemo.recall.plan import Fusion
-from vmemo.searches import Ranking, Scored
 
 
 def strand(channel: Channel, weight: float, *hits: tuple[str, float], ground: float = 0.0) -> Strand:
@@ -68,8 +68,8 @@ def test_tokens_come_along() -> None:
 def test_placings_tell_rank_and_score_in_each_channel() -> None:
     strands = [strand("semantic", 1.0, ("a", 0.9), ("b", 0.8)), strand("keyword", 0.5, ("b", 3.0))]
     assert placings(strands, {FactId("a"), FactId("b")}) == {
-        "a": {"semantic": Placing(1, 0.9)},
-        "b": {"semantic": Placing(2, 0.8), "keyword": Placing(1, 3.0)},
+        "a": {"semantic": ChannelPlacement(1, 0.9)},
+        "b": {"semantic": ChannelPlacement(2, 0.8), "keyword": ChannelPlacement(1, 3.0)},
     }
 
 
@@ -78,12 +78,12 @@ def test_of_several_strands_of_a_channel_the_best_rank_is_told() -> None:
     part = strand("semantic", 0.15, ("c", 0.5), ("b", 0.4), ("a", 0.3))
     placed = placings([whole, part], {FactId(id) for id in "abc"})
     assert placed == {
-        "a": {"semantic": Placing(1, 0.9)},
-        "b": {"semantic": Placing(2, 0.8)},
-        "c": {"semantic": Placing(1, 0.5)},
+        "a": {"semantic": ChannelPlacement(1, 0.9)},
+        "b": {"semantic": ChannelPlacement(2, 0.8)},
+        "c": {"semantic": ChannelPlacement(1, 0.5)},
     }
 
 
 def test_only_those_asked_for_are_placed_and_one_found_nowhere_has_no_place() -> None:
     strands = [strand("semantic", 1.0, ("a", 0.9), ("b", 0.8))]
-    assert placings(strands, {FactId("b"), FactId("z")}) == {"b": {"semantic": Placing(2, 0.8)}, "z": {}}
+    assert placings(strands, {FactId("b"), FactId("z")}) == {"b": {"semantic": ChannelPlacement(2, 0.8)}, "z": {}}

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from vmemo.models import BankId, FactId, Interval
+from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope, Scored, TimeQuery, VectorQuery
 from vmemo.ports import Search
-from vmemo.recall.moments import DECAY, FADING, FLOOR, STARTS, moments
-from vmemo.searches import Edge, EdgeQuery, Ranking, Scope, Scored, TimeQuery, VectorQuery
+from vmemo.recall.temporal_channel import DECAY, FADING, FLOOR, STARTS, moments
 
 SCOPE = Scope(bank=BankId("bank"), tags=frozenset({"trip"}))
 MAY = Interval(start=datetime(2023, 5, 1, tzinfo=UTC), end=datetime(2023, 6, 1, tzinfo=UTC))

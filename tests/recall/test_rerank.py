@@ -12,11 +12,11 @@ import pytest
 
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId
+from vmemo.models.search import Scope, TokenVectors
 from vmemo.ports import Loaded, Reranker, Store
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 from vmemo.recall.rerank import LATE, MOST_READ, Reranked, by_reading, by_tokens, late_scores, pool, reordered
-from vmemo.searches import Scope, TokenVectors
 
 ASKED = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
 BANK = BankId("bank")

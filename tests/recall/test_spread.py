@@ -9,9 +9,9 @@ from typing import cast
 import numpy as np
 
 from vmemo.models import BankId, EntityId, FactId, LinkKind, Mention
+from vmemo.models.search import Edge, EdgeQuery, Scope, Scored, VectorQuery
 from vmemo.ports import Search
-from vmemo.recall.spread import DECAY, LEAST, MULTIPLIERS, Spread, spread
-from vmemo.searches import Edge, EdgeQuery, Scope, Scored, VectorQuery
+from vmemo.recall.graph_channel import DECAY, LEAST, MULTIPLIERS, Spread, spread
 
 SCOPE = Scope(bank=BankId("bank"))
 VECTOR = np.ones(2, np.float32)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vmemo.recall.analyse import analyse
-from vmemo.recall.unread import unread
+from vmemo.text.questions.analyse import analyse
+from vmemo.text.questions.unresolved_times import unread
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""

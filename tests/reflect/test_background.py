@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 
 from databases import store_at
-from vmemo.asking.desk import Desk
 from vmemo.errors import InvalidInput, LLMUnusable, NotFound
+from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, FormerProfile, Profile
-from vmemo.record import MAX_BACKGROUND
+from vmemo.models.base import MAX_BACKGROUND
 from vmemo.reflect.background import merge
-from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import FakeLLM, Received
 from vmemo.testing.llm import Reply, Script
 from vmemo.testing.samples import BANK, a_bank
@@ -58,7 +58,7 @@ def told(
         error = None
         try:
             for snippet in [snippets] if isinstance(snippets, str) else snippets:
-                returned = await merge(BANK, snippet, store, Desk(llm))
+                returned = await merge(BANK, snippet, store, StructuredLLM(llm))
                 stored = await store.bank(BANK)
                 assert stored is not None
                 assert stored.profile == returned
@@ -221,7 +221,7 @@ def test_a_bank_that_is_not_there_is_not_made(url: str) -> None:
         store = store_at(url)
         await store.open()
         with pytest.raises(NotFound):
-            await merge(BankId("nobody"), TEXAS, store, Desk(FakeLLM({})))
+            await merge(BankId("nobody"), TEXAS, store, StructuredLLM(FakeLLM({})))
         assert await store.banks() == []
         await store.close()
 
@@ -256,7 +256,7 @@ def test_two_merges_at_once_lose_nothing(url: str) -> None:
         await store.open()
         await store.create_bank(a_bank().model_copy(update={"profile": Profile(background=COLORADO)}))
         llm = Meeting()
-        await asyncio.gather(*(merge(BANK, snippet, store, Desk(llm)) for snippet in snippets))
+        await asyncio.gather(*(merge(BANK, snippet, store, StructuredLLM(llm)) for snippet in snippets))
         stored, history = await store.bank(BANK), await store.former_profiles(BANK)
         assert stored is not None
         await store.close()
@@ -283,7 +283,7 @@ def test_a_profile_that_is_changed_meanwhile_keeps_the_change(url: str) -> None:
                 return await super().complete(ask)
 
         llm = Slow(lambda asked: answer(" ".join(lines_of(asked)).replace("You", "I")))
-        profile = await merge(BANK, "You play chess.", store, Desk(llm))
+        profile = await merge(BANK, "You play chess.", store, StructuredLLM(llm))
         history = [each.profile.background for each in await store.former_profiles(BANK)]
         await store.close()
         return profile, history

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vmemo.models.results import Event, Retracted, TextDelta
 from vmemo.reflect.citations import bare, cited, invented, named, resolved, unfinished, unmarked
-from vmemo.reflect.telling import Teller
-from vmemo.reports import Event, Piece, Withdrawn
+from vmemo.reflect.streaming import Teller
 
 ID = "0190abcd-1234-7123-8123-123456789abc"
 IDS = {"F1": "one", "F2": "two", "F3": "three", "S1": "sum", "O1": "opinion"}
@@ -78,8 +78,8 @@ def test_the_pieces_of_a_stream_are_the_text_and_nothing_is_withdrawn(
     for start in range(0, len(written), size):
         teller.hear(written[start : start + size])
     teller.end(resolved(text, IDS.get))
-    assert not any(isinstance(event, Withdrawn) for event in events)
-    assert "".join(event.text for event in events if isinstance(event, Piece)) == resolved(text, IDS.get)
+    assert not any(isinstance(event, Retracted) for event in events)
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == resolved(text, IDS.get)
 
 
 @pytest.mark.parametrize(

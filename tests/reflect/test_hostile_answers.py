@@ -19,9 +19,9 @@ from pydantic import JsonValue
 from thinking import NOON, citing, in_turn, looks, mark_of, said, says, thinking, thinks, told
 
 from vmemo import Answer, LLMUnusable, Memory, Profile
+from vmemo.models.results import MemoryLookup, TextDelta, Usage
+from vmemo.models.search import Vectors
 from vmemo.ports import Ask, Completion, TextKind
-from vmemo.reports import Looked, Piece, Usage
-from vmemo.searches import Vectors
 from vmemo.sync import portal
 from vmemo.testing import FakeLLM, HashEmbedder, Received
 
@@ -284,7 +284,7 @@ def test_a_draft_is_not_told_before_it_is_known_that_nothing_is_looked_for(sqlit
     memory, _ = thinking(sqlite_url, in_turn(draft, says("Good [F1].")))
     with memory:
         first, *_, last = memory.reflect_stream_sync(QUESTION)
-        assert isinstance(first, Looked)
+        assert isinstance(first, MemoryLookup)
         assert isinstance(last, Answer)
         assert last.plain == "Good."
 
@@ -310,7 +310,7 @@ def test_a_stream_that_is_thrown_away_on_the_loop_itself_is_closed(sqlite_url: s
     model = Endless()
     with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
         streams = [memory.reflect_stream_sync(QUESTION)]
-        assert next(streams[0]) == Piece(text="Tom is")
+        assert next(streams[0]) == TextDelta(text="Tom is")
 
         async def throw_away() -> None:
             streams.clear()

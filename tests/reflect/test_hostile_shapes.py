@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel
 from thinking import says, thinking, told
 
 from vmemo import InvalidInput
-from vmemo.providers.openai_request import strict
-from vmemo.reflect.structured import Form
+from vmemo.llm.openai_request import strict
+from vmemo.reflect.schema_answer import Form
 
 
 class Person(BaseModel):

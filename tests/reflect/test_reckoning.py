@@ -15,9 +15,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from vmemo import Fact, Memory, Message
 from vmemo.models import BankId, FactId
-from vmemo.reflect.calendar_words import counts, months_and_days, months_later, next_yearly
-from vmemo.reflect.reckoning import asked_on, asks_for_lengths, dated, dates, differences
+from vmemo.reflect.date_math import asked_on, asks_for_lengths, dated, dates, differences
 from vmemo.testing import HashEmbedder
+from vmemo.text.temporal.durations import counts, months_and_days, months_later, next_yearly
 
 ASKED = datetime(2023, 6, 22, 12, tzinfo=UTC)
 """A Thursday."""

@@ -9,8 +9,8 @@ import pytest
 from thinking import citing, in_turn, leaking, looks, says, thinking, told
 
 from vmemo import Answer, LLMFailed, Memory, Settings
+from vmemo.models.results import Event, MemoryLookup, Retracted, TextDelta
 from vmemo.ports import Ask, Completion
-from vmemo.reports import Event, Looked, Piece, Withdrawn
 from vmemo.testing import FakeLLM, HashEmbedder, Raw, ScriptedServer, Torn
 
 LONG = "She lives in Rome {}, in a house by the river, with two dogs and a cat {}. She has lived there for years."
@@ -20,9 +20,9 @@ def text_of(events: Sequence[Event]) -> str:
     """The pieces since the last withdrawal."""
     text = ""
     for event in events:
-        if isinstance(event, Withdrawn):
+        if isinstance(event, Retracted):
             text = ""
-        elif isinstance(event, Piece):
+        elif isinstance(event, TextDelta):
             text += event.text
     return text
 
@@ -40,7 +40,7 @@ def test_the_pieces_are_the_answers_text(sqlite_url: str) -> None:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         answer = answer_of(events)
         assert text_of(events) == answer.text
-        assert len([event for event in events if isinstance(event, Piece)]) > 5
+        assert len([event for event in events if isinstance(event, TextDelta)]) > 5
         assert len(answer.facts) == 2
         assert answer == memory.reflect_sync("Where does Vera live?")
 
@@ -51,7 +51,7 @@ def test_no_piece_ends_inside_a_mark(sqlite_url: str) -> None:
     with memory:
         text = ""
         for event in memory.reflect_stream_sync("Where does Vera live?"):
-            if isinstance(event, Piece):
+            if isinstance(event, TextDelta):
                 text += event.text
                 assert "[F" not in text
                 assert text.count("[") == text.count("]")
@@ -62,9 +62,9 @@ def test_what_memory_is_asked_is_told_before_the_answer(sqlite_url: str) -> None
     memory, _ = thinking(sqlite_url, in_turn(looks("Vera's house"), citing("In Rome {}.", "Rome")))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
-        assert isinstance(events[0], Looked)
+        assert isinstance(events[0], MemoryLookup)
         assert events[0].query == "Vera's house"
-        assert not any(isinstance(event, Withdrawn) for event in events)
+        assert not any(isinstance(event, Retracted) for event in events)
         assert text_of(events) == answer_of(events).text
 
 
@@ -73,7 +73,7 @@ def test_an_answer_that_is_written_anew_is_withdrawn_first(sqlite_url: str) -> N
     memory, _ = thinking(sqlite_url, in_turn(says("She lives in Oslo."), citing("In Rome {}.", "Rome")))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
-        assert sum(isinstance(event, Withdrawn) for event in events) == 1
+        assert sum(isinstance(event, Retracted) for event in events) == 1
         assert text_of(events) == answer_of(events).text
         assert answer_of(events).plain == "In Rome."
 
@@ -96,7 +96,7 @@ def test_an_answer_that_gives_the_rules_away_is_withdrawn(sqlite_url: str) -> No
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).extractive
         assert text_of(events) == answer_of(events).text
-        assert isinstance(events[-3], Withdrawn)
+        assert isinstance(events[-3], Retracted)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_any_order_and_wrapping_gives_the_same_text(sqlite_url: str, written: st
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).plain == "In Rome."
         assert text_of(events) == answer_of(events).text
-        assert not any(isinstance(event, Withdrawn) for event in events)
+        assert not any(isinstance(event, Retracted) for event in events)
 
 
 def test_other_scripts_arrive_whole(sqlite_url: str) -> None:
@@ -144,7 +144,7 @@ def test_a_model_that_can_not_stream_tells_its_answer_in_one_piece(sqlite_url: s
     model = Whole(FakeLLM({"reflect": says("In Rome [F1].")}))
     with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
-        assert [type(event) for event in events] == [Piece, Answer]
+        assert [type(event) for event in events] == [TextDelta, Answer]
         assert text_of(events) == answer_of(events).text
 
 
@@ -152,7 +152,7 @@ def test_without_a_model_the_quotations_are_one_piece(sqlite_url: str) -> None:
     told(sqlite_url, "My sister Vera lives in Rome.")
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
-        assert [type(event) for event in events] == [Piece, Answer]
+        assert [type(event) for event in events] == [TextDelta, Answer]
         assert answer_of(events).extractive
 
 
@@ -167,7 +167,7 @@ def test_an_answer_streams_over_http(sqlite_url: str) -> None:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         answer = answer_of(events)
         assert text_of(events) == answer.text
-        assert len([event for event in events if isinstance(event, Piece)]) > 5
+        assert len([event for event in events if isinstance(event, TextDelta)]) > 5
         assert server.received[0].body["stream"] is True
         assert answer.usage.output_tokens > 0
         memory.reflect_sync("What pets does Vera have?")
@@ -203,14 +203,14 @@ def test_who_stops_listening_stops_the_reflection(sqlite_url: str) -> None:
     async def listen() -> None:
         async with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
             events = memory.reflect_stream("Where does Vera live?")
-            assert await anext(events) == Piece(text="In Rome and")
+            assert await anext(events) == TextDelta(text="In Rome and")
             await events.aclose()
             assert model.stopped
 
     asyncio.run(listen())
     with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
         for event in memory.reflect_stream_sync("Where does Vera live?"):
-            assert event == Piece(text="In Rome and")
+            assert event == TextDelta(text="In Rome and")
             break
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vmemo.retain.claim_values import Attribute
-from vmemo.retain.claims import Claim, proves, read_claim
+from vmemo.text.claims.parse import Claim, proves, read_claim
+from vmemo.text.claims.values import Attribute
 
 
 def claim(text: str) -> Claim:

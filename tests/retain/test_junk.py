@@ -2,7 +2,7 @@
 
 import pytest
 
-from vmemo.retain.junk import grounded, is_own_words, is_small_talk, without_recalled
+from vmemo.text.noise import grounded, is_own_words, is_small_talk, without_recalled
 
 ONE = "0190a3c4-1111-7000-8000-0123456789ab"
 TWO = "6f6d656d-7600-5000-8000-666163747300"

@@ -14,19 +14,20 @@ import pytest
 from pydantic import JsonValue
 
 from databases import store_at
-from vmemo.browse import why
 from vmemo.errors import InvalidInput, StoreBusy
-from vmemo.models import Episode, Fact, Message, Move, utc_now
+from vmemo.lifecycle.maintain import MaintenanceSettings, maintain
+from vmemo.lifecycle.shorten_episodes import LENGTHY
+from vmemo.memory.reads import why
+from vmemo.models import ConfidenceChange, Episode, Fact, Message, utc_now
+from vmemo.models.changes import Lease, NewJob
+from vmemo.models.results import Job, Maintained
+from vmemo.models.search import Scope, Vectors
 from vmemo.ports import Store, TextKind
-from vmemo.reports import Job, Maintained
+from vmemo.retain.entity_cache import Roster
 from vmemo.retain.extract import LeaseLost
-from vmemo.retain.landing import Tools
 from vmemo.retain.local import LocalExtractor
-from vmemo.retain.maintain import Upkeep, maintain
-from vmemo.retain.roster import Roster
-from vmemo.retain.shorten import LENGTHY
-from vmemo.searches import Scope, Vectors
-from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.retain.write_plan import Tools
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import CutOff, FakeLLM, HashEmbedder, Raw
 from vmemo.testing.samples import (
     BANK,
@@ -42,7 +43,6 @@ from vmemo.testing.samples import (
     snapshot,
     tell,
 )
-from vmemo.writes import Lease, NewJob
 
 ALIKE = "Caroline planted red tulips behind the old shed"
 LONG = "\n".join(
@@ -53,7 +53,7 @@ LONG = "\n".join(
         f"Caroline: {'Quite another thing happened at the station of the town. ' * 3}",
     ]
 )
-QUIET = Upkeep(join=False, shorten_after=None)
+QUIET = MaintenanceSettings(join=False, shorten_after=None)
 
 
 @asynccontextmanager
@@ -131,7 +131,7 @@ async def test_neighbours_that_tell_the_same_become_one_episode(store: Store) ->
     two = await read(store, f"{ALIKE} again.", minute=5)
     three = await read(store, "The train to Bergen was late.", minute=10)
     before = await snapshot(store)
-    assert await maintain(BANK, tools(store), Upkeep(), now=at(60)) == Maintained(joined=1, optimised=True)
+    assert await maintain(BANK, tools(store), MaintenanceSettings(), now=at(60)) == Maintained(joined=1, optimised=True)
     after = await snapshot(store)
     kept, other = after.episodes
     assert (kept.id, kept.messages) == (one.id, (*one.messages, *two.messages))
@@ -148,7 +148,7 @@ async def test_neighbours_that_tell_the_same_become_one_episode(store: Store) ->
 async def test_every_fact_still_leads_to_an_episode_that_holds_its_messages(store: Store) -> None:
     for minute in range(6):
         await read(store, f"{ALIKE}.", minute=minute)
-    assert (await maintain(BANK, tools(store), Upkeep(), now=at(60))).joined == 5
+    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=at(60))).joined == 5
     [episode] = await store.episodes(BANK)
     for fact in await store.facts(BANK):
         behind = await why(BANK, fact.id, store, len)
@@ -163,7 +163,7 @@ async def test_other_topics_other_times_and_large_episodes_stay_apart(store: Sto
     await read(store, "The train to Bergen was late.", minute=32)
     await read(store, "The train to Bergen was late.", minute=63)
     before = await snapshot(store)
-    assert (await maintain(BANK, tools(store), Upkeep(), now=at(90))).joined == 0
+    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=at(90))).joined == 0
     assert await snapshot(store) == before
 
 
@@ -176,7 +176,7 @@ async def test_an_episode_that_is_not_read_yet_is_left_alone(store: Store) -> No
     batch = replace(await a_batch(store, [_fact(said, waiting)]), episodes=[waiting], claims=[said.id])
     assert await store.write(replace(batch, becomes="grouped"))
     before = await snapshot(store)
-    assert (await maintain(BANK, tools(store), Upkeep(), now=at(60))).joined == 0
+    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=at(60))).joined == 0
     assert await snapshot(store) == before
 
 
@@ -195,9 +195,9 @@ async def test_joining_can_be_turned_off(store: Store) -> None:
 async def test_old_episodes_are_told_by_their_most_central_line(store: Store) -> None:
     await read(store, "tulips", narrative=LONG)
     before = await snapshot(store)
-    assert (await maintain(BANK, tools(store), Upkeep(), now=day(90))).shortened == 0
+    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(90))).shortened == 0
     assert await snapshot(store) == before
-    assert (await maintain(BANK, tools(store), Upkeep(), now=day(92))).shortened == 1
+    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(92))).shortened == 1
     [narrative] = await narratives(store)
     assert narrative.startswith(f"Caroline: {ALIKE}")
     assert len(narrative) <= LENGTHY
@@ -211,7 +211,7 @@ async def test_prose_and_text_without_spaces_are_shortened_as_well(store: Store)
     prose = "Caroline moved to Oslo. " + "Caroline likes red tulips and the red tulips of Oslo most of all. " * 4
     await read(store, "prose", narrative=prose)
     await read(store, "dense", minute=60, narrative="郁金香" * 100)
-    assert (await maintain(BANK, tools(store), Upkeep(), now=day(99))).shortened == 2
+    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(99))).shortened == 2
     assert await narratives(store) == [
         "Caroline likes red tulips and the red tulips of Oslo most of all.",
         ("郁金香" * 100)[: LENGTHY - 1] + "…",
@@ -224,7 +224,7 @@ async def test_a_model_shortens_many_episodes_in_one_call_and_its_cost_is_counte
         await read(store, f"topic {minute}", minute=60 * minute, narrative=f"{minute}: {LONG}")
     answers = [answer({n + 1: f"Short {n}." for n in range(count)}) for count in (10, 2)]
     llm = FakeLLM({"shorten": answers})
-    assert (await maintain(BANK, tools(store, llm), Upkeep(), now=day(99))).shortened == 12
+    assert (await maintain(BANK, tools(store, llm), MaintenanceSettings(), now=day(99))).shortened == 12
     assert await narratives(store) == [f"Short {n}." for n in (*range(10), *range(2))]
     [spent] = (await store.status(BANK)).spending
     assert (spent.step, spent.model, spent.calls) == ("shorten", "fake", 2)
@@ -236,7 +236,7 @@ async def test_what_a_model_leaves_out_or_can_not_tell_is_told_by_its_central_li
         await read(store, f"topic {minute}", minute=60 * minute, narrative=LONG)
     partly = answer({2: "Short.", 3: "x" * 201, 9: "?"})
     llm = FakeLLM({"shorten": [partly, partly]})
-    assert (await maintain(BANK, tools(store, llm), Upkeep(), now=day(99))).shortened == 3
+    assert (await maintain(BANK, tools(store, llm), MaintenanceSettings(), now=day(99))).shortened == 3
     first, second, third = await narratives(store)
     assert second == "Short."
     assert first == third
@@ -249,7 +249,7 @@ def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: 
     async def run(store: Store) -> None:
         await read(store, "tulips", narrative=LONG)
         llm = FakeLLM({"shorten": [fault, fault]})
-        assert (await maintain(BANK, tools(store, llm), Upkeep(), now=day(99))).shortened == 1
+        assert (await maintain(BANK, tools(store, llm), MaintenanceSettings(), now=day(99))).shortened == 1
         [spent] = (await store.status(BANK)).spending
         assert spent.failures
 
@@ -263,7 +263,7 @@ def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: 
 async def test_nothing_fades_unless_asked_for(store: Store) -> None:
     await tell(store, "tulips", importance=0.01)
     before = await snapshot(store)
-    assert (await maintain(BANK, tools(store), Upkeep(), now=day(9999))).pruned == 0
+    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(9999))).pruned == 0
     assert await snapshot(store) == before
 
 
@@ -290,7 +290,9 @@ async def test_what_opinions_and_observations_rest_on_does_not_fade(store: Store
     facts = [await tell(store, f"tulips {n}", importance=0.1) for n in range(4)]
     opinion = a_fact("I like tulips.", network="opinion", confidence=0.5, basis=[facts[0].id], importance=0.1)
     seen = a_fact("About tulips.", network="observation", basis=[facts[1].id], importance=0.1)
-    step = Move(opinion=opinion.id, stance="reinforce", before=0.5, after=0.6, evidence=(facts[2].id,), at=START)
+    step = ConfidenceChange(
+        opinion=opinion.id, stance="reinforce", before=0.5, after=0.6, evidence=(facts[2].id,), at=START
+    )
     assert await store.write(await a_batch(store, [opinion, seen]))
     assert await store.write(replace(await a_batch(store), moves=[step]))
     done = await maintain(BANK, tools(store), replace(QUIET, fade_below=0.5), now=day(999))
@@ -309,7 +311,7 @@ async def _queued(store: Store) -> list[Job]:
 async def test_scheduled_maintenance_is_queued_for_the_next_time(store: Store) -> None:
     await store.enqueue(BANK, [NewJob(kind="maintain")])
     begun = utc_now()
-    await maintain(BANK, tools(store), Upkeep(every=6), lease=await lease(store))
+    await maintain(BANK, tools(store), MaintenanceSettings(every=6), lease=await lease(store))
     [job] = await _queued(store)
     assert begun + timedelta(hours=6) <= job.due <= utc_now() + timedelta(hours=6)
     assert (job.owner, job.attempts) == (None, 0)
@@ -318,9 +320,9 @@ async def test_scheduled_maintenance_is_queued_for_the_next_time(store: Store) -
 @on_store
 async def test_maintenance_that_is_never_due_again_leaves_no_job(store: Store) -> None:
     await store.enqueue(BANK, [NewJob(kind="maintain")])
-    await maintain(BANK, tools(store), Upkeep(every=0), lease=await lease(store))
+    await maintain(BANK, tools(store), MaintenanceSettings(every=0), lease=await lease(store))
     assert await _queued(store) == []
-    await maintain(BANK, tools(store), Upkeep())
+    await maintain(BANK, tools(store), MaintenanceSettings())
     assert await _queued(store) == [], "on demand it is done once"
 
 
@@ -333,7 +335,7 @@ async def test_a_worker_that_lost_the_job_stops_and_changes_nothing(store: Store
     lost = await lease(store, "slow", seconds=0)
     await lease(store, "quick")
     before, queued = await snapshot(store), await _queued(store)
-    for upkeep in (Upkeep(), Upkeep(join=False), replace(QUIET, fade_below=0.5), QUIET):
+    for upkeep in (MaintenanceSettings(), MaintenanceSettings(join=False), replace(QUIET, fade_below=0.5), QUIET):
         with pytest.raises(LeaseLost):
             await maintain(BANK, tools(store), upkeep, lease=lost, now=day(999))
     assert await snapshot(store) == before
@@ -345,7 +347,7 @@ async def test_done_twice_it_changes_nothing_more(store: Store) -> None:
     await read(store, f"{ALIKE}.", f"{ALIKE} {'again and ' * 30}again.", narrative=LONG)
     await read(store, f"{ALIKE}.", minute=4)
     await tell(store, "faint", importance=0.1)
-    upkeep, now = Upkeep(fade_below=0.05), day(400)
+    upkeep, now = MaintenanceSettings(fade_below=0.05), day(400)
     first = await maintain(BANK, tools(store), upkeep, now=now)
     assert (first.joined, first.shortened, first.pruned) == (1, 1, 1)
     after = await snapshot(store)
@@ -375,12 +377,12 @@ async def test_interrupted_after_any_step_it_goes_on_where_it_was(store: Store) 
     left: list[int] = []
     for _ in range(3):
         with pytest.raises(asyncio.CancelledError):
-            await maintain(BANK, replace(tools(store), embedder=Stopping()), Upkeep(), now=day(400))
+            await maintain(BANK, replace(tools(store), embedder=Stopping()), MaintenanceSettings(), now=day(400))
         episodes = await store.episodes(BANK)
         left.append(len(episodes))
         assert sorted(id for each in episodes for id in each.messages) == sorted(message.id for message in messages)
     assert left == [3, 2, 1]
-    assert (await maintain(BANK, tools(store), Upkeep(), now=day(400))).shortened == 1
+    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(400))).shortened == 1
     assert await store.messages(BANK) == messages
 
 
@@ -396,10 +398,10 @@ def test_a_database_that_another_holds_is_busy_and_tidied_later(tmp_path: Path) 
         with closing(sqlite3.connect(tmp_path / "memory.db")) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreBusy):
-                await maintain(BANK, tools(store), Upkeep())
+                await maintain(BANK, tools(store), MaintenanceSettings())
             other.rollback()
             other.execute("BEGIN").execute("SELECT * FROM facts").fetchone()
-            assert (await maintain(BANK, tools(store), Upkeep())).optimised, "a reader is in nobody's way"
+            assert (await maintain(BANK, tools(store), MaintenanceSettings())).optimised, "a reader is in nobody's way"
         assert await matches(store, "tulips")
         await store.close()
 
@@ -409,4 +411,4 @@ def test_a_database_that_another_holds_is_busy_and_tidied_later(tmp_path: Path) 
 @pytest.mark.parametrize("wrong", [{"half_life": 0.0}, {"every": -1.0}, {"shorten_after": -1.0}])
 def test_times_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidInput):
-        Upkeep(**wrong)  # pyright: ignore[reportArgumentType]
+        MaintenanceSettings(**wrong)  # pyright: ignore[reportArgumentType]

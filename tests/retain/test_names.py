@@ -3,7 +3,7 @@
 import pytest
 
 from vmemo.models import EntityType
-from vmemo.retain.names import MAX_FOUND, find_entities
+from vmemo.text.names.find import MAX_FOUND, find_entities
 
 
 def names(text: str, *speakers: str) -> list[str]:

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from vmemo import Memory
-from vmemo.admission import Right
+from vmemo.models.auth import Permission
 from vmemo.ports import Embedder
 from vmemo.server import House, Limits, ServerOptions, create_app
 from vmemo.server.launch import Address
@@ -34,11 +34,11 @@ class Served:
     house: House
     app: FastAPI
 
-    def key(self, right: Right = "admin", *banks: str, name: str = "a test") -> str:
+    def key(self, right: Permission = "admin", *banks: str, name: str = "a test") -> str:
         """The secret of a new key, to every bank unless some are named."""
         return self.keyed(right, *banks, name=name)[1]
 
-    def keyed(self, right: Right = "admin", *banks: str, name: str = "a test") -> tuple[str, str]:
+    def keyed(self, right: Permission = "admin", *banks: str, name: str = "a test") -> tuple[str, str]:
         """The id and the secret of a new key, to every bank unless some are named."""
         work = self.house.gate.create_key(name, banks=banks or ("*",), right=right)
         key, secret = portal.run(work)

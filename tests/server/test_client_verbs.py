@@ -198,7 +198,7 @@ def test_what_a_model_fails_to_read_is_stored_and_the_error_is_raised(database: 
 
 
 def test_names_of_many_banks_come_in_one_list(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vmemo.browse.LARGEST_PAGE", 2)
+    monkeypatch.setattr("vmemo.memory.reads.LARGEST_PAGE", 2)
     with Client(served.url, "a") as client:
         for name in ("b", "c", "d"):
             client.bank(name).open_sync()

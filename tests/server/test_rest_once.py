@@ -10,8 +10,8 @@ from threading import Event
 import httpx2
 from serving import Served, serving
 
+from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.searches import Vectors
 from vmemo.testing import FakeLLM, HashEmbedder, Status
 
 KEPT = {"messages": [{"content": "I have a grey cat."}]}

@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 from serving import serving
 
-from vmemo import Answer, LLMFailed, Memory, Piece
+from vmemo import Answer, LLMFailed, Memory, TextDelta
 from vmemo.client import Client
 from vmemo.ports import Ask, Completion
 from vmemo.testing import FakeLLM, HashEmbedder, Status
@@ -109,7 +109,7 @@ def test_silence_is_broken_so_that_a_connection_is_not_taken_for_dead(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(database)
-    monkeypatch.setattr("vmemo.server.routes.asking.PING", 0.05)
+    monkeypatch.setattr("vmemo.server.routes.query.PING", 0.05)
     body = {"query": "What pet has Ana?"}
     with (
         serving(database, llm=Hanging()) as served,
@@ -125,7 +125,7 @@ def test_a_client_that_stops_listening_closes_the_stream(database: str) -> None:
     async def listen(url: str) -> None:
         async with Client(url, "a") as client:
             events = client.reflect_stream("What pet has Ana?", looks=0)
-            assert isinstance(await anext(events), Piece)
+            assert isinstance(await anext(events), TextDelta)
             await events.aclose()
             assert (await client.status()).messages == 1
 

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from serving import PATIENCE
 
 from vmemo import Memory
-from vmemo.embedded_postgres import EmbeddedPostgres
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.sync import portal
 from vmemo.testing import Received, ScriptedServer
 

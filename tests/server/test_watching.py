@@ -17,12 +17,12 @@ from serving import HOST, Served, running, serving
 
 from vmemo import Memory
 from vmemo.errors import StoreBusy
-from vmemo.reports import Job
+from vmemo.models.results import Job
 from vmemo.server import House, ServerOptions, create_app
 from vmemo.server.logs import Log
 from vmemo.server.metrics import Metrics
-from vmemo.server.traces import Traced
-from vmemo.server.watching import Seen
+from vmemo.server.observability import Seen
+from vmemo.server.tracing import Traced
 from vmemo.testing import HashEmbedder
 
 

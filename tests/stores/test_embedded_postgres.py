@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.errors import InvalidInput, StoreError
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
 
 
 def test_a_server_runs_for_a_while_and_leaves_nothing_behind(postgres: EmbeddedPostgres) -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vmemo.models import FactId
-from vmemo.searches import Ranking, Scored
-from vmemo.stores.sql.index.bank import EARLIEST, LATEST, BankIndex, IndexRow
-from vmemo.stores.sql.index.postings import K1, SEGMENTS, B, Postings, encode, term_hash
-from vmemo.stores.sql.index.vectors import EXACT, Vectors, best
+from vmemo.models.search import Ranking, Scored
+from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, BankIndex, IndexRow
+from vmemo.stores.sqlite.index.postings import K1, SEGMENTS, B, Postings, encode, term_hash
+from vmemo.stores.sqlite.index.vectors import EXACT, Vectors, best
 
 Matrix = NDArray[np.float32]
 WORDS = ("oak", "elm", "ash", "fir", "yew")

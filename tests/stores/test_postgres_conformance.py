@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from vmemo.ports import Store
-from vmemo.stores.sql.postgres import PostgresStore
-from vmemo.testing import StoreConformance
+from vmemo.stores.postgres.store import PostgresStore
+from vmemo_conformance import StoreConformance
 
 
 class TestPostgres(StoreConformance):

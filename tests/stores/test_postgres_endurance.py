@@ -22,10 +22,10 @@ from typing import TypeVar
 import pytest
 from pydantic import JsonValue
 
-from vmemo import Fact, Memory, Message, ReadingDelayed, Settings, StoreBusy
-from vmemo.embedded_postgres import EmbeddedPostgres
-from vmemo.outcome import Outcome
+from vmemo import Fact, Memory, Message, ProcessingDelayed, Settings, StoreBusy
+from vmemo.jobs.run_result import RunResult
 from vmemo.ports import Ask, Completion
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.testing import FakeLLM, HashEmbedder, Received
 
 R = TypeVar("R")
@@ -156,7 +156,7 @@ async def retained(memory: Memory, text: str, at: datetime, report: Report) -> N
     try:
         stored = await insist(report, "retain", partial(memory.retain, text, timestamp=at))
         [report.stored[text]] = stored.stored
-    except ReadingDelayed:
+    except ProcessingDelayed:
         # It is stored, and a worker reads it.
         report.errors["ReadingDelayed"] += 1
         report.stored[text] = ""
@@ -197,7 +197,7 @@ async def workers(url: str, report: Report) -> AsyncGenerator[None]:
                 tally(report, outcome)
 
 
-def tally(report: Report, outcome: Outcome) -> None:
+def tally(report: Report, outcome: RunResult) -> None:
     report.worked["jobs"] += outcome.jobs
     report.worked["failed"] += outcome.failed
     report.worked["idle"] += outcome.jobs == 0

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.models import Bank, FactId
-from vmemo.searches import Encoding, Scope, Vector, VectorQuery
-from vmemo.stores.sql import postgres_hnsw
-from vmemo.stores.sql.postgres import PostgresStore
-from vmemo.stores.sql.postgres_hnsw import Due, Large, Standing, due
+from vmemo.models.changes import ForgetTarget, NewFact
+from vmemo.models.search import Encoding, Scope, Vector, VectorQuery
+from vmemo.stores.postgres import hnsw
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo.stores.postgres.hnsw import Due, Large, Standing, due
+from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, START, a_bank, a_batch, a_fact, day, with_vector
-from vmemo.writes import ForgetTarget, NewFact
 
 FACTS = 1500
 LARGE = 1000
@@ -149,7 +149,7 @@ async def _same_as_exact(url: str, seeds: Sequence[int]) -> None:
 def test_maintenance_builds_an_index_for_a_large_bank_alone(database: Database) -> None:
     assert database.indexes() == []
     database.maintain()
-    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    assert database.indexes() == [hnsw.name(database.bank(), EMBEDDER.dimension)]
     database.maintain()
     assert len(database.indexes()) == 1
 
@@ -185,7 +185,7 @@ def test_an_index_is_built_while_others_write(database: Database) -> None:
             assert found == new[-1].fact.id
 
     asyncio.run(both())
-    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    assert database.indexes() == [hnsw.name(database.bank(), EMBEDDER.dimension)]
     asyncio.run(_same_as_exact(database.url, [FACTS + number for number in (1, 55, 198)]))
 
 
@@ -195,11 +195,11 @@ def test_maintainers_that_meet_build_an_index_once(database: Database) -> None:
             await asyncio.gather(one.optimise(), other.optimise(), third.optimise())
 
     asyncio.run(meet())
-    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    assert database.indexes() == [hnsw.name(database.bank(), EMBEDDER.dimension)]
     database.invalidate()
     asyncio.run(meet())
     database.maintain()
-    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    assert database.indexes() == [hnsw.name(database.bank(), EMBEDDER.dimension)]
 
 
 def test_an_index_that_a_crash_left_unfinished_is_not_used_and_built_anew(database: Database) -> None:
@@ -208,7 +208,7 @@ def test_an_index_that_a_crash_left_unfinished_is_not_used_and_built_anew(databa
     database.run(lambda store: _nearest(store, 1))
     assert database.scans() == 0
     database.maintain()
-    assert database.indexes() == [postgres_hnsw.name(database.bank(), EMBEDDER.dimension)]
+    assert database.indexes() == [hnsw.name(database.bank(), EMBEDDER.dimension)]
     database.run(lambda store: _nearest(store, 1))
     assert database.scans() == 1
 
@@ -250,12 +250,12 @@ def test_vectors_of_another_dimension_take_the_place_of_indexed_ones(database: D
 
     database.maintain()
     database.run(reembed)
-    assert database.indexes() == [postgres_hnsw.name(database.bank(), WIDER)]
+    assert database.indexes() == [hnsw.name(database.bank(), WIDER)]
     assert database.scans() == 1
 
 
 def test_vectors_of_more_dimensions_than_an_index_can_hold_are_scanned(postgres_url: str) -> None:
-    wide = postgres_hnsw.WIDEST + 1
+    wide = hnsw.WIDEST + 1
 
     async def build() -> None:
         async with _opened(postgres_url, 4) as store:
@@ -274,14 +274,14 @@ def _large(bank: int, facts: int, part: str = "p") -> Large:
 
 
 def test_the_largest_banks_have_the_indexes_where_there_are_too_many() -> None:
-    crowd = [_large(number, 1000 + number) for number in range(postgres_hnsw.MOST_IN_PART + 4)]
+    crowd = [_large(number, 1000 + number) for number in range(hnsw.MOST_IN_PART + 4)]
     assert [bank.bank for bank in due([], crowd, 1000).build] == list(range(19, 3, -1))
-    spread = [_large(number, 1000 + number, f"p{number}") for number in range(postgres_hnsw.MOST + 4)]
-    assert len(due([], spread, 1000).build) == postgres_hnsw.MOST
+    spread = [_large(number, 1000 + number, f"p{number}") for number in range(hnsw.MOST + 4)]
+    assert len(due([], spread, 1000).build) == hnsw.MOST
 
 
 def test_a_bank_must_be_twice_as_large_to_take_anothers_index() -> None:
-    crowd = [_large(number, 1000 + number) for number in range(postgres_hnsw.MOST_IN_PART)]
+    crowd = [_large(number, 1000 + number) for number in range(hnsw.MOST_IN_PART)]
     standing = [Standing(bank.name, bank.part, True) for bank in crowd]
     assert due(standing, [*crowd, _large(99, 1999)], 1000) == Due([], [], [])
     newcomer = _large(99, 2001)

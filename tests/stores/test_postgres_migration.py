@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, insert, inspect, select, text
 
-from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.errors import SchemaTooNew, StoreError
-from vmemo.stores.sql import gate_schema, migrate, postgres_schema, schema
-from vmemo.stores.sql.postgres_pool import PostgresPool
-from vmemo.stores.sql.postgres_schema import fact_search
+from vmemo.stores.postgres import schema as postgres_schema
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.schema import fact_search
+from vmemo.stores.sql import auth_schema, migrate, schema
 
 R = TypeVar("R")
 SHARED = {table.name for table in schema.metadata.sorted_tables} - {"token_vectors"}
 OWN = {table.name for table in postgres_schema.search.sorted_tables}
-DOORS = {table.name for table in gate_schema.gate.sorted_tables}
+DOORS = {table.name for table in auth_schema.gate.sorted_tables}
 
 
 def write(url: str, run: Callable[[Connection], R]) -> R:

@@ -9,17 +9,17 @@ import pytest
 from cutting import Wire, wire
 from sqlalchemy import Connection, text
 
-from vmemo import Memory, OutcomeUnknown, ReadingDelayed, Settings, StoreBusy
-from vmemo.embedded_postgres import EmbeddedPostgres
-from vmemo.outcome import Outcome
+from vmemo import Memory, OutcomeUnknown, ProcessingDelayed, Settings, StoreBusy
+from vmemo.jobs.run_result import RunResult
+from vmemo.models.changes import NewJob
+from vmemo.models.results import Spending
+from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.reports import Spending
-from vmemo.searches import Vectors
-from vmemo.stores.sql.postgres import PostgresStore
-from vmemo.stores.sql.postgres_pool import PostgresPool
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing import HashEmbedder
 from vmemo.testing.samples import BANK, a_bank, a_batch, a_fact, a_message
-from vmemo.writes import NewJob
 
 R = TypeVar("R")
 
@@ -155,7 +155,7 @@ class Deadly(HashEmbedder):
 def test_messages_that_are_stored_but_not_read_are_told_as_such(postgres: EmbeddedPostgres, postgres_url: str) -> None:
     async def run() -> None:
         async with Memory(postgres_url, "alice", embedder=Deadly(postgres)) as memory:
-            with pytest.raises(ReadingDelayed, match=r"stored and queued.*Don't retain them again") as raised:
+            with pytest.raises(ProcessingDelayed, match=r"stored and queued.*Don't retain them again") as raised:
                 await memory.retain("Anna grows tulips in Oslo.")
             assert not isinstance(raised.value, StoreBusy)
             postgres.start()
@@ -166,7 +166,7 @@ def test_messages_that_are_stored_but_not_read_are_told_as_such(postgres: Embedd
 
 
 def test_a_worker_takes_up_again_what_it_lost_with_the_server(postgres: EmbeddedPostgres, postgres_url: str) -> None:
-    async def run() -> Outcome:
+    async def run() -> RunResult:
         stop, failed, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
         settings = Settings(lease_seconds=600, poll_seconds=0.05)
         async with Memory(postgres_url, "alice", embedder=Deadly(postgres), settings=settings) as memory:

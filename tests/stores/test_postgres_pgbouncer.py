@@ -9,19 +9,19 @@ from pgbouncer import SESSIONS, pgbouncer, through
 from sqlalchemy import Connection, text
 
 from vmemo import Memory, Settings
-from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.errors import StoreBusy
-from vmemo.outcome import Outcome
+from vmemo.jobs.run_result import RunResult
 from vmemo.ports import Store
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import migrate
-from vmemo.stores.sql.postgres import PostgresStore
-from vmemo.stores.sql.postgres_pool import PostgresPool
 from vmemo.testing import HashEmbedder
-from vmemo.testing.conformance.archive import ArchiveConformance
-from vmemo.testing.conformance.queueing import QueueConformance
-from vmemo.testing.conformance.searching import SearchConformance
-from vmemo.testing.conformance.sharing import SharingConformance
-from vmemo.testing.conformance.working import WorkConformance
+from vmemo_conformance.jobs import WorkConformance
+from vmemo_conformance.messages import ArchiveConformance
+from vmemo_conformance.queue import QueueConformance
+from vmemo_conformance.search import SearchConformance
+from vmemo_conformance.two_stores import SharingConformance
 
 CLIENTS = 6
 
@@ -107,7 +107,7 @@ def test_clients_that_open_an_empty_database_at_once_make_its_schema_once(empty_
 def test_a_worker_that_can_not_be_woken_looks_by_itself(postgres_url: str, port: int) -> None:
     url = through(postgres_url, port)
 
-    async def run() -> Outcome:
+    async def run() -> RunResult:
         stop, done = asyncio.Event(), asyncio.Event()
         async with memory(url, "alice") as worker, memory(url, "alice") as client:
             work = asyncio.create_task(worker.work(stop, on_done=lambda job, error, seconds: done.set()))

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import Connection, text
 
 from vmemo import Memory, Settings
-from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.errors import InvalidInput, MissingExtra, StoreBusy, StoreError, VmemoError
-from vmemo.stores.sql.postgres_pool import PostgresPool
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo.stores.postgres.pool import PostgresPool
 
 R = TypeVar("R")
 MAKE = "CREATE TABLE things (number integer PRIMARY KEY, word text)"

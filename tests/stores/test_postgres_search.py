@@ -10,13 +10,13 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from vmemo.bench.speed.texts import queries, sentences
-from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.models import Entity, EntityId, Fact, FactId, Interval, Link, LinkKind, Network
+from vmemo.models.changes import NewFact
+from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope, Scored, TextQuery, TimeQuery, Vector, VectorQuery
 from vmemo.ports import Store
-from vmemo.searches import Edge, EdgeQuery, Ranking, Scope, Scored, TextQuery, TimeQuery, Vector, VectorQuery
-from vmemo.stores.sql.postgres import PostgresStore
-from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo.stores.postgres.store import PostgresStore
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,
@@ -35,7 +35,7 @@ from vmemo.testing.samples import (
     some_tokens,
     with_vector,
 )
-from vmemo.writes import NewFact
+from vmemo_bench.speed.texts import queries, sentences
 
 FACTS = 400
 CLOSE = 1e-3

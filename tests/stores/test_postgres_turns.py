@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId
-from vmemo.reports import Job, Spending
-from vmemo.stores.sql.postgres import PostgresStore
+from vmemo.models.changes import ForgetTarget, Lease, NewJob
+from vmemo.models.results import Job, Spending
+from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_batch, a_fact, a_message, day, hear, tell
-from vmemo.writes import ForgetTarget, Lease, NewJob
 
 MANY = 8
 

@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from vmemo import Memory, Settings
-from vmemo.embedded_postgres import EmbeddedPostgres
 from vmemo.errors import InvalidInput, StoreBusy, StoreError
+from vmemo.jobs.run_result import RunResult
 from vmemo.models import utc_now
-from vmemo.outcome import Outcome
-from vmemo.reports import Job
-from vmemo.stores.sql.postgres import PostgresStore
+from vmemo.models.changes import Lease, NewJob
+from vmemo.models.results import Job
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing import HashEmbedder
 from vmemo.testing.samples import BANK, a_bank
-from vmemo.writes import Lease, NewJob
 
 R = TypeVar("R")
 FOREVER = 600.0
@@ -151,7 +151,7 @@ def memory(url: str, *, poll: float = FOREVER) -> Memory:
 
 
 def test_an_idle_worker_reads_at_once_what_another_memory_stores(postgres: EmbeddedPostgres, postgres_url: str) -> None:
-    async def run() -> Outcome:
+    async def run() -> RunResult:
         stop, done = asyncio.Event(), asyncio.Event()
         async with memory(postgres_url, poll=1.0) as worker, memory(postgres_url) as client:
             work = asyncio.create_task(worker.work(stop, on_done=lambda job, error, seconds: done.set()))
@@ -176,7 +176,7 @@ def until_listening(server: EmbeddedPostgres, url: str) -> None:
 def test_a_worker_that_is_told_to_stop_while_it_waits_leaves_at_once(
     postgres: EmbeddedPostgres, postgres_url: str
 ) -> None:
-    async def run() -> Outcome:
+    async def run() -> RunResult:
         stop = asyncio.Event()
         async with memory(postgres_url) as worker:
             work = asyncio.create_task(worker.work(stop))
@@ -206,7 +206,7 @@ def test_the_worker_command_leaves_when_it_is_told_to_while_it_waits(
 def test_a_worker_waits_for_a_server_that_is_away_and_tells_so_once(
     postgres: EmbeddedPostgres, postgres_url: str
 ) -> None:
-    async def run() -> tuple[Outcome, list[StoreError], list[Job]]:
+    async def run() -> tuple[RunResult, list[StoreError], list[Job]]:
         stop, done, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
         told, ended = list[StoreError](), list[Job]()
 

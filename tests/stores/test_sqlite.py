@@ -13,10 +13,10 @@ from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from vmemo.errors import InvalidInput, SchemaTooNew, StoreBusy, StoreError
-from vmemo.searches import Scope
+from vmemo.models.search import Scope
 from vmemo.stores.sql import migrate
-from vmemo.stores.sql.sqlite import SqliteStore
-from vmemo.stores.sql.sqlite_file import SqliteFile
+from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
     a_bank,

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 from vmemo.ports import Store
-from vmemo.stores.sql.sqlite import SqliteStore
-from vmemo.testing import StoreConformance
-from vmemo.testing.conformance.archive import ArchiveConformance
-from vmemo.testing.conformance.forgetting import ForgettingConformance
-from vmemo.testing.conformance.library import LibraryConformance
-from vmemo.testing.conformance.queueing import QueueConformance
-from vmemo.testing.conformance.searching import SearchConformance
-from vmemo.testing.conformance.working import WorkConformance
-from vmemo.testing.conformance.writing import WritingConformance
+from vmemo.stores.sqlite.store import SqliteStore
+from vmemo_conformance import StoreConformance
+from vmemo_conformance.batches import WritingConformance
+from vmemo_conformance.forget import ForgettingConformance
+from vmemo_conformance.jobs import WorkConformance
+from vmemo_conformance.messages import ArchiveConformance
+from vmemo_conformance.queue import QueueConformance
+from vmemo_conformance.reads import LibraryConformance
+from vmemo_conformance.search import SearchConformance
 
 
 class TestSqliteFile(StoreConformance):

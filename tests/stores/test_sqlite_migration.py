@@ -12,10 +12,11 @@ import pytest
 from vmemo import Memory
 from vmemo.errors import SchemaTooNew
 from vmemo.models import EntityId, Interval, Profile
-from vmemo.searches import EdgeQuery, Encoding, TimeQuery
+from vmemo.models.changes import ForgetTarget
+from vmemo.models.search import EdgeQuery, Encoding, TimeQuery
 from vmemo.stores.sql import migrate
-from vmemo.stores.sql.sqlite import SqliteStore
-from vmemo.stores.sql.sqlite_file import SqliteFile
+from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,
@@ -39,8 +40,7 @@ from vmemo.testing.samples import (
     tell_story,
     with_vector,
 )
-from vmemo.words import terms
-from vmemo.writes import ForgetTarget
+from vmemo.text.tokens import terms
 
 NEW = {"entity_names", "token_vectors", "jobs", "spending", "moves", "merges", "profiles"}
 ADDED = {"banks": ("shadow_of", "engine"), "entities": ("strangers",), "mentions": ("said",)}

@@ -9,18 +9,19 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from vmemo.stores.sql import archive, migrate, sqlite_rows
-from vmemo.stores.sql.sqlite import SqliteStore
-from vmemo.stores.sql.sqlite_file import SqliteFile
+from vmemo.models.changes import Lease, NewJob
+from vmemo.stores.sql import message_rows, migrate
+from vmemo.stores.sqlite import rows
+from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import BANK, OTHER, a_bank, a_batch, a_message, hear
-from vmemo.writes import Lease, NewJob
 
 JOBS, WORKERS = 200, 4
 
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.stores.sqlite.store import SqliteStore
 
 async def main() -> None:
     store = SqliteStore(Path(sys.argv[1]))
@@ -78,11 +79,11 @@ def test_what_an_earlier_release_left_unread_is_queued_by_the_upgrade_and_asked_
     def second_release(connection: Connection) -> None:
         migrate.upgrade(connection, "0002")
         for bank, state in ((BANK, "pending"), (OTHER, "derived")):
-            archive.create_bank(connection, a_bank(bank))
-            number = archive.bank_state(connection, bank).seq
-            stored = archive.append(connection, number, [a_message("tulips", state=state)])
+            message_rows.create_bank(connection, a_bank(bank))
+            number = message_rows.bank_state(connection, bank).seq
+            stored = message_rows.append(connection, number, [a_message("tulips", state=state)])
             if state == "pending":
-                sqlite_rows.add_words(connection, number, [(seq, message.content) for seq, message in stored])
+                rows.add_words(connection, number, [(seq, message.content) for seq, message in stored])
 
     file = SqliteFile(path, busy_seconds=1)
     file.write(second_release)

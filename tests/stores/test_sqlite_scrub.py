@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from vmemo.errors import ScrubDelayed
-from vmemo.models import EntityId, Merge, MessageId, Move, Profile
-from vmemo.searches import Encoding
-from vmemo.stores.sql.sqlite import SqliteStore
+from vmemo.models import ConfidenceChange, EntityId, Merge, MessageId, Profile
+from vmemo.models.changes import ForgetTarget, Lease, NewJob
+from vmemo.models.search import Encoding
+from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,
@@ -29,8 +30,7 @@ from vmemo.testing.samples import (
     tell,
     with_vector,
 )
-from vmemo.words import terms
-from vmemo.writes import ForgetTarget, Lease, NewJob
+from vmemo.text.tokens import terms
 
 SECRET = a_message(
     "Quetzalcoatl hid the xylophone under Zephyrine's veranda.",
@@ -152,7 +152,7 @@ async def revise_secret(store: SqliteStore) -> tuple[MessageId, str]:
         a_fact(secret.content, messages=[secret.id], entities=[mention_of(ZEPHYRINE, "Zeph")]),
     ]
     view = a_fact("I like Rosalind.", network="opinion", confidence=0.5)
-    step = Move(
+    step = ConfidenceChange(
         opinion=view.id,
         stance="weaken",
         before=0.5,

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from vmemo.models import Interval
-from vmemo.temporal import annotate, find, readable
+from vmemo.text.temporal import annotate, find, readable
 
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from vmemo.temporal import find
+from vmemo.text.temporal import find
 
 Borders = tuple[datetime | None, datetime | None]
 

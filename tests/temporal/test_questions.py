@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from vmemo.models import Interval
-from vmemo.temporal import find
+from vmemo.text.temporal import find
 
 Borders = tuple[str | None, str | None]
 

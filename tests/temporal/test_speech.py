@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vmemo.temporal import annotate, dated, find, readable
+from vmemo.text.temporal import annotate, dated, find, readable
 
 
 def times(text: str, said: str) -> list[str]:

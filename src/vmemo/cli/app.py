@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Annotated
 
 import typer
 
 from vmemo.cli import entity, keys
-from vmemo.cli.beliefs import observations, opinions
-from vmemo.cli.benchmark import benchmark
+from vmemo.cli.command import Command, command
 from vmemo.cli.demo import demo
 from vmemo.cli.doctor import doctor
-from vmemo.cli.exchange import export, import_
 from vmemo.cli.forget import forget
 from vmemo.cli.inspect import inspect
 from vmemo.cli.jobs import jobs
 from vmemo.cli.mcp import mcp
 from vmemo.cli.migrate import migrate
+from vmemo.cli.opinions import observations, opinions
 from vmemo.cli.process import maintain, process, reprocess
 from vmemo.cli.profile import profile
 from vmemo.cli.recall import recall
@@ -25,14 +24,33 @@ from vmemo.cli.reembed import reembed
 from vmemo.cli.reflect import reflect
 from vmemo.cli.retain import retain
 from vmemo.cli.serve import serve
+from vmemo.cli.transfer import export, import_
 from vmemo.cli.why import why
 from vmemo.cli.worker import worker
+from vmemo.errors import MissingExtra
+
+EXTENSIONS = "vmemo.commands"
+"""Entry point group: other distributions add commands to `vmemo` under it."""
+
+
+@command(name="benchmark")
+def missing_benchmark() -> None:
+    """Run benchmarks. Needs the package vmemo-bench."""
+    raise MissingExtra("vmemo benchmark is in a package of its own; install it with: pip install vmemo-bench")
+
+
+def _extensions() -> list[Command]:
+    found = [point.load() for point in entry_points(group=EXTENSIONS)]
+    commands = [each for each in found if isinstance(each, Command)]
+    return commands if any(each.name == "benchmark" for each in commands) else [*commands, missing_benchmark]
+
 
 COMMANDS = (
     *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
     *(entity.entities, entity.merges, entity.merge, entity.undo),
     *(serve, mcp, keys.create, keys.listed, keys.revoke),
-    *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, doctor, benchmark),
+    *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, doctor),
+    *_extensions(),
 )
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 _groups = {

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from vmemo.cli.listings import size
 from vmemo.cli.output import many, moment
-from vmemo.cli.place import Place
+from vmemo.cli.tables import size
+from vmemo.cli.target import Place
 from vmemo.errors import ScrubDelayed, VmemoError
 from vmemo.models import Bank, BankId
+from vmemo.models.results import Backlog, Status
 from vmemo.ports import LLM, Ask, Embedder, Store, TokenCounter
-from vmemo.reports import Backlog, Status
 from vmemo.settings import Parts
 
 State = Literal["ok", "warn", "fail"]

@@ -12,11 +12,11 @@ import typer
 
 from vmemo import Memory, Message
 from vmemo.cli.command import command
+from vmemo.cli.content import messages
 from vmemo.cli.demo_pages import Shown, show
 from vmemo.cli.options import AsJson, BankName
 from vmemo.cli.output import print_json, stderr
-from vmemo.cli.place import Place, run
-from vmemo.cli.sources import messages
+from vmemo.cli.target import Place, run
 
 _QUESTION = "Where does Maya work?"
 _THEN = datetime(2024, 5, 1, tzinfo=UTC)

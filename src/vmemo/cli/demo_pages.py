@@ -15,8 +15,8 @@ from rich.text import Text
 
 from vmemo import Answer, Fact, Provenance, Recalled, Retained
 from vmemo.cli.output import clipped, day, happened, stdout, table, when
-from vmemo.cli.place import Place
 from vmemo.cli.recall import summary
+from vmemo.cli.target import Place
 from vmemo.cli.why import tree
 
 

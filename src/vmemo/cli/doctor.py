@@ -14,7 +14,7 @@ from vmemo.cli.checks import Check, answers, database, engine, installation
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
 from vmemo.cli.output import clipped, print_json, stdout
-from vmemo.cli.place import Place
+from vmemo.cli.target import Place
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 

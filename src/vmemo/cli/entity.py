@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from vmemo.cli.command import command
-from vmemo.cli.listings import entity_table
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
 from vmemo.cli.output import clipped, day, print_json, stdout, table, with_id
-from vmemo.cli.place import Place, run
+from vmemo.cli.tables import entity_table
+from vmemo.cli.target import Place, run
 from vmemo.models import EntityId, Merge
 
 

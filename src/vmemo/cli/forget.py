@@ -11,7 +11,7 @@ from rich.text import Text
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import clipped, many, print_json, stderr, stdout
-from vmemo.cli.place import Place, run
+from vmemo.cli.target import Place, run
 
 
 @command(

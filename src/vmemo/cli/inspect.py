@@ -12,10 +12,10 @@ from rich.text import Text
 
 from vmemo import Memory
 from vmemo.cli.command import command
-from vmemo.cli.listings import banks_table, entity_table, episode_table, fact_table, message_table, status_table
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import print_json, stdout
-from vmemo.cli.place import Place, run
+from vmemo.cli.tables import banks_table, entity_table, episode_table, fact_table, message_table, status_table
+from vmemo.cli.target import Place, run
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
 
 Listed = Literal["facts", "episodes", "entities", "messages"]

@@ -11,9 +11,9 @@ from rich.text import Text
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
 from vmemo.cli.output import clipped, moment, print_json, stdout, table
-from vmemo.cli.place import Place, run
+from vmemo.cli.target import Place, run
 from vmemo.models import utc_now
-from vmemo.reports import Job
+from vmemo.models.results import Job
 
 
 @command("vmemo jobs", "vmemo jobs --bank alice --json")

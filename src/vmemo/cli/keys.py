@@ -9,13 +9,13 @@ from typing import Annotated, TypeVar
 import typer
 from pydantic import JsonValue
 
-from vmemo.admission import ApiKey, Right
+from vmemo.auth.service import AuthService
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db
 from vmemo.cli.output import clipped, moment, print_json, stdout, table
-from vmemo.cli.place import Place, run
-from vmemo.gate import Gate
+from vmemo.cli.target import Place, run
 from vmemo.models import utc_now
+from vmemo.models.auth import ApiKey, Permission
 
 R = TypeVar("R")
 
@@ -31,7 +31,7 @@ def create(
         list[str] | None,
         typer.Option("--bank", metavar="NAME", help="A bank, or the beginning of names with * behind it; repeatable."),
     ] = None,
-    right: Annotated[Right, typer.Option(help="What it may do: write holds read, admin holds both.")] = "read",
+    right: Annotated[Permission, typer.Option(help="What it may do: write holds read, admin holds both.")] = "read",
     days: Annotated[float | None, typer.Option(min=0.001, help="Days until it expires; else never.")] = None,
     db: Db = DEFAULT_DB,
     as_json: AsJson = False,
@@ -73,7 +73,7 @@ def revoke(
         stdout().print(f"Key {clipped(key)} opens nothing any more.", markup=False)
 
 
-def _ask(db: str, ask: Callable[[Gate], Awaitable[R]]) -> R:
+def _ask(db: str, ask: Callable[[AuthService], Awaitable[R]]) -> R:
     return run(Place(db, "default"), lambda memory: ask(memory.gate), creates=True)
 
 

@@ -13,7 +13,7 @@ from vmemo import Memory
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
 from vmemo.cli.output import stderr
-from vmemo.cli.place import Place, demand
+from vmemo.cli.target import Place, demand
 from vmemo.errors import MissingExtra
 
 
@@ -36,8 +36,8 @@ def mcp(
     """Serve tools and resources to an MCP host over stdin and stdout; logs go to stderr."""
     if find_spec("mcp") is None:
         raise MissingExtra("MCP needs one more package. Install it: pip install 'vmemo[mcp]'")
-    from vmemo.mcp.local import serve  # noqa: PLC0415 - an extra
-    from vmemo.mcp.visitor import Local  # noqa: PLC0415 - an extra
+    from vmemo.mcp.principal import Local  # noqa: PLC0415 - an extra
+    from vmemo.mcp.stdio import serve  # noqa: PLC0415 - an extra
 
     place = Place(db, bank or "default", llm)
     if read_only:

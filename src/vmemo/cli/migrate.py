@@ -13,7 +13,7 @@ from vmemo import migrate as move
 from vmemo.cli.command import command
 from vmemo.cli.options import AsJson
 from vmemo.cli.output import clipped, many, print_json, progress, stderr, stdout
-from vmemo.cli.place import Place
+from vmemo.cli.target import Place
 
 _PLURALS = {"entity": "entities", "spending": "spendings"}
 _STEPS = {"load": "loading", "verify": "verifying"}

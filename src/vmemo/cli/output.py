@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vmemo.models import Fact, Interval
-from vmemo.temporal import readable
+from vmemo.text.temporal import readable
 
 WIDTH = 100
 """Columns where there is no terminal to ask."""

@@ -6,9 +6,9 @@ from vmemo import Memory, Retained
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import many, print_json, stderr, stdout
-from vmemo.cli.place import Place, run
+from vmemo.cli.progress import watched
 from vmemo.cli.retain import show, unread
-from vmemo.cli.watching import watched
+from vmemo.cli.target import Place, run
 
 
 @command("vmemo process", "vmemo process --llm ollama:qwen3:8b --bank alice", "vmemo process --json")

@@ -16,7 +16,7 @@ from vmemo import Memory, Profile
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import clipped, moment, print_json, stdout, table, with_id
-from vmemo.cli.place import Place, run
+from vmemo.cli.target import Place, run
 from vmemo.models import Disposition, FormerProfile
 
 _WHOLE = 2000

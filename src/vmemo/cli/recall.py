@@ -33,9 +33,9 @@ from vmemo.cli.options import (
     instant,
 )
 from vmemo.cli.output import clipped, many, plain, print_json, stdout, table, when, with_id
-from vmemo.cli.place import Place, run
+from vmemo.cli.target import Place, run
 from vmemo.recall.explain import Explanation
-from vmemo.temporal import readable
+from vmemo.text.temporal import readable
 
 
 @command(

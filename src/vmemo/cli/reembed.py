@@ -5,7 +5,7 @@ from __future__ import annotations
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
 from vmemo.cli.output import many, print_json, stderr, stdout
-from vmemo.cli.place import Place, run
+from vmemo.cli.target import Place, run
 
 
 @command("vmemo reembed", "vmemo reembed --bank alice --db sqlite:///team.db --json")

@@ -13,7 +13,7 @@ from typing import Annotated, cast
 import typer
 from pydantic import JsonValue
 
-from vmemo import Answer, Looked, Memory, Piece, Withdrawn
+from vmemo import Answer, Memory, MemoryLookup, Retracted, TextDelta
 from vmemo.cli.command import command
 from vmemo.cli.options import (
     DEFAULT_BANK,
@@ -37,9 +37,9 @@ from vmemo.cli.options import (
     instant,
 )
 from vmemo.cli.output import many, plain, print_json, stderr
-from vmemo.cli.place import Place, run
-from vmemo.reflecting import MAX_TOKENS, ReflectOptions
-from vmemo.reports import Event
+from vmemo.cli.target import Place, run
+from vmemo.memory.reflect import MAX_TOKENS, ReflectOptions
+from vmemo.models.results import Event
 
 _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
 
@@ -135,12 +135,12 @@ class _Shown:
 
     def show(self, event: Event) -> None:
         match event:
-            case Looked(query=query, found=found):
+            case MemoryLookup(query=query, found=found):
                 stderr().print(f"looking for: {plain(query)} ({found:,} new)", markup=False)
-            case Withdrawn(reason=reason):
+            case Retracted(reason=reason):
                 typer.echo("")
                 stderr().print(f"withdrawn: {reason}", markup=False)
-            case Piece(text=text):
+            case TextDelta(text=text):
                 typer.echo(plain(_ID.sub(self._number, text)), nl=False)
             case Answer():
                 typer.echo("\n\n" + plain(event.footnotes()) if event.citations else "")

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from vmemo import Memory, Message, Retained
 from vmemo.cli.command import command
+from vmemo.cli.content import from_file, from_stdin
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model, instant, pairs
 from vmemo.cli.output import clipped, many, print_json, stdout
-from vmemo.cli.place import Place, run
-from vmemo.cli.sources import from_file, from_stdin
-from vmemo.cli.watching import watched
+from vmemo.cli.progress import watched
+from vmemo.cli.target import Place, run
 from vmemo.models import Role
 from vmemo.retain.prepare import MessageOptions
 

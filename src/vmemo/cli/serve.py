@@ -15,9 +15,9 @@ from vmemo import Memory
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
 from vmemo.cli.output import stderr
-from vmemo.cli.place import Place
-from vmemo.embedded_postgres import EmbeddedPostgres
+from vmemo.cli.target import Place
 from vmemo.errors import MissingExtra
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
 
 _LIMITS = "Limits"
 _NETWORK = "Network"

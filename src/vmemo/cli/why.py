@@ -12,7 +12,7 @@ from vmemo import Provenance
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
 from vmemo.cli.output import clipped, day, print_json, stdout
-from vmemo.cli.place import Place, run
+from vmemo.cli.target import Place, run
 
 
 @command(

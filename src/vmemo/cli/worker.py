@@ -17,10 +17,10 @@ from vmemo import Memory
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
 from vmemo.cli.output import clipped, many, print_json, stdout
-from vmemo.cli.place import Place, demand
+from vmemo.cli.target import Place, demand
 from vmemo.errors import StoreBusy, StoreError, VmemoError, public_name
-from vmemo.outcome import Outcome
-from vmemo.reports import Job
+from vmemo.jobs.run_result import RunResult
+from vmemo.models.results import Job
 from vmemo.settings import Settings
 
 _LOOK = 300.0
@@ -60,7 +60,7 @@ def worker(
         stdout().print(f"{many(done, 'piece')} of work done, {failed:,} failed")
 
 
-async def _serve(place: Place, settings: Settings, banks: Sequence[str], *, once: bool) -> Outcome:
+async def _serve(place: Place, settings: Settings, banks: Sequence[str], *, once: bool) -> RunResult:
     await demand(place, *banks)
     memory, stop = Memory(place.url, settings=settings), asyncio.Event()
     try:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from vmemo import browse
-from vmemo.client.asking import Asking
 from vmemo.client.connection import Call
-from vmemo.client.failures import Problem, raised
-from vmemo.memory import Content
+from vmemo.client.errors import Problem, raised
+from vmemo.client.query import Asking
+from vmemo.jobs.background_task import Task
+from vmemo.memory import reads
+from vmemo.memory.memory import Content
 from vmemo.models import EntityId, Message, MessageId
-from vmemo.reports import Forgotten, Retained
+from vmemo.models.results import Forgotten, Retained
 from vmemo.retain.prepare import MessageOptions, prepare, single
 from vmemo.sync import twin
-from vmemo.tasks import Task
 
 _SENT = {"id", "content", "role", "speaker", "document", "tags", "metadata"}
 
@@ -91,7 +91,7 @@ class Client(Asking):
         Forgetting an entity deletes every message that speaks of it, unread ones too. What else they were read
         together with is read again. Afterwards the text is in no answer, no export and no byte of the database file.
         """
-        target = browse.forget_target(messages, document, entity, bank)
+        target = reads.forget_target(messages, document, entity, bank)
         if target.bank:
             # Nothing of a bank outlives it, so that no repetition could be told from the first.
             gone = Call(method="DELETE", path=self._path(), reads=False)

@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 import httpx2
 
-from vmemo.client.failures import Failure
+from vmemo.client.errors import Failure
 from vmemo.errors import InvalidInput, ServerFailed, ServerUnavailable, VmemoError
-from vmemo.providers.addresses import address, sendable
-from vmemo.providers.patient_llm import PerLoop
+from vmemo.llm.endpoints import address, sendable
+from vmemo.llm.resilient import PerLoop
 
 _CONNECT = 10.0
 """Seconds in which a server that is there has taken up a connection."""

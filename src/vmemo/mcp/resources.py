@@ -7,10 +7,10 @@ from urllib.parse import quote, unquote
 import mcp_types as wire
 
 from vmemo.errors import NotFound
-from vmemo.mcp.memories import Remembered
+from vmemo.mcp.principal import Visitor
+from vmemo.mcp.serializers import Remembered
 from vmemo.mcp.tool import NOTICE, Told
 from vmemo.mcp.tools.banks import Banks, Character, State
-from vmemo.mcp.visitor import Visitor
 
 BANKS = "vmemo://banks"
 _JSON = "application/json"

@@ -15,9 +15,9 @@ from pydantic import JsonValue
 
 from vmemo.errors import VmemoError, named
 from vmemo.mcp import resources
+from vmemo.mcp.principal import RANK, Denied, Visitor
 from vmemo.mcp.tool import schema_of
 from vmemo.mcp.tools import TOOLS
-from vmemo.mcp.visitor import RANK, Denied, Visitor
 
 INSTRUCTIONS = """\
 vmemo is your long-term memory. It outlives this conversation.

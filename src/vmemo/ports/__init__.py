@@ -1,7 +1,7 @@
 """The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
 
+from vmemo.ports.auth import AuthStore
 from vmemo.ports.engine import Extractor, NameReader, TimeReader
-from vmemo.ports.gate import Admissions
 from vmemo.ports.providers import (
     LLM,
     Ask,
@@ -15,15 +15,15 @@ from vmemo.ports.providers import (
     encodings,
 )
 from vmemo.ports.store import Arrival, Arrivals, Library, Loaded, MessageLog, Search, Store
-from vmemo.ports.upkeep import Housekeeping, Trace
-from vmemo.ports.work import Identities, Queue, Shadows, Wakeful
+from vmemo.ports.upkeep import Housekeeping, RetentionScore
+from vmemo.ports.work import Identities, Queue, Shadows, WorkNotifier
 
 __all__ = [
     "LLM",
-    "Admissions",
     "Arrival",
     "Arrivals",
     "Ask",
+    "AuthStore",
     "Completion",
     "Embedder",
     "Extractor",
@@ -35,6 +35,7 @@ __all__ = [
     "NameReader",
     "Queue",
     "Reranker",
+    "RetentionScore",
     "Search",
     "Shadows",
     "Store",
@@ -43,7 +44,6 @@ __all__ = [
     "TimeReader",
     "TokenCounter",
     "TokenEmbedder",
-    "Trace",
-    "Wakeful",
+    "WorkNotifier",
     "encodings",
 ]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from vmemo.drafts import Found, Reading
 from vmemo.models import Interval, Message
+from vmemo.models.drafts import ExtractionResult, FoundName
 
 
 class NameReader(Protocol):
     """Finds the names in texts. Called from a worker thread."""
 
-    def __call__(self, texts: Sequence[str], /) -> Sequence[Sequence[Found]]: ...
+    def __call__(self, texts: Sequence[str], /) -> Sequence[Sequence[FoundName]]: ...
 
 
 class TimeReader(Protocol):
@@ -30,4 +30,4 @@ class Extractor(Protocol):
     def name(self) -> str: ...
     @property
     def keeps_words(self) -> bool: ...
-    async def read(self, messages: Sequence[Message], before: Message | None) -> Reading: ...
+    async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult: ...

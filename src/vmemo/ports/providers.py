@@ -8,8 +8,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from vmemo.reports import Usage
-from vmemo.searches import Encoding, Vectors
+from vmemo.models.results import Usage
+from vmemo.models.search import Encoding, Vectors
 
 TextKind = Literal["query", "document"]
 

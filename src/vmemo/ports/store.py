@@ -23,10 +23,9 @@ from vmemo.models import (
     MessageId,
     Profile,
 )
-from vmemo.ports.upkeep import Housekeeping
-from vmemo.ports.work import Identities, Queue, Shadows
-from vmemo.reports import Forgotten, Status
-from vmemo.searches import (
+from vmemo.models.changes import Batch, ForgetTarget, RestoreRecord
+from vmemo.models.results import Forgotten, Status
+from vmemo.models.search import (
     Edge,
     EdgeQuery,
     Encoding,
@@ -38,7 +37,8 @@ from vmemo.searches import (
     VectorQuery,
     Vectors,
 )
-from vmemo.writes import Batch, ForgetTarget, RestoreRecord
+from vmemo.ports.upkeep import Housekeeping
+from vmemo.ports.work import Identities, Queue, Shadows
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from vmemo.models import BankId, Episode, EpisodeId, FactId
-from vmemo.writes import Lease
+from vmemo.models.changes import Lease
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trace:
+class RetentionScore:
     """What keeps a fact in memory; `told_at` is when the last message that tells it was recorded."""
 
     fact: FactId
@@ -54,7 +54,7 @@ class Housekeeping(Protocol):
         """Give episodes other narratives, where they still have those they were read with; how many were changed."""
         ...
 
-    async def traces(self, bank: BankId, *, after: FactId | None = None, limit: int = 500) -> list[Trace]:
+    async def traces(self, bank: BankId, *, after: FactId | None = None, limit: int = 500) -> list[RetentionScore]:
         """Current world and experience facts in the order they were mentioned.
 
         Those that a current opinion or observation rests on are left out.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
 
-from vmemo.models import BankId, EntityId, Fact, FactId, JobKind, Merge, MessageId, Move
-from vmemo.reports import Job, Spending
-from vmemo.writes import ExportedMerge, Lease, NewFact, NewJob
+from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId, JobKind, Merge, MessageId
+from vmemo.models.changes import ExportedMerge, Lease, NewFact, NewJob
+from vmemo.models.results import Job, Spending
 
 
 class Queue(Protocol):
@@ -67,7 +67,7 @@ class Queue(Protocol):
 
 
 @runtime_checkable
-class Wakeful(Protocol):
+class WorkNotifier(Protocol):
     """A queue that tells when work comes in. Others are looked at every now and then."""
 
     async def wait_for_work(self, seconds: float, heard: int) -> int:
@@ -106,7 +106,7 @@ class Identities(Protocol):
         """Current facts of the network, with their embeddings, in the order they were stored."""
         ...
 
-    async def moves(self, bank: BankId, opinion: FactId | None = None) -> list[Move]:
+    async def moves(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
         """Steps of one opinion's confidence, or of all, oldest first."""
         ...
 

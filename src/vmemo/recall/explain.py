@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Literal
 
 from vmemo.models import Channel, FactId, Interval, Mention, QueryType
-from vmemo.recall.analyse import Analysis
+from vmemo.models.base import Record
+from vmemo.recall.llm_time_resolver import Told
 from vmemo.recall.plan import Plan
 from vmemo.recall.rerank import Reranked
 from vmemo.recall.search import Found
-from vmemo.recall.when import Told
-from vmemo.record import Record
+from vmemo.text.questions.analyse import Analysis
 
 
 class Explanation(Record):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from vmemo.models import Channel, FactId, Placing
+from vmemo.models import Channel, ChannelPlacement, FactId
+from vmemo.models.search import Ranking
 from vmemo.recall.plan import Fusion
-from vmemo.searches import Ranking
 
 RANK_K = 60
 
@@ -57,15 +57,15 @@ def fuse(strands: Iterable[Strand], method: Fusion = "sum") -> list[Fused]:
     return tally.order()
 
 
-def placings(strands: Sequence[Strand], ids: Set[FactId]) -> dict[FactId, dict[Channel, Placing]]:
+def placings(strands: Sequence[Strand], ids: Set[FactId]) -> dict[FactId, dict[Channel, ChannelPlacement]]:
     """Where each channel had put each of these candidates; of several strands of a channel the best rank counts."""
-    found: dict[FactId, dict[Channel, Placing]] = {id: {} for id in ids}
+    found: dict[FactId, dict[Channel, ChannelPlacement]] = {id: {} for id in ids}
     for channel, ranking, _ in strands:
         for rank, hit in enumerate(ranking.hits, start=1):
             if hit.id in ids:
                 known = found[hit.id].get(channel)
                 if known is None or rank < known.rank:
-                    found[hit.id][channel] = Placing(rank, hit.score)
+                    found[hit.id][channel] = ChannelPlacement(rank, hit.score)
     return found
 
 

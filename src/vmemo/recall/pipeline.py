@@ -8,9 +8,19 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, Interval, MessageId, Placing, Reranking, utc_now
+from vmemo.models import (
+    Channel,
+    ChannelPlacement,
+    EpisodeId,
+    Fact,
+    FactId,
+    Hit,
+    Interval,
+    MessageId,
+    Reranking,
+    utc_now,
+)
 from vmemo.ports import Store
-from vmemo.recall.analyse import Analysis, analyse
 from vmemo.recall.explain import Explanation, explanation
 from vmemo.recall.fuse import Fused, Tally, placings
 from vmemo.recall.pack import pack
@@ -21,6 +31,7 @@ from vmemo.recall.rerank import Looked, Reranked, by_reading, by_tokens, reorder
 from vmemo.recall.search import Found, Searching, Sources
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.weigh import weigh
+from vmemo.text.questions.analyse import Analysis, analyse
 
 
 async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
@@ -119,7 +130,7 @@ async def _facts(
     return facts, loaded.titles
 
 
-def _hit(fact: Fact, score: float, channels: Mapping[Channel, Placing]) -> Hit:
+def _hit(fact: Fact, score: float, channels: Mapping[Channel, ChannelPlacement]) -> Hit:
     said = "verbatim" in channels
     values = {"fact": fact, "score": score, "channels": channels, "verbatim": said, "path": (), "reranking": None}
     return Hit.trusted(values)

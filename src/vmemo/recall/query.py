@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import BankId, Budget, Interval, Network
-from vmemo.searches import Scope, TagsMatch
+from vmemo.models.search import Scope, TagsMatch
 
 MAX_QUERY = 100_000
 """Characters a query may have. The embedder reads the first 512 tokens, keyword search the 64 longest words."""

@@ -8,8 +8,8 @@ from datetime import datetime
 from pydantic import Field
 
 from vmemo.models import EpisodeId, Fact, FactId, Hit
+from vmemo.models.base import Instant, Record
 from vmemo.recall.explain import Explanation
-from vmemo.record import Instant, Record
 
 
 class Recalled(Record):

@@ -10,10 +10,10 @@ import numpy as np
 
 from vmemo.errors import RerankFailed, VmemoError
 from vmemo.models import Fact, FactId
+from vmemo.models.search import TokenVectors
 from vmemo.ports import Reranker, Store
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
-from vmemo.searches import TokenVectors
 
 LATE = 1.0
 """What late interaction weighs beside the fused score, whose best is about 1.5."""

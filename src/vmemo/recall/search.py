@@ -9,16 +9,16 @@ from functools import partial
 from typing import TypeVar
 
 from vmemo.models import Channel, Interval, Mention, utc_now
+from vmemo.models.search import Encoding, Ranking, Scored, TextQuery, Vector, VectorQuery
 from vmemo.ports import Embedder, Store, TokenCounter, TokenEmbedder
-from vmemo.recall.analyse import MAX_READ, Analysis
 from vmemo.recall.fuse import Strand
-from vmemo.recall.moments import moments
+from vmemo.recall.graph_channel import Spread, spread
+from vmemo.recall.llm_time_resolver import TimeModel, Told
 from vmemo.recall.plan import Plan
 from vmemo.recall.query import Query
-from vmemo.recall.spread import Spread, spread
 from vmemo.recall.stopwatch import Stopwatch
-from vmemo.recall.when import TimeModel, Told
-from vmemo.searches import Encoding, Ranking, Scored, TextQuery, Vector, VectorQuery
+from vmemo.recall.temporal_channel import moments
+from vmemo.text.questions.analyse import MAX_READ, Analysis
 
 FLOOR = 0.3
 """Cosine under which a fact is no candidate of the semantic channel."""

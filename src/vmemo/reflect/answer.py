@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from vmemo.asking.desk import Desk
+from vmemo.llm.structured import StructuredLLM
 from vmemo.models import Hit, QueryType
+from vmemo.models.results import Answer, MemoryLookup
 from vmemo.reflect import extractive
-from vmemo.reflect.briefing import MOST_QUESTIONS, Question, brief, rules
-from vmemo.reflect.checks import REPEATED, Checks
+from vmemo.reflect.answer_checks import REPEATED, Checks
 from vmemo.reflect.citations import BACKGROUND, bare, cited, resolved
-from vmemo.reflect.material import Material
-from vmemo.reflect.orders import gives_orders
-from vmemo.reflect.reckoning import asks_for_lengths
-from vmemo.reflect.shapes import Reflected
-from vmemo.reflect.telling import Teller
-from vmemo.reports import Answer, Looked
+from vmemo.reflect.date_math import asks_for_lengths
+from vmemo.reflect.evidence import Material
+from vmemo.reflect.llm_schemas import Reflected
+from vmemo.reflect.prompt_building import MOST_QUESTIONS, Question, brief, rules
+from vmemo.reflect.streaming import Teller
+from vmemo.text.injection import gives_orders
 
 MOST_LOOKS = 3
 """Rounds in which memory may be asked again."""
@@ -49,7 +49,7 @@ class Thought:
     given: Reflected
     material: Material
     checks: Checks
-    looked: tuple[Looked, ...]
+    looked: tuple[MemoryLookup, ...]
 
     @property
     def troubles(self) -> list[str]:
@@ -57,7 +57,7 @@ class Thought:
         return [trouble.flaw for trouble in self.checks.troubles(self.given)]
 
 
-async def think(question: Question, sight: Sight, desk: Desk, teller: Teller) -> Thought | None:
+async def think(question: Question, sight: Sight, desk: StructuredLLM, teller: Teller) -> Thought | None:
     """Come to an answer; None if memory is empty and there is no background to answer from."""
     found = await sight.look(question.text, _first(question))
     material = Material(question.asked, timed=found.type == "temporal" and asks_for_lengths(question.text))
@@ -65,7 +65,7 @@ async def think(question: Question, sight: Sight, desk: Desk, teller: Teller) ->
     if not found.hits and not question.profile.background and await sight.blank():
         return None
     teller.name = material.id
-    looked: list[Looked] = []
+    looked: list[MemoryLookup] = []
     left = question.looks
     while True:
         wanted = partial(_queries, question=question, looked=tuple(looked), left=left)
@@ -77,7 +77,7 @@ async def think(question: Question, sight: Sight, desk: Desk, teller: Teller) ->
         if not queries and (given.text.strip() or not left):
             return Thought(given=given, material=material, checks=checks, looked=tuple(looked))
         for query in queries:
-            new = Looked(query=query, found=await _look(query, material, question, sight, left * len(queries)))
+            new = MemoryLookup(query=query, found=await _look(query, material, question, sight, left * len(queries)))
             looked.append(new)
             teller.tell(new)
         # Who has nothing new to ask, and no answer either, is made to answer.
@@ -98,7 +98,7 @@ async def _look(query: str, material: Material, question: Question, sight: Sight
     return material.add(found.hits, room)
 
 
-def _queries(given: Reflected, *, question: Question, looked: Sequence[Looked], left: int) -> list[str]:
+def _queries(given: Reflected, *, question: Question, looked: Sequence[MemoryLookup], left: int) -> list[str]:
     """What the model wants to ask memory, can ask, and has not asked yet."""
     tried = {"", *(_key(each) for each in (question.text, *(each.query for each in looked)))}
     wanted = {_key(query): query for each in given.look_for if (query := " ".join(bare(each[:2000]).split())[:500])}
@@ -155,6 +155,6 @@ def _dropped(question: Question, thought: Thought) -> Answer:
     return quoting.model_copy(update={"flaws": (REPEATED.flaw,), "looked": thought.looked})
 
 
-def unknown(query: str, looked: tuple[Looked, ...] = ()) -> Answer:
+def unknown(query: str, looked: tuple[MemoryLookup, ...] = ()) -> Answer:
     """The answer of a memory that holds nothing about a question."""
     return Answer(query=query, text="I don't know: memory holds nothing about this.", found=False, looked=looked)

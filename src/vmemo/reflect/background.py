@@ -8,14 +8,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vmemo.asking.answers import Shape
-from vmemo.asking.desk import Desk
-from vmemo.asking.prompts import load, quoted
 from vmemo.errors import InvalidInput, NotFound
+from vmemo.llm.answer_parsing import Shape
+from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Profile
+from vmemo.models.base import MAX_BACKGROUND
 from vmemo.ports import Store
-from vmemo.record import MAX_BACKGROUND
-from vmemo.reflect.retold import about_you, impersonal, lost, says, share_told
+from vmemo.text.paraphrase import about_you, impersonal, lost, says, share_told
 
 PROMPTS = Path(__file__).parent / "prompts"
 MOST = 2000
@@ -34,7 +34,7 @@ class Merged(Shape):
     )
 
 
-async def merge(bank: BankId, snippet: str, store: Store, desk: Desk) -> Profile:
+async def merge(bank: BankId, snippet: str, store: Store, desk: StructuredLLM) -> Profile:
     """Merge a snippet into the bank's background; the one before stays in history with the snippet as its reason.
 
     If the background changes meanwhile, the model is asked again about the newer one. What is there already word for
@@ -74,7 +74,7 @@ async def _profile(bank: BankId, store: Store) -> Profile:
     return stored.profile
 
 
-async def _merged(old: str, told: str, desk: Desk) -> str:
+async def _merged(old: str, told: str, desk: StructuredLLM) -> str:
     shown = quoted([old]) if old.strip() else "(none yet)"
     ask = load(PROMPTS, "background").ask(Merged, background=shown, snippet=quoted([told]), longest=str(MAX_BACKGROUND))
     answer = await desk.ask(ask, Merged, lambda given: _complaint(given, old, told))

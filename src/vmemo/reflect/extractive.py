@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from vmemo.models import Fact, Hit
-from vmemo.reflect.reckoning import dated
-from vmemo.reports import Answer, Citation
+from vmemo.models.results import Answer, Citation
+from vmemo.reflect.date_math import dated
 
 MOST = 5
 """Facts that an extractive answer quotes."""

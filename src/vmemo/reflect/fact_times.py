@@ -14,10 +14,10 @@ from datetime import UTC, date, datetime, time
 from functools import lru_cache
 from typing import Literal
 
-from vmemo import temporal
 from vmemo.models import Fact
-from vmemo.reflect.calendar_words import ONE_DAY, Period, one_month, one_year
-from vmemo.temporal import TimeExpression
+from vmemo.text import temporal
+from vmemo.text.temporal import TimeExpression
+from vmemo.text.temporal.durations import ONE_DAY, Period, one_month, one_year
 
 MOST_NAMED = 4
 """Times of a text that are reckoned; a long text may be full of them."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vmemo.asking.desk import Desk
-from vmemo.asking.prompts import load, quoted
-from vmemo.embedded import embedded_text
+from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_id, utc_now
+from vmemo.models.changes import Batch, FactClosure, Lease, NewFact
 from vmemo.ports import Embedder, Store, TokenCounter, encodings
-from vmemo.reflect.shapes import ProfileOf, Profiles, Statement
-from vmemo.writes import Batch, Closing, Lease, NewFact
+from vmemo.reflect.llm_schemas import ProfileOf, Profiles, Statement
+from vmemo.text.fact_text import embedded_text
 
 PROMPTS = Path(__file__).parent / "prompts"
 ENOUGH = 3
@@ -40,7 +40,7 @@ class Scribe:
     store: Store
     embedder: Embedder
     counter: TokenCounter
-    desk: Desk
+    desk: StructuredLLM
 
 
 async def describe(bank: BankId, work: Mapping[EntityId, Asked], scribe: Scribe) -> int:
@@ -82,7 +82,7 @@ def _holds(fact: Fact | None) -> bool:
 
 
 async def _profiles(
-    entities: Sequence[Entity], known: Mapping[EntityId, Sequence[Fact]], desk: Desk
+    entities: Sequence[Entity], known: Mapping[EntityId, Sequence[Fact]], desk: StructuredLLM
 ) -> dict[EntityId, list[tuple[str, list[FactId]]]]:
     """Statements about each entity with the facts behind them."""
     numbers: dict[str, FactId] = {}
@@ -143,7 +143,7 @@ async def _replace(
             bank=bank,
             claims=(),
             facts=await _embedded(fresh, scribe),
-            closings=[Closing(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in said],
+            closings=[FactClosure(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in said],
             spent=scribe.desk.spent,
             job=lease,
             revision=revision,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vmemo.asking.desk import Desk
-from vmemo.asking.prompts import load, quoted
-from vmemo.models import BankId, Fact, FactId, Move, Stance, utc_now
+from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.structured import StructuredLLM
+from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Stance, utc_now
+from vmemo.models.changes import Batch, Lease
 from vmemo.ports import Store
-from vmemo.reflect.shapes import Assessments
-from vmemo.writes import Batch, Lease
+from vmemo.reflect.llm_schemas import Assessments
 
 PROMPTS = Path(__file__).parent / "prompts"
 STEP = 0.15
@@ -27,7 +27,7 @@ def moved(confidence: float, stance: Stance) -> float:
     return round(min(1.0, max(0.0, confidence + _STEPS[stance])), 6)
 
 
-def counted(opinions: Sequence[Fact], moves: Sequence[Move]) -> dict[FactId, set[FactId]]:
+def counted(opinions: Sequence[Fact], moves: Sequence[ConfidenceChange]) -> dict[FactId, set[FactId]]:
     """For each opinion the facts that have counted for it or against it; none counts a second time."""
     known = {opinion.id: set(opinion.basis) for opinion in opinions}
     for move in moves:
@@ -54,8 +54,8 @@ def _bears(fact: Fact, opinion: Fact) -> bool:
 
 
 async def weigh(
-    bank: BankId, new: Sequence[FactId], store: Store, desk: Desk, lease: Lease, *, space: str
-) -> list[Move]:
+    bank: BankId, new: Sequence[FactId], store: Store, desk: StructuredLLM, lease: Lease, *, space: str
+) -> list[ConfidenceChange]:
     """Assess the opinions that new facts touch and write how they move; the job ends with it."""
     while True:
         revision = await store.revision(bank)
@@ -74,7 +74,7 @@ async def weigh(
             return []
 
 
-async def _assessed(opinions: Sequence[Fact], facts: Sequence[Fact], desk: Desk) -> Assessments:
+async def _assessed(opinions: Sequence[Fact], facts: Sequence[Fact], desk: StructuredLLM) -> Assessments:
     shown = [f"O{n} | {opinion.text}" for n, opinion in enumerate(opinions, start=1)]
     news = [f"F{n} | {fact.mentioned_at:%d %B %Y} | {fact.text}" for n, fact in enumerate(facts, start=1)]
     ask = load(PROMPTS, "opinions").ask(Assessments, opinions=quoted(shown), facts=quoted(news))
@@ -96,11 +96,11 @@ def _complaint(answer: Assessments, opinions: int, facts: int) -> str | None:
 
 def _moves(
     answer: Assessments, opinions: Sequence[Fact], facts: Sequence[Fact], known: Mapping[FactId, set[FactId]]
-) -> list[Move]:
+) -> list[ConfidenceChange]:
     now = utc_now()
     held = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
     news = {f"F{n}": fact.id for n, fact in enumerate(facts, start=1)}
-    moves: list[Move] = []
+    moves: list[ConfidenceChange] = []
     for each in answer.assessments:
         opinion = held[each.opinion]
         before = opinion.confidence or 0.0
@@ -108,7 +108,7 @@ def _moves(
         if each.stance != "neutral" and evidence:
             after = moved(before, each.stance)
             moves.append(
-                Move(
+                ConfidenceChange(
                     opinion=opinion.id,
                     stance=each.stance,
                     before=before,

@@ -9,12 +9,12 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.drafts import Reading
 from vmemo.models import BankId, Episode, Message, MessageId
-from vmemo.reports import Skipped, Usage
+from vmemo.models.changes import Batch
+from vmemo.models.drafts import ExtractionResult
+from vmemo.models.results import Skipped, Usage
 from vmemo.retain.episodes import chained, place
-from vmemo.retain.landing import Tools, encode, joined, land, message_vectors
-from vmemo.writes import Batch
+from vmemo.retain.write_plan import Tools, encode, joined, land, message_vectors
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Stream:
 
     messages: tuple[Message, ...]
     before: Message | None
-    reading: Reading
+    reading: ExtractionResult
 
 
 async def derive(bank: BankId, revision: int, messages: Sequence[Message], tools: Tools) -> Derived:

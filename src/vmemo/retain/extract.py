@@ -9,16 +9,16 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from vmemo.asking.desk import Desk
-from vmemo.drafts import Reading
+from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
-from vmemo.reports import Retained, Usage
+from vmemo.models.changes import Batch, Lease, NewJob
+from vmemo.models.drafts import ExtractionResult
+from vmemo.models.results import Retained, Usage
+from vmemo.retain.extraction_input import OVERHEARD, Scene, lines_of
 from vmemo.retain.group import BATCH, Grouped, group, told_apart
-from vmemo.retain.landing import Tools, encode, land, message_vectors, stacked
+from vmemo.retain.llm_extraction import Told
 from vmemo.retain.pipeline import report
-from vmemo.retain.read import Told
-from vmemo.retain.scene import OVERHEARD, Scene, lines_of
-from vmemo.writes import Batch, Lease, NewJob
+from vmemo.retain.write_plan import Tools, encode, land, message_vectors, stacked
 
 NEAREST, FLOOR, NAMED, SHOWN = 6, 0.4, 4, 24
 """Known facts: how many each message or name brings, how near they must be, how many names count, and how many facts
@@ -46,7 +46,7 @@ class Assignment:
         return Assignment(episode=EpisodeId(str(detail["episode"])), messages=tuple(map(MessageId, messages)))
 
 
-async def group_all(bank: BankId, tools: Tools, desk: Desk, lease: Lease) -> Retained:
+async def group_all(bank: BankId, tools: Tools, desk: StructuredLLM, lease: Lease) -> Retained:
     """Place all unread messages of a bank in episodes, batch by batch, and queue their reading."""
     usage = Usage()
     while messages := await tools.store.pending(bank, BATCH):
@@ -63,7 +63,7 @@ async def group_all(bank: BankId, tools: Tools, desk: Desk, lease: Lease) -> Ret
 
 
 def _grouping(
-    bank: BankId, revision: int, messages: Sequence[Message], grouped: Grouped, tools: Tools, desk: Desk
+    bank: BankId, revision: int, messages: Sequence[Message], grouped: Grouped, tools: Tools, desk: StructuredLLM
 ) -> Batch:
     return Batch(
         bank=bank,
@@ -84,7 +84,7 @@ async def demand(lease: Lease, tools: Tools) -> None:
 
 
 async def extract(
-    bank: BankId, assignment: Assignment, tools: Tools, desk: Desk, lease: Lease, *, observe_at: datetime
+    bank: BankId, assignment: Assignment, tools: Tools, desk: StructuredLLM, lease: Lease, *, observe_at: datetime
 ) -> Retained:
     """Read the messages of an assignment that are still unread, and write what they tell."""
     messages = await tools.store.messages(bank, assignment.messages)
@@ -116,7 +116,7 @@ async def _batch(
     unread: Sequence[Message],
     told: Told,
     tools: Tools,
-    desk: Desk,
+    desk: StructuredLLM,
 ) -> Batch:
     """What was told, beside the bank as it is now."""
     episode = await _episode(bank, assignment, tools)
@@ -132,10 +132,10 @@ async def _episode(bank: BankId, assignment: Assignment, tools: Tools) -> Episod
     return found[0] if found else None
 
 
-async def _read(bank: BankId, unread: Sequence[Message], episode: Episode, tools: Tools, desk: Desk) -> Told:
+async def _read(bank: BankId, unread: Sequence[Message], episode: Episode, tools: Tools, desk: StructuredLLM) -> Told:
     lines = lines_of(unread)
     if not lines:
-        return Told(reading=Reading(drafts=(), engine=desk.name))
+        return Told(reading=ExtractionResult(drafts=(), engine=desk.name))
     stored = await tools.store.bank(bank)
     scene = Scene(
         lines=lines,

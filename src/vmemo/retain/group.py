@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from vmemo.asking.desk import Desk
-from vmemo.asking.prompts import load, quoted
+from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, Message, new_id
+from vmemo.models.changes import NewJob
 from vmemo.retain.derive import streams
 from vmemo.retain.episodes import MessageVectors, Open, chained, extended, fits, new_episode
-from vmemo.retain.landing import Tools, message_vectors
-from vmemo.retain.read import Topic
+from vmemo.retain.llm_extraction import Topic
+from vmemo.retain.llm_schemas import Groups
 from vmemo.retain.segment import GAP, LARGEST, Line, repeats, segment
-from vmemo.retain.shapes import Groups
-from vmemo.writes import NewJob
+from vmemo.retain.write_plan import Tools, message_vectors
 
 PROMPTS = Path(__file__).parent / "prompts"
 BATCH = 100
@@ -46,7 +46,7 @@ class _Group:
     topic: str = ""
 
 
-async def group(bank: BankId, messages: Sequence[Message], tools: Tools, desk: Desk) -> Grouped:
+async def group(bank: BankId, messages: Sequence[Message], tools: Tools, desk: StructuredLLM) -> Grouped:
     """Episodes of unread messages. A run that goes on with the episode before it becomes part of that."""
     vectors = await message_vectors(messages, tools)
     runs = [run for stream in streams(messages) for run in _runs(stream)]
@@ -82,14 +82,14 @@ def _runs(stream: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
         yield tuple(run)
 
 
-async def _groups(runs: Sequence[tuple[Message, ...]], desk: Desk) -> list[list[_Group]]:
+async def _groups(runs: Sequence[tuple[Message, ...]], desk: StructuredLLM) -> list[list[_Group]]:
     """For each run its groups."""
     large = [run for run in runs if len(run) > LARGEST]
     read = iter(await _by_model(large, desk) if large else [])
     return [next(read) if len(run) > LARGEST else [_Group(run)] for run in runs]
 
 
-async def _by_model(runs: Sequence[tuple[Message, ...]], desk: Desk) -> list[list[_Group]]:
+async def _by_model(runs: Sequence[tuple[Message, ...]], desk: StructuredLLM) -> list[list[_Group]]:
     """One call for all runs; what the model leaves out goes with the line before it."""
     everything = [message for run in runs for message in run]
     numbers = count(1)

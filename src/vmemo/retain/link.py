@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from vmemo.drafts import Draft
 from vmemo.models import Fact, FactId, Link
-from vmemo.searches import Scored
+from vmemo.models.drafts import FactDraft
+from vmemo.models.search import Scored
 
 SIGMA = timedelta(hours=24)
 """Time over which the weight of a temporal link falls to 1/e."""
@@ -48,7 +48,9 @@ def semantic_links(fact: FactId, near: Sequence[Scored]) -> Iterator[Link]:
             yield Link(source=fact, target=other.id, kind="semantic", weight=min(1.0, other.score))
 
 
-def causal_links(drafts: Sequence[Draft], ids: Sequence[FactId], stands_for: Mapping[FactId, FactId]) -> Iterator[Link]:
+def causal_links(
+    drafts: Sequence[FactDraft], ids: Sequence[FactId], stands_for: Mapping[FactId, FactId]
+) -> Iterator[Link]:
     """Links along the causes that an engine read; a draft that a known fact tells already is replaced by that fact."""
     by_key = {draft.key: stands_for.get(id, id) for draft, id in zip(drafts, ids, strict=True)}
     for draft, id in zip(drafts, ids, strict=True):

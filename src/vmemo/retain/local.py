@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from vmemo.drafts import Draft, Found, Reading
 from vmemo.models import Message
+from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
-from vmemo.retain.names import find_entities, joined
-from vmemo.retain.split import split
-from vmemo.temporal import TimeExpression, dated
+from vmemo.text.chunks import split
+from vmemo.text.names.find import find_entities, joined
+from vmemo.text.temporal import TimeExpression, dated
 
 CONTEXT = 400
 """Characters of the turn before that are searched along with a turn."""
@@ -31,7 +31,7 @@ class LocalExtractor:
         self._names = names
         self._times = times
 
-    async def read(self, messages: Sequence[Message], before: Message | None) -> Reading:
+    async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
         """One draft per turn, or one per piece of a long turn. The reading is done off the event loop."""
         reading = await asyncio.to_thread(_read, messages, before)
         if self._times is not None:
@@ -39,26 +39,26 @@ class LocalExtractor:
         return reading if self._names is None else await asyncio.to_thread(_more_names, reading, self._names)
 
 
-def _more_times(reading: Reading, times: TimeReader) -> Reading:
+def _more_times(reading: ExtractionResult, times: TimeReader) -> ExtractionResult:
     """Drafts with the first time that another reader finds, where that is narrower than what the rules found."""
     return replace(reading, drafts=tuple(_timed(draft, times) for draft in reading.drafts))
 
 
-def _timed(draft: Draft, times: TimeReader) -> Draft:
+def _timed(draft: FactDraft, times: TimeReader) -> FactDraft:
     found = times(draft.text.partition(": ")[2], draft.mentioned_at)
     bounded = [(time.start, time.end) for time in found if time.start is not None and time.end is not None]
     known = [*bounded[:1], *([draft.occurred] if draft.occurred else [])]
     return replace(draft, occurred=min(known, key=lambda time: time[1] - time[0], default=None))
 
 
-def _more_names(reading: Reading, names: NameReader) -> Reading:
+def _more_names(reading: ExtractionResult, names: NameReader) -> ExtractionResult:
     """Drafts with further names; a voice in front of the words is no part of them."""
     found = names([draft.text.partition(": ")[2] for draft in reading.drafts])
     drafts = zip(reading.drafts, found, strict=True)
     return replace(reading, drafts=tuple(replace(d, entities=joined(d.entities, more)) for d, more in drafts))
 
 
-def _read(messages: Sequence[Message], before: Message | None) -> Reading:
+def _read(messages: Sequence[Message], before: Message | None) -> ExtractionResult:
     speakers = {message.speaker for message in messages if message.speaker}
     previous = [before, *messages]
     drafts = [
@@ -66,10 +66,10 @@ def _read(messages: Sequence[Message], before: Message | None) -> Reading:
         for message, earlier in zip(messages, previous, strict=False)
         for draft in _drafts(message, earlier, speakers)
     ]
-    return Reading(drafts=tuple(drafts))
+    return ExtractionResult(drafts=tuple(drafts))
 
 
-def _drafts(message: Message, before: Message | None, speakers: set[str]) -> list[Draft]:
+def _drafts(message: Message, before: Message | None, speakers: set[str]) -> list[FactDraft]:
     context = _context(message, before)
     return [
         _draft(message, piece, number, speakers, context if number == 0 else "", before)
@@ -79,9 +79,9 @@ def _drafts(message: Message, before: Message | None, speakers: set[str]) -> lis
 
 def _draft(
     message: Message, piece: str, number: int, speakers: set[str], context: str, before: Message | None
-) -> Draft:
+) -> FactDraft:
     text, times = dated(piece, message.timestamp)
-    return Draft(
+    return FactDraft(
         key=f"{message.id}/{number}",
         network="experience" if message.role in ("assistant", "tool") else "world",
         text=f"{message.voice}: {text}",
@@ -111,10 +111,10 @@ def _occurred(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | No
     return None
 
 
-def _entities(message: Message, text: str, speakers: set[str]) -> tuple[Found, ...]:
+def _entities(message: Message, text: str, speakers: set[str]) -> tuple[FoundName, ...]:
     found = find_entities(text, speakers=speakers)
     if message.speaker is None:
         return found
     named = {entity.name.casefold() for entity in found}
-    own = () if message.speaker.casefold() in named else (Found(name=message.speaker, type="PERSON"),)
+    own = () if message.speaker.casefold() in named else (FoundName(name=message.speaker, type="PERSON"),)
     return (*own, *found)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, named
-from vmemo.models import BankId, Message
-from vmemo.ports import Store
-from vmemo.reports import Retained, Skipped, Usage
+from vmemo.models import Bank, BankId, Message
+from vmemo.models.changes import Batch
+from vmemo.models.results import Retained, Skipped, Usage
+from vmemo.ports import Embedder, Store
 from vmemo.retain.derive import Derived, derive
-from vmemo.retain.landing import Tools
-from vmemo.retain.reembed import mismatch
-from vmemo.writes import Batch
+from vmemo.retain.write_plan import Tools
 
 BATCH = 256
 """Messages that are derived and written together: memory stays flat however many are waiting."""
@@ -71,7 +70,18 @@ def told(error: BaseException) -> str:
 async def outdated(bank: BankId, tools: Tools) -> EmbedderMismatch | None:
     """Whether the bank was meanwhile switched to another embedder; any error may follow from that."""
     stored = await tools.store.bank(bank)
-    return None if stored is None else mismatch(stored, tools.embedder)
+    return None if stored is None else embedder_mismatch(stored, tools.embedder)
+
+
+def embedder_mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | None:
+    """Return the error for a bank that another embedder wrote, or None."""
+    if (stored.embedder, stored.dimension) == (embedder.name, embedder.dimension):
+        return None
+    return EmbedderMismatch(
+        f"Bank {stored.id!r} was written with embedder {stored.embedder!r} ({stored.dimension} dimensions), "
+        f"this memory has {embedder.name!r} ({embedder.dimension}). Nothing was changed. Run `vmemo reembed` "
+        "to switch the bank, or pass the embedder it was written with."
+    )
 
 
 def report(batch: Batch, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Message, Role, utc_now
-from vmemo.record import MAX_NAME
+from vmemo.models.base import MAX_NAME
 
 MAX_BATCH = 100_000
 """Messages one retain may take."""

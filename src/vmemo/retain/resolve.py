@@ -10,8 +10,8 @@ from datetime import datetime
 from types import MappingProxyType
 
 from vmemo.models import Entity, EntityId, EntityType, Merge, new_id
-from vmemo.record import MAX_NAME
-from vmemo.retain.likeness import (
+from vmemo.models.base import MAX_NAME
+from vmemo.text.names.similarity import (
     CLIP,
     EXACT,
     KNOWN_SHORT,

@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from vmemo.drafts import Draft, Judgement, Reading
 from vmemo.models import BankId, Fact, FactId, utc_now
+from vmemo.models.changes import AddedSource, FactClosure, NewFact
+from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.ports import Library, Search
-from vmemo.retain.claims import proves, read_claim
-from vmemo.writes import Closing, NewFact, Sourced
+from vmemo.text.claims.parse import proves, read_claim
 
 NEAR = 8
 """Known facts that a new one is compared with."""
@@ -43,15 +43,15 @@ class Revision:
     """What becomes of the new facts and of the known ones. `stands_for` leads from a new fact to what tells it."""
 
     facts: list[NewFact] = field(default_factory=list[NewFact])
-    closings: list[Closing] = field(default_factory=list[Closing])
-    sourced: list[Sourced] = field(default_factory=list[Sourced])
+    closings: list[FactClosure] = field(default_factory=list[FactClosure])
+    sourced: list[AddedSource] = field(default_factory=list[AddedSource])
     successors: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     changed: dict[FactId, Fact] = field(default_factory=dict[FactId, Fact])
     stands_for: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     merged: set[FactId] = field(default_factory=set[FactId])
 
 
-async def near(bank: BankId, new: Sequence[NewFact], drafts: Sequence[Draft], shelf: Shelf) -> list[Pair]:
+async def near(bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft], shelf: Shelf) -> list[Pair]:
     """Known facts that each new one is compared with: those it names or shares an entity with, or nearly repeats."""
     named = {judged.fact for draft in drafts for judged in draft.judgements}
     scores, known = await _neighbours(bank, new, named, shelf, limit=NEAR, floor=FLOOR)
@@ -117,7 +117,7 @@ def proven(pairs: Sequence[Pair], new: Sequence[NewFact], *, duplicates: bool) -
 
 
 def open_questions(
-    pairs: Sequence[Pair], drafts: Sequence[Draft], reading: Reading, settled: Mapping[int, object]
+    pairs: Sequence[Pair], drafts: Sequence[FactDraft], reading: ExtractionResult, settled: Mapping[int, object]
 ) -> list[Pair]:
     """Pairs that nobody has judged: the engine was not shown the known fact, and nothing is proven."""
     said = {(at, judged.fact) for at, draft in enumerate(drafts) for judged in draft.judgements}
@@ -128,7 +128,7 @@ def open_questions(
     ]
 
 
-def plausible(drafts: Sequence[Draft], pairs: Sequence[Pair]) -> dict[int, list[Judgement]]:
+def plausible(drafts: Sequence[FactDraft], pairs: Sequence[Pair]) -> dict[int, list[Judgement]]:
     """What the engine said itself, as far as the facts are near each other: nobody replaces what is far away."""
     reach = {(pair.new, pair.known.id) for pair in pairs}
     found = {at: [each for each in d.judgements if (at, each.fact) in reach] for at, d in enumerate(drafts)}
@@ -149,7 +149,7 @@ def _settle(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[FactId,
     same = next((each for each in verdicts if each.verdict == "duplicate"), None)
     if same is not None:
         old = known[same.fact]
-        done.sourced.append(Sourced(fact=old.id, messages=item.fact.messages, episodes=item.fact.episodes))
+        done.sourced.append(AddedSource(fact=old.id, messages=item.fact.messages, episodes=item.fact.episodes))
         done.stands_for[item.fact.id] = old.id
         return
     joined = next((each for each in verdicts if each.verdict == "merge" and each.text.strip()), None)
@@ -160,7 +160,7 @@ def _settle(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[FactId,
 
 def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
     """One fact in place of two: true as long as either was, told by all who told either."""
-    _close(old, done, Closing(fact=old.id, expired_at=_learned(new, old)))
+    _close(old, done, FactClosure(fact=old.id, expired_at=_learned(new, old)))
     done.merged.add(new.id)
     moments = [moment for moment in (new.valid_at, old.valid_at) if moment is not None]
     return new.model_copy(
@@ -184,7 +184,7 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, bool]], done: Revision)
         if mistaken:
             # Closed at its own beginning it was never true, and what is true now has been so from there on.
             new = new.model_copy(update={"valid_at": old.valid_at})
-            _close(old, done, Closing(fact=old.id, invalid_at=_began(old), expired_at=_learned(new, old)))
+            _close(old, done, FactClosure(fact=old.id, invalid_at=_began(old), expired_at=_learned(new, old)))
         elif _began(new) < _began(old):
             new = new.model_copy(update={"invalid_at": min(_began(old), new.invalid_at or _began(old))})
             if old.supersedes is None:
@@ -194,7 +194,7 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, bool]], done: Revision)
         else:
             # What ends only in time to come is still believed until then.
             learned = None if _began(new) > utc_now() else _learned(new, old)
-            _close(old, done, Closing(fact=old.id, invalid_at=_began(new), expired_at=learned))
+            _close(old, done, FactClosure(fact=old.id, invalid_at=_began(new), expired_at=learned))
         if new.supersedes is None:
             new = new.model_copy(update={"supersedes": old.id})
         else:
@@ -211,6 +211,6 @@ def _learned(new: Fact, old: Fact) -> datetime:
     return max(new.recorded_at, old.recorded_at)
 
 
-def _close(old: Fact, done: Revision, closing: Closing) -> None:
+def _close(old: Fact, done: Revision, closing: FactClosure) -> None:
     done.changed[old.id] = old
     done.closings.append(closing)

@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 
 from vmemo.errors import VmemoError
 from vmemo.server import hindsight, problems
-from vmemo.server.description import ABOUT, TAGS, operation
-from vmemo.server.house import House
-from vmemo.server.life import living
+from vmemo.server.dependencies import House
+from vmemo.server.lifespan import living
 from vmemo.server.middleware import Hosts, Named, Recorded, Sized, Typed
-from vmemo.server.routes import asking, banks, keeping, looking, running
-from vmemo.server.watching import Everyone, Watched, Watcher
+from vmemo.server.observability import Everyone, Watched, Watcher
+from vmemo.server.openapi import ABOUT, TAGS, operation
+from vmemo.server.routes import banks, inspect, messages, query, system
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names by which a machine reaches itself."""
@@ -54,7 +54,7 @@ def create_app(house: House, options: ServerOptions | None = None, watchers: Seq
         redoc_url=None,
     )
     app.state.house, app.state.metrics, app.state.works = house, metrics, chosen.works
-    for routes in (banks, keeping, asking, looking, running, hindsight):
+    for routes in (banks, messages, query, inspect, system, hindsight):
         app.include_router(routes.router)
     if chosen.mcp:
         _answer_agents(app, house, chosen, watcher)
@@ -87,7 +87,7 @@ def _metrics():
 def _answer_agents(app: FastAPI, house: House, options: ServerOptions, watcher: Watcher) -> None:
     if find_spec("mcp") is None:
         return
-    from vmemo.server.mcp_door import mount  # noqa: PLC0415 - an extra
+    from vmemo.server.mcp_app import mount  # noqa: PLC0415 - an extra
 
     mount(app, house, options.hosts, lambda written, error: watcher.trouble("audit", error))
 
@@ -95,6 +95,6 @@ def _answer_agents(app: FastAPI, house: House, options: ServerOptions, watcher: 
 def _trace(app: FastAPI) -> None:
     if find_spec("opentelemetry") is None:
         return
-    from vmemo.server.traces import Traced  # noqa: PLC0415 - an extra
+    from vmemo.server.tracing import Traced  # noqa: PLC0415 - an extra
 
     app.add_middleware(Traced)

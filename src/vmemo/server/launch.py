@@ -17,7 +17,7 @@ import uvicorn
 from vmemo import Memory
 from vmemo.errors import InvalidInput
 from vmemo.server.app import LOCAL, ServerOptions, create_app
-from vmemo.server.house import House
+from vmemo.server.dependencies import House
 from vmemo.server.limits import Limits
 from vmemo.server.logs import Format, Log
 

@@ -9,8 +9,8 @@ import structlog
 from structlog.types import FilteringBoundLogger, Processor
 
 from vmemo.errors import VmemoError, public_name
-from vmemo.reports import Job
-from vmemo.server.watching import Seen, place_of
+from vmemo.models.results import Job
+from vmemo.server.observability import Seen, place_of
 
 Format = Literal["text", "json"]
 

@@ -13,9 +13,9 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vmemo.admission import Audited
 from vmemo.errors import VmemoError
-from vmemo.server.house import House
+from vmemo.models.auth import AuditEntry
+from vmemo.server.dependencies import House
 from vmemo.server.paths import imports, uploads
 from vmemo.server.problems import Refused, of_refusal
 
@@ -29,7 +29,7 @@ _SAFE = {
 }
 _LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/octet-stream"})
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-Lost = Callable[[Audited, Exception], None]
+Lost = Callable[[AuditEntry, Exception], None]
 
 
 class Named:
@@ -180,7 +180,7 @@ class Recorded:
         state = scope["state"]
         door, bank = state["writes"]
         guest = state["guest"]
-        written = Audited(
+        written = AuditEntry(
             key=None if guest.key is None else guest.key.id,
             door=door,
             verb=f"{scope['method']} {getattr(scope.get('route'), 'path', scope['path'])}",

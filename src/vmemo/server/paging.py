@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import Query
 
-from vmemo.browse import LARGEST_PAGE
-from vmemo.record import Name
+from vmemo.memory.reads import LARGEST_PAGE
+from vmemo.models.base import Name
 
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Records of a page.")]
 Cursor = Annotated[Name | None, Query(description="`next` of the page before; the first without it.")]

@@ -1,6 +1,5 @@
 """What you need to test code that uses vmemo, and stores and embedders of your own."""
 
-from vmemo.testing.conformance import StoreConformance
 from vmemo.testing.embedders import FailingEmbedder, HashEmbedder
 from vmemo.testing.llm import (
     CutOff,
@@ -39,6 +38,5 @@ __all__ = [
     "Script",
     "ScriptedServer",
     "Status",
-    "StoreConformance",
     "Torn",
 ]

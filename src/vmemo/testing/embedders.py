@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from vmemo.errors import EmbeddingFailed
+from vmemo.models.search import Vector, Vectors
 from vmemo.ports import Embedder, TextKind
-from vmemo.searches import Vector, Vectors
-from vmemo.words import terms
+from vmemo.text.tokens import terms
 
 
 class HashEmbedder:

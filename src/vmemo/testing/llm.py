@@ -13,9 +13,9 @@ from typing import TypeAlias, cast
 from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
+from vmemo.llm.resilient import Busy, Garbled
+from vmemo.models.results import Usage
 from vmemo.ports.providers import Ask, Completion
-from vmemo.providers.patient_llm import Busy, Garbled
-from vmemo.reports import Usage
 
 _PIECE = 5
 

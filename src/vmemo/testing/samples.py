@@ -11,6 +11,7 @@ import numpy as np
 from vmemo.models import (
     Bank,
     BankId,
+    ConfidenceChange,
     Entity,
     EntityId,
     Episode,
@@ -22,15 +23,14 @@ from vmemo.models import (
     Merge,
     Message,
     MessageId,
-    Move,
     new_id,
 )
+from vmemo.models.changes import Batch, NewFact
+from vmemo.models.results import Status
+from vmemo.models.search import Encoding, Scope, TextQuery, TokenVectors, Vector, VectorQuery
 from vmemo.ports import Store, TextKind
-from vmemo.reports import Status
-from vmemo.searches import Encoding, Scope, TextQuery, TokenVectors, Vector, VectorQuery
 from vmemo.testing.embedders import HashEmbedder
-from vmemo.words import terms
-from vmemo.writes import Batch, NewFact
+from vmemo.text.tokens import terms
 
 
 class TokenHashEmbedder(HashEmbedder):
@@ -175,7 +175,7 @@ class Snapshot:
     tokens: list[tuple[tuple[float, ...], ...] | None]
     status: Status
     merges: list[Merge] = field(default_factory=list[Merge])
-    moves: list[Move] = field(default_factory=list[Move])
+    moves: list[ConfidenceChange] = field(default_factory=list[ConfidenceChange])
 
 
 async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:

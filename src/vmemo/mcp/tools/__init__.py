@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vmemo.mcp.tool import Arguments, Told, Tool
-from vmemo.mcp.tools.asking import recall, reflect
 from vmemo.mcp.tools.banks import create_bank, delete_bank, list_banks, profile, set_profile, status
-from vmemo.mcp.tools.keeping import forget, retain
-from vmemo.mcp.tools.looking import browse, why
+from vmemo.mcp.tools.inspect import browse, why
+from vmemo.mcp.tools.messages import forget, retain
+from vmemo.mcp.tools.query import recall, reflect
 
 _ALL = (
     *(recall, retain, reflect, why, browse, forget),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from vmemo.mcp.memories import FromMemory
+from vmemo.mcp.principal import Visitor
+from vmemo.mcp.serializers import FromMemory
 from vmemo.mcp.tool import Arguments, Hints, InBank, Room, Told, at_the_door, tool
-from vmemo.mcp.visitor import Visitor
 from vmemo.models import Disposition, Profile
-from vmemo.record import Background, Name, Share
-from vmemo.reports import Status
+from vmemo.models.base import Background, Name, Share
+from vmemo.models.results import Status
 
 
 class ListBanks(Arguments):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from vmemo.server.hindsight import absent, asking, banks, documents, looking, operations, retaining, running
+from vmemo.server.hindsight import banks, documents, inspect, operations, query, retain, system, unsupported
 
 router = APIRouter(include_in_schema=False)
-router.include_router(absent.shadowed)
-for part in (running, banks, retaining, asking, looking, documents, operations):
+router.include_router(unsupported.shadowed)
+for part in (system, banks, retain, query, inspect, documents, operations):
     router.include_router(part.router)
 # It takes every path that is left.
-router.include_router(absent.router)
+router.include_router(unsupported.router)

@@ -10,12 +10,12 @@ from pydantic import Field, JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Disposition, Profile
-from vmemo.server.hindsight import shapes
-from vmemo.server.hindsight.absent import Page, Wish, absent, unset
-from vmemo.server.hindsight.entering import BANK, PREFIX, Arriving, Making, Reading, Ruling, Writing
-from vmemo.server.house import AnyGuest, Visit
+from vmemo.server.dependencies import AnyGuest, Visit
+from vmemo.server.hindsight import schemas
+from vmemo.server.hindsight.dependencies import BANK, PREFIX, Arriving, Making, Reading, Ruling, Writing
+from vmemo.server.hindsight.unsupported import Page, Wish, absent, unset
 from vmemo.server.paths import ExactRoute
-from vmemo.server.replies import record
+from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
 _MISSION = "reflect_mission"
@@ -42,7 +42,7 @@ class NewBank(Wish):
     mission: str | None = None
     reflect_mission: str | None = None
     background: str | None = None
-    disposition: shapes.Traits | None = None
+    disposition: schemas.Traits | None = None
     disposition_skepticism: int | None = None
     disposition_literalism: int | None = None
     disposition_empathy: int | None = None
@@ -76,7 +76,7 @@ class Updates(Wish):
 class NewTraits(Wish):
     """Another disposition."""
 
-    disposition: shapes.Traits
+    disposition: schemas.Traits
 
 
 class MoreBackground(Wish):
@@ -123,17 +123,17 @@ async def listed(guest: AnyGuest, page: Annotated[BankPage, Query()]) -> Respons
         if guest.may("read", bank.id) and (wanted in bank.id.casefold() or wanted in bank.profile.name.casefold())
     ]
     items = [
-        shapes.BankItem(
+        schemas.BankItem(
             bank_id=bank.id,
             name=bank.profile.name,
-            disposition=shapes.Traits.of(bank.profile),
+            disposition=schemas.Traits.of(bank.profile),
             mission=bank.profile.background,
             created_at=bank.created_at.isoformat(),
             fact_count=(await memory.bank(bank.id).status()).facts,
         )
         for bank in page.of(seen)
     ]
-    return record(shapes.Banks(banks=items, total=len(seen), limit=page.limit, offset=page.offset))
+    return record(schemas.Banks(banks=items, total=len(seen), limit=page.limit, offset=page.offset))
 
 
 @router.put(BANK)
@@ -142,33 +142,33 @@ async def make(visit: Making, body: NewBank | None = None) -> Response:
     changes = body.changes() if body else {}
     changed(Profile(), changes)
     await visit.memory.open()
-    return record(shapes.BankProfile.of(visit.bank, await _change(visit, changes)))
+    return record(schemas.BankProfile.of(visit.bank, await _change(visit, changes)))
 
 
 @router.patch(BANK)
 async def change(visit: Writing, body: NewBank) -> Response:
     """Change what is given."""
-    return record(shapes.BankProfile.of(visit.bank, await _change(visit, body.changes())))
+    return record(schemas.BankProfile.of(visit.bank, await _change(visit, body.changes())))
 
 
 @router.delete(BANK)
 async def delete(visit: Ruling) -> Response:
     """Forget the whole bank."""
     gone = await visit.memory.forget(bank=True)
-    return record(shapes.Deleted(message=f"Bank {visit.bank!r} is forgotten.", deleted_count=gone.facts))
+    return record(schemas.Deleted(message=f"Bank {visit.bank!r} is forgotten.", deleted_count=gone.facts))
 
 
 @router.get(f"{BANK}/profile")
 async def profile(visit: Arriving) -> Response:
     """The bank's character."""
-    return record(shapes.BankProfile.of(visit.bank, await visit.memory.profile()))
+    return record(schemas.BankProfile.of(visit.bank, await visit.memory.profile()))
 
 
 @router.put(f"{BANK}/profile")
 async def set_traits(visit: Writing, body: NewTraits) -> Response:
     """Give the bank another disposition."""
     traits = {f"disposition_{name}": value for name, value in body.disposition.model_dump().items()}
-    return record(shapes.BankProfile.of(visit.bank, await _change(visit, traits)))
+    return record(schemas.BankProfile.of(visit.bank, await _change(visit, traits)))
 
 
 @router.post(f"{BANK}/background")
@@ -176,7 +176,7 @@ async def add_background(visit: Writing, body: MoreBackground) -> Response:
     """Work a piece of background into the bank's. This needs a language model."""
     now = await visit.memory.add_background(body.content)
     text = now.background
-    return record(shapes.Background(mission=text, background=text, disposition=shapes.Traits.of(now)))
+    return record(schemas.Background(mission=text, background=text, disposition=schemas.Traits.of(now)))
 
 
 @router.get(f"{BANK}/config")
@@ -197,9 +197,9 @@ async def reset_config(visit: Writing) -> Response:
     return record(_config(visit.bank, await _change(visit, dict.fromkeys(CONFIGURED))))
 
 
-def _config(bank: str, profile: Profile) -> shapes.Config:
+def _config(bank: str, profile: Profile) -> schemas.Config:
     now, plain = _values(profile), _values(Profile())
-    return shapes.Config(bank_id=bank, config=now, overrides={k: v for k, v in now.items() if v != plain[k]})
+    return schemas.Config(bank_id=bank, config=now, overrides={k: v for k, v in now.items() if v != plain[k]})
 
 
 def _values(profile: Profile) -> dict[str, JsonValue]:

@@ -10,19 +10,19 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from vmemo.errors import NotFound
-from vmemo.lookup import Lookup
+from vmemo.memory.lookup import Lookup
 from vmemo.models import Fact, Message
-from vmemo.record import Name, Text
-from vmemo.server.hindsight import shapes
-from vmemo.server.hindsight.absent import Page
-from vmemo.server.hindsight.entering import BANK, PREFIX, Reading, Writing
-from vmemo.server.hindsight.including import positions
-from vmemo.server.hindsight.listing import current
+from vmemo.models.base import Name, Text
+from vmemo.server.dependencies import AnyGuest
+from vmemo.server.hindsight import schemas
+from vmemo.server.hindsight.dependencies import BANK, PREFIX, Reading, Writing
+from vmemo.server.hindsight.includes import positions
+from vmemo.server.hindsight.memories import current
+from vmemo.server.hindsight.serializers import chunk_id, moment, of_chunk, strings
 from vmemo.server.hindsight.tags import Match, meets
-from vmemo.server.hindsight.telling import chunk_id, moment, of_chunk, strings
-from vmemo.server.house import AnyGuest
+from vmemo.server.hindsight.unsupported import Page
 from vmemo.server.paths import ExactRoute
-from vmemo.server.replies import record
+from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
 PATH = f"{BANK}/documents/{{document_id}}"
@@ -38,7 +38,7 @@ class DocumentPage(Page):
     start_date: str | None = None
     end_date: str | None = None
 
-    def lets(self, document: shapes.Document, text: str) -> bool:
+    def lets(self, document: schemas.Document, text: str) -> bool:
         """Whether a document is listed."""
         if self.q.casefold() not in document.id.casefold() and self.q.casefold() not in text.casefold():
             return False
@@ -47,18 +47,18 @@ class DocumentPage(Page):
         inside = at is not None and (start is None or at >= start) and (end is None or at < end)
         return inside and meets(document.tags, self.tags, self.tags_match)
 
-    def moment(self, document: shapes.Document) -> str:
+    def moment(self, document: schemas.Document) -> str:
         """When a document was written, first or last."""
         return document.created_at if self.time_field == "created_at" else document.updated_at
 
 
-def _document(bank: str, lines: Sequence[Message], facts: Sequence[Fact]) -> shapes.DocumentText:
+def _document(bank: str, lines: Sequence[Message], facts: Sequence[Fact]) -> schemas.DocumentText:
     """A document of these messages, with what is believed from them."""
     written = sorted(message.recorded_at for message in lines)
     kinds = Counter(str(fact.network) for fact in facts)
     alike = {name: value for name, value in lines[0].metadata.items() if all(_has(m, name, value) for m in lines)}
     text = "\n".join(message.content for message in lines)
-    return shapes.DocumentText(
+    return schemas.DocumentText(
         id=lines[0].document or "",
         bank_id=bank,
         created_at=written[0].isoformat(),
@@ -98,7 +98,7 @@ async def documents(visit: Reading, page: Annotated[DocumentPage, Query()]) -> R
     every = (_document(visit.bank, lines[document], told[document]) for document in lines)
     found = sorted((each for each in every if page.lets(each, each.original_text)), key=page.moment, reverse=True)
     items = [each.model_dump(exclude={"original_text", "nodes_by_fact_type"}) for each in page.of(found)]
-    return record(shapes.Listed(items=items, total=len(found), limit=page.limit, offset=page.offset))
+    return record(schemas.Listed(items=items, total=len(found), limit=page.limit, offset=page.offset))
 
 
 @router.get(f"{PATH}/chunks")
@@ -107,7 +107,7 @@ async def chunks(visit: Reading, document_id: Name, page: Annotated[Page, Query(
     lines = await _lines(visit.memory.lookup, document_id)
     every = [_chunk(visit.bank, place, message) for place, message in enumerate(lines)]
     items = [chunk.model_dump() for chunk in page.of(every)]
-    return record(shapes.Listed(items=items, total=len(lines), limit=page.limit, offset=page.offset))
+    return record(schemas.Listed(items=items, total=len(lines), limit=page.limit, offset=page.offset))
 
 
 @router.get(f"{PREFIX}/chunks/{{id}}")
@@ -135,7 +135,7 @@ async def forget(visit: Writing, document_id: Name) -> Response:
     """Forget a document with everything that rests on it."""
     gone = await visit.memory.forget(document=document_id)
     told = f"Document {document_id!r} is forgotten."
-    return record(shapes.DocumentGone(message=told, document_id=document_id, memory_units_deleted=gone.facts))
+    return record(schemas.DocumentGone(message=told, document_id=document_id, memory_units_deleted=gone.facts))
 
 
 async def _lines(lookup: Lookup, document: str) -> list[Message]:
@@ -145,8 +145,8 @@ async def _lines(lookup: Lookup, document: str) -> list[Message]:
     return lines
 
 
-def _chunk(bank: str, place: int, message: Message) -> shapes.Chunk:
-    return shapes.Chunk(
+def _chunk(bank: str, place: int, message: Message) -> schemas.Chunk:
+    return schemas.Chunk(
         chunk_id=chunk_id(bank, message.id),
         document_id=message.document or "",
         bank_id=bank,

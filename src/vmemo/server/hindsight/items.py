@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Message, MessageId, utc_now
-from vmemo.record import Name
-from vmemo.server.hindsight.absent import Wish, absent
-from vmemo.server.hindsight.telling import CONTEXT, moment
+from vmemo.models.base import Name
+from vmemo.server.hindsight.serializers import CONTEXT, moment
+from vmemo.server.hindsight.unsupported import Wish, absent
 
 Mode = Literal["replace", "append"]
 

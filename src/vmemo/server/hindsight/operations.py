@@ -9,17 +9,17 @@ from fastapi import APIRouter, Query, Response
 
 from vmemo.errors import NotFound
 from vmemo.models import JobKind, Message, utc_now
-from vmemo.record import Name
-from vmemo.reports import Job
-from vmemo.server.hindsight import shapes
-from vmemo.server.hindsight.absent import Page, Wish, absent
-from vmemo.server.hindsight.entering import BANK, Reading, Writing
-from vmemo.server.hindsight.retaining import messages_of
-from vmemo.server.hindsight.telling import when
-from vmemo.server.house import Visit
+from vmemo.models.base import Name
+from vmemo.models.results import Job
+from vmemo.server.dependencies import Visit
+from vmemo.server.hindsight import schemas
+from vmemo.server.hindsight.dependencies import BANK, Reading, Writing
+from vmemo.server.hindsight.retain import messages_of
+from vmemo.server.hindsight.serializers import when
+from vmemo.server.hindsight.unsupported import Page, Wish, absent
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import Refused
-from vmemo.server.replies import plain, record
+from vmemo.server.responses import plain, record
 
 router = APIRouter(route_class=ExactRoute)
 _UNREAD = ("pending", "grouped")
@@ -47,10 +47,10 @@ class Payload(Wish):
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {"include_payload": ("false", ["false"])}
 
 
-def operation_of(job: Job) -> shapes.Operation:
+def operation_of(job: Job) -> schemas.Operation:
     """A job as an operation. One that failed waits to be tried again, and tells why."""
     runs = job.until is not None and job.until > utc_now()
-    return shapes.Operation(
+    return schemas.Operation(
         id=str(job.id),
         operation_id=str(job.id),
         task_type=_TYPES[job.kind],
@@ -73,7 +73,7 @@ async def operations(visit: Reading, page: Annotated[OperationPage, Query()]) ->
         if page.status in (None, each.status) and page.type in (None, "", each.operation_type)
     ]
     return record(
-        shapes.Operations(
+        schemas.Operations(
             bank_id=visit.bank,
             total=len(found),
             limit=page.limit,
@@ -94,10 +94,10 @@ async def operation(visit: Reading, operation_id: Name, options: Annotated[Paylo
     return record(jobs[0]) if jobs else plain({"operation_id": operation_id, "status": "not_found"})
 
 
-async def _retained(visit: Visit, id: str, stored: Sequence[Message]) -> shapes.Operation:
+async def _retained(visit: Visit, id: str, stored: Sequence[Message]) -> schemas.Operation:
     unread = [message for message in stored if message.state in _UNREAD]
     reading = any(operation_of(job).status == "processing" for job in await visit.memory.jobs()) if unread else False
-    return shapes.Operation(
+    return schemas.Operation(
         id=id,
         operation_id=id,
         task_type="retain",
@@ -121,4 +121,4 @@ async def cancel(visit: Writing, operation_id: Name) -> Response:
     if not unread:
         raise Refused(409, "Completed", "The operation is completed; forget its document instead.")
     await visit.memory.forget(messages=unread)
-    return record(shapes.Cancelled(message=f"{len(unread)} items are forgotten.", operation_id=operation_id))
+    return record(schemas.Cancelled(message=f"{len(unread)} items are forgotten.", operation_id=operation_id))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from vmemo.models import Fact
+from vmemo.models.search import TagsMatch
 from vmemo.recall.query import RecallOptions
-from vmemo.searches import TagsMatch
-from vmemo.server.hindsight.absent import absent
+from vmemo.server.hindsight.unsupported import absent
 
 Match = Literal["any", "all", "any_strict", "all_strict", "exact"]
 _OURS: dict[Match, TagsMatch] = {

@@ -14,13 +14,13 @@ from starlette.background import BackgroundTask
 
 from vmemo.errors import InvalidInput
 from vmemo.models import FormerProfile, Profile
-from vmemo.record import Text
-from vmemo.reports import Forgotten, Status
-from vmemo.server import bodies
-from vmemo.server.house import AnyGuest, Founding, Making, Reading, Ruling, Token, Visit, Writing
+from vmemo.models.base import Text
+from vmemo.models.results import Forgotten, Status
+from vmemo.server import requests
+from vmemo.server.dependencies import AnyGuest, Founding, Making, Reading, Ruling, Token, Visit, Writing
 from vmemo.server.paging import Cursor, Limit
 from vmemo.server.paths import ExactRoute
-from vmemo.server.replies import LOOKS, MODELS, WRITES, Page, listed, one_more, paged, record, recorded
+from vmemo.server.responses import LOOKS, MODELS, WRITES, Page, listed, one_more, paged, record, recorded
 
 router = APIRouter(prefix="/v1/banks", tags=["banks"], route_class=ExactRoute)
 _LINES = "application/x-ndjson"
@@ -36,12 +36,12 @@ async def banks(guest: AnyGuest, prefix: Prefix = "", cursor: Cursor = None, lim
 
 
 @router.put("/{bank}", response_model=Status, responses=WRITES)
-async def make(request: Request, visit: Making, token: Token, body: bodies.NewProfile | None = None) -> Response:
+async def make(request: Request, visit: Making, token: Token, body: requests.NewProfile | None = None) -> Response:
     """Make a bank unless it is there; with a profile it gets that."""
     return await visit.once(request, token, lambda: _make(visit, body))
 
 
-async def _make(visit: Visit, body: bodies.NewProfile | None) -> Response:
+async def _make(visit: Visit, body: requests.NewProfile | None) -> Response:
     await visit.memory.open()
     if body is not None:
         await visit.memory.profile(body.profile())
@@ -67,7 +67,7 @@ async def profile(visit: Reading) -> Response:
 
 
 @router.put("/{bank}/profile", response_model=Profile, responses=WRITES)
-async def set_profile(request: Request, visit: Writing, body: bodies.NewProfile, token: Token) -> Response:
+async def set_profile(request: Request, visit: Writing, body: requests.NewProfile, token: Token) -> Response:
     """Give the bank another character; the one before stays in its history."""
     return await visit.once(request, token, lambda: recorded(visit.memory.profile(body.profile())))
 
@@ -79,7 +79,7 @@ async def former_profiles(visit: Reading) -> Response:
 
 
 @router.post("/{bank}/profile/background", response_model=Profile, responses=MODELS)
-async def add_background(request: Request, visit: Writing, body: bodies.MoreBackground, token: Token) -> Response:
+async def add_background(request: Request, visit: Writing, body: requests.MoreBackground, token: Token) -> Response:
     """Work a new piece of background into the profile's. This needs a language model."""
     return await visit.once(request, token, lambda: recorded(visit.memory.add_background(body.snippet)))
 

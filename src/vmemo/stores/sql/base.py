@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from vmemo.models import BankId
-from vmemo.stores.sql.archive import bank_state
+from vmemo.stores.sql.message_rows import bank_state
 
 P = ParamSpec("P")
 R = TypeVar("R")

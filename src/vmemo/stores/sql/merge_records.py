@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, Table, delete, select
 
 from vmemo.models import Entity, EntityId, FactId
-from vmemo.stores.sql import keys, merge_rows
+from vmemo.models.changes import ExportedMerge, HeldMention
+from vmemo.stores.sql import merge_rows, row_conditions
+from vmemo.stores.sql.batch_rows import insert_rows, number_of, seqs_of
 from vmemo.stores.sql.merge_rows import Joined, StoredMerge
 from vmemo.stores.sql.rows import entity_values
 from vmemo.stores.sql.schema import entities, facts
-from vmemo.stores.sql.writing import insert_rows, number_of, seqs_of
-from vmemo.writes import ExportedMerge, HeldMention
 
 
 def exported(connection: Connection, bank: int) -> list[ExportedMerge]:
@@ -26,7 +26,7 @@ def exported(connection: Connection, bank: int) -> list[ExportedMerge]:
 
 
 def _ids(connection: Connection, bank: int, table: Table, seqs: Iterable[int]) -> dict[int, str]:
-    known = select(table.c.seq, table.c.id).where(keys.rows(table, bank, set(seqs)))
+    known = select(table.c.seq, table.c.id).where(row_conditions.rows(table, bank, set(seqs)))
     return dict(connection.execute(known).all())
 
 
@@ -85,6 +85,6 @@ class MergeLoader:
         if id not in there and id not in self.absorbed:
             bare = Entity(id=id, name=merge.names[0], first_seen=merge.at, last_seen=merge.at)
             seq = insert_rows(self.connection, entities, [entity_values(self.bank, bare)])[id]
-            self.connection.execute(delete(entities).where(keys.row(entities, self.bank, seq)))
+            self.connection.execute(delete(entities).where(row_conditions.row(entities, self.bank, seq)))
             self.absorbed[id] = seq
         return there[id] if id in there else self.absorbed[id]

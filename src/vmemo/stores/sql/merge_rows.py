@@ -8,11 +8,11 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from vmemo.models import Entity, EntityType, Merge
-from vmemo.record import Instant, Record
-from vmemo.stores.sql import keys
-from vmemo.stores.sql.clock import instant, micros, micros_or_none
+from vmemo.models.base import Instant, Record
+from vmemo.stores.sql import row_conditions
 from vmemo.stores.sql.rows import AnyRow, Values, dump, names_of
 from vmemo.stores.sql.schema import merges
+from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
 
 Held = tuple[int, str | None, bool]
 """The number of a fact that mentioned an absorbed entity, the name it was said by, and whether the fact mentioned the
@@ -87,7 +87,7 @@ def save(connection: Connection, bank: int, merge: StoredMerge) -> None:
     """Insert a merge, or replace the one of its number."""
     values = _merge_values(bank, merge)
     if merge.seq:
-        connection.execute(update(merges).where(keys.row(merges, bank, merge.seq)).values(values))
+        connection.execute(update(merges).where(row_conditions.row(merges, bank, merge.seq)).values(values))
     else:
         connection.execute(insert(merges).values(values))
 

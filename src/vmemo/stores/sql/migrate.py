@@ -11,7 +11,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
 from vmemo.errors import NotFound, SchemaTooNew, StoreError
-from vmemo.stores.sql.postgres_schema import PARTITIONS
+from vmemo.stores.postgres.schema import PARTITIONS
 
 _ALEMBIC = Lock()
 """Alembic keeps what it works on in a global place, so one database of a process is upgraded at a time."""

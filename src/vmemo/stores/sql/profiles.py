@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, insert, select, update
 
 from vmemo.models import FormerProfile, Profile, utc_now
-from vmemo.stores.sql.clock import instant, micros
 from vmemo.stores.sql.schema import banks, profiles
+from vmemo.stores.sql.timestamps import instant, micros
 
 
 def save(connection: Connection, bank: int, profile: Profile, *, reason: str, instead_of: Profile | None) -> bool:

@@ -27,13 +27,13 @@ from sqlalchemy import (
 )
 
 from vmemo.models import BankId, JobKind, MessageId, utc_now
-from vmemo.reports import Job, Spending
-from vmemo.stores.sql import archive
-from vmemo.stores.sql.among import among
-from vmemo.stores.sql.clock import instant, micros
+from vmemo.models.changes import Lease, NewJob
+from vmemo.models.results import Job, Spending
+from vmemo.stores.sql import message_rows
+from vmemo.stores.sql.in_list import among
 from vmemo.stores.sql.rows import AnyRow, dump
 from vmemo.stores.sql.schema import banks, jobs, messages, spending
-from vmemo.writes import Lease, NewJob
+from vmemo.stores.sql.timestamps import instant, micros
 
 CHANNEL = "vmemo_work"
 """Where PostgreSQL tells all who listen that work is queued."""
@@ -220,7 +220,7 @@ def fail(
     noted = {"attempts": jobs.c.attempts + 1, "error": _storable(error), "failed_at": micros(utc_now())}
     failed = update(jobs).where(*_mine(lease)).values(**noted, due=micros(retry_at), **_FREED)
     if connection.execute(failed).rowcount:
-        archive.record_failure(connection, bank, about, _storable(error))
+        message_rows.record_failure(connection, bank, about, _storable(error))
 
 
 def _storable(error: str) -> str:
@@ -232,7 +232,7 @@ def _bank_of(connection: Connection, lease: Lease) -> int | None:
     """The job's bank, locked; None if the job is queued no longer. It may have gone while its bank was waited for."""
     statement = select(jobs.c.bank).where(jobs.c.seq == lease.job)
     bank = connection.execute(statement).scalar_one_or_none()
-    if bank is None or not archive.lock(connection, bank):
+    if bank is None or not message_rows.lock(connection, bank):
         return None
     return connection.execute(statement).scalar_one_or_none()
 

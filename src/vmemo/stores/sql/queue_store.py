@@ -8,10 +8,10 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from vmemo.models import BankId, JobKind, MessageId
-from vmemo.reports import Job, Spending
-from vmemo.stores.sql import archive, queue
+from vmemo.models.changes import Lease, NewJob
+from vmemo.models.results import Job, Spending
+from vmemo.stores.sql import message_rows, queue
 from vmemo.stores.sql.base import Running
-from vmemo.writes import Lease, NewJob
 
 
 class QueueStore(Running):
@@ -34,7 +34,7 @@ class QueueStore(Running):
         def run(connection: Connection) -> list[Job]:
             # A run before this one may have been committed after all.
             queue.give_back(connection, taken)
-            number = None if bank is None else archive.bank_state(connection, bank).seq
+            number = None if bank is None else message_rows.bank_state(connection, bank).seq
             wanted = queue.Wanted(bank=number, kinds=kinds, limit=limit, due=due, beside=beside)
             taken[:] = queue.lease(connection, owner, seconds, wanted)
             return taken
@@ -83,7 +83,7 @@ class QueueStore(Running):
 
     @staticmethod
     def _ungroup(connection: Connection, bank: int) -> int:
-        count = archive.ungroup(connection, bank)
+        count = message_rows.ungroup(connection, bank)
         if count:
             # No grouped message is left, so that no episode is left to read.
             queue.drop(connection, bank, "extract")

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from sqlalchemy import Row
 
 from vmemo.models import Bank, BankId, Entity, EntityId, Episode, Fact, Mention, Message, MessageId, Profile
-from vmemo.stores.sql.clock import instant, micros, micros_or_none
 from vmemo.stores.sql.schema import facts
+from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
 
 Values = dict[str, str | int | float | None]
 AnyRow = Row[*tuple[Any, ...]]

@@ -28,31 +28,31 @@ from vmemo.models import (
     MessageId,
     Profile,
 )
-from vmemo.reports import Forgotten, Status
-from vmemo.searches import Encoding
+from vmemo.models.changes import Batch, ForgetTarget, NewJob, RestoreRecord
+from vmemo.models.results import Forgotten, Status
+from vmemo.models.search import Encoding
 from vmemo.stores.sql import (
-    admitting,
-    archive,
-    counting,
-    forgetting,
-    identities,
-    naming,
+    auth_rows,
+    batch_rows,
+    entity_merges,
+    fact_revisions,
+    forget,
+    import_rows,
+    message_rows,
+    name_rows,
     profiles,
     queue,
-    reading,
-    restoring,
-    revising,
-    shadowing,
-    writing,
+    reads,
+    reprocess,
+    statistics,
 )
-from vmemo.stores.sql.archive import BankState, bank_state
-from vmemo.stores.sql.arrival_store import ArrivalStore
-from vmemo.stores.sql.gate_store import GateStore
-from vmemo.stores.sql.housekeeping_store import HousekeepingStore
-from vmemo.stores.sql.identity_store import IdentityStore
+from vmemo.stores.sql.auth_store import GateStore
+from vmemo.stores.sql.entity_store import IdentityStore
+from vmemo.stores.sql.incoming_store import ArrivalStore
+from vmemo.stores.sql.maintenance_store import HousekeepingStore
+from vmemo.stores.sql.message_rows import BankState, bank_state
 from vmemo.stores.sql.queue_store import QueueStore
 from vmemo.stores.sql.schema import entities, episodes, facts
-from vmemo.writes import Batch, ForgetTarget, NewJob, RestoreRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,15 +71,15 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
 
     async def banks(self) -> list[Bank]:
         """Every bank by name."""
-        return await self._read(archive.all_banks)
+        return await self._read(message_rows.all_banks)
 
     async def bank(self, bank: BankId) -> Bank | None:
         """The bank, or None."""
-        return await self._read(archive.find_bank, bank)
+        return await self._read(message_rows.find_bank, bank)
 
     async def create_bank(self, bank: Bank) -> Bank:
         """Create the bank unless it exists; the stored one is returned."""
-        return await self._insist(archive.create_bank, bank)
+        return await self._insist(message_rows.create_bank, bank)
 
     async def revision(self, bank: BankId) -> int:
         """The bank's change counter."""
@@ -102,7 +102,7 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
 
     def _append(self, connection: Connection, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
         number = bank_state(connection, bank).seq
-        stored = archive.append(connection, number, messages)
+        stored = message_rows.append(connection, number, messages)
         worded = [(seq, message.content) for seq, message in stored if message.state != "derived"]
         self._index_words(connection, number, worded)
         if any(message.state == "pending" for _, message in stored):
@@ -111,11 +111,11 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
 
     async def pending(self, bank: BankId, limit: int) -> list[Message]:
         """The oldest unread messages."""
-        return await self._read(self._with_bank(archive.pending), bank, limit)
+        return await self._read(self._with_bank(message_rows.pending), bank, limit)
 
     async def before(self, bank: BankId, message: Message) -> Message | None:
         """The message before this one in its document."""
-        return await self._read(self._with_bank(archive.before), bank, message)
+        return await self._read(self._with_bank(message_rows.before), bank, message)
 
     async def messages(
         self,
@@ -128,12 +128,12 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
     ) -> list[Message]:
         """Messages by id, or a page of the archive."""
         if ids is not None:
-            return await self._read(self._with_bank(archive.by_id), bank, ids)
-        return await self._read(self._with_bank(archive.page), bank, document, after, limit)
+            return await self._read(self._with_bank(message_rows.by_id), bank, ids)
+        return await self._read(self._with_bank(message_rows.page), bank, document, after, limit)
 
     async def record_failure(self, bank: BankId, ids: Sequence[MessageId], error: str) -> None:
         """Note why messages could not be processed."""
-        await self._insist(self._with_bank(archive.record_failure), bank, ids, error)
+        await self._insist(self._with_bank(message_rows.record_failure), bank, ids, error)
 
     async def write(self, batch: Batch) -> bool:
         """Land a batch whole, or not at all."""
@@ -143,7 +143,7 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
         state = bank_state(connection, batch.bank)
         state.demand(batch.space)
         held = batch.job is None or queue.holds(connection, state.seq, batch.job)
-        if not held or state.revision != batch.revision or not writing.claim(connection, state.seq, batch):
+        if not held or state.revision != batch.revision or not batch_rows.claim(connection, state.seq, batch):
             connection.rollback()
             return False
         self._save(connection, state, batch)
@@ -164,19 +164,19 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
 
     def _save(self, connection: Connection, state: BankState, batch: Batch) -> None:
         bank, new = state.seq, [item.fact for item in batch.facts]
-        writing.demand_vectors((item.encoding for item in batch.facts), state.dimension)
-        revision = archive.bump(connection, bank)
-        known = writing.save_entities(connection, bank, batch.entities)
-        writing.save_episodes(connection, bank, batch.episodes)
-        seqs = writing.save_facts(connection, bank, batch.facts, revision)
-        writing.save_sources(connection, bank, new, seqs)
-        writing.save_mentions(connection, bank, new, seqs, known)
-        writing.save_links(connection, bank, batch.links, seqs)
-        revising.close(connection, bank, batch.closings, revision)
-        revising.source(connection, bank, batch.sourced)
-        revising.succeed(connection, bank, batch.successors, revision)
-        revising.move(connection, bank, batch.moves)
-        identities.record(connection, bank, batch.merges)
+        batch_rows.demand_vectors((item.encoding for item in batch.facts), state.dimension)
+        revision = message_rows.bump(connection, bank)
+        known = batch_rows.save_entities(connection, bank, batch.entities)
+        batch_rows.save_episodes(connection, bank, batch.episodes)
+        seqs = batch_rows.save_facts(connection, bank, batch.facts, revision)
+        batch_rows.save_sources(connection, bank, new, seqs)
+        batch_rows.save_mentions(connection, bank, new, seqs, known)
+        batch_rows.save_links(connection, bank, batch.links, seqs)
+        fact_revisions.close(connection, bank, batch.closings, revision)
+        fact_revisions.source(connection, bank, batch.sourced)
+        fact_revisions.succeed(connection, bank, batch.successors, revision)
+        fact_revisions.move(connection, bank, batch.moves)
+        entity_merges.record(connection, bank, batch.merges)
         self._index_facts(connection, bank, [(seqs[item.fact.id], item) for item in batch.facts])
 
     async def facts(
@@ -202,11 +202,11 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
     ) -> list[Fact]:
         number = bank_state(connection, bank).seq
         if ids is None:
-            rows = reading.rows_after(connection, facts, number, after, limit)
+            rows = reads.rows_after(connection, facts, number, after, limit)
         else:
-            rows = reading.rows_by_id(connection, facts, number, ids)
+            rows = reads.rows_by_id(connection, facts, number, ids)
         vectors = self._embeddings(connection, number, [row.seq for row in rows]) if with_embeddings else {}
-        return reading.facts_of(connection, number, bank, rows, vectors)
+        return reads.facts_of(connection, number, bank, rows, vectors)
 
     async def successors(self, bank: BankId, fact: FactId) -> list[Fact]:
         """Facts that supersede this one."""
@@ -214,7 +214,7 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
 
     def _successors(self, connection: Connection, bank: BankId, fact: FactId) -> list[Fact]:
         number = bank_state(connection, bank).seq
-        return reading.facts_of(connection, number, bank, reading.successors(connection, number, fact), {})
+        return reads.facts_of(connection, number, bank, reads.successors(connection, number, fact), {})
 
     async def recent(self, bank: BankId, around: datetime, *, limit: int) -> list[Fact]:
         """Current facts mentioned nearest to a moment."""
@@ -222,8 +222,8 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
 
     def _recent(self, connection: Connection, bank: BankId, around: datetime, limit: int) -> list[Fact]:
         number = bank_state(connection, bank).seq
-        rows = reading.recent(connection, number, around, limit)
-        return reading.facts_of(connection, number, bank, rows, {})
+        rows = reads.recent(connection, number, around, limit)
+        return reads.facts_of(connection, number, bank, rows, {})
 
     async def episodes(
         self,
@@ -246,14 +246,14 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
     ) -> list[Episode]:
         number = bank_state(connection, bank).seq
         if ids is None:
-            rows = reading.rows_after(connection, episodes, number, after, limit)
+            rows = reads.rows_after(connection, episodes, number, after, limit)
         else:
-            rows = reading.rows_by_id(connection, episodes, number, ids)
-        return reading.episodes_of(connection, number, rows)
+            rows = reads.rows_by_id(connection, episodes, number, ids)
+        return reads.episodes_of(connection, number, rows)
 
     async def episode_of(self, bank: BankId, message: MessageId) -> Episode | None:
         """The episode that holds a message."""
-        return await self._read(self._with_bank(reading.holding), bank, message)
+        return await self._read(self._with_bank(reads.holding), bank, message)
 
     async def facts_of(self, bank: BankId, episode: EpisodeId) -> list[Fact]:
         """The facts of an episode with their embeddings."""
@@ -261,13 +261,13 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
 
     def _facts_of(self, connection: Connection, bank: BankId, episode: EpisodeId) -> list[Fact]:
         number = bank_state(connection, bank).seq
-        rows = reading.fact_rows_of(connection, number, episode)
+        rows = reads.fact_rows_of(connection, number, episode)
         vectors = self._embeddings(connection, number, [row.seq for row in rows])
-        return reading.facts_of(connection, number, bank, rows, vectors)
+        return reads.facts_of(connection, number, bank, rows, vectors)
 
     async def last_episode(self, bank: BankId) -> Episode | None:
         """The episode that ended last."""
-        return await self._read(self._with_bank(reading.last_episode), bank)
+        return await self._read(self._with_bank(reads.last_episode), bank)
 
     async def entities(
         self,
@@ -290,26 +290,26 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
     ) -> list[Entity]:
         number = bank_state(connection, bank).seq
         if ids is None:
-            rows = reading.rows_after(connection, entities, number, after, limit)
+            rows = reads.rows_after(connection, entities, number, after, limit)
         else:
-            rows = reading.rows_by_id(connection, entities, number, ids)
-        return reading.entities_of(connection, number, rows)
+            rows = reads.rows_by_id(connection, entities, number, ids)
+        return reads.entities_of(connection, number, rows)
 
     async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
         """Links that leave these facts, or all."""
-        return await self._read(self._with_bank(reading.links_of), bank, facts)
+        return await self._read(self._with_bank(reads.links_of), bank, facts)
 
     async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
         """For each entity those it shares a fact with."""
-        return await self._read(self._with_bank(reading.cooccurring), bank, entities)
+        return await self._read(self._with_bank(reads.cooccurring), bank, entities)
 
     async def named(self, bank: BankId, text: str) -> list[Mention]:
         """Entities that a text names."""
-        return await self._read(self._with_bank(naming.named), bank, text)
+        return await self._read(self._with_bank(name_rows.named), bank, text)
 
     async def touch(self, bank: BankId, counts: Mapping[FactId, int]) -> None:
         """Add to access counts."""
-        await self._write(self._with_bank(counting.touch), bank, counts)
+        await self._write(self._with_bank(statistics.touch), bank, counts)
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
         """Delete a target with all that rests on it."""
@@ -317,24 +317,24 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
 
     def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
         number = bank_state(connection, bank).seq
-        admitting.drop_replies(connection, bank)
-        shadowing.drop(connection, number, self._unindex)
-        removal = forgetting.plan(connection, number, target)
+        auth_rows.drop_replies(connection, bank)
+        reprocess.drop(connection, number, self._unindex)
+        removal = forget.plan(connection, number, target)
         self._unindex(connection, number, removal)
         if target.bank:
-            forgetting.remove_bank(connection, number)
+            forget.remove_bank(connection, number)
         else:
-            forgetting.remove(connection, number, removal)
-            archive.bump(connection, number, purge=True)
+            forget.remove(connection, number, removal)
+            message_rows.bump(connection, number, purge=True)
         return removal.counts()
 
     async def status(self, bank: BankId) -> Status:
         """What the bank holds and what is left to do."""
-        return await self._read(counting.status, bank)
+        return await self._read(statistics.status, bank)
 
     async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
         """Load an exported bank, whole or not at all."""
-        await self._write(restoring.restore, bank, records, self._index_facts, self._index_words)
+        await self._write(import_rows.restore, bank, records, self._index_facts, self._index_words)
 
     async def replace_embeddings(
         self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
@@ -351,7 +351,7 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
         dimension: int,
     ) -> bool:
         number = bank_state(connection, bank).seq
-        writing.demand_vectors(vectors.values(), dimension)
+        batch_rows.demand_vectors(vectors.values(), dimension)
         if not self._replace_vectors(connection, number, vectors):
             connection.rollback()
             return False
@@ -361,5 +361,5 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
     @staticmethod
     def _reopen_bank(connection: Connection, bank: int, embedder: str, dimension: int) -> None:
         values = {"embedder": embedder, "dimension": dimension}
-        connection.execute(update(archive.banks).where(archive.banks.c.seq == bank).values(values))
-        archive.bump(connection, bank, purge=True)
+        connection.execute(update(message_rows.banks).where(message_rows.banks.c.seq == bank).values(values))
+        message_rows.bump(connection, bank, purge=True)

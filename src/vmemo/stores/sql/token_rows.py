@@ -8,10 +8,10 @@ import numpy as np
 from sqlalchemy import Connection, delete, insert
 
 from vmemo.models import FactId
-from vmemo.searches import TokenVectors
-from vmemo.stores.sql.among import among, listed
-from vmemo.stores.sql.raw import fetch
+from vmemo.models.search import TokenVectors
+from vmemo.stores.sql.in_list import among, listed
 from vmemo.stores.sql.schema import token_vectors
+from vmemo.stores.sqlite.raw import fetch
 
 ONE = 127.0
 

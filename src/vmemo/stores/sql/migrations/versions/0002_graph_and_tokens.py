@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import insert, select
 
-from vmemo.stores.sql.naming import folded_names
+from vmemo.stores.sql.name_rows import folded_names
 from vmemo.stores.sql.rows import names_of
 from vmemo.stores.sql.schema import entities, entity_names, token_vectors
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context, op
 
-from vmemo.stores.sql import postgres_schema
+from vmemo.stores.postgres import schema
 
 revision = "0005"
 down_revision = "0004"
@@ -14,4 +14,4 @@ def upgrade() -> None:
     """Create every table of a PostgreSQL database; on SQLite only the number changes."""
     bind = op.get_bind()
     if bind.dialect.name == "postgresql":
-        postgres_schema.create(bind, context.config.attributes["partitions"])
+        schema.create(bind, context.config.attributes["partitions"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from vmemo.stores.sql.gate_schema import gate
+from vmemo.stores.sql.auth_schema import gate
 
 revision = "0006"
 down_revision = "0005"

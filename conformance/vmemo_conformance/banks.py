@@ -1,0 +1,235 @@
+"""Banks: made once, characterised, switched to another embedder, and moved whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, VmemoError
+from vmemo.models import Bank, BankId, ConfidenceChange, Disposition, FactId, Profile, new_id
+from vmemo.models.changes import NewFact, RestoreRecord
+from vmemo.models.results import Spending
+from vmemo.models.search import EdgeQuery, Encoding, Scope, VectorQuery
+from vmemo.ports import Store
+from vmemo.testing.embedders import HashEmbedder
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    EVERYTHING,
+    OTHER,
+    START,
+    Snapshot,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    at_cosine,
+    day,
+    hear,
+    matches,
+    near,
+    quotes,
+    snapshot,
+    some_tokens,
+    tell,
+    tell_story,
+    with_vector,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, refused
+
+COPY = BankId("copy")
+WIDER = HashEmbedder("wider", 96)
+
+
+class BankConformance(StoreSuite):
+    """`create_bank`, `save_profile`, `replace_embeddings` and `restore`."""
+
+    @on_store
+    async def test_a_bank_is_made_once(self, store: Store) -> None:
+        first = Bank(id=OTHER, profile=Profile(name="first"), embedder="one", dimension=3, created_at=START)
+        second = Bank(id=OTHER, profile=Profile(name="second"), embedder="two", dimension=4)
+        assert await store.create_bank(first) == first
+        assert await store.create_bank(second) == first
+        assert await store.bank(OTHER) == first
+        assert {bank.id for bank in await store.banks()} == {BANK, OTHER}
+
+    @on_store
+    async def test_a_profile_is_replaced(self, store: Store) -> None:
+        disposition = Disposition(skepticism=1, literalism=5, empathy=2)
+        profile = Profile(name="Гость", disposition=disposition, bias=0.25, background="I paint.")
+        await store.save_profile(BANK, profile)
+        stored = await store.bank(BANK)
+        assert stored is not None
+        assert stored == a_bank().model_copy(update={"profile": profile})
+
+    @on_store
+    async def test_all_embeddings_are_switched_in_one_step(self, store: Store) -> None:
+        facts = [await tell(store, text) for text in ("tulips", "roses", "oaks")]
+        vectors = {fact.id: Encoding(WIDER.vector(fact.text)) for fact in facts}
+        assert await near(store, EMBEDDER.vector("roses"), limit=1) == [facts[1].id]
+        assert await store.replace_embeddings(BANK, "wider", vectors, dimension=96)
+        stored = await store.bank(BANK)
+        assert stored is not None
+        assert (stored.embedder, stored.dimension) == ("wider", 96)
+        query = VectorQuery(scope=EVERYTHING, space="wider", vector=WIDER.vector("roses"), limit=1)
+        assert [hit.id for hit in (await store.nearest(query)).hits] == [facts[1].id]
+        [first, *_] = await store.facts(BANK, with_embeddings=True)
+        assert np.allclose(first.embedding or (), vectors[first.id].vector, atol=1e-3)
+        assert await matches(store, "roses") == [facts[1].id]
+        with refused(EmbedderMismatch):
+            await near(store, EMBEDDER.vector("roses"))
+        with refused(EmbedderMismatch):
+            await store.write(await a_batch(store, [a_fact("elms")]))
+
+    @on_store
+    async def test_embeddings_are_not_switched_while_one_is_missing(self, store: Store) -> None:
+        facts = [await tell(store, text) for text in ("tulips", "roses", "oaks")]
+        before = await snapshot(store)
+        some = {fact.id: Encoding(WIDER.vector(fact.text)) for fact in facts[:2]}
+        assert await store.replace_embeddings(BANK, "wider", some, dimension=96) is False
+        assert await snapshot(store) == before
+        assert await near(store, EMBEDDER.vector("roses"), limit=1) == [facts[1].id]
+
+    @on_store
+    async def test_embeddings_of_another_length_than_said_are_refused(self, store: Store) -> None:
+        fact = await tell(store, "tulips")
+        before = await snapshot(store)
+        short = {fact.id: Encoding(at_cosine(1.0, dimension=95))}
+        with refused(VmemoError):
+            await store.replace_embeddings(BANK, "wider", short, dimension=96)
+        assert await snapshot(store) == before
+
+    @on_store
+    async def test_an_empty_bank_is_switched_to_another_embedder(self, store: Store) -> None:
+        extra = {FactId("forgotten meanwhile"): Encoding(WIDER.vector("x"))}
+        assert await store.replace_embeddings(BANK, "wider", extra, dimension=96)
+        assert (await store.status(BANK)).dimension == 96
+
+    @on_store
+    async def test_a_restored_bank_equals_the_exported_one(self, store: Store) -> None:
+        await tell_story(store)
+        await tell(store, "tulips closed", invalid_at=day(2), expired_at=day(3), access_count=4, tags=["t"])
+        assert await store.write(await a_batch(store, [with_vector(a_fact("tulips"), tokens=some_tokens(3))]))
+        await hear(store, "tulips unread", tags=["x"], metadata={"n": [1]})
+        await hear(store, "tulips raw", state="raw")
+        await store.save_profile(BANK, Profile(name="somebody"))
+        exported = await snapshot(store)
+        assert exported.bank is not None
+        await store.restore(exported.bank.model_copy(update={"id": COPY}), _records(exported))
+        restored = await snapshot(store, COPY)
+        assert _renamed(restored) == _renamed(exported)
+        copy = Scope(bank=COPY)
+        assert set(await matches(store, "tulips", copy)) == set(await matches(store, "tulips"))
+        assert set(await quotes(store, "tulips", copy)) == set(await quotes(store, "tulips"))
+        vector = EMBEDDER.vector("tulips")
+        assert await near(store, vector, copy) == await near(store, vector)
+        assert await store.named(COPY, "Caroline in Oslo") == await store.named(BANK, "Caroline in Oslo")
+        ids = [fact.id for fact in exported.facts]
+        edges = await store.edges(EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=ids))
+        assert edges
+        assert sorted(
+            await store.edges(EdgeQuery(scope=copy, space=EMBEDDER.name, vector=vector, facts=ids))
+        ) == sorted(edges)
+
+    @on_store
+    async def test_a_restored_bank_goes_on(self, store: Store) -> None:
+        await tell_story(store)
+        [unread] = await hear(store, "tulips unread")
+        exported = await snapshot(store)
+        await store.restore(a_bank(COPY), _records(exported))
+        assert [m.id for m in await store.pending(COPY, 9)] == [unread.id]
+        fact = await tell(store, "another tulip", bank=COPY)
+        assert fact.id in await matches(store, "tulip", Scope(bank=COPY))
+
+    @on_store
+    async def test_moves_merges_and_costs_survive_a_restore(self, store: Store) -> None:
+        story = await tell_story(store)
+        opinion = a_fact("Oslo is cold.", network="opinion", confidence=0.5, basis=[story.facts[0].id])
+        assert await store.write(await a_batch(store, [opinion]))
+        step = ConfidenceChange(
+            opinion=opinion.id, stance="reinforce", before=0.5, after=0.6, evidence=(opinion.id,), at=day(2)
+        )
+        spent = [Spending(step="extract", model="m", calls=2, cost=0.5)]
+        assert await store.write(replace(await a_batch(store), moves=[step], spent=spent))
+        keep, absorb = (entity.id for entity in story.entities)
+        made = await store.merge_entities(BANK, keep, absorb, "for a test")
+        exported = await snapshot(store)
+        more = [*exported.moves, *await store.exported_merges(BANK), *exported.status.spending]
+        await store.restore(a_bank(COPY), chain(_records(exported), more))
+        assert await store.moves(COPY) == [step]
+        assert await store.merges(COPY) == [made]
+        assert (await store.status(COPY)).spending == tuple(spent)
+        for bank in (BANK, COPY):
+            assert await store.undo_merge(bank, made.id) == absorb
+        assert await store.entities(COPY) == await store.entities(BANK)
+        restored = [fact.model_copy(update={"bank": BANK}) for fact in await store.facts(COPY)]
+        assert restored == await store.facts(BANK)
+
+    @on_store
+    async def test_unread_messages_are_queued_by_a_restore(self, store: Store) -> None:
+        await store.restore(a_bank(COPY), iter([a_message("tulips", state="raw")]))
+        assert await store.jobs(COPY) == []
+        await store.restore(a_bank(OTHER), iter([a_message("tulips")]))
+        assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
+
+    @on_store
+    async def test_troubles_survive_a_restore(self, store: Store) -> None:
+        await store.restore(a_bank(COPY), iter([a_message("tulips", error="timed out")]))
+        [trouble] = (await store.status(COPY)).troubles
+        assert (trouble.error, trouble.messages) == ("timed out", 1)
+
+    @on_store
+    async def test_a_bank_that_exists_is_not_restored_over(self, store: Store) -> None:
+        await tell_story(store)
+        before = await snapshot(store)
+        with refused(InvalidInput):
+            await store.restore(a_bank(), iter([a_message("tulips")]))
+        assert await snapshot(store) == before
+
+    @on_store
+    async def test_a_restore_that_breaks_off_leaves_nothing(self, store: Store) -> None:
+        def broken() -> Iterator[RestoreRecord]:
+            yield from (a_message(f"tulips {n}") for n in range(600))
+            raise InvalidInput("line 601 is not JSON")
+
+        unknown = a_fact("tulips", bank=COPY, messages=[new_id()])
+        short = with_vector(a_fact("tulips", bank=COPY), at_cosine(1.0, dimension=5))
+        for records in (broken(), iter([with_vector(unknown)]), iter([a_message("tulips"), short])):
+            with refused(VmemoError):
+                await store.restore(a_bank(COPY), records)
+            assert await store.bank(COPY) is None
+            with refused(NotFound):
+                await store.messages(COPY)
+        await store.restore(a_bank(COPY), iter([]))
+        assert (await store.status(COPY)).messages == 0
+
+
+def _records(exported: Snapshot) -> Iterator[RestoreRecord]:
+    yield from exported.messages
+    yield from exported.entities
+    yield from exported.episodes
+    for fact, tokens in zip(exported.facts, exported.tokens, strict=True):
+        yield NewFact(
+            fact=fact.model_copy(update={"bank": COPY, "embedding": None}),
+            embedding=np.array(fact.embedding, np.float32),
+            tokens=None if tokens is None else np.array(tokens, np.float32),
+        )
+    yield from exported.links
+
+
+def _renamed(found: Snapshot) -> Snapshot:
+    assert found.bank is not None
+    backlog = tuple(work.model_copy(update={"next_at": None}) for work in found.status.backlog)
+    return Snapshot(
+        bank=found.bank.model_copy(update={"id": COPY}),
+        messages=found.messages,
+        facts=[fact.model_copy(update={"bank": COPY}) for fact in found.facts],
+        episodes=found.episodes,
+        entities=found.entities,
+        links=found.links,
+        tokens=found.tokens,
+        status=found.status.model_copy(update={"bank": COPY, "backlog": backlog}),
+    )

@@ -1,0 +1,236 @@
+"""Batches: they land whole, only if they are up to date, and come back as they were written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import numpy as np
+
+from vmemo.errors import EmbedderMismatch, NotFound, VmemoError
+from vmemo.models import BankId, EntityId, EpisodeId, FactId, Link, Mention, MessageId, new_id
+from vmemo.models.changes import Batch
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_fact,
+    an_entity,
+    an_episode,
+    at_cosine,
+    day,
+    hear,
+    matches,
+    mention_of,
+    near,
+    quotes,
+    snapshot,
+    tell,
+    tell_story,
+    with_vector,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, refused
+
+Outcome = Callable[[Store, Batch], Awaitable[None]]
+
+
+class WritingConformance(StoreSuite):
+    """`write` and `revision`."""
+
+    @on_store
+    async def test_a_written_fact_comes_back_equal(self, store: Store) -> None:
+        before, said = await hear(store, "What is new?", "I believe Oslo is cold.")
+        oslo, me = an_entity("Oslo", type="LOCATION"), an_entity("Ann", type="PERSON")
+        episode = an_episode("weather", [said])
+        ground = a_fact("Oslo has snow.", messages=[said.id])
+        whole = a_fact(
+            "I believe Oslo is cold. ❄️",
+            network="opinion",
+            tokens=7,
+            context="What is new?",
+            context_from=before.id,
+            occurred_start=day(1),
+            occurred_end=day(2),
+            mentioned_at=day(3),
+            valid_at=day(4),
+            invalid_at=day(9),
+            recorded_at=day(5),
+            expired_at=day(10),
+            confidence=0.25,
+            importance=0.75,
+            access_count=3,
+            entities=[mention_of(oslo), mention_of(me)],
+            messages=[said.id],
+            episodes=[episode.id],
+            basis=[ground.id],
+            supersedes=ground.id,
+            tags=["weather", "a"],
+            metadata={"n": 1, "deep": {"list": [None, True, "x"]}},
+            engine="some-engine",
+        )
+        begun = await a_batch(store, [ground, whole])
+        assert await store.write(replace(begun, claims=[said.id], episodes=[episode], entities=[oslo, me]))
+        assert await store.facts(BANK, [whole.id, ground.id]) == [whole, ground]
+
+    @on_store
+    async def test_embeddings_come_back_when_asked_for(self, store: Store) -> None:
+        vector = EMBEDDER.vector("nine different words make for uneven numbers in here")
+        fact = await tell(store, "words", vector=vector)
+        [plain] = await store.facts(BANK, [fact.id])
+        [full] = await store.facts(BANK, [fact.id], with_embeddings=True)
+        [paged] = await store.facts(BANK, with_embeddings=True)
+        assert plain.embedding is None
+        assert full == paged
+        assert full.embedding is not None
+        assert np.allclose(full.embedding, vector, atol=1e-3)
+
+    @on_store
+    async def test_claimed_messages_are_read(self, store: Store) -> None:
+        kept, extracted, unread = await hear(store, "one", "two", "three")
+        assert await store.write(replace(await a_batch(store), claims=[kept.id]))
+        assert await store.write(replace(await a_batch(store), claims=[extracted.id], becomes="extracted"))
+        states = {m.id: m.state for m in await store.messages(BANK)}
+        assert states == {kept.id: "derived", extracted.id: "extracted", unread.id: "pending"}
+
+    @on_store
+    async def test_a_batch_of_many_facts_lands(self, store: Store) -> None:
+        said = await hear(store, *(f"number{n}" for n in range(1200)))
+        facts = [a_fact(m.content, messages=[m.id]) for m in said]
+        assert await store.write(replace(await a_batch(store, facts), claims=[m.id for m in said]))
+        found = await store.facts(BANK, [fact.id for fact in reversed(facts)])
+        assert [fact.id for fact in found] == [fact.id for fact in reversed(facts)]
+        assert await matches(store, "number777") == [facts[777].id]
+
+    @on_store
+    async def test_an_episode_that_exists_is_replaced(self, store: Store) -> None:
+        one, two, three = await hear(store, "one", "two", "three")
+        old = an_episode("old title", [one, two])
+        new = an_episode("new title", [one, two, three], id=old.id, narrative="More.", ended_at=day(2))
+        assert await store.write(replace(await a_batch(store), claims=[one.id, two.id], episodes=[old]))
+        assert await store.write(replace(await a_batch(store), claims=[three.id], episodes=[new]))
+        assert await store.episodes(BANK) == [new]
+
+    @on_store
+    async def test_an_entity_that_exists_is_updated(self, store: Store) -> None:
+        old = an_entity("Bob")
+        new = an_entity("Robert Smith", id=old.id, type="PERSON", aliases=["Bob", "Bobby"], last_seen=day(9))
+        assert await store.write(replace(await a_batch(store), entities=[old]))
+        assert await store.write(replace(await a_batch(store), entities=[new]))
+        assert await store.entities(BANK) == [new]
+
+    @on_store
+    async def test_the_revision_grows_with_every_batch(self, store: Store) -> None:
+        before = await store.revision(BANK)
+        await tell(store, "one")
+        middle = await store.revision(BANK)
+        await tell(store, "two")
+        assert before < middle < await store.revision(BANK)
+
+    @on_store
+    async def test_new_messages_and_access_counts_do_not_outdate_a_batch(self, store: Store) -> None:
+        known = await tell(store, "one")
+        batch = await a_batch(store, [a_fact("two")])
+        await hear(store, "a message that came meanwhile")
+        await store.touch(BANK, {known.id: 1})
+        assert await store.write(batch)
+
+    @on_store
+    async def test_a_stale_claim_lands_nothing(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await tell_story(store)
+        fresh, read = await hear(store, "tulips again", "already read")
+        [foreign] = await hear(store, "of another bank", bank=OTHER)
+        assert await store.write(replace(await a_batch(store), claims=[read.id]))
+        for stale in (read.id, MessageId("missing"), foreign.id):
+            batch = replace(await _everything(store), claims=[fresh.id, stale])
+            await _changes_nothing(store, batch, _returns_false)
+        assert [m.id for m in await store.pending(BANK, 9)] == [fresh.id]
+        assert await quotes(store, "tulips") == [fresh.id]
+
+    @on_store
+    async def test_an_outdated_revision_lands_nothing(self, store: Store) -> None:
+        [fresh] = await hear(store, "tulips again")
+        batch = replace(await _everything(store), claims=[fresh.id])
+        await tell_story(store)
+        await _changes_nothing(store, batch, _returns_false)
+        assert await store.write(replace(batch, revision=await store.revision(BANK)))
+
+    @on_store
+    async def test_another_embedder_lands_nothing(self, store: Store) -> None:
+        [fresh] = await hear(store, "tulips again")
+        batch = replace(await _everything(store), claims=[fresh.id], space="another embedder")
+        await _changes_nothing(store, batch, _raises(EmbedderMismatch))
+
+    @on_store
+    async def test_a_batch_for_a_missing_bank_is_refused(self, store: Store) -> None:
+        with refused(NotFound):
+            await store.write(replace(await a_batch(store), bank=BankId("nobody")))
+
+    @on_store
+    async def test_a_batch_that_can_not_be_stored_lands_nothing(self, store: Store) -> None:
+        story = await tell_story(store)
+        [fresh] = await hear(store, "tulips again")
+        nowhere = Mention(id=EntityId("nowhere"), name="Nowhere")
+        broken = {
+            "an id twice": [a_fact("crocus"), a_fact("crocus", id=story.facts[0].id)],
+            "an unknown message": [a_fact("crocus", messages=[MessageId("missing")])],
+            "an unknown context": [a_fact("crocus", context_from=MessageId("missing"))],
+            "an unknown episode": [a_fact("crocus", episodes=[EpisodeId("missing")])],
+            "an unknown fact behind it": [a_fact("crocus", basis=[FactId("missing")])],
+            "an unknown entity": [a_fact("crocus", entities=[nowhere])],
+            "a vector of another length": [with_vector(a_fact("crocus"), at_cosine(1.0, dimension=8))],
+            "a vector without numbers": [
+                with_vector(a_fact("crocus"), np.full(EMBEDDER.dimension, np.nan, np.float32))
+            ],
+        }
+        for case, facts in broken.items():
+            good = await _everything(store)
+            batch = replace(good, claims=[fresh.id], facts=[*good.facts, *(await a_batch(store, facts)).facts])
+            await _changes_nothing(store, batch, _raises(VmemoError), case)
+        assert await matches(store, "crocus") == []
+        assert await near(store, EMBEDDER.vector(story.facts[0].text), limit=1) == [story.facts[0].id]
+
+    @on_store
+    async def test_of_batches_begun_together_one_lands(self, store: Store) -> None:
+        said = await hear(store, *(f"line {n}" for n in range(6)))
+        batches = [replace(await a_batch(store, [a_fact(m.content)]), claims=[m.id]) for m in said]
+        landed = await asyncio.gather(*(store.write(batch) for batch in batches))
+        assert landed.count(True) == 1
+        assert len(await store.facts(BANK)) == 1
+        assert len(await store.pending(BANK, 10)) == 5
+
+
+async def _everything(store: Store) -> Batch:
+    """A valid batch with one new thing of each kind."""
+    zoe = an_entity("Zoe")
+    fact, other = a_fact("Zoe likes daffodils.", entities=[mention_of(zoe)]), a_fact("Zoe is here.")
+    link = Link(source=fact.id, target=other.id, kind="semantic", weight=0.9)
+    episode = an_episode("daffodils", [], id=EpisodeId(new_id()))
+    return replace(await a_batch(store, [fact, other]), entities=[zoe], episodes=[episode], links=[link])
+
+
+async def _returns_false(store: Store, batch: Batch) -> None:
+    """The store says that the batch is out of date."""
+    assert await store.write(batch) is False
+
+
+def _raises(error: type[Exception]) -> Outcome:
+    """The store refuses the batch."""
+
+    async def check(store: Store, batch: Batch) -> None:
+        with refused(error):
+            await store.write(batch)
+
+    return check
+
+
+async def _changes_nothing(store: Store, batch: Batch, outcome: Outcome, case: str = "") -> None:
+    before, revision = await snapshot(store), await store.revision(BANK)
+    await outcome(store, batch)
+    assert await snapshot(store) == before, case
+    assert await store.revision(BANK) == revision, case
+    assert await matches(store, "daffodils") == [], case

@@ -1,0 +1,313 @@
+"""Who is who: two entities become one, a name becomes an entity's, and both can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vmemo.errors import InvalidInput, NotFound
+from vmemo.models import Entity, EntityId, Fact, Merge, new_id
+from vmemo.models.changes import ForgetTarget
+from vmemo.models.search import EdgeQuery
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    EVERYTHING,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_fact,
+    an_entity,
+    day,
+    know,
+    mention_of,
+    snapshot,
+    tell,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
+
+ROBERT = an_entity("Robert", aliases=["Rob"], first_seen=day(3), last_seen=day(5))
+BOB = an_entity("Bob", type="PERSON", aliases=["ROB", "Bobby"], first_seen=day(2), last_seen=day(4))
+EVE = an_entity("Eve", type="PERSON")
+
+
+class IdentityConformance(StoreSuite):
+    """`Identities`, and merges of a batch."""
+
+    @on_store
+    async def test_two_entities_become_one_of_all_names(self, store: Store) -> None:
+        facts = await _meet(store)
+        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "the same man")
+        assert (merge.entity, merge.absorbed, merge.names) == (ROBERT.id, BOB.id, ("Bob", "ROB", "Bobby"))
+        assert (merge.reason, merge.undone_at) == ("the same man", None)
+        assert await store.merges(BANK) == [merge]
+        [robert, eve] = await store.entities(BANK)
+        assert robert == ROBERT.model_copy(
+            update={"type": "PERSON", "aliases": ("Rob", "Bob", "Bobby"), "first_seen": day(2), "mentions": 4}
+        )
+        assert eve.id == EVE.id
+        said = [{m.said for m in fact.entities if m.id == ROBERT.id} for fact in await store.facts(BANK)]
+        assert said == [{""}, {"Bob"}, {"Bobby"}, {""}, set()]
+        for text in ("Robert", "bob", "Rob and Bobby"):
+            assert [mention.id for mention in await store.named(BANK, text)] == [ROBERT.id], text
+        assert {fact.id for fact in await store.facts_about(BANK, ROBERT.id)} == {fact.id for fact in facts[:4]}
+        assert await store.facts_about(BANK, BOB.id) == []
+
+    @on_store
+    async def test_an_undone_merge_leaves_all_as_it_was_but_for_strangers(self, store: Store) -> None:
+        await _meet(store)
+        before = await snapshot(store)
+        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "the same man")
+        assert await store.undo_merge(BANK, merge.id) == BOB.id
+        after = await snapshot(store)
+        assert _without_strangers(after.entities) == _by_id(before.entities)
+        assert after.facts == before.facts
+        assert {e.id: e.strangers for e in after.entities} == {
+            ROBERT.id: ("Bob", "Bobby"),
+            BOB.id: ("Robert",),
+            EVE.id: (),
+        }
+        [undone] = await store.merges(BANK)
+        assert undone == merge.model_copy(update={"undone_at": undone.undone_at})
+        assert undone.undone_at is not None
+        assert [mention.id for mention in await store.named(BANK, "Bob")] == [BOB.id]
+        assert {mention.id for mention in await store.named(BANK, "Rob")} == {ROBERT.id, BOB.id}
+
+    @on_store
+    async def test_edges_follow_a_merge_and_its_undoing(self, store: Store) -> None:
+        facts = await _meet(store)
+        mine = {facts[0].id, facts[3].id}
+        assert await _reached(store, ROBERT.id) == mine
+        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        assert await _reached(store, ROBERT.id) == {fact.id for fact in facts[:4]}
+        assert await _reached(store, BOB.id) == set()
+        await store.undo_merge(BANK, merge.id)
+        assert await _reached(store, ROBERT.id) == mine
+        assert await _reached(store, BOB.id) == {facts[1].id, facts[2].id, facts[3].id}
+
+    @on_two_stores
+    async def test_a_merge_by_one_is_noticed_by_the_other(self, one: Store, other: Store) -> None:
+        facts = await _meet(one)
+        assert len(await _reached(other, ROBERT.id)) == 2
+        merge = await one.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        assert await _reached(other, ROBERT.id) == {fact.id for fact in facts[:4]}
+        await other.undo_merge(BANK, merge.id)
+        assert len(await _reached(one, ROBERT.id)) == 2
+
+    @on_store
+    async def test_a_merge_outdates_batches_that_were_begun_before(self, store: Store) -> None:
+        await _meet(store)
+        begun = await a_batch(store, [a_fact("tulips")])
+        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        assert await store.write(begun) is False
+        begun = await a_batch(store, [a_fact("tulips")])
+        await store.undo_merge(BANK, merge.id)
+        assert await store.write(begun) is False
+
+    @on_store
+    async def test_facts_told_since_go_with_the_name_they_use(self, store: Store) -> None:
+        await _meet(store)
+        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        kept = (await store.entities(BANK, [ROBERT.id]))[0]
+        new = [
+            a_fact("Bobby sang.", entities=[mention_of(kept, "bobby")], mentioned_at=day(20)),
+            a_fact("Rob sang.", entities=[mention_of(kept, "Rob")]),
+            a_fact("Robert sang.", entities=[mention_of(kept)]),
+        ]
+        assert await store.write(await a_batch(store, new))
+        await store.undo_merge(BANK, merge.id)
+        found = await store.facts(BANK, [fact.id for fact in new])
+        assert [[m.id for m in fact.entities] for fact in found] == [[BOB.id], [ROBERT.id], [ROBERT.id]]
+        [bob] = await store.entities(BANK, [BOB.id])
+        assert (bob.first_seen, bob.last_seen, bob.mentions) == (day(2), day(20), 4)
+
+    @on_store
+    async def test_merges_into_one_entity_are_undone_in_any_order(self, store: Store) -> None:
+        third = an_entity("Bobby", id="third", aliases=["Bob"])
+        facts = await _meet(store)
+        both = a_fact("Bob met Bobby.", entities=[mention_of(BOB), mention_of(third)])
+        alone = a_fact("Bobby left.", entities=[mention_of(third)])
+        assert await store.write(replace(await a_batch(store, [both, alone]), entities=[third]))
+        before = await snapshot(store)
+        for order in ((0, 1), (1, 0)):
+            made = [await store.merge_entities(BANK, ROBERT.id, id, "") for id in (BOB.id, third.id)]
+            assert await store.undo_merge(BANK, made[order[0]].id) == (BOB.id, third.id)[order[0]]
+            [robert] = await store.entities(BANK, [ROBERT.id])
+            assert {name for name in ("Bob", "Bobby") if name in robert.aliases} == {"Bob", "Bobby"}
+            assert both.id in await _reached(store, ROBERT.id)
+            assert facts[0].id in await _reached(store, ROBERT.id)
+            await store.undo_merge(BANK, made[order[1]].id)
+            after = await snapshot(store)
+            assert after.facts == before.facts
+            names = {e.id: (e.name, e.aliases, e.mentions) for e in after.entities}
+            assert names == {e.id: (e.name, e.aliases, e.mentions) for e in before.entities}
+
+    @on_store
+    async def test_what_became_part_of_another_is_parted_first(self, store: Store) -> None:
+        await _meet(store)
+        before = await snapshot(store)
+        inner = await store.merge_entities(BANK, ROBERT.id, BOB.id, "inner")
+        outer = await store.merge_entities(BANK, EVE.id, ROBERT.id, "outer")
+        assert [merge.entity for merge in await store.merges(BANK)] == [ROBERT.id, EVE.id]
+        between = await snapshot(store)
+        assert outer.id in await _refusal(store, inner.id)
+        assert await snapshot(store) == between
+        assert await store.undo_merge(BANK, outer.id) == ROBERT.id
+        assert await store.undo_merge(BANK, inner.id) == BOB.id
+        after = await snapshot(store)
+        assert _without_strangers(after.entities) == _by_id(before.entities)
+        assert after.facts == before.facts
+
+    @on_store
+    async def test_what_was_parted_can_be_merged_again_on_purpose(self, store: Store) -> None:
+        await _meet(store)
+        first = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        await store.undo_merge(BANK, first.id)
+        again = await store.merge_entities(BANK, BOB.id, ROBERT.id, "after all")
+        [bob] = await store.entities(BANK, [BOB.id])
+        assert (bob.aliases, bob.strangers) == (("ROB", "Bobby", "Robert"), ())
+        assert [merge.id for merge in await store.merges(BANK)] == [first.id, again.id]
+        await store.undo_merge(BANK, again.id)
+        assert {e.name for e in await store.entities(BANK)} == {"Robert", "Bob", "Eve"}
+
+    @on_store
+    async def test_a_name_that_became_an_alias_is_parted_with_the_facts_that_use_it(self, store: Store) -> None:
+        robert = ROBERT.model_copy(update={"aliases": ("Rob", "Bob", "Bobby")})
+        facts = [
+            a_fact("Robert came.", entities=[mention_of(robert)]),
+            a_fact("Bob left.", entities=[mention_of(robert, "BOB")], mentioned_at=day(7)),
+            a_fact("Bobby sang.", entities=[mention_of(robert, "Bobby")], mentioned_at=day(9)),
+            a_fact("Rob sat.", entities=[mention_of(robert, "Rob")]),
+        ]
+        merge = _adopted(robert, "Bob", "Bobby")
+        assert await store.write(replace(await a_batch(store, facts), entities=[robert], merges=[merge]))
+        assert await store.merges(BANK) == [merge]
+        parted = await store.undo_merge(BANK, merge.id)
+        assert parted not in {robert.id, merge.id}
+        [kept, bob] = await store.entities(BANK)
+        assert kept == ROBERT.model_copy(update={"strangers": ("Bob", "Bobby"), "mentions": 2})
+        assert (bob.id, bob.name, bob.aliases, bob.mentions) == (parted, "Bob", ("Bobby",), 2)
+        assert bob.strangers == ("Robert", "Rob")
+        assert (bob.first_seen, bob.last_seen) == (day(7), day(9))
+        found = [[(m.id, m.said) for m in fact.entities] for fact in await store.facts(BANK)]
+        assert found == [[(robert.id, "")], [(parted, "BOB")], [(parted, "Bobby")], [(robert.id, "Rob")]]
+        assert [m.id for m in await store.named(BANK, "Bob")] == [parted]
+
+    @on_store
+    async def test_a_name_that_no_fact_uses_is_parted_too(self, store: Store) -> None:
+        robert = ROBERT.model_copy(update={"aliases": ("Bob",)})
+        merge = _adopted(robert, "Bob")
+        assert await store.write(replace(await a_batch(store), entities=[robert], merges=[merge]))
+        parted = await store.undo_merge(BANK, merge.id)
+        [kept, bob] = await store.entities(BANK)
+        assert (kept.aliases, kept.strangers) == ((), ("Bob",))
+        assert (bob.id, bob.first_seen, bob.last_seen, bob.strangers) == (parted, day(3), day(5), ("Robert",))
+
+    @on_store
+    async def test_an_only_name_is_not_parted(self, store: Store) -> None:
+        merge = _adopted(BOB, "Bob", "Bobby", "ROB")
+        assert await store.write(replace(await a_batch(store), entities=[BOB], merges=[merge]))
+        before = await snapshot(store)
+        with refused(InvalidInput):
+            await store.undo_merge(BANK, merge.id)
+        assert await snapshot(store) == before
+
+    @on_store
+    async def test_what_can_not_be_merged_or_undone_is_refused(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await _meet(store)
+        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        await store.undo_merge(BANK, merge.id)
+        before, revision = await snapshot(store), await store.revision(BANK)
+        missing = EntityId("missing")
+        for keep, absorb in ((ROBERT.id, missing), (missing, ROBERT.id)):
+            with refused(NotFound):
+                await store.merge_entities(BANK, keep, absorb, "")
+        with refused(InvalidInput):
+            await store.merge_entities(BANK, ROBERT.id, ROBERT.id, "")
+        with refused(InvalidInput):
+            await store.undo_merge(BANK, merge.id)
+        with refused(NotFound):
+            await store.undo_merge(BANK, "missing")
+        with refused(NotFound):
+            await store.merge_entities(OTHER, ROBERT.id, BOB.id, "")
+        with refused(NotFound):
+            await store.undo_merge(OTHER, merge.id)
+        for wrong in (_adopted(an_entity("Nobody"), "X"), _adopted(ROBERT), merge):
+            with refused(InvalidInput):
+                await store.write(replace(await a_batch(store), merges=[wrong]))
+        assert await snapshot(store) == before
+        assert await store.revision(BANK) == revision
+        assert await store.merges(OTHER) == []
+
+    @on_store
+    async def test_an_entity_does_not_come_back_over_another_of_its_id(self, store: Store) -> None:
+        await _meet(store)
+        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        await know(store, BOB)
+        before = await snapshot(store)
+        assert BOB.id in await _refusal(store, merge.id)
+        assert await snapshot(store) == before
+
+    @on_store
+    async def test_strangers_are_kept_as_they_are_written(self, store: Store) -> None:
+        robert = ROBERT.model_copy(update={"strangers": ("Bob", "Ünal")})
+        await know(store, robert)
+        assert await store.entities(BANK) == [robert]
+
+    @on_store
+    async def test_facts_forgotten_since_do_not_come_back_with_an_entity(self, store: Store) -> None:
+        facts = [
+            await tell(store, "Robert came."),
+            *[await tell(store, text) for text in ("Bob left.", "Bob sang.")],
+        ]
+        said = (mention_of(ROBERT), mention_of(BOB), mention_of(BOB))
+        new = [
+            a_fact(fact.text, messages=fact.messages, entities=[mention])
+            for fact, mention in zip(facts, said, strict=True)
+        ]
+        assert await store.write(replace(await a_batch(store, new), entities=[ROBERT, BOB]))
+        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        await store.forget(BANK, ForgetTarget(messages=facts[1].messages))
+        await store.undo_merge(BANK, merge.id)
+        assert [fact.id for fact in await store.facts_about(BANK, BOB.id)] == [new[2].id]
+        assert [fact.id for fact in await store.facts_about(BANK, ROBERT.id)] == [new[0].id]
+
+
+async def _meet(store: Store) -> list[Fact]:
+    """Facts about Robert, about Bob twice, about both, and about Eve."""
+    facts = [
+        a_fact("Robert came.", entities=[mention_of(ROBERT)]),
+        a_fact("Bob left.", entities=[mention_of(BOB)]),
+        a_fact("Bobby sang.", entities=[mention_of(BOB, "Bobby")]),
+        a_fact("Robert met Bob.", entities=[mention_of(ROBERT), mention_of(BOB)]),
+        a_fact("Eve slept.", entities=[mention_of(EVE)]),
+    ]
+    assert await store.write(replace(await a_batch(store, facts), entities=[ROBERT, BOB, EVE]))
+    return facts
+
+
+async def _refusal(store: Store, merge: str) -> str:
+    try:
+        await store.undo_merge(BANK, merge)
+    except InvalidInput as error:
+        return str(error)
+    raise AssertionError("the merge was undone")
+
+
+def _adopted(entity: Entity, *names: str) -> Merge:
+    return Merge(id=new_id(), entity=entity.id, names=names, reason="it sounds alike", at=day(9))
+
+
+def _by_id(entities: Sequence[Entity]) -> list[Entity]:
+    return sorted(entities, key=lambda entity: entity.id)
+
+
+def _without_strangers(entities: Sequence[Entity]) -> list[Entity]:
+    return _by_id([entity.model_copy(update={"strangers": ()}) for entity in entities])
+
+
+async def _reached(store: Store, entity: EntityId) -> set[str]:
+    query = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), entities=[entity])
+    return {edge.target for edge in await store.edges(query)}

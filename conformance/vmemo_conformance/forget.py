@@ -1,0 +1,234 @@
+"""Forgetting: what goes, what is read again, and what is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from vmemo.errors import NotFound
+from vmemo.models import EntityId, Fact, Message, MessageId
+from vmemo.models.changes import ForgetTarget
+from vmemo.models.results import Forgotten
+from vmemo.models.search import Scope
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_fact,
+    an_entity,
+    an_episode,
+    hear,
+    matches,
+    mention_of,
+    near,
+    quotes,
+    snapshot,
+    tell,
+    tell_story,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, refused
+
+
+class ForgettingConformance(StoreSuite):
+    """`forget`."""
+
+    @on_store
+    async def test_a_forgotten_message_goes_with_all_that_was_read_from_it(self, store: Store) -> None:
+        story = await tell_story(store)
+        forgotten = await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
+        assert forgotten == Forgotten(messages=1, facts=3, episodes=1, entities=1, requeued=1)
+        assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
+        assert [m.id for m in await store.messages(BANK)] == [m.id for m in story.messages[1:]]
+        assert [e.name for e in await store.entities(BANK)] == ["Caroline"]
+        assert await store.links(BANK) == [story.links[1]]
+        assert await matches(store, "piano oslo", Scope(bank=BANK, include_expired=True)) == []
+        assert await quotes(store, "piano oslo") == []
+        assert not {fact.id for fact in story.facts[:2]} & set(await near(store, EMBEDDER.vector("piano oslo")))
+
+    @on_store
+    async def test_the_rest_of_the_episode_is_read_again(self, store: Store) -> None:
+        story = await tell_story(store)
+        await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
+        [waiting] = await store.pending(BANK, 9)
+        assert waiting == story.messages[1]
+        assert await quotes(store, "crockery") == [waiting.id]
+        again = story.facts[1].model_copy(update={"episodes": ()})
+        assert await store.write(replace(await a_batch(store, [again]), claims=[waiting.id]))
+        assert await matches(store, "crockery") == [again.id]
+        assert await quotes(store, "crockery") == []
+
+    @on_store
+    async def test_a_dissolved_episode_leaves_the_chain_whole(self, store: Store) -> None:
+        said = await hear(store, "one", "two", "three")
+        first = an_episode("first", said[:1])
+        second = an_episode("second", said[1:2], previous=first.id)
+        third = an_episode("third", said[2:], previous=second.id)
+        begun = replace(await a_batch(store), claims=[m.id for m in said], episodes=[first, second, third])
+        assert await store.write(begun)
+        await store.forget(BANK, ForgetTarget(messages=[said[1].id]))
+        assert {e.title: e.previous for e in await store.episodes(BANK)} == {"first": None, "third": first.id}
+
+    @on_store
+    async def test_several_messages_are_forgotten_at_once(self, store: Store) -> None:
+        story = await tell_story(store)
+        ids = [m.id for m in story.messages[:2]]
+        forgotten = await store.forget(BANK, ForgetTarget(messages=[*ids, ids[0]]))
+        assert forgotten == Forgotten(messages=2, facts=3, episodes=1, entities=1, requeued=0)
+
+    @on_store
+    async def test_unread_and_raw_messages_are_forgotten(self, store: Store) -> None:
+        [unread] = await hear(store, "tulips")
+        raw, kept = await hear(store, "tulips", "tulips", state="raw")
+        forgotten = await store.forget(BANK, ForgetTarget(messages=[unread.id, raw.id]))
+        assert forgotten == Forgotten(messages=2)
+        assert await quotes(store, "tulips") == [kept.id]
+
+    @on_store
+    async def test_a_forgotten_document_goes_and_others_stay(self, store: Store) -> None:
+        story = await tell_story(store)
+        kept = await tell(store, "tulips in another document")
+        forgotten = await store.forget(BANK, ForgetTarget(document="letters"))
+        assert forgotten == Forgotten(messages=4, facts=5, episodes=2, entities=2)
+        assert await _ids(store) == {kept.id}
+        assert await store.messages(BANK, [m.id for m in story.messages]) == []
+
+    @on_store
+    async def test_a_forgotten_entity_goes_with_the_messages_that_speak_of_it(self, store: Store) -> None:
+        story = await tell_story(store)
+        forgotten = await store.forget(BANK, ForgetTarget(entity=story.entities[1].id))
+        assert forgotten == Forgotten(messages=1, facts=3, episodes=1, entities=1, requeued=1)
+        assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
+        forgotten = await store.forget(BANK, ForgetTarget(entity=story.entities[0].id))
+        assert (forgotten.messages, forgotten.entities, forgotten.requeued) == (2, 1, 1)
+        assert await store.entities(BANK) == []
+
+    @on_store
+    async def test_a_forgotten_entity_takes_facts_that_no_message_told(self, store: Store) -> None:
+        zoe = an_entity("Zoe")
+        opinion = a_fact("I trust Zoe.", network="opinion", confidence=0.5, entities=[mention_of(zoe)])
+        assert await store.write(replace(await a_batch(store, [opinion]), entities=[zoe]))
+        assert await store.forget(BANK, ForgetTarget(entity=zoe.id)) == Forgotten(facts=1, entities=1)
+        assert await matches(store, "trust zoe", Scope(bank=BANK, include_expired=True)) == []
+
+    @on_store
+    async def test_a_forgotten_bank_is_gone_whole(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await tell_story(store)
+        loose = a_fact("told by nobody")
+        batch = await a_batch(store, [loose])
+        assert await store.write(replace(batch, entities=[an_entity("Unseen")], episodes=[an_episode("empty", [])]))
+        theirs = await tell_story(store, OTHER)
+        forgotten = await store.forget(BANK, ForgetTarget(bank=True))
+        assert forgotten == Forgotten(messages=4, facts=6, episodes=3, entities=3)
+        assert [bank.id for bank in await store.banks()] == [OTHER]
+        assert len(await store.facts(OTHER)) == len(theirs.facts)
+
+    @on_store
+    async def test_a_bank_made_anew_remembers_nothing(self, store: Store) -> None:
+        await tell_story(store)
+        await hear(store, "tulips unread")
+        assert await matches(store, "tulips")
+        await store.forget(BANK, ForgetTarget(bank=True))
+        await store.create_bank(a_bank())
+        assert await matches(store, "tulips") == await quotes(store, "tulips") == []
+        fact = await tell(store, "tulips")
+        assert await matches(store, "tulips") == await near(store, EMBEDDER.vector("tulips")) == [fact.id]
+
+    @on_store
+    async def test_facts_that_only_had_it_as_context_are_read_again(self, store: Store) -> None:
+        asked, answered, after = await hear(store, "Where are the tulips?", "Behind the shed.", "Good.")
+        answer = a_fact("Behind the shed.", context=asked.content, context_from=asked.id, messages=[answered.id])
+        other = a_fact("Good.", context=answered.content, context_from=answered.id, messages=[after.id])
+        assert await store.write(replace(await a_batch(store, [answer, other]), claims=[answered.id, after.id]))
+        forgotten = await store.forget(BANK, ForgetTarget(messages=[asked.id]))
+        assert forgotten == Forgotten(messages=1, facts=1, requeued=1)
+        assert await _ids(store) == {other.id}
+        assert [m.id for m in await store.pending(BANK, 9)] == [answered.id]
+        assert await matches(store, "tulips") == []
+
+    @on_store
+    async def test_a_fact_of_two_sources_is_read_again_from_the_other(self, store: Store) -> None:
+        first, second, third = await hear(store, "tulips one", "tulips two", "tulips three")
+        episodes = [an_episode("one", [first]), an_episode("two", [second, third])]
+        both = a_fact("tulips both", messages=[first.id, second.id], episodes=[e.id for e in episodes])
+        beside = a_fact("tulips beside", messages=[third.id], episodes=[episodes[1].id])
+        begun = await a_batch(store, [both, beside])
+        assert await store.write(replace(begun, claims=[m.id for m in (first, second, third)], episodes=episodes))
+        forgotten = await store.forget(BANK, ForgetTarget(messages=[first.id]))
+        assert forgotten == Forgotten(messages=1, facts=2, episodes=2, requeued=2)
+        assert {m.id for m in await store.pending(BANK, 9)} == {second.id, third.id}
+        assert set(await quotes(store, "tulips")) == {second.id, third.id}
+
+    @on_store
+    async def test_what_rests_on_a_forgotten_fact_falls_with_it(self, store: Store) -> None:
+        ground = await tell(store, "tulips bloomed")
+        view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, basis=[ground.id], messages=[])
+        profile = await tell(store, "A lover of tulips.", network="observation", basis=[view.id], messages=[])
+        other = await tell(store, "Unrelated.", network="observation", messages=[])
+        forgotten = await store.forget(BANK, ForgetTarget(messages=ground.messages))
+        assert forgotten == Forgotten(messages=1, facts=3)
+        assert await _ids(store) == {other.id}
+        assert profile.id not in await _ids(store)
+
+    @on_store
+    async def test_names_that_only_forgotten_text_used_vanish(self, store: Store) -> None:
+        known = an_entity("Rosalind", id="e1", aliases=["Roz", "Zaza"])
+        said, secret = await hear(store, "Roz came by.", "Rosalind is called Zaza.")
+        facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(known)]) for m in (said, secret)]
+        begun = replace(await a_batch(store, facts), entities=[known], claims=[said.id, secret.id])
+        assert await store.write(begun)
+        await store.forget(BANK, ForgetTarget(messages=[secret.id]))
+        [entity] = await store.entities(BANK)
+        assert (entity.id, entity.name, entity.aliases, entity.mentions) == ("e1", "Roz", (), 1)
+
+    @on_store
+    async def test_what_is_not_there_can_not_be_forgotten(self, store: Store) -> None:
+        story = await tell_story(store)
+        before, revision = await snapshot(store), await store.revision(BANK)
+        for target in (
+            ForgetTarget(messages=[story.messages[0].id, MessageId("missing")]),
+            ForgetTarget(document="missing"),
+            ForgetTarget(entity=EntityId("missing")),
+        ):
+            with refused(NotFound):
+                await store.forget(BANK, target)
+            assert await snapshot(store) == before
+            assert await store.revision(BANK) == revision
+
+    @on_store
+    async def test_forgetting_outdates_batches_that_were_begun_before(self, store: Store) -> None:
+        first, second = await hear(store, "tulips one", "tulips two")
+        batch = replace(await a_batch(store, [a_fact("tulips two")]), claims=[second.id])
+        await store.forget(BANK, ForgetTarget(messages=[first.id]))
+        assert await store.write(batch) is False
+
+    @on_store
+    async def test_the_counts_of_a_status_follow(self, store: Store) -> None:
+        story = await tell_story(store)
+        await store.forget(BANK, ForgetTarget(messages=[story.messages[2].id]))
+        status = await store.status(BANK)
+        assert (status.messages, status.pending, status.episodes) == (3, 1, 1)
+        assert (status.facts, status.entities, status.links) == (2, 2, 1)
+
+    @on_store
+    async def test_a_thousand_messages_are_forgotten_at_once(self, store: Store) -> None:
+        said = await hear(store, *(f"tulips {n}" for n in range(1200)))
+        await _read(store, said)
+        kept = said.pop()
+        forgotten = await store.forget(BANK, ForgetTarget(messages=[m.id for m in said]))
+        assert forgotten == Forgotten(messages=1199, facts=1199)
+        assert [m.id for m in await store.messages(BANK)] == [kept.id]
+        assert len(await matches(store, "tulips")) == 1
+
+
+async def _read(store: Store, said: Iterable[Message]) -> list[Fact]:
+    facts = [a_fact(m.content, messages=[m.id]) for m in said]
+    assert await store.write(replace(await a_batch(store, facts), claims=[m.id for m in said]))
+    return facts
+
+
+async def _ids(store: Store) -> set[str]:
+    return {fact.id for fact in await store.facts(BANK, limit=1000)}

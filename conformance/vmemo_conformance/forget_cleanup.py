@@ -1,0 +1,240 @@
+"""Forgetting reaches what was learned besides facts: names, merges, steps of opinions and queued work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from vmemo.errors import NotFound
+from vmemo.models import ConfidenceChange, Entity, EntityId, Fact, FactId, Message
+from vmemo.models.changes import FactClosure, ForgetTarget, Lease, NewJob
+from vmemo.models.results import Forgotten
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_fact,
+    an_entity,
+    an_episode,
+    day,
+    hear,
+    know,
+    mention_of,
+    quotes,
+    tell,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, refused
+
+ANNA = an_entity("Anna", aliases=["Ann"])
+
+
+class RemnantConformance(StoreSuite):
+    """What `forget` takes besides messages, facts, episodes and entities."""
+
+    @on_store
+    async def test_steps_of_a_forgotten_opinion_go(self, store: Store) -> None:
+        ground = await tell(store, "tulips bloomed")
+        view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, basis=[ground.id], messages=[])
+        other = await tell(store, "I like roses.", network="opinion", confidence=0.5, messages=[])
+        await _move(store, view.id, [ground.id], "They bloomed.")
+        kept = await _move(store, other.id, [], "Roses too.")
+        await store.forget(BANK, ForgetTarget(messages=ground.messages))
+        assert await store.moves(BANK) == [kept]
+
+    @on_store
+    async def test_forgotten_evidence_leaves_the_step_without_its_reason(self, store: Store) -> None:
+        secret, told = await tell(store, "tulips wilted"), await tell(store, "tulips bloomed")
+        view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
+        both = await _move(store, view.id, [secret.id, told.id], "They wilted, then bloomed.")
+        one = await _move(store, view.id, [told.id], "They bloomed.")
+        await store.forget(BANK, ForgetTarget(messages=secret.messages))
+        assert await store.moves(BANK) == [both.model_copy(update={"evidence": (told.id,), "reason": ""}), one]
+
+    @on_store
+    async def test_merges_of_a_forgotten_entity_go(self, store: Store) -> None:
+        said, _ = await _meet(store)
+        inner = await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "inner")
+        await store.merge_entities(BANK, EntityId("eve"), EntityId("bob"), "outer")
+        assert inner.entity == "bob"
+        await store.forget(BANK, ForgetTarget(entity=EntityId("eve")))
+        assert await store.merges(BANK) == await store.entities(BANK) == []
+        assert await store.messages(BANK, [m.id for m in said]) == []
+
+    @on_store
+    async def test_names_of_a_merge_that_no_remaining_fact_uses_are_forgotten(self, store: Store) -> None:
+        said, facts = await _meet(store)
+        await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "Ann told it")
+        await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
+        [merge] = await store.merges(BANK)
+        assert (merge.names, merge.reason) == (("Ann",), "")
+        assert await store.undo_merge(BANK, merge.id) == ANNA.id
+        [anna] = await store.entities(BANK, [ANNA.id])
+        assert (anna.name, anna.aliases, anna.mentions) == ("Ann", (), 1)
+        [bob] = await store.entities(BANK, [EntityId("bob")])
+        assert (bob.name, bob.strangers) == ("Bob", ("Ann",))
+        assert [[m.said for m in fact.entities] for fact in await store.facts(BANK, [facts[1].id])] == [[""]]
+
+    @on_store
+    async def test_a_merge_without_any_name_left_goes(self, store: Store) -> None:
+        said, _ = await _meet(store)
+        merge = await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "")
+        await store.forget(BANK, ForgetTarget(messages=[said[0].id, said[1].id]))
+        assert await store.merges(BANK) == []
+        with refused(NotFound):
+            await store.undo_merge(BANK, merge.id)
+        [bob] = await store.entities(BANK, [EntityId("bob")])
+        assert bob.aliases == ()
+
+    @on_store
+    async def test_an_undone_merge_goes_with_the_entity_that_was_parted(self, store: Store) -> None:
+        await _meet(store)
+        merge = await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "")
+        await store.undo_merge(BANK, merge.id)
+        await store.forget(BANK, ForgetTarget(entity=ANNA.id))
+        assert await store.merges(BANK) == []
+        assert {e.name: e.strangers for e in await store.entities(BANK)} == {"Bob": (), "Eve": ()}
+
+    @on_store
+    async def test_a_stranger_stays_while_anyone_goes_by_the_name_or_a_message_holds_it(self, store: Store) -> None:
+        said, _ = await _meet(store)
+        await know(store, an_entity("Eve", strangers=["Anna", "anemone", "Zaza"]))
+        await hear(store, "Anemones bloom.")
+        await store.forget(BANK, ForgetTarget(messages=[said[2].id]))
+        assert (await store.entities(BANK, [EntityId("eve")]))[0].strangers == ("Anna", "anemone")
+        await store.forget(BANK, ForgetTarget(entity=ANNA.id))
+        assert (await store.entities(BANK, [EntityId("eve")]))[0].strangers == ("anemone",)
+
+    @on_store
+    async def test_a_name_that_only_forgotten_text_used_is_no_longer_said(self, store: Store) -> None:
+        said = await hear(store, "Anna is Zaza.", "She slept, said Ann.")
+        named = ANNA.model_copy(update={"aliases": ("Ann", "Zaza")})
+        facts = [
+            a_fact(m.content, messages=[m.id], entities=[mention_of(named, "Zaza")], mentioned_at=day(n + 1))
+            for n, m in enumerate(said)
+        ]
+        assert await store.write(replace(await a_batch(store, facts), entities=[named], claims=[m.id for m in said]))
+        await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
+        [fact] = await store.facts(BANK)
+        assert fact.entities == (mention_of(named.model_copy(update={"name": "Ann"})),)
+
+    @on_store
+    async def test_grouped_messages_dissolve_with_their_episode(self, store: Store) -> None:
+        said = await hear(store, "tulips one", "tulips two", "tulips three")
+        episode, other = an_episode("both", said[:2]), an_episode("alone", said[2:])
+        assert await store.write(
+            replace(await a_batch(store), claims=[m.id for m in said], episodes=[episode, other], becomes="grouped")
+        )
+        assert await store.pending(BANK, 9) == []
+        assert set(await quotes(store, "tulips")) == {m.id for m in said}
+        for held in (episode, other):
+            detail: dict[str, JsonValue] = {"episode": held.id, "messages": [*held.messages]}
+            await store.enqueue(BANK, [NewJob(kind="extract", key=held.id, detail=detail)])
+        await store.record_failure(BANK, [said[0].id, said[1].id], "could not read: tulips one")
+        forgotten = await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
+        assert forgotten == Forgotten(messages=1, episodes=1, requeued=1)
+        assert [(m.id, m.state, m.error) for m in await store.messages(BANK)] == [
+            (said[1].id, "pending", None),
+            (said[2].id, "grouped", None),
+        ]
+        assert [job.key for job in await store.jobs(BANK, ["extract"])] == [other.id]
+        assert set(await quotes(store, "tulips")) == {said[1].id, said[2].id}
+
+    @on_store
+    async def test_messages_to_read_again_are_queued(self, store: Store) -> None:
+        said = await hear(store, "one", "two", "three")
+        episodes = [an_episode("both", said[:2]), an_episode("alone", said[2:])]
+        assert await store.write(replace(await a_batch(store), claims=[m.id for m in said], episodes=episodes))
+        await _finish_all(store)
+        await store.forget(BANK, ForgetTarget(messages=[said[2].id]))
+        assert await store.jobs(BANK) == []
+        await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
+        assert [job.kind for job in await store.jobs(BANK)] == ["process"]
+        assert [m.id for m in await store.pending(BANK, 9)] == [said[1].id]
+
+    @on_store
+    async def test_an_error_that_may_quote_the_forgotten_text_goes(self, store: Store) -> None:
+        secret, beside, other = await hear(store, "one", "two", "three")
+        await store.record_failure(BANK, [secret.id, beside.id], "no sense in: one")
+        await store.record_failure(BANK, [other.id], "no sense in: three")
+        [job] = await store.lease("me", 60)
+        await store.fail(Lease(job=job.id, owner="me", asked=job.asked), "no sense in: one", retry_at=day(1))
+        await store.forget(BANK, ForgetTarget(messages=[secret.id]))
+        assert [m.error for m in await store.messages(BANK)] == [None, "no sense in: three"]
+        assert [job.error for job in await store.jobs(BANK)] == [None]
+
+    @on_store
+    async def test_entities_are_described_again_where_their_observation_falls_or_is_outdated(
+        self, store: Store
+    ) -> None:
+        names = ("falls", "outdated", "closed", "plain", "untouched")
+        who = {name: an_entity(name) for name in names}
+        said = await hear(store, *(f"{name} here" for name in names), *(f"{name} again" for name in names))
+        told = [a_fact(m.content, messages=[m.id], entities=[mention_of(who[m.content.split()[0]])]) for m in said]
+        profiles = [
+            _profile(who["falls"], told[0]),
+            _profile(who["outdated"], told[6]),
+            _profile(who["closed"], told[7]),
+            _profile(who["untouched"], told[9]),
+        ]
+        batch = replace(await a_batch(store, [*told, *profiles]), claims=[m.id for m in said])
+        ended = FactClosure(fact=profiles[2].id, expired_at=day(2))
+        assert await store.write(replace(batch, entities=list(who.values()), closings=[ended]))
+        await _finish_all(store)
+        await store.forget(BANK, ForgetTarget(messages=[m.id for m in said[:4]]))
+        assert {(job.kind, job.key) for job in await store.jobs(BANK)} == {
+            ("observe", "falls"),
+            ("observe", "outdated"),
+        }
+
+    @on_store
+    async def test_a_forgotten_entity_is_not_described_again(self, store: Store) -> None:
+        await _meet(store)
+        await store.enqueue(BANK, [NewJob(kind="observe", key=key) for key in (ANNA.id, "eve")])
+        await store.forget(BANK, ForgetTarget(entity=ANNA.id))
+        assert [job.key for job in await store.jobs(BANK, ["observe"])] == ["eve"]
+
+    @on_store
+    async def test_a_bank_made_anew_has_no_work_moves_or_merges(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await hear(store, "theirs", bank=OTHER)
+        await _meet(store)
+        await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "")
+        view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
+        await _move(store, view.id, [], "because")
+        await hear(store, "unread")
+        await store.forget(BANK, ForgetTarget(bank=True))
+        await store.create_bank(a_bank())
+        assert await store.jobs(BANK) == await store.moves(BANK) == await store.merges(BANK) == []
+        assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
+
+
+async def _meet(store: Store) -> tuple[list[Message], list[Fact]]:
+    """Two messages about Anna, one about Bob, one about Eve, and a fact of each."""
+    said = await hear(store, "Anna came.", "Ann left.", "Bob sang.", "Eve slept.", "Bob sat.")
+    bob, eve = an_entity("Bob"), an_entity("Eve")
+    who = (mention_of(ANNA), mention_of(ANNA, "Ann"), mention_of(bob), mention_of(eve), mention_of(bob))
+    facts = [a_fact(m.content, messages=[m.id], entities=[who[n]]) for n, m in enumerate(said)]
+    batch = replace(await a_batch(store, facts), entities=[ANNA, bob, eve], claims=[m.id for m in said])
+    assert await store.write(batch)
+    return said, facts
+
+
+def _profile(entity: Entity, ground: Fact) -> Fact:
+    return a_fact(f"About {entity.name}.", network="observation", basis=[ground.id], entities=[mention_of(entity)])
+
+
+async def _move(store: Store, opinion: FactId, evidence: Sequence[FactId], reason: str) -> ConfidenceChange:
+    step = ConfidenceChange(
+        opinion=opinion, stance="reinforce", before=0.5, after=0.6, evidence=tuple(evidence), reason=reason, at=day(2)
+    )
+    assert await store.write(replace(await a_batch(store), moves=[step]))
+    return step
+
+
+async def _finish_all(store: Store) -> None:
+    for job in await store.lease("me", 60, bank=BANK, limit=99):
+        assert await store.finish(Lease(job=job.id, owner="me", asked=job.asked))

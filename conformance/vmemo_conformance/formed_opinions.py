@@ -1,0 +1,134 @@
+"""Opinions that reflection formed: they rest on facts, and on messages that were recalled in their own words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from vmemo.models import ConfidenceChange, Fact, Message
+from vmemo.models.changes import ForgetTarget
+from vmemo.models.results import Forgotten
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    START,
+    a_batch,
+    a_fact,
+    a_message,
+    day,
+    hear,
+    mention_of,
+    tell_story,
+)
+from vmemo_conformance.reprocess import read_anew, shadow_of
+from vmemo_conformance.suite import StoreSuite, on_store
+
+
+async def form(
+    store: Store,
+    text: str,
+    messages: Sequence[Message],
+    basis: Sequence[Fact] = (),
+    *,
+    closed: datetime | None = None,
+    **more: object,
+) -> Fact:
+    """An opinion as reflection forms it, of no episode; `closed` is when it stopped being held."""
+    behind = {"messages": [message.id for message in messages], "basis": [fact.id for fact in basis]}
+    ended = {"invalid_at": closed, "expired_at": closed}
+    opinion = a_fact(text, network="opinion", confidence=0.5, **behind, **ended, **more)
+    assert await store.write(await a_batch(store, [opinion]))
+    return opinion
+
+
+class FormedConformance(StoreSuite):
+    """`untold`, `adopt` and `forget` of opinions with messages behind them."""
+
+    @on_store
+    async def test_what_an_episode_told_is_told_and_what_was_formed_of_messages_is_not(self, store: Store) -> None:
+        story = await tell_story(store)
+        told = a_fact(
+            "I like tulips.",
+            network="opinion",
+            confidence=0.5,
+            messages=[story.messages[2].id],
+            episodes=[story.episodes[1].id],
+        )
+        assert await store.write(await a_batch(store, [told]))
+        alone = await form(store, "She gardens with care.", story.messages[2:3])
+        both = await form(store, "She is thorough.", story.messages[2:], story.facts[:1])
+        assert [fact.id for fact in await store.untold(BANK)] == [alone.id, both.id]
+
+    @on_store
+    async def test_a_formed_opinion_keeps_its_messages_and_facts_when_the_bank_is_derived_anew(
+        self, store: Store
+    ) -> None:
+        story = await tell_story(store)
+        raw = a_message("Tulips want sun.", state="raw")
+        await store.append(BANK, [raw])
+        alone = await form(store, "Tulips are easy.", [raw])
+        both = await form(store, "She is thorough.", [story.messages[2], raw], story.facts[:1])
+        step = ConfidenceChange(
+            opinion=both.id, stance="reinforce", before=0.5, after=0.65, evidence=(story.facts[2].id,), at=START
+        )
+        assert await store.write(replace(await a_batch(store), moves=[step]))
+        for _ in range(2):
+            anew = await read_anew(store, await shadow_of(store))
+            assert await store.adopt(BANK)
+            one, other = await store.facts(BANK, [alone.id, both.id])
+            assert (one.messages, one.basis, one.episodes) == ((raw.id,), (), ())
+            assert set(other.messages) == {story.messages[2].id, raw.id}
+            assert other.basis == (anew[0].id,)
+            assert [move.evidence for move in await store.moves(BANK)] == [(anew[2].id,)]
+            assert [fact.id for fact in await store.untold(BANK)] == [alone.id, both.id]
+        await store.forget(BANK, ForgetTarget(messages=[raw.id]))
+        assert await store.facts(BANK, [alone.id, both.id]) == []
+
+    @on_store
+    async def test_a_formed_opinion_that_was_replaced_keeps_its_chain_when_the_bank_is_derived_anew(
+        self, store: Store
+    ) -> None:
+        story = await tell_story(store)
+        old = await form(store, "She is no gardener.", story.messages[:1], closed=day(2))
+        middle = await form(store, "She may garden.", story.messages[1:2], [old], closed=day(2), supersedes=old.id)
+        new = await form(store, "She gardens well.", story.messages[2:3], [middle], supersedes=middle.id)
+        await read_anew(store, await shadow_of(store))
+        assert await store.adopt(BANK)
+        found = await store.facts(BANK, [old.id, middle.id, new.id])
+        assert [fact.supersedes for fact in found] == [None, old.id, middle.id]
+        assert [fact.expired_at for fact in found] == [day(2), day(2), None]
+        assert [fact.messages for fact in found] == [(message.id,) for message in story.messages[:3]]
+        assert [fact.basis for fact in found] == [(), (old.id,), (middle.id,)]
+
+    @on_store
+    async def test_a_formed_opinion_falls_with_a_message_behind_it_and_what_it_replaced_holds_again(
+        self, store: Store
+    ) -> None:
+        one, other = await hear(store, "Tulips want sun.", "Tulips want rain.", state="raw")
+        old = await form(store, "Tulips want sun.", [one], closed=day(2))
+        new = await form(store, "Tulips want both.", [one, other], supersedes=old.id)
+        assert await store.forget(BANK, ForgetTarget(messages=[other.id])) == Forgotten(messages=1, facts=1)
+        [held] = await store.facts(BANK, [old.id, new.id])
+        assert (held.id, held.expired_at, held.invalid_at) == (old.id, None, None)
+
+    @on_store
+    async def test_other_messages_behind_an_opinion_that_falls_are_not_read_again(self, store: Store) -> None:
+        story = await tell_story(store)
+        [said] = await hear(store, "Tulips want sun.", state="raw")
+        opinion = await form(store, "She gardens well.", [said, story.messages[2]])
+        assert await store.forget(BANK, ForgetTarget(messages=[said.id])) == Forgotten(messages=1, facts=1)
+        assert await store.facts(BANK, [opinion.id]) == []
+        assert await store.pending(BANK, 9) == []
+        assert len(await store.episodes(BANK)) == 2
+
+    @on_store
+    async def test_a_forgotten_entity_takes_opinions_of_it_but_not_messages_that_do_not_name_it(
+        self, store: Store
+    ) -> None:
+        story = await tell_story(store)
+        [said] = await hear(store, "Moving house is hard work.", state="raw")
+        opinion = await form(store, "Oslo is worth it.", [said], entities=[mention_of(story.entities[1])])
+        await store.forget(BANK, ForgetTarget(entity=story.entities[1].id))
+        assert await store.facts(BANK, [opinion.id]) == []
+        assert await store.messages(BANK, [said.id]) == [said]

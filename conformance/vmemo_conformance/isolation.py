@@ -1,0 +1,182 @@
+"""Bank isolation: no method reaches another bank's memories through any id, cursor, word or vector."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+
+import numpy as np
+
+from vmemo.errors import NotFound
+from vmemo.models import BankId, FactId, Interval, MessageId, Profile
+from vmemo.models.changes import ForgetTarget
+from vmemo.models.search import EdgeQuery, Encoding, Scope, TextQuery, TimeQuery, VectorQuery
+from vmemo.ports import Loaded, Store
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    hear,
+    ids_of,
+    matches,
+    near,
+    quotes,
+    snapshot,
+    tell,
+    tell_story,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, refused
+
+NOBODY = BankId("nobody")
+
+
+class IsolationConformance(StoreSuite):
+    """Every method with another bank's ids."""
+
+    @on_store
+    async def test_ids_of_another_bank_find_nothing(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        theirs = await tell_story(store, OTHER)
+        facts, said = [fact.id for fact in theirs.facts], [m.id for m in theirs.messages]
+        episodes, entities = [e.id for e in theirs.episodes], ids_of(theirs.entities)
+        assert await store.messages(BANK, said) == []
+        assert await store.messages(BANK, document="letters") == []
+        assert await store.before(BANK, theirs.messages[1]) is None
+        assert await store.facts(BANK, facts, with_embeddings=True) == []
+        assert await store.episodes(BANK, episodes) == []
+        assert await store.load(BANK, facts) == Loaded([], {})
+        assert await store.episode_of(BANK, said[0]) is None
+        assert await store.last_episode(BANK) is None
+        assert await store.facts_of(BANK, episodes[0]) == []
+        assert await store.entities(BANK, entities) == []
+        assert await store.links(BANK, facts) == await store.links(BANK) == []
+        assert not any((await store.cooccurring(BANK, entities)).values())
+        assert await store.recent(BANK, theirs.facts[0].mentioned_at, limit=9) == []
+
+    @on_store
+    async def test_a_cursor_of_another_bank_shows_only_this_bank(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        theirs, mine = await tell_story(store, OTHER), await tell_story(store)
+        said = await store.messages(BANK, after=theirs.messages[0].id)
+        facts = await store.facts(BANK, after=theirs.facts[0].id)
+        episodes = await store.episodes(BANK, after=theirs.episodes[0].id)
+        assert {m.id for m in said} <= {m.id for m in mine.messages}
+        assert {fact.id for fact in facts} <= {fact.id for fact in mine.facts}
+        assert {episode.id for episode in episodes} <= {episode.id for episode in mine.episodes}
+
+    @on_store
+    async def test_entities_of_one_id_live_in_two_banks_apart(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await tell_story(store, OTHER)
+        mine = await tell_story(store)
+        before = await snapshot(store, OTHER)
+        await store.forget(BANK, ForgetTarget(entity=mine.entities[0].id))
+        assert await snapshot(store, OTHER) == before
+
+    @on_store
+    async def test_searches_stay_in_their_bank(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        theirs = await tell(store, "tulips", bank=OTHER)
+        await hear(store, "tulips", bank=OTHER)
+        vector = EMBEDDER.vector("tulips")
+        for own in (False, True):
+            mine = [(await tell(store, "tulips")).id] if own else []
+            assert await matches(store, "tulips") == mine
+            assert await near(store, vector) == mine
+            [around] = await store.neighbours(BANK, np.stack([vector]), limit=9, floor=-1.0)
+            assert [hit.id for hit in around] == mine
+            assert await quotes(store, "tulips") == []
+        assert await matches(store, "tulips", Scope(bank=OTHER)) == [theirs.id]
+
+    @on_store
+    async def test_filters_do_not_reach_another_bank(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await tell(store, "tulips", bank=OTHER, tags=["a"], metadata={"n": 1})
+        await tell_story(store, OTHER)
+        for scope in (
+            Scope(bank=BANK, tags=frozenset({"a"})),
+            Scope(bank=BANK, metadata={"n": 1}),
+            Scope(bank=BANK, entities=frozenset({"Caroline"})),
+            Scope(bank=BANK, include_expired=True),
+        ):
+            assert await matches(store, "tulips caroline", scope) == []
+
+    @on_store
+    async def test_writes_do_not_reach_another_bank(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        theirs = await tell_story(store, OTHER)
+        await hear(store, "unread", bank=OTHER)
+        before, revision = await snapshot(store, OTHER), await store.revision(OTHER)
+        await store.touch(BANK, {fact.id: 1 for fact in theirs.facts})
+        await store.record_failure(BANK, [m.id for m in before.messages], "broken")
+        await store.save_profile(BANK, Profile(name="somebody"))
+        await store.append(BANK, [m.model_copy(update={"content": "mine"}) for m in before.messages])
+        await tell(store, "tulips")
+        assert await store.replace_embeddings(BANK, "new", await _vectors(store), dimension=EMBEDDER.dimension)
+        for target in (
+            ForgetTarget(messages=[theirs.messages[0].id, MessageId("missing")]),
+            ForgetTarget(document="of nobody"),
+            ForgetTarget(entity=theirs.entities[0].id),
+        ):
+            with refused(NotFound):
+                await store.forget(BANK, target)
+        await store.forget(BANK, ForgetTarget(bank=True))
+        assert await snapshot(store, OTHER) == before
+        assert await store.revision(OTHER) == revision
+
+    @on_store
+    async def test_one_id_in_two_banks_is_two_messages(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        message = a_message("tulips", document="letters", key="1")
+        assert await store.append(BANK, [message]) == {message.id}
+        assert await store.append(OTHER, [message]) == {message.id}
+        fact = a_fact("tulips")
+        assert await store.write(replace(await a_batch(store, [fact]), claims=[message.id]))
+        [theirs] = await store.pending(OTHER, 5)
+        assert theirs == message
+        assert await store.write(replace(await a_batch(store, [fact], bank=OTHER), claims=[message.id]))
+
+    @on_store
+    async def test_a_missing_bank_is_not_found(self, store: Store) -> None:
+        scope = Scope(bank=NOBODY)
+        text = TextQuery(scope=scope, text="tulips", limit=5)
+        vector = EMBEDDER.vector("tulips")
+        calls: list[Awaitable[object]] = [
+            store.append(NOBODY, [a_message("x")]),
+            store.pending(NOBODY, 5),
+            store.before(NOBODY, a_message("x")),
+            store.messages(NOBODY),
+            store.messages(NOBODY, []),
+            store.record_failure(NOBODY, [], "x"),
+            store.nearest(VectorQuery(scope=scope, space=EMBEDDER.name, vector=vector, limit=5)),
+            store.matching(text),
+            store.verbatim(text),
+            store.during(TimeQuery(scope=scope, space=EMBEDDER.name, vector=vector, during=Interval(), limit=5)),
+            store.edges(EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector)),
+            store.named(NOBODY, "tulips"),
+            store.token_vectors(NOBODY, []),
+            store.neighbours(NOBODY, np.stack([vector]), limit=5, floor=0.0),
+            store.facts(NOBODY),
+            store.episodes(NOBODY),
+            store.entities(NOBODY),
+            store.links(NOBODY),
+            store.revision(NOBODY),
+            store.save_profile(NOBODY, Profile()),
+            store.former_profiles(NOBODY),
+            store.touch(NOBODY, {}),
+            store.forget(NOBODY, ForgetTarget(bank=True)),
+            store.status(NOBODY),
+            store.replace_embeddings(NOBODY, "new", {}, dimension=3),
+        ]
+        for call in calls:
+            with refused(NotFound):
+                await call
+        assert await store.bank(NOBODY) is None
+
+
+async def _vectors(store: Store) -> dict[FactId, Encoding]:
+    return {fact.id: Encoding(EMBEDDER.vector("new")) for fact in await store.facts(BANK, limit=1000)}

@@ -1,0 +1,283 @@
+"""Tidying up: episodes that become one or shorter, facts that may fade, and indexes in order, all without a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from vmemo.models import Episode, Fact, Message, utc_now
+from vmemo.models.changes import AddedSource, FactClosure, NewJob
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    OTHER,
+    START,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    an_episode,
+    day,
+    hear,
+    matches,
+    snapshot,
+    tell,
+    tell_story,
+)
+from vmemo_conformance.queue import HOUR, LONG, a_lease, ask, lease_of
+from vmemo_conformance.suite import StoreSuite, on_store
+
+GAP = timedelta(minutes=30)
+
+
+class HousekeepingConformance(StoreSuite):
+    """`Housekeeping`."""
+
+    @on_store
+    async def test_episodes_of_a_document_that_follow_each_other_closely_are_pairs(self, store: Store) -> None:
+        one = await _read(store, "tulips", 0, 5)
+        two = await _read(store, "roses", 10, 20)
+        three = await _read(store, "lilies", 50)
+        await _read(store, "far", 81)
+        await _read(store, "letters", 52, document="letters")
+        assert await _pairs(store) == [(one.id, two.id), (two.id, three.id)]
+
+    @on_store
+    async def test_pairs_are_small_enough_and_their_messages_all_read(self, store: Store) -> None:
+        one = await _read(store, "tulips", 0, 1, 2)
+        two = await _read(store, "roses", 3, 4)
+        waiting = a_message("lilies", timestamp=_at(5), document="talk")
+        await store.append(BANK, [waiting])
+        grouped = replace(await a_batch(store), claims=[waiting.id], becomes="grouped")
+        assert await store.write(replace(grouped, episodes=[an_episode("lilies", [waiting])]))
+        assert await _pairs(store, largest=5) == [(one.id, two.id)]
+        assert await _pairs(store, largest=4) == []
+
+    @on_store
+    async def test_what_lies_between_two_episodes_in_no_episode_does_not_part_them(self, store: Store) -> None:
+        one = await _read(store, "tulips", 0)
+        await store.append(BANK, [a_message("hm", timestamp=_at(1), document="talk", state="raw")])
+        two = await _read(store, "roses", 2)
+        assert await _pairs(store) == [(one.id, two.id)]
+
+    @on_store
+    async def test_interleaved_episodes_are_a_pair_once(self, store: Store) -> None:
+        one = await _read(store, "tulips", 0, 4)
+        two = await _read(store, "roses", 2, 6)
+        assert await _pairs(store) == [(one.id, two.id)]
+
+    @on_store
+    async def test_pairs_come_page_by_page_in_the_order_of_their_ends(self, store: Store) -> None:
+        told = [await _read(store, f"topic {n}", n) for n in range(5)]
+        seen: list[tuple[str, str]] = []
+        mark: Episode | None = None
+        while page := await store.consecutive(BANK, gap=GAP, largest=25, after=mark, limit=2):
+            seen += [(one.id, other.id) for one, other in page]
+            mark = page[-1][1]
+        assert seen == [(one.id, other.id) for one, other in pairwise(told)]
+
+    @on_store
+    async def test_a_joined_episode_holds_all_messages_and_the_facts_of_both_lead_to_it(self, store: Store) -> None:
+        one, two, three = [await _read(store, word, at) for at, word in enumerate(("tulips", "roses", "lilies"))]
+        both = await tell(store, "tulips and roses", episodes=[one.id, two.id])
+        before = await snapshot(store)
+        kept = _united(one, two)
+        assert await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
+        after = await snapshot(store)
+        assert await store.episodes(BANK, [one.id, two.id]) == [kept]
+        assert [(fact.text, fact.episodes) for fact in after.facts] == [
+            ("tulips 0", (one.id,)),
+            ("roses 1", (one.id,)),
+            ("lilies 2", (three.id,)),
+            ("tulips and roses", (one.id,)),
+        ]
+        assert after.messages == before.messages
+        assert [episode.previous for episode in after.episodes if episode.id == three.id] == [one.id]
+        assert await matches(store, "roses") == [fact.id for fact in before.facts if "roses" in fact.text]
+        assert (await store.load(BANK, [both.id])).titles == {one.id: kept.title}
+
+    @on_store
+    async def test_joining_is_refused_when_the_bank_changed_or_an_episode_is_gone(self, store: Store) -> None:
+        one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
+        revision = await store.revision(BANK)
+        await tell(store, "something else")
+        before = await snapshot(store)
+        assert not await store.join(BANK, _united(one, two), two.id, revision=revision)
+        now = await store.revision(BANK)
+        gone = an_episode("nothing", [])
+        assert not await store.join(BANK, _united(one, two), gone.id, revision=now)
+        assert not await store.join(BANK, gone, two.id, revision=now)
+        assert await snapshot(store) == before
+        assert await store.revision(BANK) == now
+
+    @on_store
+    async def test_joining_makes_batches_begun_before_it_outdated(self, store: Store) -> None:
+        one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
+        begun = replace(await a_batch(store), episodes=[two])
+        assert await store.join(BANK, _united(one, two), two.id, revision=begun.revision)
+        assert not await store.write(begun)
+
+    @on_store
+    async def test_episodes_that_are_to_be_read_or_may_be_gone_on_with_are_not_joined(self, store: Store) -> None:
+        one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
+        kept = _united(one, two)
+        await store.enqueue(BANK, [NewJob(kind="extract", key="x", detail={"episode": two.id, "messages": []})])
+        assert not await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
+        assert await store.finish(await a_lease(store, kind="extract"))
+        await hear(store, "elsewhere", document="letters")
+        await hear(store, "waits", document="talk", timestamp=day(5))
+        assert not await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
+        waiting = [message for message in await store.pending(BANK, 10) if message.document == "talk"]
+        assert await store.write(replace(await a_batch(store), claims=[message.id for message in waiting]))
+        assert await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
+
+    @on_store
+    async def test_joining_needs_the_lease_it_is_done_under(self, store: Store) -> None:
+        one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
+        await ask(store, "maintain", "")
+        lost = await a_lease(store, "slow", seconds=0, kind="maintain")
+        held = await a_lease(store, "quick", kind="maintain")
+        revision = await store.revision(BANK)
+        assert not await store.join(BANK, _united(one, two), two.id, revision=revision, lease=lost)
+        assert await store.join(BANK, _united(one, two), two.id, revision=revision, lease=held)
+
+    @on_store
+    async def test_old_episodes_with_long_narratives_are_found_and_told_in_fewer_words(self, store: Store) -> None:
+        long = await _read(store, "tulips", 0, narrative="t" * 300)
+        await _read(store, "short", 1, narrative="r" * 200)
+        fresh = await _read(store, "lilies", 24 * 60, narrative="l" * 300)
+        before = await snapshot(store)
+        assert await store.lengthy(BANK, longer=200, before=day(2)) == [long]
+        both = await store.lengthy(BANK, longer=200, before=day(3))
+        assert both == [long, fresh]
+        assert await store.lengthy(BANK, longer=200, before=day(3), after=long) == [fresh]
+        assert await store.shorten(BANK, [(long, "Tulips."), (fresh, "Lilies.")]) == 2
+        assert await store.lengthy(BANK, longer=200, before=day(3)) == []
+        told = {long.id: "Tulips.", fresh.id: "Lilies."}
+        expected = [e.model_copy(update={"narrative": told.get(e.id, e.narrative)}) for e in before.episodes]
+        assert await snapshot(store) == replace(before, episodes=expected)
+
+    @on_store
+    async def test_a_narrative_that_was_rewritten_meanwhile_stays(self, store: Store) -> None:
+        read = await _read(store, "tulips", 0, narrative="t" * 300)
+        assert await store.shorten(BANK, [(read, "First.")]) == 1
+        assert await store.shorten(BANK, [(read, "Second.")]) == 0
+        assert [episode.narrative for episode in await store.episodes(BANK)] == ["First."]
+
+    @on_store
+    async def test_facts_tell_what_keeps_them_in_memory(self, store: Store) -> None:
+        fact = await tell(store, "tulips", importance=0.3)
+        await store.touch(BANK, {fact.id: 2})
+        [trace] = await store.traces(BANK)
+        assert (trace.fact, trace.importance, trace.access_count, trace.told_at) == (fact.id, 0.3, 2, START)
+        again = a_message("tulips again", recorded_at=day(9), state="derived")
+        await store.append(BANK, [again])
+        assert await store.write(
+            replace(await a_batch(store), sourced=[AddedSource(fact=fact.id, messages=(again.id,))])
+        )
+        assert [trace.told_at for trace in await store.traces(BANK)] == [day(9)]
+
+    @on_store
+    async def test_what_is_closed_or_held_by_an_opinion_or_observation_leaves_no_trace(self, store: Store) -> None:
+        facts = [await tell(store, f"tulips {n}") for n in range(4)]
+        opinion = a_fact("I like tulips.", network="opinion", confidence=0.5, basis=[facts[0].id])
+        observation = a_fact("About tulips.", network="observation", basis=[facts[1].id])
+        closing = FactClosure(fact=facts[2].id, expired_at=utc_now())
+        assert await store.write(replace(await a_batch(store, [opinion, observation]), closings=[closing]))
+        assert [trace.fact for trace in await store.traces(BANK)] == [facts[3].id]
+        let_go = FactClosure(fact=observation.id, expired_at=utc_now())
+        assert await store.write(replace(await a_batch(store), closings=[let_go]))
+        assert [trace.fact for trace in await store.traces(BANK)] == [facts[1].id, facts[3].id]
+
+    @on_store
+    async def test_traces_come_page_by_page(self, store: Store) -> None:
+        facts = [await tell(store, f"tulips {n}") for n in range(3)]
+        first = await store.traces(BANK, limit=2)
+        rest = await store.traces(BANK, after=first[-1].fact, limit=2)
+        assert [trace.fact for trace in (*first, *rest)] == [fact.id for fact in facts]
+
+    @on_store
+    async def test_work_that_rests_is_queued_for_later_in_the_same_step(self, store: Store) -> None:
+        later = utc_now() + HOUR
+        await ask(store, "maintain", "")
+        assert await store.rest(await a_lease(store, kind="maintain"), again_at=later)
+        [job] = await store.jobs(BANK)
+        assert (job.kind, job.due, job.owner, job.attempts) == ("maintain", later, None, 0)
+        assert await store.lease("quick", LONG) == []
+        [waiting] = await store.lease("quick", LONG, bank=BANK, due=False)
+        assert await store.rest(lease_of(waiting))
+        assert await store.jobs(BANK) == []
+
+    @on_store
+    async def test_work_that_was_asked_for_meanwhile_does_not_rest(self, store: Store) -> None:
+        await ask(store, "maintain", "")
+        lease = await a_lease(store, kind="maintain")
+        await ask(store, "maintain", "")
+        assert await store.rest(lease, again_at=utc_now() + HOUR)
+        [job] = await store.jobs(BANK)
+        assert job.due <= utc_now()
+
+    @on_store
+    async def test_work_that_another_took_over_is_left_to_it(self, store: Store) -> None:
+        await ask(store, "maintain", "")
+        lost = await a_lease(store, "slow", seconds=0, kind="maintain")
+        await a_lease(store, "quick", kind="maintain")
+        queued = await store.jobs(BANK)
+        assert not await store.rest(lost, again_at=utc_now() + HOUR)
+        assert await store.jobs(BANK) == queued
+
+    @on_store
+    async def test_indexes_in_order_find_the_same_and_nothing_is_changed(self, store: Store) -> None:
+        story = await tell_story(store)
+        before = await snapshot(store)
+        await store.optimise()
+        await store.optimise()
+        assert await snapshot(store) == before
+        assert await matches(store, "tulips") == [story.facts[2].id]
+
+    @on_store
+    async def test_upkeep_sees_and_changes_its_own_bank_only(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        one, two = await _read(store, "tulips", 0, narrative="t" * 300), await _read(store, "roses", 1)
+        before, now = await snapshot(store), await store.revision(OTHER)
+        assert await store.consecutive(OTHER, gap=GAP, largest=25) == []
+        assert await store.lengthy(OTHER, longer=200, before=day(9)) == []
+        assert await store.traces(OTHER) == []
+        assert not await store.join(OTHER, _united(one, two), two.id, revision=now)
+        assert await store.shorten(OTHER, [(one, "Tulips.")]) == 0
+        assert await snapshot(store) == before
+
+
+def _at(minutes: int) -> datetime:
+    return START + timedelta(minutes=minutes)
+
+
+async def _read(
+    store: Store, topic: str, *minutes: int, document: str = "talk", narrative: str = "", **fields: object
+) -> Episode:
+    """An episode that was read, with a message and a fact at each of these minutes; it follows the last one."""
+    said = [a_message(f"{topic} {at}", timestamp=_at(at), document=document) for at in minutes]
+    await store.append(BANK, said)
+    last = await store.last_episode(BANK)
+    told = {"previous": None if last is None else last.id, "narrative": narrative or f"All about {topic}."}
+    episode = an_episode(topic, said, **{**told, **fields})
+    batch = await a_batch(store, [_fact(message, episode) for message in said])
+    assert await store.write(replace(batch, claims=[message.id for message in said], episodes=[episode]))
+    return episode
+
+
+def _fact(message: Message, episode: Episode) -> Fact:
+    return a_fact(message.content, messages=[message.id], episodes=[episode.id], mentioned_at=message.timestamp)
+
+
+def _united(one: Episode, two: Episode) -> Episode:
+    """Both in the first, with a title of its own."""
+    both = {"messages": (*one.messages, *two.messages), "ended_at": two.ended_at}
+    return one.model_copy(update={**both, "title": "both", "narrative": "All about both."})
+
+
+async def _pairs(store: Store, *, largest: int = 25) -> Sequence[tuple[str, str]]:
+    found = await store.consecutive(BANK, gap=GAP, largest=largest)
+    return [(one.id, other.id) for one, other in found]

@@ -1,0 +1,138 @@
+"""The archive: messages are stored once, in order, and wait to be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from vmemo.models import Message, MessageId, utc_now
+from vmemo.ports import Store
+from vmemo.testing.samples import BANK, START, a_batch, a_message, day, hear
+from vmemo_conformance.suite import StoreSuite, on_store
+
+
+class ArchiveConformance(StoreSuite):
+    """`MessageLog`."""
+
+    @on_store
+    async def test_an_appended_message_comes_back_equal(self, store: Store) -> None:
+        whole = Message(
+            role="tool",
+            content="Zwölf Boxkämpfer 🥊\n'quoted' \"twice\"",
+            speaker="Мария",
+            timestamp=START + timedelta(microseconds=1),
+            document="diary 1",
+            tags=("b", "a", "ü"),
+            metadata={"n": 1, "f": 1.5, "t": True, "z": None, "s": "1", "o": {"deep": [1, {"er": "x"}]}},
+            recorded_at=day(2),
+            state="raw",
+            key="line 1",
+        )
+        assert await store.append(BANK, [whole]) == {whole.id}
+        assert await store.messages(BANK, [whole.id]) == [whole]
+
+    @on_store
+    async def test_a_known_id_is_stored_once(self, store: Store) -> None:
+        [first] = await hear(store, "the first wording")
+        again = first.model_copy(update={"content": "another wording"})
+        fresh = a_message("something new")
+        assert await store.append(BANK, [again, fresh, fresh]) == {fresh.id}
+        assert [m.content for m in await store.messages(BANK)] == ["the first wording", "something new"]
+
+    @on_store
+    async def test_a_key_is_stored_once_in_its_document(self, store: Store) -> None:
+        first = a_message("one", document="letters", key="1")
+        same = a_message("one again", document="letters", key="1")
+        elsewhere = a_message("one elsewhere", document="diary", key="1")
+        keyless = [a_message("no key", document="letters") for _ in range(2)]
+        assert await store.append(BANK, [first]) == {first.id}
+        assert await store.append(BANK, [same, elsewhere, *keyless]) == {m.id for m in (elsewhere, *keyless)}
+        twice = [a_message("two", document="letters", key="2") for _ in range(2)]
+        assert await store.append(BANK, twice) == {twice[0].id}
+
+    @on_store
+    async def test_appending_nothing_changes_nothing(self, store: Store) -> None:
+        assert await store.append(BANK, []) == set()
+        assert await store.messages(BANK) == []
+
+    @on_store
+    async def test_pending_messages_come_oldest_first(self, store: Store) -> None:
+        late, early, tie = (a_message(c, timestamp=day(n)) for c, n in (("late", 3), ("early", 1), ("tie", 1)))
+        await store.append(BANK, [late, early, tie])
+        assert [m.content for m in await store.pending(BANK, 10)] == ["early", "tie", "late"]
+        assert [m.content for m in await store.pending(BANK, 2)] == ["early", "tie"]
+
+    @on_store
+    async def test_only_unread_messages_are_pending(self, store: Store) -> None:
+        await store.append(BANK, [a_message(state, state=state) for state in ("raw", "derived", "extracted")])
+        read, unread = await hear(store, "read", "unread")
+        assert await store.write(replace(await a_batch(store), claims=[read.id]))
+        assert [m.id for m in await store.pending(BANK, 10)] == [unread.id]
+
+    @on_store
+    async def test_before_is_the_line_before_in_the_same_document(self, store: Store) -> None:
+        letters = [a_message(f"letter {n}", document="letters", timestamp=day(n)) for n in (1, 3, 3)]
+        loose = [a_message(f"loose {n}", timestamp=day(n)) for n in (1, 2)]
+        between = a_message("letter 2", document="letters", timestamp=day(2))
+        await store.append(BANK, [*letters, *loose, between])
+        expected = {
+            letters[0].id: None,
+            between.id: letters[0],
+            letters[1].id: between,
+            letters[2].id: letters[1],
+            loose[0].id: None,
+            loose[1].id: loose[0],
+        }
+        for message in (*letters, *loose, between):
+            assert await store.before(BANK, message) == expected[message.id], message.content
+
+    @on_store
+    async def test_messages_by_id_leave_missing_ones_out(self, store: Store) -> None:
+        said = await hear(store, *(f"line {n}" for n in range(1200)))
+        wanted = [*(m.id for m in said), MessageId("missing")]
+        assert {m.id for m in await store.messages(BANK, wanted)} == {m.id for m in said}
+        assert await store.messages(BANK, []) == []
+
+    @on_store
+    async def test_pages_of_the_archive_are_complete_and_keep_the_order_of_storing(self, store: Store) -> None:
+        said = await hear(store, *(f"line {n}" for n in range(11)), timestamp=day(5))
+        pages = [await store.messages(BANK, limit=4)]
+        said += await hear(store, "an older line that came while paging", timestamp=day(1))
+        while page := await store.messages(BANK, after=pages[-1][-1].id, limit=4):
+            pages.append(page)
+            assert len(pages) < 9, "paging must end"
+        assert [len(page) for page in pages] == [4, 4, 4]
+        assert [m.id for page in pages for m in page] == [m.id for m in said]
+
+    @on_store
+    async def test_pages_of_a_document_hold_only_its_lines(self, store: Store) -> None:
+        letters = await hear(store, "a", "b", "c", document="letters")
+        await hear(store, "d", document="diary")
+        await hear(store, "e")
+        page = await store.messages(BANK, document="letters", limit=2)
+        rest = await store.messages(BANK, document="letters", after=page[-1].id, limit=2)
+        assert [m.id for m in (*page, *rest)] == [m.id for m in letters]
+        assert await store.messages(BANK, document="nothing") == []
+
+    @on_store
+    async def test_a_failure_is_seen_on_its_messages_and_in_the_status(self, store: Store) -> None:
+        one, two, three = await hear(store, "one", "two", "three")
+        await store.record_failure(BANK, [one.id, two.id], "timed out")
+        await store.record_failure(BANK, [one.id], "timed out")
+        await store.record_failure(BANK, [three.id], "refused")
+        troubles = {t.error: t for t in (await store.status(BANK)).troubles}
+        assert {error: (t.messages, t.attempts) for error, t in troubles.items()} == {
+            "timed out": (2, 2),
+            "refused": (1, 1),
+        }
+        assert all(t.since <= utc_now() for t in troubles.values())
+        assert [m.error for m in await store.pending(BANK, 10)] == ["timed out", "timed out", "refused"]
+
+    @on_store
+    async def test_a_failure_is_over_when_its_messages_are_read(self, store: Store) -> None:
+        one, two = await hear(store, "one", "two")
+        await store.record_failure(BANK, [one.id], "timed out")
+        assert await store.write(replace(await a_batch(store), claims=[one.id, two.id]))
+        await store.record_failure(BANK, [two.id], "too late to fail")
+        assert (await store.status(BANK)).troubles == ()
+        assert [m.error for m in await store.messages(BANK)] == [None, None]

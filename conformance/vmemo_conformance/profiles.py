@@ -1,0 +1,134 @@
+"""Profiles: one at a time, and those before it stay in the bank's history."""
+
+from __future__ import annotations
+
+import asyncio
+
+from vmemo.errors import NotFound
+from vmemo.models import BankId, Disposition, FormerProfile, Profile, utc_now
+from vmemo.models.changes import ForgetTarget
+from vmemo.ports import Store
+from vmemo.testing.samples import BANK, OTHER, a_bank, a_message, day, hear, snapshot, tell_story
+from vmemo_conformance.reprocess import read_anew, shadow_of
+from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
+
+POET = Profile(name="Гость", disposition=Disposition(skepticism=1, empathy=5), bias=0.25, background="I write 🖋 odes.")
+PAINTER = Profile(name="Painter", background="I paint.")
+COPY = BankId("copy")
+
+
+async def profile_of(store: Store, bank: BankId = BANK) -> Profile:
+    """The bank's present profile."""
+    stored = await store.bank(bank)
+    assert stored is not None
+    return stored.profile
+
+
+class ProfileConformance(StoreSuite):
+    """`save_profile` and `former_profiles`."""
+
+    @on_store
+    async def test_former_profiles_are_kept_in_their_order_with_when_and_why(self, store: Store) -> None:
+        assert await store.former_profiles(BANK) == []
+        before = utc_now()
+        assert await store.save_profile(BANK, POET)
+        assert await store.save_profile(BANK, PAINTER, reason="You paint now.\nДа, 'you' do.")
+        assert await store.save_profile(BANK, POET, reason="")
+        assert await profile_of(store) == POET
+        history = await store.former_profiles(BANK)
+        assert [each.profile for each in history] == [Profile(), POET, PAINTER]
+        assert [each.reason for each in history] == ["", "You paint now.\nДа, 'you' do.", ""]
+        times = [before, *(each.until for each in history), utc_now()]
+        assert times == sorted(times)
+
+    @on_store
+    async def test_an_equal_profile_changes_nothing(self, store: Store) -> None:
+        assert await store.save_profile(BANK, POET)
+        history = await store.former_profiles(BANK)
+        assert await store.save_profile(BANK, POET.model_copy(), reason="again")
+        assert await store.save_profile(BANK, POET, instead_of=POET)
+        assert await store.former_profiles(BANK) == history
+
+    @on_store
+    async def test_a_profile_is_replaced_only_instead_of_the_one_that_was_meant(self, store: Store) -> None:
+        assert await store.save_profile(BANK, POET, instead_of=Profile())
+        before, history = await snapshot(store), await store.former_profiles(BANK)
+        for new in (PAINTER, POET):
+            assert not await store.save_profile(BANK, new, reason="late", instead_of=Profile())
+        assert await snapshot(store) == before
+        assert await store.former_profiles(BANK) == history
+        assert await store.save_profile(BANK, PAINTER, instead_of=POET)
+        assert await profile_of(store) == PAINTER
+
+    @on_two_stores
+    async def test_of_two_who_replace_the_same_profile_one_does(self, one: Store, other: Store) -> None:
+        told = await asyncio.gather(
+            one.save_profile(BANK, POET, instead_of=Profile()),
+            other.save_profile(BANK, PAINTER, instead_of=Profile()),
+        )
+        assert sorted(told) == [False, True]
+        assert await profile_of(other) == (POET if told[0] else PAINTER)
+        assert [each.profile for each in await one.former_profiles(BANK)] == [Profile()]
+
+    @on_store
+    async def test_histories_of_two_banks_are_apart(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await store.save_profile(BANK, POET)
+        assert await store.former_profiles(OTHER) == []
+        await store.save_profile(OTHER, PAINTER, reason="theirs")
+        theirs = await store.former_profiles(OTHER)
+        await store.save_profile(BANK, PAINTER)
+        await store.forget(BANK, ForgetTarget(bank=True))
+        assert await store.former_profiles(OTHER) == theirs
+
+    @on_store
+    async def test_a_missing_bank_has_no_profiles(self, store: Store) -> None:
+        for call in (
+            store.save_profile(BankId("nobody"), POET, reason="x", instead_of=POET),
+            store.former_profiles(BankId("nobody")),
+        ):
+            with refused(NotFound):
+                await call
+
+    @on_store
+    async def test_a_forgotten_bank_takes_its_history_along(self, store: Store) -> None:
+        await store.save_profile(BANK, POET)
+        await store.forget(BANK, ForgetTarget(bank=True))
+        with refused(NotFound):
+            await store.former_profiles(BANK)
+        await store.create_bank(a_bank())
+        assert await store.former_profiles(BANK) == []
+
+    @on_store
+    async def test_forgetting_in_a_bank_leaves_its_history(self, store: Store) -> None:
+        [said] = await hear(store, "tulips")
+        await store.save_profile(BANK, POET, reason="told")
+        history = await store.former_profiles(BANK)
+        await store.forget(BANK, ForgetTarget(messages=[said.id]))
+        assert await store.former_profiles(BANK) == history
+
+    @on_store
+    async def test_a_restored_bank_has_its_history(self, store: Store) -> None:
+        history = [
+            FormerProfile(profile=PAINTER, until=day(2), reason="first"),
+            FormerProfile(profile=POET, until=day(1), reason="the clock was set back"),
+        ]
+        await store.restore(a_bank(COPY), iter([*history, a_message("tulips")]))
+        assert await store.former_profiles(COPY) == history
+        assert await store.former_profiles(BANK) == []
+        await store.save_profile(COPY, POET)
+        assert [each.profile for each in await store.former_profiles(COPY)] == [PAINTER, POET, Profile()]
+
+    @on_store
+    async def test_a_bank_that_is_derived_anew_keeps_its_history(self, store: Store) -> None:
+        await tell_story(store)
+        await store.save_profile(BANK, POET, reason="before")
+        shadow = await shadow_of(store)
+        assert await store.former_profiles(shadow) == []
+        await read_anew(store, shadow)
+        await store.save_profile(BANK, PAINTER, reason="meanwhile")
+        history = await store.former_profiles(BANK)
+        assert await store.adopt(BANK)
+        assert await profile_of(store) == PAINTER
+        assert await store.former_profiles(BANK) == history
+        assert [each.reason for each in history] == ["before", "meanwhile"]

@@ -1,0 +1,323 @@
+"""Queued work: there with its cause, held by one worker at a time, done once, and visible when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from pydantic import JsonValue
+
+from vmemo.errors import NotFound
+from vmemo.models import BankId, JobKind, utc_now
+from vmemo.models.changes import Lease, NewJob
+from vmemo.models.results import Backlog, Job, Spending
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_message,
+    an_episode,
+    day,
+    hear,
+    snapshot,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
+
+HOUR = timedelta(hours=1)
+LONG = 600.0
+"""Seconds of a lease that no test outlives; one of 0 seconds has run out as soon as it is given."""
+
+
+SPENT = Spending(step="extract", model="m", calls=2, failures=1, input_tokens=30, output_tokens=4, cost=0.25)
+
+
+class QueueConformance(StoreSuite):
+    """`Queue`, and what `append` does with it."""
+
+    @on_store
+    async def test_an_unread_message_is_stored_together_with_the_work_of_reading_it(self, store: Store) -> None:
+        begun = utc_now()
+        said = await hear(store, "tulips")
+        [job] = await store.jobs(BANK)
+        assert (job.bank, job.kind, job.key, job.asked, job.attempts) == (BANK, "process", "", 1, 0)
+        assert (job.error, job.owner, job.until, dict(job.detail)) == (None, None, None, {})
+        assert begun <= job.due <= utc_now()
+        assert begun <= job.created_at <= utc_now()
+        await store.append(BANK, said)
+        assert await store.jobs(BANK) == [job]
+        await hear(store, "roses")
+        assert [job.asked for job in await store.jobs(BANK)] == [2]
+
+    @on_store
+    async def test_a_message_that_is_not_to_be_read_queues_nothing(self, store: Store) -> None:
+        await store.append(BANK, [a_message(state, state=state) for state in ("raw", "derived", "extracted")])
+        assert await store.jobs(BANK) == []
+
+    @on_store
+    async def test_the_same_work_waits_once_and_keeps_its_detail_and_its_earlier_time(self, store: Store) -> None:
+        later, soon = utc_now() + 2 * HOUR, utc_now() + HOUR
+        detail: dict[str, JsonValue] = {"n": 1, "names": ["Zoë", {"deep": None}]}
+        await store.enqueue(BANK, [NewJob(kind="observe", key="ann", detail=detail, due=soon)])
+        await store.enqueue(BANK, [NewJob(kind="observe", key="ann", detail={"n": 2}, due=later)])
+        [job] = await store.jobs(BANK)
+        assert (job.asked, dict(job.detail), job.due) == (2, detail, soon)
+        await store.enqueue(BANK, [NewJob(kind="observe", key="ann")] * 2)
+        [job] = await store.jobs(BANK)
+        assert (job.asked, dict(job.detail)) == (4, detail)
+        assert job.due < soon
+
+    @on_store
+    async def test_work_of_another_kind_key_or_bank_is_other_work(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        for bank in (BANK, OTHER):
+            await ask(store, "observe", "ann", "bob", bank=bank)
+        await ask(store, "maintain", "ann")
+        assert [(job.kind, job.key) for job in await store.jobs(BANK)] == [
+            ("observe", "ann"),
+            ("observe", "bob"),
+            ("maintain", "ann"),
+        ]
+        assert [job.key for job in await store.jobs(BANK, ["maintain", "process"])] == ["ann"]
+        assert [job.bank for job in await store.jobs(OTHER)] == [OTHER, OTHER]
+
+    @on_store
+    async def test_an_unknown_bank_is_not_found(self, store: Store) -> None:
+        nowhere = BankId("nowhere")
+        with refused(NotFound):
+            await store.enqueue(nowhere, [NewJob(kind="maintain")])
+        with refused(NotFound):
+            await store.jobs(nowhere)
+        with refused(NotFound):
+            await store.lease("ann", LONG, bank=nowhere)
+        with refused(NotFound):
+            await store.spend(nowhere, [Spending(step="extract", model="m")])
+        with refused(NotFound):
+            await store.ungroup(nowhere)
+
+    @on_store
+    async def test_the_oldest_due_jobs_are_leased_first(self, store: Store) -> None:
+        for key, due in (("late", day(3)), ("early", day(1)), ("middle", day(2)), ("tie", day(2))):
+            await store.enqueue(BANK, [NewJob(kind="observe", key=key, due=due)])
+        before = utc_now()
+        first = await store.lease("worker", LONG, limit=3)
+        assert [job.key for job in first] == ["early", "middle", "tie"]
+        assert {job.owner for job in first} == {"worker"}
+        for job in first:
+            assert job.until is not None
+            assert before < job.until - timedelta(seconds=LONG - 1)
+        assert first == [job for job in await store.jobs(BANK) if job.owner]
+        assert [job.key for job in await store.lease("worker", LONG, limit=3)] == ["late"]
+        assert await store.lease("worker", LONG, limit=3) == []
+
+    @on_store
+    async def test_jobs_are_leased_by_bank_and_kind_and_beside_others(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await ask(store, "observe", "ann", "bob")
+        await ask(store, "maintain", "all")
+        await ask(store, "opinions", "all", bank=OTHER)
+        [ann, _] = await store.jobs(BANK, ["observe"])
+
+        def named(jobs: Sequence[Job]) -> list[str]:
+            return [f"{job.kind} {job.key}" for job in jobs]
+
+        assert named(await store.lease("worker", 0, limit=9, bank=OTHER)) == ["opinions all"]
+        some = await store.lease("worker", 0, limit=9, kinds=["maintain", "opinions"])
+        assert named(some) == ["maintain all", "opinions all"]
+        assert await store.lease("worker", 0, limit=9, kinds=["maintain"], bank=OTHER) == []
+        rest = await store.lease("worker", 0, limit=9, bank=BANK, beside=[ann.id])
+        assert named(rest) == ["observe bob", "maintain all"]
+        assert len(await store.lease("worker", 0, limit=9)) == 4
+
+    @on_store
+    async def test_work_of_a_later_time_is_leased_only_when_asked_for(self, store: Store) -> None:
+        await store.enqueue(BANK, [NewJob(kind="maintain", due=utc_now() + HOUR)])
+        assert await store.lease("worker", LONG) == []
+        assert [job.kind for job in await store.lease("worker", LONG, due=False)] == ["maintain"]
+
+    @on_store
+    async def test_jobs_of_a_shadow_are_leased_only_by_its_name(self, store: Store) -> None:
+        shadow = await store.shadow(BANK, "another", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+        await store.enqueue(shadow, [NewJob(kind="maintain")])
+        await ask(store, "maintain", "all")
+        assert [job.bank for job in await store.lease("worker", 0, limit=9)] == [BANK]
+        assert {job.bank for job in await store.lease("worker", 0, limit=9, bank=shadow)} == {shadow}
+
+    @on_two_stores
+    async def test_no_job_is_leased_by_two_workers_at_once(self, one: Store, other: Store) -> None:
+        await ask(one, "observe", *map(str, range(60)))
+        takes = [(one, other)[n % 2].lease(f"worker {n}", LONG, limit=4) for n in range(20)]
+        taken = [job for jobs in await asyncio.gather(*takes) for job in jobs]
+        assert len(taken) == 60
+        assert len({job.id for job in taken}) == 60
+        assert {job.id: job.owner for job in await other.jobs(BANK)} == {job.id: job.owner for job in taken}
+
+    @on_store
+    async def test_a_lease_that_ran_out_can_be_taken_and_is_then_lost(self, store: Store) -> None:
+        [said] = await hear(store, "tulips")
+        slow = await a_lease(store, "slow", seconds=0)
+        [job] = await store.lease("quick", LONG)
+        before = await snapshot(store)
+        assert await store.renew([slow], LONG) == []
+        assert not await store.finish(slow, [SPENT])
+        await store.release(slow)
+        await store.fail(slow, "too late", retry_at=utc_now() + HOUR, messages=[said.id])
+        assert await store.jobs(BANK) == [job]
+        assert await snapshot(store) == before
+
+    @on_store
+    async def test_a_lease_can_be_prolonged_until_another_takes_the_job(self, store: Store) -> None:
+        await ask(store, "observe", "ann")
+        await ask(store, "maintain", "all")
+        held, over = await a_lease(store, kind="observe"), await a_lease(store, kind="maintain", seconds=0)
+        assert await store.renew([held, over], LONG) == [held, over]
+        assert await store.lease("another", LONG) == []
+        assert await store.renew([held], 0) == [held]
+        assert [job.kind for job in await store.lease("another", LONG, limit=9)] == ["observe"]
+        assert await store.renew([held, over], LONG) == [over]
+        assert await store.finish(over)
+
+    @on_store
+    async def test_a_finished_job_is_gone_and_its_cost_is_counted(self, store: Store) -> None:
+        await ask(store, "observe", "ann", "bob")
+        lease = await a_lease(store)
+        assert await store.finish(lease, [SPENT])
+        assert [job.key for job in await store.jobs(BANK)] == ["bob"]
+        assert (await store.status(BANK)).spending == (SPENT,)
+        assert not await store.finish(lease, [SPENT])
+        assert await store.renew([lease], LONG) == []
+        assert (await store.status(BANK)).spending == (SPENT,)
+
+    @on_store
+    async def test_work_asked_for_again_while_it_runs_is_done_again(self, store: Store) -> None:
+        await ask(store, "observe", "ann")
+        await store.fail(await a_lease(store), "timed out", retry_at=day(1))
+        lease = await a_lease(store)
+        await ask(store, "observe", "ann")
+        assert await store.finish(lease)
+        [job] = await store.jobs(BANK)
+        assert (job.asked, job.attempts, job.error, job.owner, job.until) == (2, 0, None, None, None)
+        assert day(1) < job.due <= utc_now()
+        assert not await store.finish(lease)
+        assert await store.finish(await a_lease(store))
+        assert await store.jobs(BANK) == []
+
+    @on_store
+    async def test_reading_waits_again_as_long_as_messages_are_in_no_episode(self, store: Store) -> None:
+        one, two, three = await hear(store, "one", "two", "three")
+        assert await store.finish(await a_lease(store))
+        for said in (one, two):
+            [job] = await store.jobs(BANK)
+            assert (job.kind, job.owner) == ("process", None)
+            assert await store.write(replace(await a_batch(store), claims=[said.id], job=await a_lease(store)))
+        last = replace(await a_batch(store), claims=[three.id], becomes="grouped", job=await a_lease(store))
+        assert await store.write(replace(last, episodes=[an_episode("three", [three])]))
+        assert await store.jobs(BANK) == []
+
+    @on_store
+    async def test_a_released_job_is_as_it_was(self, store: Store) -> None:
+        await ask(store, "observe", "ann")
+        await store.fail(await a_lease(store), "timed out", retry_at=day(1))
+        before = await store.jobs(BANK)
+        lease = await a_lease(store)
+        assert await store.jobs(BANK) != before
+        await store.release(lease)
+        assert await store.jobs(BANK) == before
+        assert not await store.finish(lease)
+
+    @on_store
+    async def test_a_failed_job_waits_for_its_time_however_often_it_is_asked_for(self, store: Store) -> None:
+        retry = utc_now() + HOUR
+        await ask(store, "observe", "ann")
+        await store.fail(await a_lease(store), "timed out", retry_at=retry)
+        await ask(store, "observe", "ann")
+        [job] = await store.jobs(BANK)
+        assert (job.asked, job.attempts, job.error, job.owner, job.until) == (2, 1, "timed out", None, None)
+        assert job.due == retry
+        assert await store.lease("worker", LONG) == []
+        [again] = await store.lease("worker", LONG, due=False)
+        await store.fail(lease_of(again), "x" * 5000, retry_at=retry)
+        [job] = await store.jobs(BANK)
+        assert (job.attempts, job.error) == (2, "x" * 2000)
+
+    @on_store
+    async def test_an_error_is_noted_whatever_characters_it_holds(self, store: Store) -> None:
+        await ask(store, "observe", "ann")
+        await store.fail(await a_lease(store), "broken \ud800 and \x00 👋", retry_at=day(1))
+        [job] = await store.jobs(BANK)
+        assert job.error == "broken ? and ? 👋"
+
+    @on_store
+    async def test_a_failure_costs_what_it_cost_even_when_its_job_was_taken(self, store: Store) -> None:
+        await ask(store, "observe", "ann")
+        slow = await a_lease(store, "slow", seconds=0)
+        [job] = await store.lease("quick", LONG)
+        await store.fail(slow, "too late", retry_at=day(1), spent=[SPENT])
+        assert await store.jobs(BANK) == [job]
+        assert (await store.status(BANK)).spending == (SPENT,)
+
+    @on_store
+    async def test_the_status_tells_what_waits_runs_and_failed_of_each_kind(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        assert (await store.status(BANK)).backlog == ()
+        await hear(store, "tulips")
+        await ask(store, "observe", *"abcde")
+        await ask(store, "observe", "elsewhere", bank=OTHER)
+        soon, later = utc_now() + HOUR, utc_now() + 2 * HOUR
+        await store.fail(await a_lease(store, kind="observe"), "first", retry_at=soon)
+        await store.fail(await a_lease(store, kind="observe"), "second", retry_at=later)
+        await store.lease("worker", LONG, bank=BANK, kinds=["process"])
+        await store.lease("worker", LONG, bank=BANK, kinds=["observe"], limit=2)
+        await store.lease("worker", 0, bank=BANK, kinds=["observe"])
+        [free] = [job for job in await store.jobs(BANK) if job.key == "e"]
+        assert (await store.status(BANK)).backlog == (
+            Backlog(kind="process", running=1),
+            Backlog(kind="observe", waiting=1, running=2, failed=2, error="second", next_at=free.due),
+        )
+
+    @on_store
+    async def test_what_is_spent_adds_up_by_step_and_model(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        dear = SPENT.model_copy(update={"model": "dear", "cost": 1.5})
+        await store.spend(BANK, [SPENT, dear, SPENT])
+        await store.spend(BANK, [SPENT.model_copy(update={"step": "answer"}), dear])
+        await store.spend(OTHER, [SPENT])
+        assert {(item.step, item.model): item for item in (await store.status(BANK)).spending} == {
+            ("answer", "m"): SPENT.model_copy(update={"step": "answer"}),
+            ("extract", "dear"): _times_two(dear),
+            ("extract", "m"): _times_two(SPENT),
+        }
+        assert (await store.status(OTHER)).spending == (SPENT,)
+
+
+def _times_two(spent: Spending) -> Spending:
+    counts = ("calls", "failures", "input_tokens", "output_tokens", "cost")
+    return spent.model_copy(update={name: 2 * getattr(spent, name) for name in counts})
+
+
+async def ask(store: Store, kind: JobKind, *keys: str, bank: BankId = BANK) -> None:
+    """Queue work under these keys."""
+    await store.enqueue(bank, [NewJob(kind=kind, key=key) for key in keys])
+
+
+async def a_lease(
+    store: Store,
+    owner: str = "worker",
+    *,
+    seconds: float = LONG,
+    bank: BankId = BANK,
+    kind: JobKind | None = None,
+) -> Lease:
+    """The oldest due job in this owner's hands."""
+    [job] = await store.lease(owner, seconds, bank=bank, kinds=() if kind is None else [kind])
+    return lease_of(job)
+
+
+def lease_of(job: Job) -> Lease:
+    """The lease of a job that was taken."""
+    assert job.owner is not None
+    return Lease(job=job.id, owner=job.owner, asked=job.asked)

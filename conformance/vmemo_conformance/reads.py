@@ -1,0 +1,190 @@
+"""Reading what was derived."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from vmemo.models import EntityId, EpisodeId, FactId, Link, MessageId
+from vmemo.ports import Loaded, Store
+from vmemo.testing.samples import (
+    BANK,
+    a_batch,
+    a_fact,
+    an_entity,
+    an_episode,
+    day,
+    hear,
+    mention_of,
+    tell,
+    tell_story,
+)
+from vmemo_conformance.suite import StoreSuite, on_store
+
+MISSING = FactId("missing")
+FAR = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class LibraryConformance(StoreSuite):
+    """`Library`, access counts and counts."""
+
+    @on_store
+    async def test_facts_by_id_keep_the_order_asked_for(self, store: Store) -> None:
+        one, two, three = [await tell(store, text) for text in ("one", "two", "three")]
+        found = await store.facts(BANK, [three.id, MISSING, one.id, two.id])
+        assert found == [three, one, two]
+        assert await store.facts(BANK, []) == []
+
+    @on_store
+    async def test_pages_of_facts_are_complete_and_keep_the_order_of_storing(self, store: Store) -> None:
+        facts = [await tell(store, f"fact {n}", mentioned_at=day(9 - n)) for n in range(5)]
+        pages = [await store.facts(BANK, limit=2)]
+        facts.append(await tell(store, "written while paging"))
+        while page := await store.facts(BANK, after=pages[-1][-1].id, limit=2):
+            pages.append(page)
+            assert len(pages) < 9, "paging must end"
+        assert [fact for page in pages for fact in page] == facts
+        assert [len(page) for page in pages] == [2, 2, 2]
+
+    @on_store
+    async def test_pages_of_episodes_are_complete(self, store: Store) -> None:
+        episodes = [an_episode(f"title {n}", [], started_at=day(9 - n), ended_at=day(10 - n)) for n in range(5)]
+        assert await store.write(replace(await a_batch(store), episodes=episodes))
+        found = await store.episodes(BANK, limit=2)
+        while page := await store.episodes(BANK, after=found[-1].id, limit=2):
+            found += page
+            assert len(found) < 99, "paging must end"
+        assert found == episodes
+
+    @on_store
+    async def test_pages_of_entities_are_complete(self, store: Store) -> None:
+        entities = [an_entity(name) for name in ("Zoe", "Ann", "Mia", "Bob", "Eve")]
+        assert await store.write(replace(await a_batch(store), entities=entities))
+        found = await store.entities(BANK, limit=2)
+        while page := await store.entities(BANK, after=found[-1].id, limit=2):
+            found += page
+            assert len(found) < 99, "paging must end"
+        assert found == entities
+
+    @on_store
+    async def test_episodes_know_their_messages_in_order_of_time(self, store: Store) -> None:
+        [second] = await hear(store, "late", timestamp=day(2))
+        [first] = await hear(store, "early", timestamp=day(1))
+        episode = an_episode("order", [second, first], previous=EpisodeId("earlier"))
+        assert await store.write(replace(await a_batch(store), claims=[first.id, second.id], episodes=[episode]))
+        [found] = await store.episodes(BANK, [EpisodeId("missing"), episode.id])
+        assert found == episode.model_copy(update={"messages": (first.id, second.id)})
+
+    @on_store
+    async def test_loaded_facts_come_with_the_titles_of_their_episodes(self, store: Store) -> None:
+        story = await tell_story(store)
+        moving, garden = story.episodes
+        wanted = [fact.id for fact in reversed(story.facts)]
+        loaded = await store.load(BANK, [*wanted, FactId("missing")])
+        assert list(loaded.facts) == await store.facts(BANK, wanted)
+        assert loaded.titles == {moving.id: "moving", garden.id: "garden"}
+        assert await store.load(BANK, []) == Loaded([], {})
+
+    @on_store
+    async def test_the_last_episode_is_the_one_that_ended_last(self, store: Store) -> None:
+        assert await store.last_episode(BANK) is None
+        late = an_episode("late", [], started_at=day(1), ended_at=day(9))
+        early = an_episode("early", [], started_at=day(2), ended_at=day(3))
+        assert await store.write(replace(await a_batch(store), episodes=[late, early]))
+        assert await store.last_episode(BANK) == late
+
+    @on_store
+    async def test_the_episode_of_a_message_is_found(self, store: Store) -> None:
+        story = await tell_story(store)
+        [loose] = await hear(store, "in no episode")
+        assert [await store.episode_of(BANK, m.id) for m in story.messages] == [
+            story.episodes[0],
+            story.episodes[0],
+            story.episodes[1],
+            story.episodes[1],
+        ]
+        assert await store.episode_of(BANK, loose.id) is None
+        assert await store.episode_of(BANK, MessageId("missing")) is None
+
+    @on_store
+    async def test_the_facts_of_an_episode_come_with_their_embeddings(self, store: Store) -> None:
+        story = await tell_story(store)
+        found = await store.facts_of(BANK, story.episodes[1].id)
+        assert found == await store.facts(BANK, [f.id for f in story.facts[2:4]], with_embeddings=True)
+        assert all(fact.embedding for fact in found)
+        assert await store.facts_of(BANK, EpisodeId("missing")) == []
+
+    @on_store
+    async def test_entities_count_the_facts_that_mention_them(self, store: Store) -> None:
+        await tell_story(store)
+        caroline, oslo = await store.entities(BANK)
+        assert (caroline.mentions, oslo.mentions) == (3, 1)
+        assert await store.entities(BANK, [oslo.id, EntityId("missing")]) == [oslo]
+
+    @on_store
+    async def test_links_are_those_that_leave_the_facts(self, store: Store) -> None:
+        story = await tell_story(store)
+        temporal, causes = story.links
+        assert _sorted(await store.links(BANK)) == _sorted(story.links)
+        assert await store.links(BANK, [temporal.source, MISSING]) == [temporal]
+        assert await store.links(BANK, [causes.target]) == []
+        assert await store.links(BANK, []) == []
+
+    @on_store
+    async def test_links_of_every_kind_between_two_facts_stand_side_by_side(self, store: Store) -> None:
+        one, two = await tell(store, "one"), await tell(store, "two")
+        kinds = ("temporal", "semantic", "causes", "caused_by", "enables", "prevents")
+        links = [Link(source=two.id, target=one.id, kind=kind, weight=0.25) for kind in kinds]
+        assert await store.write(replace(await a_batch(store), links=links))
+        assert _sorted(await store.links(BANK, [two.id])) == _sorted(links)
+
+    @on_store
+    async def test_successors_are_the_facts_that_supersede_it(self, store: Store) -> None:
+        old = await tell(store, "lives in Rome", invalid_at=day(5), expired_at=day(5))
+        new = await tell(store, "lives in Oslo", supersedes=old.id)
+        assert await store.successors(BANK, old.id) == [new]
+        assert await store.successors(BANK, new.id) == []
+        assert await store.successors(BANK, MISSING) == []
+
+    @on_store
+    async def test_recent_facts_are_current_and_nearest_in_time(self, store: Store) -> None:
+        facts = {n: await tell(store, f"day {n}", mentioned_at=day(n)) for n in (1, 4, 6, 20)}
+        await tell(store, "no longer believed", mentioned_at=day(5), expired_at=day(6))
+        await tell(store, "no longer true", mentioned_at=day(5), invalid_at=day(6))
+        ends = await tell(store, "true for long", mentioned_at=day(8), invalid_at=FAR)
+        found = await store.recent(BANK, day(4), limit=4)
+        assert found == [facts[4], facts[6], facts[1], ends]
+        assert len(await store.recent(BANK, day(4), limit=99)) == 5
+        assert await store.recent(BANK, day(4), limit=1) == [facts[4]]
+
+    @on_store
+    async def test_entities_of_one_fact_occur_together(self, store: Store) -> None:
+        ann, bob, eve, zoe = (an_entity(name) for name in ("Ann", "Bob", "Eve", "Zoe"))
+        together = a_fact("Ann and Bob", entities=[mention_of(ann), mention_of(bob)])
+        also = a_fact("Ann and Eve", entities=[mention_of(ann), mention_of(eve)])
+        begun = await a_batch(store, [together, also])
+        assert await store.write(replace(begun, entities=[ann, bob, eve, zoe]))
+        found = await store.cooccurring(BANK, [ann.id, bob.id, zoe.id])
+        assert found == {ann.id: {bob.id, eve.id}, bob.id: {ann.id}, zoe.id: set()}
+
+    @on_store
+    async def test_touching_adds_to_access_counts(self, store: Store) -> None:
+        one, two = await tell(store, "one", access_count=5), await tell(store, "two")
+        await store.touch(BANK, {one.id: 2, MISSING: 1})
+        await store.touch(BANK, {one.id: 1})
+        assert [f.access_count for f in await store.facts(BANK, [one.id, two.id])] == [8, 0]
+
+    @on_store
+    async def test_the_status_counts_what_the_bank_holds(self, store: Store) -> None:
+        await tell_story(store)
+        await hear(store, "unread")
+        await tell(store, "closed", expired_at=day(3))
+        status = await store.status(BANK)
+        assert (status.messages, status.pending, status.episodes) == (6, 1, 2)
+        assert (status.facts, status.closed_facts, status.entities, status.links) == (6, 1, 2, 2)
+        assert (status.bank, status.embedder, status.dimension) == (BANK, "hash", 64)
+        assert (status.troubles, status.scrub_pending) == ((), False)
+
+
+def _sorted(links: list[Link]) -> list[Link]:
+    return sorted(links, key=lambda link: (link.source, link.target, link.kind))

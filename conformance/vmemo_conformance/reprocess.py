@@ -1,0 +1,395 @@
+"""Shadows: a bank is derived anew beside itself, and the new derivation takes its place in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from vmemo.errors import NotFound
+from vmemo.models import BankId, ConfidenceChange, Entity, Fact, Message, Profile
+from vmemo.models.changes import ForgetTarget, Lease, NewFact, NewJob
+from vmemo.models.results import Spending
+from vmemo.models.search import EdgeQuery, VectorQuery
+from vmemo.ports import Store
+from vmemo.testing.embedders import HashEmbedder
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    EVERYTHING,
+    OTHER,
+    START,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    an_entity,
+    an_episode,
+    day,
+    hear,
+    know,
+    matches,
+    mention_of,
+    near,
+    quotes,
+    snapshot,
+    some_tokens,
+    tell,
+    tell_story,
+    with_vector,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
+
+WIDER = HashEmbedder("wider", 96)
+
+
+async def shadow_of(store: Store, engine: str = "new", bank: BankId = BANK) -> BankId:
+    """The shadow of a bank in the samples' space."""
+    return await store.shadow(bank, engine, embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+
+
+async def read_anew(store: Store, shadow: BankId, entities: Sequence[Entity] = ()) -> list[Fact]:
+    """Read all that is unread in a shadow: a fact of each message, which mentions the entities it names."""
+    said = await store.pending(shadow, 1000)
+    facts = [_fact_of(message, shadow, entities) for message in said]
+    batch = await a_batch(store, [with_vector(fact, tokens=some_tokens(2)) for fact in facts], bank=shadow)
+    assert await store.write(replace(batch, claims=[message.id for message in said], entities=entities))
+    await finish_all(store, shadow)
+    return facts
+
+
+def _fact_of(message: Message, bank: BankId, entities: Sequence[Entity]) -> Fact:
+    named = [mention_of(entity) for entity in entities if entity.name in message.content]
+    return a_fact(f"{message.content} Anew.", bank=bank, messages=[message.id], entities=named)
+
+
+async def finish_all(store: Store, bank: BankId) -> None:
+    """Take the reading of a bank off its queue."""
+    for job in await store.lease("reader", 60, bank=bank, kinds=["process", "extract"], limit=100, due=False):
+        assert await store.finish(Lease(job=job.id, owner="reader", asked=job.asked))
+
+
+class ShadowConformance(StoreSuite):
+    """`Shadows`."""
+
+    @on_store
+    async def test_a_shadow_is_beside_its_bank_and_changes_nothing_of_it(self, store: Store) -> None:
+        story = await tell_story(store)
+        await hear(store, "tulips unread")
+        before = await snapshot(store)
+        shadow = await shadow_of(store)
+        await read_anew(store, shadow)
+        assert await snapshot(store) == before
+        assert [bank.id for bank in await store.banks()] == [BANK]
+        assert await matches(store, "tulips") == [story.facts[2].id]
+        assert len(await quotes(store, "tulips")) == 1
+
+    @on_store
+    async def test_a_shadow_holds_all_messages_unread_and_as_they_were(self, store: Store) -> None:
+        await tell_story(store)
+        whole = a_message("tulips raw", state="raw", role="tool", speaker="Мария", document="diary", key="1")
+        await store.append(BANK, [whole.model_copy(update={"tags": ("ü",), "metadata": {"n": [1, None]}})])
+        [failed] = await hear(store, "tulips broken", timestamp=day(3), recorded_at=day(4))
+        await store.record_failure(BANK, [failed.id], "timed out")
+        shadow = await shadow_of(store)
+        copies = await store.messages(shadow)
+        expected = [
+            message.model_copy(update={"state": "raw" if message.state == "raw" else "pending", "error": None})
+            for message in await store.messages(BANK)
+        ]
+        assert copies == expected
+        assert [job.kind for job in await store.jobs(shadow)] == ["process"]
+        assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=shadow))) == 3
+
+    @on_store
+    async def test_a_shadow_that_was_begun_goes_on_and_gets_what_came_since(self, store: Store) -> None:
+        [first] = await hear(store, "tulips one")
+        shadow = await shadow_of(store)
+        [fact] = await read_anew(store, shadow)
+        second, third = await hear(store, "tulips two", "tulips three")
+        assert not await store.adopt(BANK)
+        assert await shadow_of(store) == shadow
+        assert [f.id for f in await store.facts(shadow)] == [fact.id]
+        assert [m.id for m in await store.pending(shadow, 9)] == [second.id, third.id]
+        assert [m.id for m in await store.messages(shadow)] == [first.id, second.id, third.id]
+        assert [job.kind for job in await store.jobs(shadow)] == ["process"]
+
+    @on_store
+    async def test_a_shadow_of_another_engine_or_embedder_begins_anew(self, store: Store) -> None:
+        await hear(store, "tulips")
+        await read_anew(store, await shadow_of(store))
+        other = await shadow_of(store, "newer")
+        assert await store.facts(other) == []
+        assert len(await store.pending(other, 9)) == 1
+        await read_anew(store, other)
+        wider = await store.shadow(BANK, "newer", embedder="wider", dimension=96)
+        assert await store.facts(wider) == []
+        assert (await store.status(wider)).dimension == 96
+        assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=wider))) == 1
+
+    @on_store
+    async def test_thousands_of_messages_are_copied_in_their_order(self, store: Store) -> None:
+        said = await hear(store, *(f"line {n}" for n in range(4100)))
+        shadow = await shadow_of(store)
+        assert [m.id for m in await store.messages(shadow, limit=5000)] == [m.id for m in said]
+        assert len(await quotes(store, "line", replace(EVERYTHING, bank=shadow), limit=5000)) == 4100
+        assert len(await quotes(store, "line", limit=5000)) == 4100
+
+    @on_store
+    async def test_nothing_is_adopted_while_something_is_unread_or_queued(self, store: Store) -> None:
+        assert not await store.adopt(BANK)
+        await tell_story(store)
+        before = await snapshot(store)
+        shadow = await shadow_of(store)
+        assert not await store.adopt(BANK)
+        unread = await store.pending(shadow, 9)
+        for message in unread[:-1]:
+            fact = a_fact(message.content, bank=shadow, messages=[message.id])
+            assert await store.write(replace(await a_batch(store, [fact], bank=shadow), claims=[message.id]))
+        await finish_all(store, shadow)
+        assert not await store.adopt(BANK)
+        await read_anew(store, shadow)
+        await store.enqueue(shadow, [NewJob(kind="extract", key="an episode")])
+        assert not await store.adopt(BANK)
+        assert await snapshot(store) == before
+        await finish_all(store, shadow)
+        assert await store.adopt(BANK)
+
+    @on_store
+    async def test_a_grouped_message_is_unread(self, store: Store) -> None:
+        await hear(store, "tulips")
+        shadow = await shadow_of(store)
+        said = await store.pending(shadow, 9)
+        batch = await a_batch(store, bank=shadow)
+        grouped = replace(batch, claims=[said[0].id], episodes=[an_episode("tulips", said)], becomes="grouped")
+        assert await store.write(grouped)
+        await finish_all(store, shadow)
+        assert not await store.adopt(BANK)
+
+    @on_store
+    async def test_after_the_switch_all_searches_see_the_new_derivation_alone(self, store: Store) -> None:
+        story = await tell_story(store)
+        raw = a_message("tulips raw", state="raw")
+        await store.append(BANK, [raw])
+        said = await store.messages(BANK)
+        shadow = await shadow_of(store)
+        caroline = an_entity("Caroline", id="new-caroline")
+        facts = await read_anew(store, shadow, [caroline])
+        assert await store.adopt(BANK)
+        found = await store.facts(BANK)
+        assert [fact.id for fact in found] == [fact.id for fact in facts]
+        assert {fact.bank for fact in found} == {BANK}
+        assert await matches(store, "tulips") == [facts[2].id]
+        assert set(await near(store, EMBEDDER.vector("tulips"))) == {fact.id for fact in facts}
+        assert await quotes(store, "tulips") == [raw.id]
+        assert await store.named(BANK, "Caroline in Oslo") == [mention_of(caroline)]
+        assert [entity.id for entity in await store.entities(BANK)] == [caroline.id]
+        query = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), facts=[facts[0].id])
+        assert {edge.target for edge in await store.edges(query)} == {facts[1].id, facts[2].id}
+        assert await store.links(BANK) == []
+        assert await store.episodes(BANK) == []
+        assert [tokens is not None for tokens in await store.token_vectors(BANK, [f.id for f in facts])] == [True] * 4
+        assert await store.facts(BANK, [fact.id for fact in story.facts]) == []
+        assert [m.id for m in await store.messages(BANK)] == [m.id for m in said]
+        status = await store.status(BANK)
+        assert (status.messages, status.facts, status.entities, status.pending) == (5, 4, 1, 0)
+        assert status.scrub_pending is False
+        with refused(NotFound):
+            await store.messages(shadow)
+
+    @on_two_stores
+    async def test_a_second_store_answers_from_the_old_derivation_until_the_switch(
+        self, one: Store, other: Store
+    ) -> None:
+        story = await tell_story(one)
+        vector = EMBEDDER.vector("tulips")
+        assert await matches(other, "tulips") == [story.facts[2].id]
+        facts = await read_anew(one, await shadow_of(one))
+        assert await matches(other, "tulips") == [story.facts[2].id]
+        assert await near(other, vector, limit=1) == [story.facts[2].id]
+        assert await one.adopt(BANK)
+        assert await matches(other, "tulips") == [facts[2].id]
+        assert set(await near(other, vector)) == {fact.id for fact in facts}
+        assert not await other.adopt(BANK)
+        later = await tell(other, "tulips later")
+        assert set(await matches(one, "tulips")) == {facts[2].id, later.id}
+
+    @on_store
+    async def test_the_bank_keeps_its_name_profile_age_and_costs(self, store: Store) -> None:
+        await tell_story(store)
+        await store.spend(BANK, [Spending(step="read", model="m", calls=2, cost=0.5)])
+        shadow = await shadow_of(store)
+        await read_anew(store, shadow)
+        spent = [Spending(step="read", model="m", calls=1, cost=0.25), Spending(step="see", model="m", calls=1)]
+        await store.spend(shadow, spent)
+        profile = Profile(name="somebody else")
+        await store.save_profile(BANK, profile)
+        revision = await store.revision(BANK)
+        assert await store.adopt(BANK)
+        assert await store.bank(BANK) == a_bank().model_copy(update={"profile": profile})
+        assert await store.revision(BANK) > revision
+        costs = {item.step: (item.calls, item.cost) for item in (await store.status(BANK)).spending}
+        assert costs == {"read": (3, 0.75), "see": (1, 0.0)}
+
+    @on_store
+    async def test_a_batch_begun_before_the_switch_does_not_land_after_it(self, store: Store) -> None:
+        [said] = await hear(store, "tulips")
+        shadow = await shadow_of(store)
+        old, new = [await a_batch(store, [a_fact("late", bank=bank)], bank=bank) for bank in (BANK, shadow)]
+        await read_anew(store, shadow)
+        assert await store.adopt(BANK)
+        assert not await store.write(replace(old, claims=[said.id]))
+        assert not await store.write(old)
+        with refused(NotFound):
+            await store.write(new)
+        assert len(await store.facts(BANK)) == 1
+
+    @on_store
+    async def test_work_that_waits_in_the_shadow_is_the_banks_after_the_switch(self, store: Store) -> None:
+        await tell_story(store)
+        await store.enqueue(BANK, [NewJob(kind="observe", key="oslo")])
+        shadow = await shadow_of(store)
+        await read_anew(store, shadow)
+        await store.enqueue(shadow, [NewJob(kind="observe", key="new"), NewJob(kind="opinions", key="1")])
+        assert await store.adopt(BANK)
+        assert {(job.kind, job.key, job.bank) for job in await store.jobs(BANK)} == {
+            ("observe", "new", BANK),
+            ("opinions", "1", BANK),
+        }
+        assert len(await store.lease("anyone", 60, limit=9)) == 2
+
+    @on_store
+    async def test_opinions_that_no_message_told_survive_with_their_grounds(self, store: Store) -> None:
+        story = await tell_story(store)
+        caroline = story.entities[0]
+        held = await _believe(store, story.facts, caroline)
+        await tell(store, "Tulips are fine.", network="opinion", confidence=0.5, episodes=[story.episodes[0].id])
+        shadow = await shadow_of(store)
+        facts = await read_anew(store, shadow, [an_entity("Caroline", id="new-caroline")])
+        assert [fact.id for fact in await store.untold(BANK)] == [fact.id for fact in held]
+        assert await store.adopt(BANK)
+        old, new = await store.facts(BANK, [fact.id for fact in held], with_embeddings=True)
+        assert old.basis == (facts[0].id,)
+        assert set(new.basis) == {facts[0].id, facts[2].id, old.id}
+        assert [mention.id for mention in new.entities] == ["new-caroline"]
+        assert (old.supersedes, new.supersedes) == (None, old.id)
+        assert new.confidence == 0.75
+        assert (await store.moves(BANK))[0].evidence == (facts[2].id,)
+        assert [move.opinion for move in await store.moves(BANK)] == [new.id]
+        assert new.id in await near(store, EMBEDDER.vector(new.text), limit=1)
+        assert [f.id for f in await store.facts(BANK) if f.network == "opinion"] == [old.id, new.id]
+        await store.forget(BANK, ForgetTarget(messages=facts[2].messages))
+        assert await store.facts(BANK, [new.id]) == []
+
+    @on_store
+    async def test_opinions_of_another_embedder_are_adopted_with_new_vectors_or_not_at_all(self, store: Store) -> None:
+        story = await tell_story(store)
+        held = await _believe(store, story.facts, story.entities[0])
+        shadow = await store.shadow(BANK, "new", embedder="wider", dimension=96)
+        said = await store.pending(shadow, 9)
+        anew = [a_fact(message.content, bank=shadow, messages=[message.id]) for message in said]
+        vectors = [NewFact(fact=fact, embedding=WIDER.vector(fact.text)) for fact in anew]
+        batch = replace(await a_batch(store, bank=shadow), facts=vectors, space="wider")
+        assert await store.write(replace(batch, claims=[message.id for message in said]))
+        await finish_all(store, shadow)
+        before = await snapshot(store)
+        carried = [NewFact(fact=fact, embedding=WIDER.vector(fact.text)) for fact in await store.untold(BANK)]
+        assert not await store.adopt(BANK)
+        assert not await store.adopt(BANK, carried[:1])
+        assert await snapshot(store) == before
+        assert await store.adopt(BANK, carried)
+        query = VectorQuery(scope=EVERYTHING, space="wider", vector=WIDER.vector(held[1].text), limit=1)
+        assert [hit.id for hit in (await store.nearest(query)).hits] == [held[1].id]
+        assert held[1].id in await matches(store, "gardener")
+        stored = await store.bank(BANK)
+        assert stored is not None
+        assert (stored.embedder, stored.dimension) == ("wider", 96)
+        [opinion] = await store.facts(BANK, [held[1].id], with_embeddings=True)
+        assert np.allclose(opinion.embedding or (), WIDER.vector(opinion.text), atol=1e-3)
+
+    @on_store
+    async def test_a_merge_that_was_undone_is_known_to_the_new_derivation(self, store: Store) -> None:
+        await tell_story(store)
+        await know(store, an_entity("Carol"), an_entity("Nobody", strangers=["Someone"]))
+        merge = await store.merge_entities(BANK, an_entity("Caroline").id, an_entity("Carol").id, "alike")
+        await store.undo_merge(BANK, merge.id)
+        shadow = await shadow_of(store)
+        known = {entity.name: entity for entity in await store.entities(shadow)}
+        assert known["Caroline"].strangers == ("Carol",)
+        assert known["Carol"].strangers == ("Caroline",)
+        await read_anew(store, shadow, [known["Caroline"]])
+        assert await store.adopt(BANK)
+        [caroline] = await store.entities(BANK)
+        assert (caroline.name, caroline.strangers) == ("Caroline", ("Carol",))
+        assert await store.named(BANK, "Nobody") == []
+
+    @on_store
+    async def test_shadows_of_two_banks_are_apart(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        await tell_story(store)
+        await tell_story(store, OTHER)
+        before = await snapshot(store, OTHER)
+        shadows = [await shadow_of(store, bank=bank) for bank in (BANK, OTHER)]
+        assert len(set(shadows)) == 2
+        await read_anew(store, shadows[0])
+        assert await store.adopt(BANK)
+        assert not await store.adopt(OTHER)
+        assert await snapshot(store, OTHER) == before
+        assert len(await store.pending(shadows[1], 9)) == 4
+
+    @on_store
+    async def test_what_is_forgotten_is_in_no_shadow(self, store: Store) -> None:
+        story = await tell_story(store)
+        shadow = await shadow_of(store)
+        await read_anew(store, shadow)
+        await store.forget(BANK, ForgetTarget(messages=[story.messages[2].id]))
+        with refused(NotFound):
+            await store.messages(shadow)
+        assert not await store.adopt(BANK)
+        again = await shadow_of(store)
+        assert story.messages[2].id not in {message.id for message in await store.messages(again)}
+        await store.forget(BANK, ForgetTarget(bank=True))
+        with refused(NotFound):
+            await store.messages(again)
+        assert await store.banks() == []
+
+    @on_store
+    async def test_a_bank_is_derived_anew_again_and_again_without_doubling(self, store: Store) -> None:
+        story = await tell_story(store)
+        held = await _believe(store, story.facts, story.entities[0])
+        for _ in range(3):
+            await read_anew(store, await shadow_of(store), [an_entity("Caroline", id="new-caroline")])
+            assert await store.adopt(BANK)
+            status = await store.status(BANK)
+            assert (status.messages, status.facts, status.entities) == (4, 6, 1)
+            assert len(await store.moves(BANK)) == 1
+            [new] = await store.facts(BANK, [held[1].id])
+            assert len(new.basis) == 3
+
+
+async def _believe(store: Store, facts: Sequence[Fact], about: Entity) -> list[Fact]:
+    """Two opinions that no message told: the second replaced the first, rests on it too, and was moved since."""
+    old = a_fact(
+        "Caroline is no gardener.",
+        network="opinion",
+        confidence=0.25,
+        basis=[facts[0].id],
+        expired_at=day(2),
+        invalid_at=day(2),
+    )
+    new = a_fact(
+        "Caroline is a good gardener.",
+        network="opinion",
+        confidence=0.5,
+        basis=[facts[4].id, old.id],
+        entities=[mention_of(about)],
+        supersedes=old.id,
+    )
+    assert await store.write(await a_batch(store, [old]))
+    assert await store.write(await a_batch(store, [new]))
+    moved = ConfidenceChange(
+        opinion=new.id, stance="reinforce", before=0.5, after=0.75, evidence=(facts[2].id,), at=START
+    )
+    assert await store.write(replace(await a_batch(store), moves=[moved]))
+    return [old, new]

@@ -1,0 +1,192 @@
+"""Finding candidates: by vector, by words, and messages by their own words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vmemo.errors import EmbedderMismatch
+from vmemo.models import MessageId
+from vmemo.models.search import TextQuery, VectorQuery
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    EVERYTHING,
+    a_batch,
+    a_fact,
+    at_cosine,
+    day,
+    hear,
+    matches,
+    near,
+    quotes,
+    tell,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, refused
+
+SCRIPTS = (
+    ("我在北京的一家书店工作", "北京", "他住在上海"),
+    ("今日は京都で抹茶を飲みました", "抹茶", "明日は雨です"),
+    ("저는 부산에서 김치를 먹었습니다", "김치", "서울은 춥다"),
+    ("Мария купила велосипед в Казани", "велосипед", "Иван читает газету"),
+    ("اشترت ليلى دراجة في القاهرة", "دراجة", "قرأ سامي الجريدة"),
+    ("ฉันกินข้าวผัดที่เชียงใหม่", "เชียงใหม่", "เขาอ่านหนังสือพิมพ์"),
+    ("Η Ελένη αγόρασε ποδήλατο", "ποδήλατο", "Ο Νίκος διαβάζει"),
+    ("Wir waren in Zürich Käse essen", "zurich kase", "Er liest die Zeitung"),
+    ("She PAINTED two landscapes", "paint landscape", "He reads a newspaper"),
+)
+"""A text, a query that finds it, and a text that the query must not find."""
+
+HOSTILE = (
+    "",
+    " \t\n",
+    "the of and",
+    '"',
+    "'; DROP TABLE facts; --",
+    '" OR "tulips',
+    "tulips AND",
+    "NOT tulips",
+    "NEAR(tulips shed, 2)",
+    "words : tulips",
+    "{words} : tulips",
+    "tulips*",
+    "^tulips + shed",
+    "((((",
+    "a-b-c !!! ??? %_\\",
+    "tulips\x00shed\x07",
+    "\ud800 tulips",
+    "🌷🌷🌷",
+    "q\u19b0z tulips",
+    "\u0e31\u0301\u200d\ufeff",
+    "x" * 100_000,
+    " ".join(f"word{n}" for n in range(20_000)),
+    "tulips " * 15_000,
+)
+
+
+class SearchConformance(StoreSuite):
+    """`Search`."""
+
+    @on_store
+    async def test_nearest_facts_come_in_order_of_their_cosine(self, store: Store) -> None:
+        cosines = (0.5, 0.9, -0.4, 0.7, 0.1)
+        facts = {c: await tell(store, f"cosine {c}", vector=at_cosine(c), tokens=int(c * 10) + 9) for c in cosines}
+        query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=at_cosine(1.0), limit=4, floor=-1.0)
+        hits = (await store.nearest(query)).hits
+        assert [hit.id for hit in hits] == [facts[c].id for c in (0.9, 0.7, 0.5, 0.1)]
+        assert np.allclose([hit.score for hit in hits], (0.9, 0.7, 0.5, 0.1), atol=0.01)
+        assert [hit.tokens for hit in hits] == [facts[c].tokens for c in (0.9, 0.7, 0.5, 0.1)]
+
+    @on_store
+    async def test_nothing_below_the_floor_is_near(self, store: Store) -> None:
+        for cosine in (0.2, 0.4, 0.6):
+            await tell(store, f"cosine {cosine}", vector=at_cosine(cosine))
+        for floor, count in ((0.0, 3), (0.3, 2), (0.5, 1), (0.7, 0)):
+            assert len(await near(store, at_cosine(1.0), floor=floor)) == count, floor
+
+    @on_store
+    async def test_an_empty_bank_has_nothing_to_find(self, store: Store) -> None:
+        assert await near(store, at_cosine(1.0)) == []
+        assert await matches(store, "tulips") == []
+        assert await quotes(store, "tulips") == []
+        assert await store.neighbours(BANK, np.stack([at_cosine(1.0)]), limit=5, floor=0.0) == [[]]
+
+    @on_store
+    async def test_a_vector_of_another_embedder_is_refused(self, store: Store) -> None:
+        await tell(store, "tulips")
+        with refused(EmbedderMismatch):
+            await store.nearest(VectorQuery(scope=EVERYTHING, space="another", vector=at_cosine(1.0), limit=5))
+
+    @on_store
+    async def test_each_vector_has_its_own_current_neighbours(self, store: Store) -> None:
+        one, two = await tell(store, "one", vector=at_cosine(1.0)), await tell(store, "two", vector=at_cosine(0.0))
+        await tell(store, "closed", vector=at_cosine(1.0), expired_at=day(2))
+        await tell(store, "over", vector=at_cosine(1.0), invalid_at=day(2))
+        vectors = np.stack([at_cosine(1.0), at_cosine(0.1), at_cosine(-1.0)])
+        found = await store.neighbours(BANK, vectors, limit=5, floor=0.05)
+        assert [[hit.id for hit in hits] for hits in found] == [[one.id], [two.id, one.id], []]
+        assert [len(hits) for hits in await store.neighbours(BANK, vectors, limit=1, floor=-1.0)] == [1, 1, 1]
+        assert await store.neighbours(BANK, vectors[:0], limit=5, floor=0.0) == []
+
+    @on_store
+    async def test_facts_match_in_order_of_bm25(self, store: Store) -> None:
+        for n in range(8):
+            await tell(store, f"an unrelated report number {n}")
+        common = [await tell(store, f"garden walk number {n}") for n in range(3)]
+        rare = await tell(store, "tulips bloom somewhere")
+        both = await tell(store, "tulips stand in a garden")
+        long = await tell(store, "tulips " + "and many further things besides " * 5)
+        found = await matches(store, "garden tulips")
+        assert found[0] == both.id
+        assert set(found) == {rare.id, both.id, long.id, *(fact.id for fact in common)}
+        assert found.index(rare.id) < found.index(long.id)
+        twice = await tell(store, "tulips beside tulips")
+        assert await matches(store, "tulips", limit=2) == [twice.id, rare.id]
+
+    @on_store
+    async def test_scores_of_words_fall_and_tokens_are_those_of_the_fact(self, store: Store) -> None:
+        facts = {
+            f.id: f for f in [await tell(store, "tulips " * n + "bloom " * (9 - n), tokens=n) for n in range(1, 6)]
+        }
+        hits = (await store.matching(TextQuery(scope=EVERYTHING, text="tulips", limit=9))).hits
+        scores = [hit.score for hit in hits]
+        assert len(hits) == 5
+        assert scores == sorted(scores, reverse=True)
+        assert scores[-1] > 0
+        assert [hit.tokens for hit in hits] == [facts[hit.id].tokens for hit in hits]
+
+    @on_store
+    async def test_a_facts_context_is_searched_too(self, store: Store) -> None:
+        [asked] = await hear(store, "Where are the tulips?")
+        fact = await tell(store, "Behind the shed.", context="Where are the tulips?", context_from=asked.id)
+        assert await matches(store, "tulips") == [fact.id]
+
+    @on_store
+    async def test_words_of_every_script_are_found(self, store: Store) -> None:
+        for text, query, other in SCRIPTS:
+            [unread], _ = await hear(store, text), await hear(store, other)
+            assert await quotes(store, query) == [unread.id], query
+            fact, _ = await tell(store, text), await tell(store, other)
+            assert await matches(store, query) == [fact.id], query
+
+    @on_store
+    async def test_no_query_is_an_error(self, store: Store) -> None:
+        fact = await tell(store, "tulips behind the shed")
+        [unread] = await hear(store, "tulips behind the house")
+        for text in HOSTILE:
+            assert set(await matches(store, text)) <= {fact.id}, text[:50]
+            assert set(await quotes(store, text)) <= {unread.id}, text[:50]
+        assert await matches(store, 'the "tulips"') == [fact.id]
+        assert await quotes(store, 'the "tulips"') == [unread.id]
+
+    @on_store
+    async def test_stop_words_alone_find_nothing(self, store: Store) -> None:
+        await tell(store, "the tulips are behind the shed")
+        await hear(store, "the tulips are behind the shed")
+        assert await matches(store, "are the") == []
+        assert await quotes(store, "are the") == []
+
+    @on_store
+    async def test_messages_are_quoted_while_no_fact_repeats_their_words(self, store: Store) -> None:
+        unread, kept, extracted = await hear(store, "tulips one", "tulips two", "tulips three")
+        [raw] = await hear(store, "tulips four", state="raw")
+        await hear(store, "tulips five", state="derived")
+        assert await store.write(replace(await a_batch(store, [a_fact("tulips two")]), claims=[kept.id]))
+        assert await store.write(
+            replace(await a_batch(store, [a_fact("flowers")]), claims=[extracted.id], becomes="extracted")
+        )
+        assert set(await quotes(store, "tulips")) == {unread.id, extracted.id, raw.id}
+
+    @on_store
+    async def test_quotes_come_best_first_within_the_limit(self, store: Store) -> None:
+        plain = await hear(store, *(f"garden number {n}" for n in range(6)))
+        [best] = await hear(store, "tulips in the garden")
+        assert (await quotes(store, "garden tulips"))[0] == best.id
+        assert len(await quotes(store, "garden", limit=3)) == 3
+        query = TextQuery(scope=EVERYTHING, text="garden tulips", limit=9)
+        hits = (await store.verbatim(query)).hits
+        assert {MessageId(hit.id) for hit in hits} == {m.id for m in (*plain, best)}
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        assert all(hit.tokens > 0 for hit in hits)

@@ -1,0 +1,175 @@
+"""Token vectors: kept with their facts, to within a byte, switched and forgotten with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vmemo.errors import NotFound, VmemoError
+from vmemo.models import BankId, Fact, FactId
+from vmemo.models.changes import ForgetTarget, RestoreRecord
+from vmemo.models.search import Encoding, TokenVectors
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_fact,
+    an_entity,
+    hear,
+    near,
+    snapshot,
+    some_tokens,
+    tell,
+    with_vector,
+)
+from vmemo_conformance.suite import StoreSuite, on_store, refused
+
+CLOSE = 1 / 127
+BAD: dict[str, TokenVectors] = {
+    "one vector": some_tokens(1)[0],
+    "rows of rows": some_tokens(2)[None, :],
+    "no number": np.full((2, 8), np.nan, np.float32),
+    "no end": np.array([[1.0, np.inf]], np.float32),
+}
+
+
+class TokenVectorConformance(StoreSuite):
+    """`NewFact.tokens`, `token_vectors` and what `replace_embeddings` makes of them."""
+
+    @on_store
+    async def test_token_vectors_come_back(self, store: Store) -> None:
+        given = [some_tokens(3), some_tokens(40, 96), np.array([[1.0, -1.0, 0.0]], np.float32)]
+        ids = [(await _write(store, f"fact {n}", tokens)).id for n, tokens in enumerate(given)]
+        found = await store.token_vectors(BANK, ids)
+        assert len(found) == len(given)
+        assert all(_same(one, other) for one, other in zip(found, given, strict=True))
+        assert all(tokens is not None and tokens.dtype == np.float32 for tokens in found)
+
+    @on_store
+    async def test_they_come_in_the_order_asked_for_and_none_where_there_are_none(self, store: Store) -> None:
+        one, two = await _write(store, "one", some_tokens(1)), await _write(store, "two", some_tokens(2))
+        plain = await tell(store, "plain")
+        empty = await _write(store, "empty", some_tokens(1)[:0])
+        ids = [two.id, FactId("missing"), plain.id, one.id, empty.id, two.id]
+        found = await store.token_vectors(BANK, ids)
+        expected = [some_tokens(2), None, None, some_tokens(1), None, some_tokens(2)]
+        assert len(found) == len(expected)
+        kept = [tokens if tokens is not None and len(tokens) else None for tokens in found]
+        assert all(_same(one, other) for one, other in zip(kept, expected, strict=True))
+        assert await store.token_vectors(BANK, []) == []
+
+    @on_store
+    async def test_many_are_read_at_once(self, store: Store) -> None:
+        facts = [with_vector(a_fact(f"{n}"), tokens=some_tokens(n % 7 + 1)) for n in range(1200)]
+        assert await store.write(await a_batch(store, facts))
+        found = await store.token_vectors(BANK, [item.fact.id for item in reversed(facts)])
+        assert all(_same(tokens, item.tokens) for tokens, item in zip(found, reversed(facts), strict=True))
+
+    @on_store
+    async def test_those_of_another_bank_are_not_given(self, store: Store) -> None:
+        await store.create_bank(a_bank(OTHER))
+        theirs = await _write(store, "theirs", some_tokens(2), bank=OTHER)
+        mine = await _write(store, "mine", some_tokens(3))
+        [none, own] = await store.token_vectors(BANK, [theirs.id, mine.id])
+        assert none is None
+        assert _same(own, some_tokens(3))
+        await store.replace_embeddings(BANK, "new", {mine.id: Encoding(EMBEDDER.vector("x"))}, dimension=64)
+        await store.forget(BANK, ForgetTarget(bank=True))
+        assert _same((await store.token_vectors(OTHER, [theirs.id]))[0], some_tokens(2))
+
+    @on_store
+    async def test_a_switch_of_embedder_replaces_them(self, store: Store) -> None:
+        one, two, three = [await _write(store, f"{n}", some_tokens(n)) for n in (1, 2, 3)]
+        plain = await tell(store, "plain")
+        vector = EMBEDDER.vector("new")
+        new = {
+            one.id: Encoding(vector, some_tokens(4, 5)),
+            two.id: Encoding(vector),
+            three.id: Encoding(vector, some_tokens(5)),
+            plain.id: Encoding(vector, some_tokens(6)),
+        }
+        assert await store.replace_embeddings(BANK, "new", new, dimension=64)
+        found = await store.token_vectors(BANK, list(new))
+        assert all(_same(tokens, new[id].tokens) for id, tokens in zip(new, found, strict=True))
+        none = {id: Encoding(vector) for id in new}
+        assert await store.replace_embeddings(BANK, "plain", none, dimension=64)
+        assert await store.token_vectors(BANK, list(new)) == [None] * 4
+
+    @on_store
+    async def test_a_switch_that_fails_leaves_them(self, store: Store) -> None:
+        one, two = await _write(store, "one", some_tokens(1)), await _write(store, "two", some_tokens(2))
+        before = await snapshot(store)
+        vector = EMBEDDER.vector("new")
+        some = {one.id: Encoding(vector, some_tokens(3))}
+        assert await store.replace_embeddings(BANK, "new", some, dimension=64) is False
+        assert await snapshot(store) == before
+        for case, tokens in BAD.items():
+            bad = {one.id: Encoding(vector, some_tokens(3)), two.id: Encoding(vector, tokens)}
+            with refused(VmemoError):
+                await store.replace_embeddings(BANK, "new", bad, dimension=64)
+            assert await snapshot(store) == before, case
+
+    @on_store
+    async def test_they_go_with_a_forgotten_fact(self, store: Store) -> None:
+        gone, kept = await _write(store, "gone", some_tokens(2)), await _write(store, "kept", some_tokens(3))
+        await store.forget(BANK, ForgetTarget(messages=gone.messages))
+        [none, left] = await store.token_vectors(BANK, [gone.id, kept.id])
+        assert none is None
+        assert _same(left, some_tokens(3))
+        again = gone.model_copy(update={"messages": ()})
+        assert await store.write(await a_batch(store, [again]))
+        assert await store.token_vectors(BANK, [gone.id]) == [None]
+
+    @on_store
+    async def test_they_go_with_a_forgotten_bank(self, store: Store) -> None:
+        fact = await _write(store, "gone", some_tokens(2))
+        await store.forget(BANK, ForgetTarget(bank=True))
+        with refused(NotFound):
+            await store.token_vectors(BANK, [fact.id])
+        await store.create_bank(a_bank())
+        assert await store.token_vectors(BANK, [fact.id]) == [None]
+        assert await store.write(await a_batch(store, [fact.model_copy(update={"messages": ()})]))
+        assert await store.token_vectors(BANK, [fact.id]) == [None]
+
+    @on_store
+    async def test_bad_ones_land_nothing(self, store: Store) -> None:
+        await _write(store, "good", some_tokens(2))
+        [said] = await hear(store, "tulips")
+        before, revision = await snapshot(store), await store.revision(BANK)
+        for case, tokens in BAD.items():
+            items = [with_vector(a_fact("one"), tokens=some_tokens(3)), with_vector(a_fact("two"), tokens=tokens)]
+            batch = replace(await a_batch(store, items), claims=[said.id], entities=[an_entity("Anna")])
+            with refused(VmemoError):
+                await store.write(batch)
+            assert await snapshot(store) == before, case
+            assert await store.revision(BANK) == revision, case
+            assert await store.named(BANK, "Anna") == [], case
+        assert len(await near(store, EMBEDDER.vector("one"))) == 1
+
+    @on_store
+    async def test_bad_ones_restore_nothing(self, store: Store) -> None:
+        for case, tokens in BAD.items():
+            facts = (a_fact("one", bank=OTHER), a_fact("two", bank=OTHER))
+            records: list[RestoreRecord] = [with_vector(facts[0], tokens=some_tokens(2))]
+            with refused(VmemoError):
+                await store.restore(a_bank(OTHER), iter([*records, with_vector(facts[1], tokens=tokens)]))
+            assert await store.bank(OTHER) is None, case
+
+
+async def _write(store: Store, text: str, tokens: TokenVectors, *, bank: BankId = BANK) -> Fact:
+    """A message and the one fact that was read from it."""
+    [said] = await hear(store, text, bank=bank)
+    fact = a_fact(text, bank=bank, messages=[said.id])
+    batch = await a_batch(store, [with_vector(fact, tokens=tokens)], bank=bank)
+    assert await store.write(replace(batch, claims=[said.id]))
+    return fact
+
+
+def _same(found: TokenVectors | None, given: TokenVectors | None) -> bool:
+    if found is None or given is None:
+        return found is given
+    return found.shape == given.shape and bool(np.abs(found - given).max() <= CLOSE)

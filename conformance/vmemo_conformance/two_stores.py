@@ -1,0 +1,145 @@
+"""Two stores of the same memories: each sees at once what the other wrote, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from vmemo.errors import EmbedderMismatch, NotFound
+from vmemo.models import Bank, FactId
+from vmemo.models.changes import ForgetTarget
+from vmemo.models.search import EdgeQuery, Encoding
+from vmemo.ports import Store
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    EVERYTHING,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    an_entity,
+    day,
+    hear,
+    matches,
+    mention_of,
+    near,
+    quotes,
+    snapshot,
+    some_tokens,
+    tell,
+    tell_story,
+    with_vector,
+)
+from vmemo_conformance.suite import StoreSuite, on_two_stores, refused
+
+
+class SharingConformance(StoreSuite):
+    """Two stores that were made for one folder."""
+
+    @on_two_stores
+    async def test_what_was_written_is_there_after_opening_again(self, one: Store, other: Store) -> None:
+        await tell_story(one)
+        await hear(one, "tulips unread")
+        before = await snapshot(one)
+        await one.close()
+        await other.close()
+        await other.open()
+        assert await snapshot(other) == before
+        assert len(await matches(other, "tulips")) == 1
+        assert len(await quotes(other, "tulips")) == 1
+
+    @on_two_stores
+    async def test_messages_of_one_are_pending_in_the_other(self, one: Store, other: Store) -> None:
+        said = await hear(one, "tulips")
+        assert await other.pending(BANK, 9) == said
+        assert await quotes(other, "tulips") == [said[0].id]
+        assert await other.append(BANK, said) == set()
+
+    @on_two_stores
+    async def test_facts_of_one_are_found_by_the_other(self, one: Store, other: Store) -> None:
+        vector = EMBEDDER.vector("tulips")
+        expected: list[str] = []
+        for n, writer in enumerate((one, other, one, one, other)):
+            expected.append((await tell(writer, f"tulips {n}")).id)
+            for reader in (one, other):
+                assert set(await matches(reader, "tulips")) == set(expected)
+                assert set(await near(reader, vector)) == set(expected)
+
+    @on_two_stores
+    async def test_names_edges_and_token_vectors_of_one_are_found_by_the_other(self, one: Store, other: Store) -> None:
+        oslo = an_entity("Oslo")
+        assert await other.named(BANK, "Oslo") == []
+        facts: list[FactId] = []
+        for n, writer in enumerate((one, other, one)):
+            fact = a_fact(f"tulips {n}", entities=[mention_of(oslo)])
+            batch = await a_batch(writer, [with_vector(fact, tokens=some_tokens(n + 1))])
+            assert await writer.write(replace(batch, entities=[oslo]))
+            facts.append(fact.id)
+            for reader in (one, other):
+                assert await reader.named(BANK, "Oslo") == [mention_of(oslo)]
+                query = EdgeQuery(
+                    scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("tulips"), entities=[oslo.id]
+                )
+                assert {edge.target for edge in await reader.edges(query)} == set(facts)
+                counts = [len(v) for v in await reader.token_vectors(BANK, facts) if v is not None]
+                assert counts == list(range(1, n + 2))
+
+    @on_two_stores
+    async def test_facts_forgotten_by_one_are_gone_for_the_other(self, one: Store, other: Store) -> None:
+        first, second = await tell(one, "tulips one"), await tell(one, "tulips two")
+        assert set(await matches(other, "tulips")) == {first.id, second.id}
+        await one.forget(BANK, ForgetTarget(messages=first.messages))
+        third = await tell(one, "tulips three")
+        assert set(await matches(other, "tulips")) == {second.id, third.id}
+        assert set(await near(other, EMBEDDER.vector("tulips"))) == {second.id, third.id}
+
+    @on_two_stores
+    async def test_facts_reopened_by_one_are_current_for_the_other(self, one: Store, other: Store) -> None:
+        rome = await tell(one, "tulips in Rome", invalid_at=day(5), expired_at=day(5))
+        oslo = await tell(one, "tulips in Oslo", supersedes=rome.id)
+        assert await matches(other, "tulips") == [oslo.id]
+        await one.forget(BANK, ForgetTarget(messages=oslo.messages))
+        assert await matches(other, "tulips") == [rome.id]
+
+    @on_two_stores
+    async def test_a_bank_forgotten_by_one_is_gone_for_the_other(self, one: Store, other: Store) -> None:
+        await tell(one, "tulips old")
+        assert len(await matches(other, "tulips")) == 1
+        await one.forget(BANK, ForgetTarget(bank=True))
+        with refused(NotFound):
+            await matches(other, "tulips")
+        await one.create_bank(a_bank())
+        new = await tell(one, "tulips new")
+        assert await matches(other, "tulips") == [new.id]
+
+    @on_two_stores
+    async def test_a_switch_of_embedder_by_one_holds_for_the_other(self, one: Store, other: Store) -> None:
+        fact = await tell(one, "tulips")
+        assert await near(other, EMBEDDER.vector("tulips")) == [fact.id]
+        assert await one.replace_embeddings(BANK, "new", {fact.id: Encoding(EMBEDDER.vector("roses"))}, dimension=64)
+        with refused(EmbedderMismatch):
+            await near(other, EMBEDDER.vector("tulips"))
+
+    @on_two_stores
+    async def test_of_two_claims_of_one_message_one_lands(self, one: Store, other: Store) -> None:
+        [said] = await hear(one, "tulips")
+        batches = [replace(await a_batch(store, [a_fact("tulips")]), claims=[said.id]) for store in (one, other)]
+        landed = await asyncio.gather(one.write(batches[0]), other.write(batches[1]))
+        assert sorted(landed) == [False, True]
+        assert len(await one.facts(BANK)) == 1
+
+    @on_two_stores
+    async def test_a_bank_made_by_both_is_made_once(self, one: Store, other: Store) -> None:
+        banks = [Bank(id="new", embedder=name, dimension=4) for name in ("left", "right")]
+        made = await asyncio.gather(one.create_bank(banks[0]), other.create_bank(banks[1]))
+        assert made[0] == made[1]
+        assert made[0] in banks
+
+    @on_two_stores
+    async def test_nothing_is_lost_when_both_append_at_once(self, one: Store, other: Store) -> None:
+        said = [a_message(f"line {n}") for n in range(40)]
+        parts = [(one if n % 2 else other).append(BANK, said[n : n + 2]) for n in range(40)]
+        stored = await asyncio.gather(*parts)
+        assert sum(len(part) for part in stored) == 40
+        assert {m.id for m in await one.messages(BANK)} == {m.id for m in said}

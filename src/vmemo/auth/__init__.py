@@ -1,0 +1,1 @@
+"""Authentication and authorization shared by every interface."""

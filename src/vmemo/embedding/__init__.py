@@ -1,0 +1,1 @@
+"""Embedders, rerankers, embedding caches and the token counter."""

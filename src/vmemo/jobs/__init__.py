@@ -1,0 +1,1 @@
+"""The queue worker and its job handlers."""

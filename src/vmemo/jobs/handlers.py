@@ -1,0 +1,126 @@
+"""Doing one job: which stage does it, what is noted when it fails, and when it is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from vmemo.errors import OutcomeUnknown, StoreBusy, Unsupported
+from vmemo.lifecycle.maintain import maintain
+from vmemo.llm.structured import StructuredLLM
+from vmemo.models import EntityId, FactId, MessageId, utc_now
+from vmemo.models.changes import Lease
+from vmemo.models.results import Job, Retained, Spending
+from vmemo.reflect.observations import Asked, Scribe, describe
+from vmemo.reflect.opinions import weigh
+from vmemo.retain.extract import Assignment, LeaseLost, extract, group_all
+from vmemo.retain.group import BATCH
+from vmemo.retain.pipeline import outdated, process, told
+from vmemo.retain.write_plan import Tools
+from vmemo.settings import Settings
+
+
+@dataclass(frozen=True)
+class Performer:
+    """Does jobs with the tools of one memory."""
+
+    tools: Tools
+    settings: Settings
+
+    async def perform(self, jobs: Sequence[Job]) -> Retained | Exception:
+        """Do jobs that go together; an error is noted on them, and returned rather than raised."""
+        leases = [lease_of(job, self.settings.lease_seconds) for job in jobs]
+        desk = StructuredLLM(self.tools.llm) if self.tools.llm is not None else None
+        try:
+            return await self._do(jobs, leases, desk)
+        except asyncio.CancelledError:
+            # What a database that is away can't be told, the end of the lease tells.
+            with suppress(StoreBusy, OutcomeUnknown):
+                await asyncio.shield(self._release(leases))
+            raise
+        except LeaseLost:
+            return Retained()
+        except (StoreBusy, OutcomeUnknown) as error:
+            # A note about it would have to wait for the same lock or server; the worker gives the job back later.
+            return error
+        except Exception as error:
+            with suppress(StoreBusy, OutcomeUnknown):
+                error = await outdated(jobs[0].bank, self.tools) or error
+                await self._note(jobs, leases, error, desk)
+            return error
+
+    async def _do(self, jobs: Sequence[Job], leases: Sequence[Lease], desk: StructuredLLM | None) -> Retained:
+        job, lease, store = jobs[0], leases[0], self.tools.store
+        if job.kind == "process" and desk is None:
+            done = await process(job.bank, self.tools)
+            await store.finish(lease)
+            return done
+        if job.kind == "maintain":
+            await maintain(job.bank, self.tools, self.settings.upkeep, lease=lease)
+            return Retained()
+        if desk is None:
+            raise Unsupported(f"Work of the kind {job.kind} needs a language model, and this memory has none.")
+        match job.kind:
+            case "process":
+                done = await group_all(job.bank, self.tools, desk, lease)
+                await store.finish(lease)
+                return done
+            case "extract":
+                at = utc_now() + timedelta(seconds=self.settings.observe_delay)
+                return await extract(job.bank, Assignment.of(job.detail), self.tools, desk, lease, observe_at=at)
+            case "opinions":
+                facts = [FactId(str(id)) for id in _listed(job, "facts")]
+                await weigh(job.bank, facts, store, desk, lease, space=self.tools.embedder.name)
+            case "observe":
+                work = {
+                    EntityId(each.key): Asked(held, anew=bool(each.detail.get("anew")))
+                    for each, held in zip(jobs, leases, strict=True)
+                }
+                await describe(job.bank, work, Scribe(store, self.tools.embedder, self.tools.counter, desk))
+            case _:
+                assert_never(job.kind)
+        return Retained(usage=desk.settle())
+
+    async def _note(
+        self, jobs: Sequence[Job], leases: Sequence[Lease], error: Exception, desk: StructuredLLM | None
+    ) -> None:
+        """Keep the work queued with its error, and count what it cost all the same."""
+        spent: Sequence[Spending] = () if desk is None else desk.spent
+        for job, lease in zip(jobs, leases, strict=True):
+            await self.tools.store.fail(
+                lease, told(error), retry_at=self._retry(job), messages=await self._about(job), spent=spent
+            )
+            spent = ()
+
+    async def _about(self, job: Job) -> list[MessageId]:
+        """The messages that a job keeps from being known."""
+        if job.kind == "extract":
+            return list(Assignment.of(job.detail).messages)
+        if job.kind == "process":
+            return [message.id for message in await self.tools.store.pending(job.bank, BATCH)]
+        return []
+
+    def _retry(self, job: Job) -> datetime:
+        """Later after each failure, and never at the same moment as others that failed with it."""
+        pause = min(self.settings.longest_retry, self.settings.first_retry * 2.0 ** min(job.attempts, 30))
+        return utc_now() + timedelta(seconds=pause * random.uniform(0.5, 1.0))
+
+    async def _release(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            await self.tools.store.release(lease)
+
+
+def lease_of(job: Job, seconds: float) -> Lease:
+    """The lease of a job that was just taken."""
+    assert job.owner is not None
+    return Lease(job=job.id, owner=job.owner, asked=job.asked, seconds=seconds)
+
+
+def _listed(job: Job, name: str) -> list[object]:
+    value = job.detail.get(name)
+    return list(value) if isinstance(value, list) else []

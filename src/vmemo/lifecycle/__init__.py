@@ -1,0 +1,1 @@
+"""Rules for maintaining, re-embedding and re-deriving a bank."""

@@ -1,0 +1,27 @@
+"""Switching a bank to another embedder: all vectors are computed first and replaced in one step."""
+
+from __future__ import annotations
+
+from vmemo.errors import NotFound
+from vmemo.models import BankId, FactId
+from vmemo.models.search import Encoding
+from vmemo.ports import Embedder, Store, encodings
+from vmemo.text.fact_text import embedded_text
+
+PAGE = 500
+
+
+async def reembed(bank: BankId, store: Store, embedder: Embedder) -> int:
+    """Replace a bank's vectors and return their number. Facts that arrive meanwhile are embedded in another round."""
+    if await store.bank(bank) is None:
+        raise NotFound(f"There is no bank {bank!r} here.")
+    vectors: dict[FactId, Encoding] = {}
+    after: FactId | None = None
+    while True:
+        while facts := await store.facts(bank, after=after, limit=PAGE):
+            texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
+            fresh = await encodings(embedder, texts, "document")
+            vectors.update((fact.id, encoding) for fact, encoding in zip(facts, fresh, strict=True))
+            after = facts[-1].id
+        if await store.replace_embeddings(bank, embedder.name, vectors, dimension=embedder.dimension):
+            return len(vectors)

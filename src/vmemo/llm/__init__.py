@@ -1,0 +1,1 @@
+"""Structured calls to language models: prompt files, validation, retries and provider adapters."""

@@ -1,0 +1,102 @@
+"""What all banks of one opened memory have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import Worker
+from vmemo.memory.access_counts import AccessCounts
+from vmemo.models import BankId
+from vmemo.models.results import Retained
+from vmemo.recall.llm_time_resolver import TimeModel
+from vmemo.retain.entity_cache import Roster
+from vmemo.retain.llm_extraction import Reader
+from vmemo.retain.pipeline import process
+from vmemo.retain.write_plan import Tools
+from vmemo.settings import Parts
+
+
+@dataclass
+class Shared:
+    """Parts, tools and what is remembered between calls; `checked` holds the banks that are known to be open."""
+
+    parts: Parts
+    tools: Tools
+    worker: Worker
+    access: AccessCounts
+    when: TimeModel | None
+    checked: set[BankId] = field(default_factory=set[BankId])
+    following: dict[BankId, asyncio.Task[RunResult]] = field(default_factory=dict[BankId, asyncio.Task[RunResult]])
+
+    @staticmethod
+    def of(parts: Parts) -> Shared:
+        """The shared state over some parts, before anything is opened."""
+        tools = Tools(
+            parts.store,
+            parts.embedder,
+            parts.extractor,
+            parts.counter,
+            Roster(parts.store, parts.settings.identity),
+            parts.llm,
+            Reader(parts.settings.style),
+        )
+        worker = Worker(tools, parts.settings)
+        access = AccessCounts(parts.store, parts.settings.access_delay)
+        return Shared(parts, tools, worker, access, _time_model(parts, access))
+
+    async def derive(self, bank: BankId) -> Retained:
+        """Read all that is unread. An error is raised when everything that can be read is read.
+
+        That other work failed keeps nothing from being known, so it is told by the bank's status alone.
+        """
+        if self.tools.llm is None:
+            async with self.tools.turns(bank):
+                await self._regroup(bank)
+                return await process(bank, self.tools)
+        outcome = await self.worker.drain(bank)
+        if outcome.unread:
+            raise outcome.unread[0]
+        return outcome.retained
+
+    async def _regroup(self, bank: BankId) -> None:
+        """What a language model had begun to read is left to the engine that reads now."""
+        if await self.parts.store.jobs(bank, ["extract"]):
+            await self.parts.store.ungroup(bank)
+
+    def follow(self, bank: BankId) -> None:
+        """See to opinions and observations while the program goes on."""
+        if self.tools.llm is None or not self.parts.settings.background:
+            return
+        running = self.following.get(bank)
+        if running is None or running.done():
+            self.following[bank] = asyncio.get_running_loop().create_task(self.worker.follow(bank))
+
+    async def stop(self) -> None:
+        """Leave what is not done in the queue."""
+        loop = asyncio.get_running_loop()
+        for task in [task for task in self.following.values() if not task.done()]:
+            if task.get_loop() is loop:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            elif not task.get_loop().is_closed():
+                task.get_loop().call_soon_threadsafe(task.cancel)
+        self.following.clear()
+        # A model that was passed in is its owner's to close.
+        if self.parts.llm_is_ours and isinstance(self.parts.llm, _Closing):
+            await self.parts.llm.close()
+
+
+def _time_model(parts: Parts, access: AccessCounts) -> TimeModel | None:
+    if parts.llm is None or parts.settings.question_timeout <= 0:
+        return None
+    return TimeModel(parts.llm, parts.settings.question_timeout, access.spend)
+
+
+@runtime_checkable
+class _Closing(Protocol):
+    async def close(self) -> None: ...

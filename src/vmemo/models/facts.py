@@ -1,0 +1,102 @@
+"""Facts, links between them, and changes of an opinion's confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pydantic import Field, JsonValue, model_validator
+
+from vmemo.models.base import Instant, Record, Share, utc_now
+from vmemo.models.entities import Mention
+from vmemo.models.ids import BankId, EpisodeId, FactId, LinkKind, MessageId, Network, Stance
+from vmemo.models.messages import Message
+
+
+class Interval(Record):
+    """A half-open stretch of time: start is inside, end is not; None is open."""
+
+    start: Instant | None = None
+    end: Instant | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Interval:
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise ValueError("an interval's end must be later than its start")
+        return self
+
+
+class Link(Record):
+    """A weighted edge between two facts. Entity links are computed from mentions and never stored."""
+
+    source: FactId
+    target: FactId
+    kind: LinkKind
+    weight: Share
+
+
+class Fact(Record):
+    """A self-contained memory unit in one of the four networks."""
+
+    id: FactId
+    bank: BankId
+    network: Network
+    text: str
+    tokens: int = Field(ge=0, description="cl100k count of the text")
+    context: str = Field(default="", description="what was said just before, searched but not shown")
+    context_from: MessageId | None = None
+    occurred_start: Instant | None = None
+    occurred_end: Instant | None = None
+    mentioned_at: Instant
+    valid_at: Instant | None = None
+    invalid_at: Instant | None = None
+    recorded_at: Instant = Field(default_factory=utc_now)
+    expired_at: Instant | None = None
+    confidence: Share | None = None
+    importance: Share = 0.5
+    access_count: int = 0
+    entities: tuple[Mention, ...] = ()
+    messages: tuple[MessageId, ...] = ()
+    episodes: tuple[EpisodeId, ...] = ()
+    basis: tuple[FactId, ...] = Field(default=(), description="facts behind an opinion or observation")
+    supersedes: FactId | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    engine: str = "local"
+    embedding: tuple[float, ...] | None = Field(default=None, description="filled only when asked for")
+
+    @classmethod
+    def in_own_words(cls, message: Message, bank: BankId, count: Callable[[str], int]) -> Fact:
+        """A message that no fact speaks for, in the shape of a fact and under the message's own id."""
+        text = f"{message.voice}: {message.content}"
+        return cls(
+            id=FactId(message.id),
+            bank=bank,
+            network="world",
+            text=text,
+            tokens=count(text),
+            mentioned_at=message.timestamp,
+            valid_at=message.timestamp,
+            recorded_at=message.recorded_at,
+            messages=(message.id,),
+            tags=message.tags,
+            metadata=message.metadata,
+            engine="verbatim",
+        )
+
+    @model_validator(mode="after")
+    def _confident_only_in_opinions(self) -> Fact:
+        if self.confidence is not None and self.network != "opinion":
+            raise ValueError("confidence belongs to opinions only")
+        return self
+
+
+class ConfidenceChange(Record):
+    """A step of an opinion's confidence, with the facts that moved it."""
+
+    opinion: FactId
+    stance: Stance
+    before: Share
+    after: Share
+    evidence: tuple[FactId, ...] = ()
+    reason: str = ""
+    at: Instant

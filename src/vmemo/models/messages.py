@@ -1,0 +1,45 @@
+"""Messages and the episodes that group them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field, JsonValue
+
+from vmemo.models.base import Content, Instant, Name, Record, new_id, utc_now
+from vmemo.models.ids import EpisodeId, MessageId, MessageState, Role
+
+
+class Message(Record):
+    """An immutable line of the archive."""
+
+    id: MessageId = Field(default_factory=lambda: MessageId(new_id()))
+    role: Role = "user"
+    content: Content
+    speaker: Name | None = None
+    timestamp: Instant = Field(default_factory=utc_now)
+    document: Name | None = None
+    tags: tuple[Name, ...] = ()
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    recorded_at: Instant = Field(default_factory=utc_now)
+    state: MessageState = "pending"
+    key: str | None = Field(default=None, description="what makes it the same line of its document")
+    error: str | None = None
+
+    @property
+    def voice(self) -> str:
+        """Who speaks: the speaker's name, or else the role."""
+        return self.speaker or self.role.capitalize()
+
+
+class Episode(Record):
+    """A topic-coherent run of messages."""
+
+    id: EpisodeId
+    title: str
+    narrative: str
+    started_at: Instant
+    ended_at: Instant
+    previous: EpisodeId | None = None
+    messages: tuple[MessageId, ...] = ()
+    recorded_at: Instant = Field(default_factory=utc_now)

@@ -1,0 +1,42 @@
+"""Profiles and banks."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from vmemo.models.base import Background, Instant, Name, Record, Share, utc_now
+
+
+class Disposition(Record):
+    """Three traits from 1 (low) to 5 (high)."""
+
+    skepticism: int = Field(default=3, ge=1, le=5)
+    literalism: int = Field(default=3, ge=1, le=5)
+    empathy: int = Field(default=3, ge=1, le=5)
+
+
+class Profile(Record):
+    """The bank's character."""
+
+    name: Name = "assistant"
+    disposition: Disposition = Field(default_factory=Disposition)
+    bias: Share = 0.5
+    background: Background = ""
+
+
+class FormerProfile(Record):
+    """A profile that a bank had until another took its place; `reason` is what was told then."""
+
+    profile: Profile
+    until: Instant
+    reason: str = ""
+
+
+class Bank(Record):
+    """An isolated container of memories."""
+
+    id: Name
+    profile: Profile = Field(default_factory=Profile)
+    embedder: Name
+    dimension: int = Field(ge=1)
+    created_at: Instant = Field(default_factory=utc_now)

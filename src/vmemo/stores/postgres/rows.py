@@ -1,0 +1,282 @@
+"""What facts and messages are found by on PostgreSQL: written, handed on, taken out and read.
+
+A statement takes all rows of a batch as arrays, one for each column, so that every batch is one round trip.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from vmemo.models import FactId, MessageId
+from vmemo.models.search import Encoding, TokenVectors, Vectors
+from vmemo.stores.postgres.schema import fact_search
+from vmemo.stores.sql import row_conditions
+from vmemo.stores.sql.forget import Removal
+from vmemo.stores.sql.import_rows import Indexed
+from vmemo.stores.sql.in_list import storable
+from vmemo.stores.sql.message_rows import BankState
+from vmemo.stores.sql.schema import facts, messages
+from vmemo.stores.sql.token_rows import ONE, packed
+from vmemo.stores.sqlite.index.postings import term_hash
+from vmemo.text.tokens import terms
+
+PART = 1000
+"""Facts whose vectors are replaced by one statement."""
+MOST_COUNT = 32_767
+"""A term's count is kept in 16 bits with a sign."""
+
+
+class Sizes(NamedTuple):
+    """How many facts and messages of a bank are indexed, and how many terms they have together."""
+
+    facts: int
+    fact_terms: int
+    messages: int
+    message_terms: int
+
+
+_SIZES = """
+SELECT seq, revision, purges, dimension, embedder,
+    coalesce(facts, 0), coalesce(fact_terms, 0), coalesce(messages, 0), coalesce(message_terms, 0)
+FROM banks LEFT JOIN search_sizes ON search_sizes.bank = banks.seq WHERE banks.id = $1
+"""
+
+
+def sized(connection: Connection, bank: str) -> tuple[BankState, Sizes] | None:
+    """The bank's state and the sizes of its indexes; None if there is no such bank."""
+    row = connection.exec_driver_sql(_SIZES, (bank,)).one_or_none()
+    return None if row is None else (BankState(*row[:5]), Sizes(*row[5:]))
+
+
+def signed(term: str) -> int:
+    """A term's hash as PostgreSQL's integer."""
+    number = term_hash(term)
+    return number - 2**32 if number >= 2**31 else number
+
+
+class _Postings(NamedTuple):
+    """Columns of postings."""
+
+    terms: list[int]
+    owners: list[int]
+    lengths: list[int]
+    counts: list[int]
+
+    @staticmethod
+    def of(texts: Iterable[tuple[int, Sequence[str]]]) -> _Postings:
+        """The postings of texts, given by number and terms."""
+        columns = _Postings([], [], [], [])
+        for owner, words in texts:
+            # Rows in the order of the key's second column meet fewer pages of the index.
+            for term, count in sorted(Counter(map(signed, words)).items()):
+                columns.terms.append(term)
+                columns.owners.append(owner)
+                columns.lengths.append(len(words))
+                columns.counts.append(min(count, MOST_COUNT))
+        return columns
+
+
+_ADD_FACTS = """
+WITH given AS (
+    SELECT seq, length, width, vectors, place::integer AS place
+    FROM unnest($2::bigint[], $5::integer[], $6::integer[], $7::bytea[])
+        WITH ORDINALITY AS rows(seq, length, width, vectors, place)
+), kept AS (
+    INSERT INTO fact_search (bank, seq, embedding, length, token_width, token_vectors)
+    SELECT $1, seq, ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec, length, width, vectors
+    FROM given
+), posted AS (
+    INSERT INTO postings (bank, term, fact, length, count)
+    SELECT $1, * FROM unnest($8::integer[], $9::bigint[], $10::integer[], $11::smallint[])
+)
+INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms)
+SELECT $1, count(*), coalesce(sum(length), 0), 0, 0 FROM given
+ON CONFLICT (bank) DO UPDATE
+SET facts = sizes.facts + excluded.facts, fact_terms = sizes.fact_terms + excluded.fact_terms
+"""
+
+
+def index_facts(connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
+    """Store the vectors and terms of new facts."""
+    if not batch:
+        return
+    # A fact's own words count twice as much as those of its context.
+    words = [[*terms(item.fact.text) * 2, *terms(item.fact.context)] for _, item in batch]
+    seqs = [seq for seq, _ in batch]
+    vectors = np.stack([item.embedding for _, item in batch])
+    widths, tokens = _token_columns([item.tokens for _, item in batch])
+    posted = _Postings.of(zip(seqs, words, strict=True))
+    connection.exec_driver_sql(
+        _ADD_FACTS,
+        (bank, seqs, *flat(vectors), [len(found) for found in words], widths, tokens, *posted),
+    )
+
+
+def flat(vectors: Vectors) -> tuple[list[float], int]:
+    """Vectors of one length as one list of numbers, and that length; one list is much faster to send than many."""
+    # Rounded here as SQLite's are, so that both databases hold the same numbers.
+    rounded = vectors.astype(np.float16).astype(np.float32)
+    return rounded.ravel().tolist(), vectors.shape[1]
+
+
+def _token_columns(found: Sequence[TokenVectors | None]) -> tuple[list[int | None], list[bytes | None]]:
+    known = [tokens if tokens is not None and tokens.size else None for tokens in found]
+    widths = [None if tokens is None else int(tokens.shape[1]) for tokens in known]
+    return widths, [None if tokens is None else packed(tokens) for tokens in known]
+
+
+_REPLACE = """
+UPDATE fact_search
+SET embedding = ($3::real[])[(place - 1) * $4::integer + 1 : place * $4::integer]::halfvec,
+    token_width = width, token_vectors = vectors
+FROM (
+    SELECT seq, width, vectors, place::integer AS place
+    FROM unnest($2::bigint[], $5::integer[], $6::bytea[]) WITH ORDINALITY AS rows(seq, width, vectors, place)
+) AS given
+WHERE fact_search.bank = $1 AND fact_search.seq = given.seq
+"""
+
+
+def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+    """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
+    seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
+    if not seqs.keys() <= new.keys():
+        return False
+    known = list(seqs.items())
+    for start in range(0, len(known), PART):
+        part = known[start : start + PART]
+        encodings = [new[FactId(id)] for id, _ in part]
+        vectors = np.stack([encoding.vector for encoding in encodings])
+        widths, tokens = _token_columns([encoding.tokens for encoding in encodings])
+        connection.exec_driver_sql(_REPLACE, (bank, [seq for _, seq in part], *flat(vectors), widths, tokens))
+    return True
+
+
+_MOVE = """
+WITH moved AS (
+    UPDATE fact_search SET bank = $2 WHERE bank = $1 AND seq = ANY($3::bigint[]) RETURNING length
+), posted AS (
+    UPDATE postings SET bank = $2 WHERE bank = $1 AND fact = ANY($3::bigint[])
+)
+INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms)
+SELECT bank, sign * count, sign * total, 0, 0
+FROM (SELECT count(*) AS count, coalesce(sum(length), 0) AS total FROM moved) AS whole,
+    (VALUES ($1::bigint, -1), ($2::bigint, 1)) AS ends(bank, sign)
+ON CONFLICT (bank) DO UPDATE
+SET facts = sizes.facts + excluded.facts, fact_terms = sizes.fact_terms + excluded.fact_terms
+"""
+
+
+def hand_on(connection: Connection, bank: int, other: int, moved: Iterable[int]) -> None:
+    """Let what finds a bank's facts find them in another."""
+    numbers = list(moved)
+    if numbers:
+        connection.exec_driver_sql(_MOVE, (bank, other, numbers))
+
+
+_ADD_WORDS = """
+WITH given AS (
+    INSERT INTO message_lengths (bank, message, length)
+    SELECT $1, * FROM unnest($2::bigint[], $3::integer[]) RETURNING length
+), posted AS (
+    INSERT INTO message_postings (bank, term, message, length, count)
+    SELECT $1, * FROM unnest($4::integer[], $5::bigint[], $6::integer[], $7::smallint[])
+)
+INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms)
+SELECT $1, 0, 0, count(*), coalesce(sum(length), 0) FROM given
+ON CONFLICT (bank) DO UPDATE
+SET messages = sizes.messages + excluded.messages, message_terms = sizes.message_terms + excluded.message_terms
+"""
+
+
+def add_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+    """Index messages by their words."""
+    if batch:
+        words = [(seq, terms(content)) for seq, content in batch]
+        lengths = [len(found) for _, found in words]
+        connection.exec_driver_sql(_ADD_WORDS, (bank, [seq for seq, _ in words], lengths, *_Postings.of(words)))
+
+
+_DROP_WORDS = """
+WITH gone AS (
+    DELETE FROM message_lengths WHERE bank = $1 AND message = ANY($2::bigint[]) RETURNING length
+), posted AS (
+    DELETE FROM message_postings WHERE bank = $1 AND message = ANY($2::bigint[])
+)
+UPDATE search_sizes
+SET messages = messages - (SELECT count(*) FROM gone),
+    message_terms = message_terms - (SELECT coalesce(sum(length), 0) FROM gone)
+WHERE bank = $1
+"""
+
+
+def drop_words(connection: Connection, bank: int, gone: Iterable[int]) -> None:
+    """Take messages out of the word index, those of them that are in it."""
+    numbers = list(gone)
+    if numbers:
+        connection.exec_driver_sql(_DROP_WORDS, (bank, numbers))
+
+
+_NUMBERS = "SELECT seq FROM messages WHERE bank = $1 AND id = ANY($2::text[])"
+
+
+def numbers_of(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[int]:
+    """Numbers of messages."""
+    return list(connection.exec_driver_sql(_NUMBERS, (bank, list(ids))).scalars())
+
+
+_DROP_FACTS = """
+WITH gone AS (
+    DELETE FROM fact_search WHERE bank = $1 AND seq = ANY($2::bigint[]) RETURNING length
+), posted AS (
+    DELETE FROM postings WHERE bank = $1 AND fact = ANY($2::bigint[])
+)
+UPDATE search_sizes
+SET facts = facts - (SELECT count(*) FROM gone),
+    fact_terms = fact_terms - (SELECT coalesce(sum(length), 0) FROM gone)
+WHERE bank = $1
+"""
+_DROP_EMPTY = "DELETE FROM search_sizes WHERE bank = $1 AND facts = 0 AND messages = 0"
+
+
+def unindex(connection: Connection, bank: int, removal: Removal) -> None:
+    """Drop vectors and words of what is forgotten; index the words of what will be read again."""
+    if removal.facts:
+        connection.exec_driver_sql(_DROP_FACTS, (bank, list(removal.facts)))
+    drop_words(connection, bank, removal.messages)
+    unworded = select(messages.c.seq, messages.c.content).where(
+        row_conditions.rows(messages, bank, removal.again), messages.c.state == "derived"
+    )
+    if removal.again:
+        add_words(connection, bank, [(seq, content) for seq, content in connection.execute(unworded).all()])
+    connection.exec_driver_sql(_DROP_EMPTY, (bank,))
+
+
+def embeddings(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+    """Stored vectors by number."""
+    statement = select(fact_search.c.seq, fact_search.c.embedding).where(row_conditions.rows(fact_search, bank, seqs))
+    return {seq: tuple(vector.tolist()) for seq, vector in connection.execute(statement).all()}
+
+
+_TOKENS = """
+SELECT facts.id, token_width, token_vectors FROM facts JOIN fact_search USING (bank, seq)
+WHERE bank = $1 AND facts.id = ANY($2::text[]) AND token_width IS NOT NULL
+"""
+
+
+def token_vectors(connection: Connection, bank: int, ids: Sequence[FactId]) -> list[TokenVectors | None]:
+    """Token vectors in the order of the ids; None for a fact that has none."""
+    rows = connection.exec_driver_sql(_TOKENS, (bank, [id for id in ids if storable(id)])).all()
+    joined = np.frombuffer(b"".join([vectors for _, _, vectors in rows]), np.int8).astype(np.float32)
+    joined *= np.float32(1 / ONE)
+    found: dict[FactId, TokenVectors] = {}
+    start = 0
+    for id, width, vectors in rows:
+        found[FactId(id)] = joined[start : start + len(vectors)].reshape(-1, width)
+        start += len(vectors)
+    return [found.get(id) for id in ids]

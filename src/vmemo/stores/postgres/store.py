@@ -1,0 +1,293 @@
+"""The server's store: one PostgreSQL database with pgvector, shared by any number of workers.
+
+Nothing of a bank is kept in the process: every search is asked of the database, and sees what any worker wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection, delete
+
+from vmemo.errors import NotFound, StoreError
+from vmemo.models import Bank, BankId, FactId, Message, MessageId
+from vmemo.models.changes import Batch, ForgetTarget, NewFact, RestoreRecord
+from vmemo.models.results import Forgotten, Status
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    Encoding,
+    Ranking,
+    Scored,
+    TextQuery,
+    TimeQuery,
+    TokenVectors,
+    VectorQuery,
+    Vectors,
+)
+from vmemo.ports import Loaded
+from vmemo.stores.postgres import graph, hnsw, load, maintenance, rows, search, text
+from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.rows import Sizes
+from vmemo.stores.sql import batch_rows, forget, import_rows, message_rows, migrate
+from vmemo.stores.sql.message_rows import BankState, bank_state
+from vmemo.stores.sql.schema import facts, notes
+from vmemo.stores.sql.store import SqlStore
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class PostgresStore(SqlStore):
+    """Fulfils the Store port on one PostgreSQL database."""
+
+    def __init__(self, url: str, *, size: int = 10, busy_seconds: float = 60.0, index_from: int = hnsw.LARGE) -> None:
+        self._connections = PostgresPool(url, size=size, busy_seconds=busy_seconds)
+        self._index_from = index_from
+        self._ready = False
+
+    @property
+    def _pool(self) -> PostgresPool:
+        # Who is late must not open connections that nobody closes.
+        assert self._ready, "the store is not open"
+        return self._connections
+
+    async def open(self, *, as_is: bool = False) -> None:
+        """Connect, and create or upgrade the schema. Opening twice, or from several loops, is harmless."""
+        version = await self._connections.read(migrate.current)
+        migrate.refuse_newer(version)
+        if as_is:
+            migrate.refuse_other(version)
+        elif version != migrate.HEAD:
+            await self._connections.write(migrate.upgrade, patient=True, repeatable=True)
+        self._ready = True
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._ready = False
+        await self._connections.close()
+
+    async def _read(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._pool.read(lambda connection: run(connection, *args, **kwargs))
+
+    async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._pool.write(lambda connection: run(connection, *args, **kwargs))
+
+    async def _insist(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._pool.write(lambda connection: run(connection, *args, **kwargs), repeatable=True)
+
+    async def wait_for_work(self, seconds: float, heard: int) -> int:
+        """Wait until work is queued, by whichever process."""
+        return await self._pool.notified(seconds, heard)
+
+    async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
+        """Store messages durably. What a try wrote whose outcome was not known at first counts as stored."""
+        tried = set[MessageId]()
+
+        def run(connection: Connection) -> set[MessageId]:
+            found = message_rows.by_id(connection, bank_state(connection, bank).seq, sorted(tried)) if tried else []
+            stored = self._append(connection, bank, messages) | {message.id for message in found}
+            tried.update(stored)
+            return stored
+
+        return await self._insist(run)
+
+    async def write(self, batch: Batch) -> bool:
+        """Land a batch whole or not at all, and once: a try whose outcome was not known at first is looked for."""
+        tried = False
+
+        def run(connection: Connection) -> bool:
+            nonlocal tried
+            if tried and self._landed(connection, batch):
+                return True
+            tried = True
+            return self._land(connection, batch)
+
+        return await self._insist(run)
+
+    @staticmethod
+    def _landed(connection: Connection, batch: Batch) -> bool:
+        """Whether the batch's facts are there; one without facts that has landed is found to be out of date."""
+        bank = bank_state(connection, batch.bank).seq
+        return bool(batch_rows.seqs_of(connection, facts, bank, [item.fact.id for item in batch.facts]))
+
+    @staticmethod
+    def _sized(connection: Connection, bank: BankId, space: str | None = None) -> tuple[BankState, Sizes]:
+        """The bank and the sizes of its indexes; refuses vectors of another space."""
+        found = rows.sized(connection, bank)
+        if found is None:
+            raise NotFound(f"There is no bank {bank!r} here.")
+        if space is not None:
+            found[0].demand(space)
+        return found
+
+    async def nearest(self, query: VectorQuery) -> Ranking:
+        """Facts by cosine."""
+        return await self._read(self._nearest, query)
+
+    def _nearest(self, connection: Connection, query: VectorQuery) -> Ranking:
+        searched = self._searched(*self._sized(connection, query.scope.bank, query.space))
+        return search.nearest(connection, searched, query)
+
+    def _searched(self, state: BankState, sizes: Sizes) -> hnsw.Searched:
+        large = 2 * sizes.facts >= self._index_from
+        return hnsw.Searched(bank=state.seq, dimension=state.dimension, count=sizes.facts, indexed=large)
+
+    async def during(self, query: TimeQuery) -> Ranking:
+        """Facts inside a stretch of time."""
+        return await self._read(self._during, query)
+
+    def _during(self, connection: Connection, query: TimeQuery) -> Ranking:
+        state, sizes = self._sized(connection, query.scope.bank, query.space)
+        return search.during(connection, state.seq, sizes.facts, query)
+
+    async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """For each vector the nearest current facts."""
+        return await self._read(self._neighbours, bank, vectors, limit, floor)
+
+    def _neighbours(
+        self, connection: Connection, bank: BankId, vectors: Vectors, limit: int, floor: float
+    ) -> list[list[Scored]]:
+        searched = self._searched(*self._sized(connection, bank))
+        return search.neighbours(connection, searched, vectors, limit=limit, floor=floor)
+
+    async def matching(self, query: TextQuery) -> Ranking:
+        """Facts by BM25."""
+        return await self._read(self._matching, query)
+
+    def _matching(self, connection: Connection, query: TextQuery) -> Ranking:
+        state, sizes = self._sized(connection, query.scope.bank)
+        return text.matching(connection, state.seq, sizes, query)
+
+    async def verbatim(self, query: TextQuery) -> Ranking:
+        """Messages whose words no fact repeats."""
+        return await self._read(self._verbatim, query)
+
+    def _verbatim(self, connection: Connection, query: TextQuery) -> Ranking:
+        state, sizes = self._sized(connection, query.scope.bank)
+        return text.verbatim(connection, state.seq, sizes, query)
+
+    async def edges(self, query: EdgeQuery) -> list[Edge]:
+        """Edges that leave facts or entities."""
+        return await self._read(self._edges, query)
+
+    def _edges(self, connection: Connection, query: EdgeQuery) -> list[Edge]:
+        state, _ = self._sized(connection, query.scope.bank, query.space)
+        return graph.find(connection, state.seq, query)
+
+    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+        """The facts' token vectors; None for a fact that has none."""
+        return await self._read(self._with_bank(rows.token_vectors), bank, facts)
+
+    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        """Facts with the titles of their episodes."""
+        return await self._read(self._load, bank, ids)
+
+    @staticmethod
+    def _load(connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        return load.load(connection, bank_state(connection, bank).seq, bank, ids)
+
+    def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        return rows.replace_vectors(connection, bank, new)
+
+    async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
+        """Load an exported bank, whole or not at all. What was read of the export can't be read again."""
+        begun = False
+
+        def once(connection: Connection) -> None:
+            nonlocal begun
+            if begun:
+                raise StoreError(
+                    "The connection was lost while the bank was loaded. Nothing was written; load it again."
+                )
+            begun = True
+            import_rows.restore(connection, bank, records, self._index_facts, self._index_words)
+
+        await self._pool.write(once)
+
+    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
+        """Delete a target, then let the server give the room of its rows free.
+
+        What is forgotten is gone from every table when this returns. What is left of deleted rows in the server's
+        files, in its write-ahead log and in backups is in the administrator's hands.
+        """
+        parts = await self._read(self._with_bank(maintenance.parts), bank)
+        forgotten = await super().forget(bank, target)
+        if target.bank:
+            await self._drop_indexes()
+        await self._vacuum(parts)
+        return forgotten
+
+    def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
+        forgotten = super()._forget(connection, bank, target)
+        # There is no file to rewrite here.
+        connection.execute(delete(notes).where(notes.c.name == forget.SCRUB))
+        return forgotten
+
+    async def scrub(self) -> None:
+        """Give the room of deleted rows free in all tables, as far as this user may and nobody is in the way."""
+        await self._vacuum(maintenance.TABLES)
+
+    async def _vacuum(self, tables: Sequence[str]) -> None:
+        with suppress(StoreError):
+            await self._pool.alone(maintenance.vacuum(tables))
+
+    async def optimise(self) -> None:
+        """Let PostgreSQL measure what its plans rest on, where it has changed; then build and drop vector indexes."""
+        changed = await self._read(maintenance.changed)
+        if changed:
+            await self._pool.alone(maintenance.analyse(changed))
+        await hnsw.tend(self._pool, self._index_from)
+
+    async def _drop_indexes(self, without: str | None = None) -> None:
+        """Drop vector indexes that are of no use any more. They are in nobody's way: maintenance drops what is left."""
+        with suppress(StoreError):
+            await hnsw.tend(self._pool, self._index_from, build=False, without=without)
+
+    async def adopt(self, bank: BankId, carried: Sequence[NewFact] = ()) -> bool:
+        """Put the shadow in the bank's place in one step."""
+        adopted = await super().adopt(bank, carried)
+        if adopted:
+            await self._drop_indexes()
+        return adopted
+
+    async def replace_embeddings(
+        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
+    ) -> bool:
+        """Switch all vectors in one step. The index of the old ones goes first, or each new one would cost a search."""
+        state = await self._read(bank_state, bank)
+        await self._drop_indexes(without=hnsw.name(state.seq, state.dimension))
+        return await super().replace_embeddings(bank, embedder, vectors, dimension=dimension)
+
+    async def schema_version(self) -> str:
+        """The schema's number."""
+        return await self._read(migrate.current) or "none"
+
+    async def damage(self) -> list[str]:
+        """What PostgreSQL finds broken in its indexes, where its amcheck is installed; nothing when they are sound."""
+        return await self._read(maintenance.damage)
+
+    async def status(self, bank: BankId) -> Status:
+        """What the bank holds; the size is that of all banks of the database."""
+        found = await super().status(bank)
+        return found.model_copy(update={"bytes": await self._read(maintenance.size)})
+
+    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[import_rows.Indexed]) -> None:
+        rows.index_facts(connection, bank, batch)
+
+    def _hand_on(self, connection: Connection, bank: int, other: int, facts: Iterable[int]) -> None:
+        rows.hand_on(connection, bank, other, facts)
+
+    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+        rows.add_words(connection, bank, batch)
+
+    def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
+        rows.drop_words(connection, bank, rows.numbers_of(connection, bank, ids))
+
+    def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
+        rows.unindex(connection, bank, removal)
+
+    def _embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        return rows.embeddings(connection, bank, seqs)

@@ -1,0 +1,55 @@
+"""What doors keep, in every SQL store: the port's methods over the statements of `admitting`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from vmemo.models.auth import ApiKey, AuditEntry, IdempotentReply
+from vmemo.stores.sql import auth_rows
+from vmemo.stores.sql.base import Running
+
+
+class GateStore(Running):
+    """Fulfils the Admissions port."""
+
+    async def add_key(self, key: ApiKey, digest: str) -> None:
+        """Keep a key under the hash of its secret."""
+        await self._write(auth_rows.add_key, key, digest)
+
+    async def key_of(self, digest: str) -> ApiKey | None:
+        """The key with this hash, or None."""
+        return await self._read(auth_rows.key_of, digest)
+
+    async def keys(self) -> list[ApiKey]:
+        """Every key, oldest first."""
+        return await self._read(auth_rows.keys)
+
+    async def revoke_key(self, id: str, at: datetime) -> bool:
+        """End a key; False if there is none of this id."""
+        return await self._write(auth_rows.revoke, id, at)
+
+    async def note(self, written: Sequence[AuditEntry]) -> None:
+        """Keep a record of writes."""
+        if written:
+            await self._write(auth_rows.note, written)
+
+    async def audited(
+        self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
+    ) -> list[AuditEntry]:
+        """Writes, newest first."""
+        return await self._read(auth_rows.audited, banks, before, limit)
+
+    async def begin_reply(
+        self, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
+    ) -> IdempotentReply | None:
+        """Claim a token, or tell what is known of the request that has it."""
+        return await self._write(auth_rows.begin_reply, owner, token, fingerprint, bank=bank, stale=stale)
+
+    async def end_reply(self, owner: str, token: str, status: int, body: str) -> None:
+        """Keep what was answered."""
+        await self._write(auth_rows.end_reply, owner, token, status, body)
+
+    async def drop_reply(self, owner: str, token: str) -> None:
+        """Free a token whose request changed nothing."""
+        await self._write(auth_rows.drop_reply, owner, token)

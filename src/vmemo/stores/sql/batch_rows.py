@@ -1,0 +1,187 @@
+"""Landing a batch of derived memories. Everything here runs inside the caller's one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
+
+import numpy as np
+from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert, select, update
+
+from vmemo.errors import InvalidInput
+from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId
+from vmemo.models.changes import Batch, NewFact
+from vmemo.models.search import Encoding
+from vmemo.stores.sql import name_rows
+from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
+from vmemo.stores.sql.schema import (
+    BASIS,
+    CONTEXT,
+    EPISODE,
+    MESSAGE,
+    entities,
+    episode_messages,
+    episodes,
+    facts,
+    links,
+    mentions,
+    messages,
+    sources,
+)
+
+LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
+Seqs = dict[str, int]
+
+
+def claim(connection: Connection, bank: int, batch: Batch) -> bool:
+    """Give a batch's messages their new state; False if any of them is no longer unread."""
+    if not batch.claims:
+        return True
+    unread = ("pending",) if batch.becomes == "grouped" else ("pending", "grouped")
+    waiting = messages.c.bank == bank, among(messages.c.id, batch.claims), messages.c.state.in_(unread)
+    # A message that is only grouped keeps the note of why it could not be read.
+    settled = {} if batch.becomes == "grouped" else {"error": None, "failed_at": None}
+    claimed = update(messages).where(*waiting).values(state=batch.becomes, **settled)
+    return connection.execute(claimed).rowcount == len(batch.claims)
+
+
+def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
+    """Numbers of rows by their ids."""
+    wanted = set(ids)
+    if not wanted:
+        return {}
+    statement = select(table.c.id, table.c.seq).where(table.c.bank == bank, among(table.c.id, wanted))
+    return dict(connection.execute(statement).all())
+
+
+def _save(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:
+    """Update rows whose ids are known and insert the others; the numbers of all are returned."""
+    fresh = [row for row in values if row["id"] not in known]
+    changed = [
+        {**row, "known_bank": row["bank"], "known_seq": known[str(row["id"])]} for row in values if row["id"] in known
+    ]
+    if changed:
+        of, which = bindparam("known_bank", type_=BigInteger), bindparam("known_seq", type_=BigInteger)
+        connection.execute(update(table).where(table.c.bank == of, table.c.seq == which), changed)
+    return {**known, **insert_rows(connection, table, fresh)}
+
+
+def insert_rows(connection: Connection, table: Table, values: Sequence[Values]) -> Seqs:
+    """Insert rows; their numbers by id are returned."""
+    if not values:
+        return {}
+    statement = insert(table).returning(table.c.seq, sort_by_parameter_order=True)
+    seqs = connection.execute(statement, list(values)).scalars().all()
+    return {str(row["id"]): seq for row, seq in zip(values, seqs, strict=True)}
+
+
+def save_entities(connection: Connection, bank: int, new: Sequence[Entity]) -> Seqs:
+    """Insert or update entities."""
+    known = seqs_of(connection, entities, bank, (entity.id for entity in new))
+    seqs = _save(connection, entities, [entity_values(bank, entity) for entity in new], known)
+    name_rows.save(connection, bank, new, seqs)
+    return seqs
+
+
+def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> Seqs:
+    """Insert or replace episodes and the messages they hold."""
+    known = seqs_of(connection, episodes, bank, (episode.id for episode in new))
+    seqs = _save(connection, episodes, [episode_values(bank, episode) for episode in new], known)
+    members = seqs_of(connection, messages, bank, (id for episode in new for id in episode.messages))
+    if known:
+        connection.execute(
+            delete(episode_messages).where(
+                episode_messages.c.bank == bank, episode_messages.c.episode.in_(known.values())
+            )
+        )
+    rows = [
+        {"bank": bank, "episode": seqs[episode.id], "message": number_of(members, "message", id)}
+        for episode in new
+        for id in episode.messages
+    ]
+    insert_all(connection, episode_messages, rows)
+    return seqs
+
+
+def demand_vectors(encodings: Iterable[Encoding], dimension: int) -> None:
+    """Refuse vectors that no search of the bank could compare."""
+    for vector, tokens in encodings:
+        if vector.shape != (dimension,) or not np.isfinite(vector).all():
+            raise InvalidInput(f"A vector must be {dimension} finite numbers. Nothing was written.")
+        if tokens is not None and (tokens.ndim != 2 or not np.isfinite(tokens).all()):
+            raise InvalidInput("Token vectors must be rows of finite numbers. Nothing was written.")
+
+
+def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revision: int) -> Seqs:
+    """Insert facts."""
+    return insert_rows(connection, facts, [fact_values(bank, item.fact, revision) for item in new])
+
+
+def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs) -> None:
+    """Insert what each fact comes from. Facts may rest on older facts of the bank."""
+    said = seqs_of(connection, messages, bank, (id for fact in new for id in (*fact.messages, *_context(fact))))
+    told = seqs_of(connection, episodes, bank, (id for fact in new for id in fact.episodes))
+    behind = seqs_of(connection, facts, bank, (id for fact in new for id in fact.basis))
+    rows: list[dict[str, int]] = []
+    for fact in new:
+        origins = (
+            (MESSAGE, "message", said, fact.messages),
+            (CONTEXT, "message", said, _context(fact)),
+            (EPISODE, "episode", told, fact.episodes),
+            (BASIS, "fact", behind, fact.basis),
+        )
+        rows += [
+            {"bank": bank, "fact": seqs[fact.id], "kind": kind, "source": number_of(known, what, id)}
+            for kind, what, known, ids in origins
+            for id in ids
+        ]
+    insert_all(connection, sources, rows)
+
+
+def number_of(known: Seqs, what: str, id: str) -> int:
+    """The number of what a batch refers to; InvalidInput if it is not there."""
+    if id not in known:
+        raise InvalidInput(f"There is no {what} {id!r} in this bank to refer to. Nothing was written.")
+    return known[id]
+
+
+def _context(fact: Fact) -> tuple[MessageId, ...]:
+    return () if fact.context_from is None else (fact.context_from,)
+
+
+def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs, known: Seqs) -> None:
+    """Insert which entities each fact mentions."""
+    missing = {mention.id for fact in new for mention in fact.entities} - known.keys()
+    numbers = {**known, **seqs_of(connection, entities, bank, missing)}
+    pairs = {
+        (seqs[fact.id], number_of(numbers, "entity", mention.id)): mention.said or None
+        for fact in new
+        for mention in fact.entities
+    }
+    rows = [
+        {"bank": bank, "fact": fact, "entity": entity, "said": pairs[fact, entity]} for fact, entity in sorted(pairs)
+    ]
+    insert_all(connection, mentions, rows)
+
+
+def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Seqs) -> None:
+    """Insert links; one whose other end is gone by now is left out."""
+    ends = {end for link in new for end in (link.source, link.target)} - known.keys()
+    numbers = {**known, **seqs_of(connection, facts, bank, ends)}
+    rows = {
+        (numbers[link.source], numbers[link.target], LINK_KINDS.index(link.kind)): link.weight
+        for link in new
+        if link.source in numbers and link.target in numbers
+    }
+    values = [
+        {"bank": bank, "source": source, "target": target, "kind": kind, "weight": weight}
+        for (source, target, kind), weight in sorted(rows.items())
+    ]
+    insert_all(connection, links, values)
+
+
+def insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, int | float | str | None]]) -> None:
+    """Insert rows, if there are any."""
+    if rows:
+        connection.execute(insert(table), list(rows))

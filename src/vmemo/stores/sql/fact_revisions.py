@@ -1,0 +1,128 @@
+"""What new knowledge does to stored facts: it closes them, tells them again, follows them, and moves opinions.
+
+Everything here runs inside the caller's one transaction, after the batch's own facts are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sqlalchemy import Connection, select, update
+
+from vmemo.errors import InvalidInput
+from vmemo.models import ConfidenceChange, FactId
+from vmemo.models.changes import AddedSource, FactClosure
+from vmemo.stores.sql import row_conditions
+from vmemo.stores.sql.batch_rows import Seqs, insert_all, number_of, seqs_of
+from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql.rows import dump, names_of
+from vmemo.stores.sql.schema import EPISODE, MESSAGE, episodes, facts, messages, moves, sources
+from vmemo.stores.sql.timestamps import instant, micros
+
+
+def close(connection: Connection, bank: int, closings: Sequence[FactClosure], revision: int) -> None:
+    """Set when facts stopped being true or believed; an end that is not given stays as it is."""
+    known = _numbers(connection, bank, (closing.fact for closing in closings))
+    for closing in closings:
+        ends = {"invalid_at": closing.invalid_at, "expired_at": closing.expired_at}
+        values = {name: micros(end) for name, end in ends.items() if end is not None}
+        statement = update(facts).where(row_conditions.row(facts, bank, known[closing.fact]))
+        connection.execute(statement.values(revision=revision, **values))
+
+
+def source(connection: Connection, bank: int, sourced: Sequence[AddedSource]) -> None:
+    """Add messages and episodes that tell a fact; those that are known to stay as they are."""
+    if not sourced:
+        return
+    told = _numbers(connection, bank, (item.fact for item in sourced))
+    said = seqs_of(connection, messages, bank, (id for item in sourced for id in item.messages))
+    held = seqs_of(connection, episodes, bank, (id for item in sourced for id in item.episodes))
+    new = {
+        (told[item.fact], kind, number_of(known, what, id))
+        for item in sourced
+        for kind, what, known, ids in (
+            (MESSAGE, "message", said, item.messages),
+            (EPISODE, "episode", held, item.episodes),
+        )
+        for id in ids
+    }
+    there = select(sources.c.fact, sources.c.kind, sources.c.source).where(
+        sources.c.bank == bank, among(sources.c.fact, told.values())
+    )
+    new -= {(fact, kind, origin) for fact, kind, origin in connection.execute(there)}
+    rows = [{"bank": bank, "fact": fact, "kind": kind, "source": origin} for fact, kind, origin in sorted(new)]
+    insert_all(connection, sources, rows)
+
+
+def succeed(connection: Connection, bank: int, successors: Mapping[FactId, FactId], revision: int) -> None:
+    """Let stored facts replace others; one that replaces a fact already keeps to that one."""
+    known = _numbers(connection, bank, (*successors, *successors.values()))
+    for new, old in successors.items():
+        if new == old:
+            raise InvalidInput(f"The fact {new!r} can't replace itself. Nothing was written.")
+        statement = update(facts).where(row_conditions.row(facts, bank, known[new]), facts.c.supersedes.is_(None))
+        connection.execute(statement.values(supersedes=old, revision=revision))
+
+
+def move(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> None:
+    """Keep steps of opinions and give each opinion the confidence it arrived at."""
+    known = _numbers(connection, bank, (id for step in new for id in (step.opinion, *step.evidence)))
+    _demand_opinions(connection, bank, [(step.opinion, known[step.opinion]) for step in new])
+    rows = [
+        {
+            "bank": bank,
+            "fact": known[step.opinion],
+            "stance": step.stance,
+            "before": step.before,
+            "after": step.after,
+            "evidence": dump(step.evidence),
+            "reason": step.reason,
+            "at": micros(step.at),
+        }
+        for step in new
+    ]
+    insert_all(connection, moves, rows)
+    for step in new:
+        opinion = update(facts).where(row_conditions.row(facts, bank, known[step.opinion]))
+        connection.execute(opinion.values(confidence=step.after))
+
+
+def moved(connection: Connection, bank: int, opinion: FactId | None) -> list[ConfidenceChange]:
+    """Steps of one opinion or of all, oldest first."""
+    statement = (
+        select(facts.c.id, moves)
+        .join(facts, row_conditions.points(moves, "fact", facts))
+        .where(moves.c.bank == bank)
+        .order_by(moves.c.at, moves.c.seq)
+    )
+    if opinion is not None:
+        statement = statement.where(facts.c.bank == bank, facts.c.id == opinion)
+    return [
+        ConfidenceChange(
+            opinion=FactId(row.id),
+            stance=row.stance,
+            before=row.before,
+            after=row.after,
+            evidence=tuple(FactId(id) for id in names_of(row.evidence)),
+            reason=row.reason,
+            at=instant(row.at),
+        )
+        for row in connection.execute(statement)
+    ]
+
+
+def _numbers(connection: Connection, bank: int, ids: Iterable[FactId]) -> Seqs:
+    """Numbers of facts that must all be there."""
+    wanted = list(ids)
+    known = seqs_of(connection, facts, bank, wanted)
+    for id in wanted:
+        number_of(known, "fact", id)
+    return known
+
+
+def _demand_opinions(connection: Connection, bank: int, of: Sequence[tuple[FactId, int]]) -> None:
+    moved = row_conditions.rows(facts, bank, [seq for _, seq in of])
+    wrong = set(connection.execute(select(facts.c.seq).where(moved, facts.c.network != "opinion")).scalars())
+    for id, seq in of:
+        if seq in wrong:
+            raise InvalidInput(f"The fact {id!r} is no opinion, so it has no confidence to move. Nothing was written.")

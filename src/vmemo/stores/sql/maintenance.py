@@ -1,0 +1,224 @@
+"""Statements of upkeep: which episodes could be one or be told in fewer words, and which facts may fade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    ScalarSelect,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from vmemo.models import Episode, EpisodeId, FactId
+from vmemo.models.changes import Lease, NewJob
+from vmemo.ports import RetentionScore
+from vmemo.stores.sql import batch_rows, message_rows, queue, reads, row_conditions
+from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql.message_rows import UNREAD
+from vmemo.stores.sql.schema import BASIS, EPISODE, MESSAGE, episode_messages, episodes, facts, jobs, messages, sources
+from vmemo.stores.sql.timestamps import instant, micros
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def consecutive(
+    connection: Connection, bank: int, *, gap: timedelta, largest: int, after: Episode | None, limit: int
+) -> list[tuple[Episode, Episode]]:
+    """Pairs of read episodes, the second of which goes on where the first was, in the order the second ones ended."""
+    earlier, later, first = episodes.alias("earlier"), episodes.alias("later"), messages.alias("first")
+    statement = (
+        select(earlier.c.seq, later.c.seq)
+        .select_from(later)
+        .join(first, (first.c.bank == bank) & (first.c.seq == _opening(bank, later)))
+        .join(earlier, (earlier.c.bank == bank) & (earlier.c.seq == _episode_before(bank, first, later, gap=gap)))
+        .where(later.c.bank == bank, *_behind(later, after))
+        .where(_size(bank, earlier) + _size(bank, later) <= largest, ~_unread(bank, earlier), ~_unread(bank, later))
+        .order_by(later.c.ended_at, later.c.id)
+        .limit(limit)
+    )
+    pairs = [(one, other) for one, other in connection.execute(statement).all()]
+    found = _by_number(connection, bank, {seq for pair in pairs for seq in pair})
+    return [(found[one], found[other]) for one, other in pairs]
+
+
+def _opening(bank: int, episode: FromClause) -> ScalarSelect[int]:
+    """The first message of an episode."""
+    line, member = messages.alias("line"), episode_messages.alias("opening")
+    return (
+        select(line.c.seq)
+        .join(member, row_conditions.points(member, "message", line))
+        .where(member.c.bank == bank, member.c.episode == episode.c.seq)
+        .order_by(line.c.timestamp, line.c.seq)
+        .limit(1)
+        .correlate(episode)
+        .scalar_subquery()
+    )
+
+
+def _episode_before(bank: int, first: FromClause, episode: FromClause, *, gap: timedelta) -> ScalarSelect[int]:
+    """The other episode with the nearest message before this one in its document; messages may be in no episode."""
+    line, member = messages.alias("line"), episode_messages.alias("before")
+    return (
+        select(member.c.episode)
+        .join(line, row_conditions.points(member, "message", line))
+        .where(
+            line.c.bank == bank,
+            line.c.document.is_not_distinct_from(first.c.document),
+            line.c.timestamp.between(first.c.timestamp - gap // _MICROSECOND, first.c.timestamp),
+            or_(line.c.timestamp < first.c.timestamp, line.c.seq < first.c.seq),
+            member.c.bank == bank,
+            member.c.episode != episode.c.seq,
+        )
+        .order_by(line.c.timestamp.desc(), line.c.seq.desc())
+        .limit(1)
+        .correlate(first, episode)
+        .scalar_subquery()
+    )
+
+
+def _behind(episode: FromClause, mark: Episode | None) -> list[ColumnElement[bool]]:
+    """What comes after a mark in the order of ends; the first condition lets the index find it."""
+    if mark is None:
+        return []
+    end = micros(mark.ended_at)
+    return [episode.c.ended_at >= end, or_(episode.c.ended_at > end, episode.c.id > mark.id)]
+
+
+def _size(bank: int, episode: FromClause) -> ScalarSelect[int]:
+    member = episode_messages.alias()
+    inside = member.c.bank == bank, member.c.episode == episode.c.seq
+    return select(func.count()).select_from(member).where(*inside).correlate(episode).scalar_subquery()
+
+
+def _unread(bank: int, episode: FromClause) -> ColumnElement[bool]:
+    """Whether a message of the episode is still to be read."""
+    line, member = messages.alias(), episode_messages.alias()
+    inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNREAD)
+    lines = select(line.c.seq).join(member, row_conditions.points(member, "message", line))
+    return lines.where(*inside).correlate(episode).exists()
+
+
+def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[int, Episode]:
+    rows = connection.execute(select(episodes).where(row_conditions.rows(episodes, bank, seqs))).all()
+    return {row.seq: episode for row, episode in zip(rows, reads.episodes_of(connection, bank, rows), strict=True)}
+
+
+def join(connection: Connection, bank: int, kept: Episode, absorbed: EpisodeId) -> bool:
+    """Let one episode take another's place; False, and nothing changed, if one of them is gone or not settled."""
+    seqs = batch_rows.seqs_of(connection, episodes, bank, (kept.id, absorbed))
+    if len(seqs) != 2 or not _settled(connection, bank, seqs):
+        return False
+    message_rows.bump(connection, bank)
+    _resource(connection, bank, seqs[absorbed], seqs[kept.id])
+    batch_rows.save_episodes(connection, bank, [kept])
+    message_rows.dissolve(connection, bank, [seqs[absorbed]])
+    return True
+
+
+def _settled(connection: Connection, bank: int, seqs: batch_rows.Seqs) -> bool:
+    """Whether nobody may be at work on these episodes.
+
+    Who places messages in episodes may hold these as they were, as long as a message of their document waits.
+    """
+    line, waiting, member = messages.alias(), messages.alias(), episode_messages
+    beside = waiting.c.bank == bank, waiting.c.document.is_not_distinct_from(line.c.document)
+    waits = select(waiting.c.seq).where(*beside, waiting.c.state == "pending").exists()
+    lines = (
+        select(line.c.seq)
+        .join(member, row_conditions.points(member, "message", line))
+        .where(member.c.bank == bank, among(member.c.episode, seqs.values()))
+        .where(line.c.state.in_(UNREAD) | waits)
+    )
+    named = or_(*(jobs.c.detail.contains(id, autoescape=True) for id in seqs))
+    queued = select(jobs.c.seq).where(jobs.c.bank == bank, jobs.c.kind == "extract", named)
+    return not any(connection.execute(found.limit(1)).first() for found in (lines, queued))
+
+
+def _resource(connection: Connection, bank: int, absorbed: int, kept: int) -> None:
+    """Let the facts of one episode lead to another."""
+    told = select(sources.c.fact).where(sources.c.bank == bank, sources.c.kind == EPISODE)
+    there = set(connection.execute(told.where(sources.c.source == kept)).scalars())
+    moved = set(connection.execute(told.where(sources.c.source == absorbed)).scalars()) - there
+    rows = [{"bank": bank, "fact": fact, "kind": EPISODE, "source": kept} for fact in sorted(moved)]
+    batch_rows.insert_all(connection, sources, rows)
+
+
+def lengthy(
+    connection: Connection, bank: int, *, longer: int, before: datetime, after: Episode | None, limit: int
+) -> list[Episode]:
+    """Read episodes that ended before a moment, with narratives of more characters, in the order they ended."""
+    statement = (
+        select(episodes)
+        .where(episodes.c.bank == bank, episodes.c.ended_at < micros(before), *_behind(episodes, after))
+        .where(func.length(episodes.c.narrative) > longer, ~_unread(bank, episodes))
+        .order_by(episodes.c.ended_at, episodes.c.id)
+        .limit(limit)
+    )
+    return reads.episodes_of(connection, bank, list(connection.execute(statement)))
+
+
+def shorten(connection: Connection, bank: int, shortened: Sequence[tuple[Episode, str]]) -> int:
+    """Replace narratives that are still those of the episodes given; how many were."""
+    changed = 0
+    for episode, narrative in shortened:
+        same = episodes.c.bank == bank, episodes.c.id == episode.id, episodes.c.narrative == episode.narrative
+        changed += connection.execute(update(episodes).where(*same).values(narrative=narrative)).rowcount
+    return changed
+
+
+def traces(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:
+    """What keeps current facts of the world and of experience in memory, but for those that others rest on."""
+    holder = facts.alias("holder")
+    held = (
+        select(holder.c.seq)
+        .join(sources, row_conditions.points(sources, "fact", holder))
+        .where(sources.c.bank == bank, sources.c.kind == BASIS, sources.c.source == facts.c.seq)
+        .where(holder.c.expired_at.is_(None))
+        .correlate(facts)
+        .exists()
+    )
+    told = (
+        select(func.max(messages.c.recorded_at))
+        .join(sources, row_conditions.points(sources, "source", messages))
+        .where(sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.fact == facts.c.seq)
+        .correlate(facts)
+        .scalar_subquery()
+    )
+    statement = (
+        select(facts.c.id, facts.c.importance, facts.c.access_count, func.coalesce(told, facts.c.recorded_at))
+        .where(*reads.current(bank), facts.c.network.in_(("world", "experience")), ~held)
+        .where(*_mentioned_after(connection, bank, after))
+        .order_by(facts.c.mentioned_at, facts.c.seq)
+        .limit(limit)
+    )
+    return [
+        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, told_at=instant(moment))
+        for id, importance, accesses, moment in connection.execute(statement)
+    ]
+
+
+def _mentioned_after(connection: Connection, bank: int, mark: FactId | None) -> list[ColumnElement[bool]]:
+    """What comes after a fact in the order of mention; the first condition lets the index find it."""
+    place = select(facts.c.mentioned_at, facts.c.seq).where(facts.c.bank == bank, facts.c.id == mark)
+    row = connection.execute(place).one_or_none() if mark is not None else None
+    if row is None:
+        return []
+    moment = facts.c.mentioned_at
+    return [moment >= row.mentioned_at, or_(moment > row.mentioned_at, facts.c.seq > row.seq)]
+
+
+def rest(connection: Connection, lease: Lease, again_at: datetime | None) -> bool:
+    """Complete a job, and only then queue it anew: asked for while it is there, it would be due at once."""
+    job = connection.execute(select(jobs.c.bank, jobs.c.kind, jobs.c.key).where(jobs.c.seq == lease.job)).one_or_none()
+    if job is None or not queue.finish(connection, lease, ()):
+        return False
+    if again_at is not None:
+        queue.enqueue(connection, job.bank, [NewJob(kind=job.kind, key=job.key, due=again_at)])
+    return True

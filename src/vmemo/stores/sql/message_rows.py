@@ -1,0 +1,272 @@
+"""Statements over banks and messages. Functions here and beside take an open connection and a bank's number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from vmemo.errors import EmbedderMismatch, NotFound
+from vmemo.models import Bank, BankId, Message, MessageId, utc_now
+from vmemo.stores.sql import row_conditions
+from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql.rows import bank_of, message_of, message_values
+from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, sources
+from vmemo.stores.sql.timestamps import micros
+
+WRITES = "vmemo_writes"
+"""The execution option of a connection that writes."""
+UNREAD = ("pending", "grouped")
+"""States of messages that were not read yet."""
+
+
+@dataclass(frozen=True)
+class BankState:
+    """A bank's number and its change counters: revision grows with every write, purges with every removal."""
+
+    seq: int
+    revision: int
+    purges: int
+    dimension: int
+    embedder: str
+
+    def demand(self, embedder: str) -> None:
+        """Refuse vectors of another embedder than the bank's."""
+        if embedder != self.embedder:
+            raise EmbedderMismatch(
+                f"The bank's vectors are of embedder {self.embedder!r}, not {embedder!r}. Nothing was changed. "
+                "Run `vmemo reembed` to switch the bank, or pass the embedder it was written with."
+            )
+
+
+_STATE = select(banks.c.seq, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder).where(
+    banks.c.id == bindparam("bank")
+)
+_LOCKED = _STATE.with_for_update()
+
+
+def bank_state(connection: Connection, bank: BankId) -> BankState:
+    """The bank's state now; NotFound when there is no such bank.
+
+    On a connection that writes, the bank's row is locked, so that its writers take turns where a database lets several
+    write. Every function that writes calls this before it reads anything else of the bank.
+    """
+    found = state_or_none(connection, bank)
+    if found is None:
+        raise NotFound(f"There is no bank {bank!r} here.")
+    return found
+
+
+def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
+    """As `bank_state`, but None when there is no such bank."""
+    writing = writes(connection)
+    row = connection.execute(_LOCKED if writing else _STATE, {"bank": bank}).one_or_none()
+    if row is None and writing:
+        # Who waited for a row that another bank took the name of meanwhile finds that one now.
+        row = connection.execute(_LOCKED, {"bank": bank}).one_or_none()
+    return None if row is None else BankState(*row)
+
+
+def writes(connection: Connection) -> bool:
+    """Whether the connection was opened for writing."""
+    return bool(connection.get_execution_options().get(WRITES, False))
+
+
+def lock(connection: Connection, bank: int) -> bool:
+    """Wait for the bank's other writers, as `bank_state` does; False if the bank is gone."""
+    return connection.execute(select(banks.c.seq).where(banks.c.seq == bank).with_for_update()).first() is not None
+
+
+def all_banks(connection: Connection) -> list[Bank]:
+    """Every bank by name; shadows are none."""
+    statement = select(banks).where(banks.c.shadow_of.is_(None)).order_by(banks.c.id)
+    return [bank_of(row) for row in connection.execute(statement)]
+
+
+def find_bank(connection: Connection, bank: BankId) -> Bank | None:
+    """The bank, or None."""
+    row = connection.execute(select(banks).where(banks.c.id == bank)).one_or_none()
+    return None if row is None else bank_of(row)
+
+
+def create_bank(connection: Connection, bank: Bank) -> Bank:
+    """Insert the bank unless it exists; the stored one is returned."""
+    existing = find_bank(connection, BankId(bank.id))
+    while existing is None:
+        if insert_bank(connection, bank):
+            return bank
+        existing = find_bank(connection, BankId(bank.id))
+    return existing
+
+
+def insert_bank(connection: Connection, bank: Bank) -> bool:
+    """Insert the bank; False if there is one of its name, be it that another process was faster."""
+    values = {
+        "id": bank.id,
+        "profile": bank.profile.model_dump_json(),
+        "embedder": bank.embedder,
+        "dimension": bank.dimension,
+        "created_at": micros(bank.created_at),
+    }
+    return insert_missing(connection, banks, values)
+
+
+def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int]) -> bool:
+    """Insert a row unless one of its key is there, or is just being inserted by another; whether it was inserted."""
+    new = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+    return connection.execute(new.values(values).on_conflict_do_nothing().inline()).rowcount == 1
+
+
+def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
+    """Count a change of the bank's facts; the new revision is returned."""
+    changes = {"revision": banks.c.revision + 1, "purges": banks.c.purges + int(purge)}
+    connection.execute(update(banks).where(banks.c.seq == bank).values(changes))
+    return connection.execute(select(banks.c.revision).where(banks.c.seq == bank)).scalar_one()
+
+
+def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tuple[int, Message]]:
+    """Insert messages that are not there yet; those inserted come back with their numbers."""
+    known = _known(connection, bank, new)
+    fresh: list[Message] = []
+    for message in new:
+        names: set[object] = {message.id}
+        if message.key is not None:
+            names.add((message.document, message.key))
+        if not names & known:
+            fresh.append(message)
+            known |= names
+    if not fresh:
+        return []
+    values = [message_values(bank, message) for message in fresh]
+    statement = insert(messages).returning(messages.c.seq, sort_by_parameter_order=True)
+    seqs = connection.execute(statement, values).scalars().all()
+    return list(zip(seqs, fresh, strict=True))
+
+
+def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
+    """Ids, and pairs of document and key, of these messages that are stored already."""
+    same = messages.c.bank == bank
+    ids = select(messages.c.id).where(same, among(messages.c.id, [message.id for message in new]))
+    keyed = select(messages.c.document, messages.c.key).where(
+        same,
+        among(messages.c.document, {message.document for message in new if message.document}),
+        among(messages.c.key, [message.key for message in new if message.key]),
+    )
+    known: set[object] = set(connection.execute(ids).scalars())
+    known.update((row.document, row.key) for row in connection.execute(keyed))
+    return known
+
+
+def pending(connection: Connection, bank: int, limit: int) -> list[Message]:
+    """The oldest unread messages by time."""
+    statement = (
+        select(messages)
+        .where(messages.c.bank == bank, messages.c.state == "pending")
+        .order_by(messages.c.timestamp, messages.c.seq)
+        .limit(limit)
+    )
+    return [message_of(row) for row in connection.execute(statement)]
+
+
+def before(connection: Connection, bank: int, message: Message) -> Message | None:
+    """The message just before this one in the same document."""
+    seq = select(messages.c.seq).where(messages.c.bank == bank, messages.c.id == message.id).scalar_subquery()
+    moment = micros(message.timestamp)
+    statement = (
+        select(messages)
+        .where(
+            messages.c.bank == bank,
+            messages.c.document.is_not_distinct_from(message.document),
+            or_(messages.c.timestamp < moment, and_(messages.c.timestamp == moment, messages.c.seq < seq)),
+        )
+        .order_by(messages.c.timestamp.desc(), messages.c.seq.desc())
+        .limit(1)
+    )
+    row = connection.execute(statement).one_or_none()
+    return None if row is None else message_of(row)
+
+
+def by_id(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[Message]:
+    """Messages in the order asked for; missing ones are left out."""
+    rows = connection.execute(select(messages).where(messages.c.bank == bank, among(messages.c.id, ids)))
+    found = {row.id: message_of(row) for row in rows}
+    return [found[id] for id in ids if id in found]
+
+
+def page(connection: Connection, bank: int, document: str | None, after: MessageId | None, limit: int) -> list[Message]:
+    """A page of the archive in the order it was stored."""
+    statement = select(messages).where(messages.c.bank == bank)
+    if document is not None:
+        statement = statement.where(messages.c.document == document)
+    if after is not None:
+        start = select(messages.c.seq).where(messages.c.bank == bank, messages.c.id == after).scalar_subquery()
+        statement = statement.where(messages.c.seq > func.coalesce(start, -1))
+    rows = connection.execute(statement.order_by(messages.c.seq).limit(limit))
+    return [message_of(row) for row in rows]
+
+
+def record_failure(connection: Connection, bank: int, ids: Sequence[MessageId], error: str) -> None:
+    """Note an error on messages that are still unread."""
+    waiting = messages.c.bank == bank, among(messages.c.id, ids), messages.c.state.in_(UNREAD)
+    noted = {"attempts": messages.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
+    connection.execute(update(messages).where(*waiting).values(noted))
+
+
+def ungroup(connection: Connection, bank: int) -> int:
+    """Take unread messages out of their episodes; what they leave empty goes. Their number is returned."""
+    grouped = messages.c.bank == bank, messages.c.state == "grouped"
+    lines = connection.execute(select(messages.c.seq).where(*grouped)).scalars().all()
+    if not lines:
+        return 0
+    inside = episode_messages.c.bank == bank, among(episode_messages.c.message, lines)
+    left = set(connection.execute(select(episode_messages.c.episode).where(*inside)).scalars())
+    connection.execute(delete(episode_messages).where(*inside))
+    connection.execute(update(messages).where(*grouped).values(state="pending"))
+    _shrink(connection, bank, left)
+    # A batch that was begun before may hold these episodes as they were.
+    bump(connection, bank)
+    return len(lines)
+
+
+def _shrink(connection: Connection, bank: int, left: set[int]) -> None:
+    """Give episodes the span of their remaining messages; dissolve those that have none."""
+    member, moment = episode_messages.c, messages.c.timestamp
+    spans = (
+        select(member.episode, func.min(moment), func.max(moment))
+        .join(messages, row_conditions.points(episode_messages, "message", messages))
+        .where(member.bank == bank, among(member.episode, left))
+        .group_by(member.episode)
+    )
+    kept = connection.execute(spans).all()
+    for seq, start, end in kept:
+        connection.execute(
+            update(episodes).where(row_conditions.row(episodes, bank, seq)).values(started_at=start, ended_at=end)
+        )
+    dissolve(connection, bank, left - {seq for seq, _, _ in kept})
+
+
+def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
+    """Delete episodes; those that followed one follow what came before it."""
+    gone = sorted(broken)
+    for seq in gone:
+        told = select(episodes.c.id, episodes.c.previous).where(row_conditions.row(episodes, bank, seq))
+        row = connection.execute(told).one()
+        following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
+        connection.execute(following.values(previous=row.previous))
+    told = sources.c.bank == bank, sources.c.kind == EPISODE, among(sources.c.source, gone)
+    connection.execute(delete(sources).where(*told))
+    inside = episode_messages.c.bank == bank, among(episode_messages.c.episode, gone)
+    connection.execute(delete(episode_messages).where(*inside))
+    connection.execute(delete(episodes).where(row_conditions.rows(episodes, bank, gone)))
+
+
+_OWNED = tuple(table for table in metadata.sorted_tables if "bank" in table.c)
+
+
+def clear(connection: Connection, bank: int) -> None:
+    """Delete all rows of a bank, and its own."""
+    for table in _OWNED:
+        connection.execute(delete(table).where(table.c.bank == bank))
+    connection.execute(delete(banks).where(banks.c.seq == bank))

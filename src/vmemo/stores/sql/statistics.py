@@ -1,0 +1,121 @@
+"""Counts: what a bank holds, what troubles it, what waits, what it cost, and how often its facts were recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+from sqlalchemy import Connection, Table, and_, bindparam, case, func, select, update
+
+from vmemo.models import BankId, FactId, JobKind, utc_now
+from vmemo.models.results import Backlog, ProcessingProblem, Spending, Status
+from vmemo.stores.sql.forget import SCRUB
+from vmemo.stores.sql.message_rows import UNREAD, bank_state, find_bank
+from vmemo.stores.sql.queue import held
+from vmemo.stores.sql.schema import entities, episodes, facts, jobs, links, messages, notes, spending
+from vmemo.stores.sql.timestamps import instant, micros
+
+_KINDS: tuple[JobKind, ...] = get_args(JobKind)
+
+
+def touch(connection: Connection, bank: int, counts: Mapping[FactId, int]) -> None:
+    """Add to access counts. The bank's revision stays: no search depends on them."""
+    statement = (
+        update(facts)
+        .where(facts.c.bank == bank, facts.c.id == bindparam("fact"))
+        .values(access_count=facts.c.access_count + bindparam("times"))
+    )
+    if counts:
+        connection.execute(statement, [{"fact": fact, "times": times} for fact, times in counts.items()])
+
+
+def status(connection: Connection, bank: BankId) -> Status:
+    """What a bank holds and what is left to do."""
+    number = bank_state(connection, bank).seq
+    stored = find_bank(connection, bank)
+    assert stored is not None
+    waiting = messages.c.state.in_(UNREAD)
+    return Status(
+        bank=bank,
+        engine="",
+        embedder=stored.embedder,
+        dimension=stored.dimension,
+        messages=_count(connection, messages, number),
+        pending=connection.execute(
+            select(func.count()).select_from(messages).where(messages.c.bank == number, waiting)
+        ).scalar_one(),
+        episodes=_count(connection, episodes, number),
+        facts=_count(connection, facts, number),
+        closed_facts=connection.execute(
+            select(func.count()).select_from(facts).where(facts.c.bank == number, facts.c.expired_at.is_not(None))
+        ).scalar_one(),
+        entities=_count(connection, entities, number),
+        links=_count(connection, links, number),
+        troubles=_troubles(connection, number),
+        backlog=_backlog(connection, number),
+        spending=_spending(connection, number),
+        scrub_pending=connection.execute(select(notes.c.value).where(notes.c.name == SCRUB)).first() is not None,
+    )
+
+
+def _count(connection: Connection, table: Table, bank: int) -> int:
+    return connection.execute(select(func.count()).select_from(table).where(table.c.bank == bank)).scalar_one()
+
+
+def _troubles(connection: Connection, bank: int) -> tuple[ProcessingProblem, ...]:
+    statement = (
+        select(messages.c.error, func.count(), func.max(messages.c.attempts), func.min(messages.c.failed_at))
+        .where(messages.c.bank == bank, messages.c.state.in_(UNREAD), messages.c.error.is_not(None))
+        .group_by(messages.c.error)
+        .order_by(func.min(messages.c.failed_at), messages.c.error)
+    )
+    return tuple(
+        ProcessingProblem(error=error, messages=count, attempts=attempts, since=instant(since))
+        for error, count, attempts, since in connection.execute(statement)
+    )
+
+
+def _backlog(connection: Connection, bank: int) -> tuple[Backlog, ...]:
+    running = held(micros(utc_now()))
+    statement = (
+        select(
+            jobs.c.kind,
+            func.count(case((and_(~running, jobs.c.error.is_(None)), 1))),
+            func.count(case((running, 1))),
+            func.count(case((and_(~running, jobs.c.error.is_not(None)), 1))),
+            func.min(case((~running, jobs.c.due))),
+        )
+        .where(jobs.c.bank == bank)
+        .group_by(jobs.c.kind)
+    )
+    errors = _errors(connection, bank)
+    found = [
+        Backlog(
+            kind=kind,
+            waiting=waiting,
+            running=runs,
+            failed=failed,
+            error=errors.get(kind),
+            next_at=None if due is None else instant(due),
+        )
+        for kind, waiting, runs, failed, due in connection.execute(statement)
+    ]
+    return tuple(sorted(found, key=lambda backlog: _KINDS.index(backlog.kind)))
+
+
+def _errors(connection: Connection, bank: int) -> dict[str, str]:
+    """By kind the error of the job that failed last."""
+    latest = func.row_number().over(partition_by=jobs.c.kind, order_by=(jobs.c.failed_at.desc(), jobs.c.seq.desc()))
+    failed = (
+        select(jobs.c.kind, jobs.c.error, latest.label("place"))
+        .where(jobs.c.bank == bank, jobs.c.error.is_not(None))
+        .subquery()
+    )
+    return dict(connection.execute(select(failed.c.kind, failed.c.error).where(failed.c.place == 1)).all())
+
+
+def _spending(connection: Connection, bank: int) -> tuple[Spending, ...]:
+    names = tuple(Spending.model_fields)
+    statement = select(*(spending.c[name] for name in names)).where(spending.c.bank == bank)
+    rows = connection.execute(statement.order_by(spending.c.step, spending.c.model))
+    return tuple(Spending.of(dict(zip(names, row, strict=True))) for row in rows)

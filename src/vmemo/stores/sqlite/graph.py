@@ -1,0 +1,120 @@
+"""Edges of the graph in SQLite: stored links in both directions, and the facts that share an entity."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
+
+import numpy as np
+from sqlalchemy import Connection
+
+from vmemo.models import EntityId, FactId, LinkKind
+from vmemo.models.search import Edge, EdgeQuery
+from vmemo.stores.sql.batch_rows import LINK_KINDS
+from vmemo.stores.sql.in_list import listed
+from vmemo.stores.sqlite.index.bank import BankIndex
+from vmemo.stores.sqlite.index.vectors import Mask, Rows
+from vmemo.stores.sqlite.raw import fetch
+
+_OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
+"""What a link is from its other end, where that is something else."""
+_ALL = frozenset(LINK_KINDS)
+LINKS = 16
+"""Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
+_ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
+_BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
+"""Left to itself SQLite would read all links of the bank."""
+_SHARED = """
+SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
+WHERE mentions.bank = ?1 AND mentions.fact IN (SELECT value FROM json_each(?2))
+"""
+_NAMES = """
+SELECT id, seq, name FROM entities WHERE bank = ?1 AND id IN (SELECT value FROM json_each(?2))
+"""
+
+
+def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQuery) -> list[Edge]:
+    """Edges to facts that the scope lets through, in the order of their sources."""
+    ids = index.numbers(query.facts)
+    reach = _Reach(index, allowed, query)
+    found = _linked(connection, index.number, ids, reach) if ids else []
+    if not query.kinds or "entity" in query.kinds:
+        found += _entity_edges(connection, index.number, ids, reach)
+    return found
+
+
+class _Reach:
+    """What of the bank may be reached, and which facts of an entity are worth reaching."""
+
+    def __init__(self, index: BankIndex, allowed: Mask, query: EdgeQuery) -> None:
+        self.query = query
+        self._index = index
+        self._allowed = allowed
+        self._chosen: dict[int, tuple[list[tuple[FactId, int]], float]] = {}
+
+    def of_entity(self, entity: int) -> tuple[list[tuple[FactId, int]], float]:
+        """Facts of an entity, most like the query first, and how much sharing it says: the rarer, the more."""
+        if entity not in self._chosen:
+            rows = self._index.mentions.rows(entity)
+            weight = 1.0 / math.sqrt(max(1, len(rows)))
+            rows = rows[self._allowed[rows]] if weight >= self.query.least else rows[:0]
+            if len(rows) > self.query.fan:
+                likeness = self._index.vectors.cosines(rows, self.query.vector)
+                rows = rows[np.argpartition(-likeness, self.query.fan)[: self.query.fan]]
+            self._chosen[entity] = self._shown(rows), weight
+        return self._chosen[entity]
+
+    def among(self, seqs: Iterable[int]) -> dict[int, tuple[FactId, int]]:
+        """Ids and tokens by number of those facts that may be reached."""
+        rows = self._index.at(sorted(set(seqs)))
+        rows = rows[self._allowed[rows]]
+        return dict(zip(self._index.column("seq")[rows].tolist(), self._shown(rows), strict=True))
+
+    def _shown(self, rows: Rows) -> list[tuple[FactId, int]]:
+        tokens = self._index.column("tokens")[rows].tolist()
+        return [
+            (self._index.ids[row], count) for row, count in zip(cast("list[int]", rows.tolist()), tokens, strict=True)
+        ]
+
+
+def _linked(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> list[Edge]:
+    """Stored links in both directions."""
+    stored = [(seq, target, kind, weight) for seq in ids for target, kind, weight in _links(connection, bank, seq)]
+    rows = reach.among(target for _, target, _, _ in stored)
+    wanted, least = reach.query.kinds or _ALL, reach.query.least
+    return [
+        Edge(ids[seq], *rows[target], kind=kind, weight=weight)
+        for seq, target, kind, weight in stored
+        if target in rows and target != seq and kind in wanted and weight >= least
+    ]
+
+
+def _links(connection: Connection, bank: int, seq: int) -> Iterator[tuple[int, LinkKind, float]]:
+    """Links of one fact; from its other end a link may be of another kind."""
+    onward: list[tuple[int, int, float]] = fetch(connection, _ONWARD, bank, seq, LINKS)
+    for target, number, weight in onward:
+        yield target, LINK_KINDS[number], weight
+    backward: list[tuple[int, int, float]] = fetch(connection, _BACKWARD, bank, seq, LINKS)
+    for source, number, weight in backward:
+        kind = LINK_KINDS[number]
+        if kind in _OTHER_WAY:
+            kind = _OTHER_WAY[kind]
+        yield source, kind, weight
+
+
+def _entity_edges(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> Iterator[Edge]:
+    shared: dict[FactId | EntityId, list[tuple[int, str]]] = defaultdict(list)
+    if reach.query.entities:
+        for id, seq, name in fetch(connection, _NAMES, bank, listed(reach.query.entities)):
+            shared[EntityId(id)].append((seq, name))
+    if ids:
+        for fact, seq, name in fetch(connection, _SHARED, bank, listed(ids)):
+            shared[ids[fact]].append((seq, name))
+    for source, joined in shared.items():
+        for entity, name in joined:
+            reached, weight = reach.of_entity(entity)
+            for target, tokens in reached:
+                if target != source:
+                    yield Edge(source, target, tokens, "entity", weight, name)

@@ -1,0 +1,248 @@
+"""SQLite's own statements: vectors and terms of facts, and the full-text index of messages.
+
+The full-text index holds our own words, already stemmed, so that facts, messages and queries are read alike in every
+script. It stores no text, only the index. Each row also holds its bank's number, which every search demands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    Text,
+    bindparam,
+    column,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy import table as sql_table
+
+from vmemo.models import FactId, MessageId
+from vmemo.models.search import Encoding, Ranking, Scope, Scored, TextQuery
+from vmemo.stores.sql import forget, token_rows
+from vmemo.stores.sql.import_rows import Indexed
+from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql.message_rows import bank_state
+from vmemo.stores.sql.rows import dump
+from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
+from vmemo.stores.sql.tag_filter import tagged, untagged
+from vmemo.stores.sql.time_filter import said_within, speaks_still
+from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
+from vmemo.stores.sqlite.index.postings import encode
+from vmemo.stores.sqlite.raw import fetch
+from vmemo.text.tokens import terms
+
+_words = sql_table("message_words", column("rowid"))
+_ADD = "INSERT INTO message_words(rowid, bank, words) VALUES (?, ?, ?)"
+_DROP = "INSERT INTO message_words(message_words, rowid, bank, words) VALUES ('delete', ?, ?, ?)"
+
+
+def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
+    """Store the vectors and terms of new facts."""
+    rows = [
+        {
+            "seq": seq,
+            "embedding": item.embedding.astype("<f2").tobytes(),
+            # A fact's own words count twice as much as those of its context.
+            "terms": encode([*terms(item.fact.text) * 2, *terms(item.fact.context)]),
+        }
+        for seq, item in batch
+    ]
+    if rows:
+        connection.execute(insert(fact_index), rows)
+    token_rows.save(connection, ((seq, item.tokens) for seq, item in batch))
+
+
+_START = func.coalesce(
+    facts.c.occurred_start, func.min(facts.c.mentioned_at, facts.c.occurred_end - 1), facts.c.mentioned_at
+)
+"""Open ends of an occurrence reach to the time of mention, and every occurrence takes at least a microsecond."""
+
+
+_ENTITIES = (
+    select(func.group_concat(mentions.c.entity))
+    .where(mentions.c.bank == facts.c.bank, mentions.c.fact == facts.c.seq)
+    .scalar_subquery()
+)
+
+
+def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRow]:
+    """Facts written or closed after a revision, in order of seq, as the index reads them."""
+    f = facts.c
+    statement = (
+        select(
+            f.id,
+            fact_index.c.embedding,
+            fact_index.c.terms,
+            _ENTITIES,
+            f.seq,
+            _network_number(),
+            f.tokens,
+            func.coalesce(f.valid_at, EARLIEST),
+            func.coalesce(f.invalid_at, LATEST),
+            f.recorded_at,
+            func.coalesce(f.expired_at, LATEST),
+            _START,
+            func.max(func.coalesce(f.occurred_end, f.mentioned_at + 1), _START + 1),
+        )
+        .join(fact_index, fact_index.c.seq == f.seq)
+        .where(f.bank == bank, f.revision > revision)
+        .order_by(f.seq)
+    )
+    return [IndexRow(*row) for row in connection.execute(statement).all()]
+
+
+def _network_number() -> ColumnElement[int]:
+    cases = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(NETWORKS))
+    return literal_column(f"CASE facts.network {cases} END")
+
+
+def vectors(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, bytes]]:
+    """Stored vectors by number."""
+    statement = select(fact_index.c.seq, fact_index.c.embedding).where(among(fact_index.c.seq, seqs))
+    return [(seq, vector) for seq, vector in connection.execute(statement).all()]
+
+
+def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+    """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
+    seqs = dict(connection.execute(select(facts.c.id, facts.c.seq).where(facts.c.bank == bank)).all())
+    if not seqs.keys() <= new.keys():
+        return False
+    statement = update(fact_index).where(fact_index.c.seq == bindparam("fact")).values(embedding=bindparam("vector"))
+    rows = [{"fact": seq, "vector": new[FactId(id)].vector.astype("<f2").tobytes()} for id, seq in seqs.items()]
+    if rows:
+        connection.execute(statement, rows)
+    token_rows.drop(connection, seqs.values())
+    token_rows.save(connection, ((seq, new[FactId(id)].tokens) for id, seq in seqs.items()))
+    return True
+
+
+def filtered(connection: Connection, scope: Scope) -> list[int] | None:
+    """Numbers of the facts that pass the filters only the database can answer; None without such filters."""
+    if not (scope.tags or scope.metadata or scope.entities):
+        return None
+    bank = bank_state(connection, scope.bank).seq
+    conditions = _conditions(bank, scope)
+    return list(connection.execute(select(facts.c.seq).where(facts.c.bank == bank, *conditions)).scalars())
+
+
+def _conditions(bank: int, scope: Scope) -> list[ColumnElement[bool]]:
+    conditions = _tagged(facts.c.tags, scope, untagged(facts.c.tags, facts.c.network))
+    conditions += [_has_value(facts.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
+    if scope.entities:
+        conditions.append(facts.c.seq.in_(_mentioning(bank, scope.entities)))
+    return conditions
+
+
+def _tagged(tags: Column[str], scope: Scope, none: ColumnElement[bool]) -> list[ColumnElement[bool]]:
+    held = [_has_tag(tags, tag) for tag in sorted(scope.tags)]
+    return tagged(scope.tags_match, held, none=none, count=func.json_array_length(tags))
+
+
+def _has_tag(tags: Column[str], tag: str) -> ColumnElement[bool]:
+    values = func.json_each(tags).table_valued("value")
+    return select(1).select_from(values).where(values.c.value == tag).exists()
+
+
+def _has_value(metadata: Column[str], key: str, value: JsonValue) -> ColumnElement[bool]:
+    """Compared with its JSON type, so that 1, true and "1" stay three values."""
+    entries = func.json_each(metadata).table_valued("key", "type", "value")
+    if isinstance(value, bool) or value is None:
+        same = entries.c.type == json.dumps(value)
+    elif isinstance(value, str):
+        same = (entries.c.type == "text") & (entries.c.value == value)
+    elif isinstance(value, int | float):
+        same = entries.c.type.in_(("integer", "real")) & (entries.c.value == value)
+    else:
+        same = entries.c.type.in_(("object", "array")) & (entries.c.value == func.json(dump(value)))
+    return select(1).select_from(entries).where(entries.c.key == key, same).exists()
+
+
+def _mentioning(bank: int, names: frozenset[str]) -> Any:
+    """Facts that mention an entity by id, name or alias."""
+    wanted = [name.casefold() for name in names]
+    aliases = func.json_each(entities.c.aliases).table_valued("value")
+    alias = select(1).select_from(aliases).where(func.vmemo_fold(aliases.c.value).in_(wanted)).exists()
+    named = entities.c.id.in_(names) | func.vmemo_fold(entities.c.name).in_(wanted) | alias
+    found = select(entities.c.seq).where(entities.c.bank == bank, named)
+    return select(mentions.c.fact).where(mentions.c.bank == bank, mentions.c.entity.in_(found))
+
+
+def _worded(bank: int, batch: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:
+    return [(seq, str(bank), " ".join(terms(content))) for seq, content in batch]
+
+
+def add_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+    """Index messages by their words."""
+    if batch:
+        connection.exec_driver_sql(_ADD, _worded(bank, batch))
+
+
+def drop_words(connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+    """Take messages out of the word index; it needs the very words that were added."""
+    if batch:
+        connection.exec_driver_sql(_DROP, _worded(bank, batch))
+
+
+def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[tuple[int, str]]:
+    """Numbers and texts of messages."""
+    statement = select(messages.c.seq, messages.c.content).where(messages.c.bank == bank, among(messages.c.id, ids))
+    return [(seq, content) for seq, content in connection.execute(statement).all()]
+
+
+def unindex(connection: Connection, bank: int, removal: forget.Removal) -> None:
+    """Drop vectors and words of what is forgotten; index the words of what will be read again."""
+    connection.execute(fact_index.delete().where(among(fact_index.c.seq, removal.facts)))
+    token_rows.drop(connection, removal.facts)
+    drop_words(connection, bank, _by_state(connection, removal.messages, worded=True))
+    add_words(connection, bank, _by_state(connection, removal.again, worded=False))
+
+
+def _by_state(connection: Connection, seqs: Iterable[int], *, worded: bool) -> list[tuple[int, str]]:
+    state = messages.c.state != "derived" if worded else messages.c.state == "derived"
+    statement = select(messages.c.seq, messages.c.content).where(among(messages.c.seq, seqs), state)
+    return [(seq, content) for seq, content in connection.execute(statement).all()]
+
+
+_ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'grouped', 'extracted', 'raw') LIMIT 1"
+"""Where facts repeat all words, as with the local engine, there is nothing to search."""
+
+
+def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ranking:
+    """Messages by BM25 over their words. Networks and entities are properties of facts, so such filters let none in."""
+    scope = query.scope
+    bank = bank_state(connection, scope.bank).seq
+    if not words or scope.entities or (scope.networks and "world" not in scope.networks):
+        return Ranking()
+    if not fetch(connection, _ANY_WORDED, bank):
+        return Ranking()
+    quoted = " OR ".join(f'"{word}"' for word in words)
+    match = f'bank : "{bank}" AND words : ({quoted})'
+    score = literal_column("-bm25(message_words, 0.0, 1.0)", Float)
+    statement = (
+        select(messages.c.id, score, func.length(messages.c.content))
+        .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))
+        .where(literal_column("message_words", Text).op("MATCH")(match), messages.c.bank == bank)
+        .where(*_message_conditions(scope), speaks_still(bank, scope))
+        .order_by(score.desc(), messages.c.seq)
+        .limit(query.limit)
+    )
+    rows = connection.execute(statement)
+    # Tokens are estimated here; recall counts the few it keeps.
+    return Ranking([Scored(FactId(id), float(points), length // 4 + 1) for id, points, length in rows])
+
+
+def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
+    conditions = _tagged(messages.c.tags, scope, untagged(messages.c.tags))
+    conditions += [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
+    return conditions + said_within(scope)

@@ -1,0 +1,263 @@
+"""The embedded store: one SQLite file for rows, vectors and text, shared by any number of processes.
+
+Each call runs whole in a worker thread on a plain connection, so that nothing blocks the event loop and the store
+works from any number of loops. Vectors and terms are read into memory once per bank and refreshed by the bank's
+change counter, which every process's writes move.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+from sqlalchemy import Connection
+
+from vmemo.errors import NotFound
+from vmemo.models import BankId, FactId, MessageId, utc_now
+from vmemo.models.changes import ForgetTarget
+from vmemo.models.results import Forgotten, Status
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    Encoding,
+    Ranking,
+    Scope,
+    Scored,
+    TextQuery,
+    TimeQuery,
+    TokenVectors,
+    VectorQuery,
+    Vectors,
+)
+from vmemo.ports import Loaded
+from vmemo.stores.sql import forget, migrate, token_rows
+from vmemo.stores.sql.import_rows import Indexed
+from vmemo.stores.sql.message_rows import BankState, bank_state
+from vmemo.stores.sql.store import SqlStore
+from vmemo.stores.sql.timestamps import micros
+from vmemo.stores.sqlite import graph, load, rows
+from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.index.bank import BankIndex
+from vmemo.stores.sqlite.index.postings import query_terms
+from vmemo.stores.sqlite.index.vectors import Mask
+from vmemo.stores.sqlite.raw import fetch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_STATE = "SELECT seq, revision, purges, dimension, embedder FROM banks WHERE id = ?"
+
+
+class SqliteStore(SqlStore):
+    """Fulfils the Store port on one SQLite file."""
+
+    def __init__(self, path: Path | None, *, threads: int = 4, busy_seconds: float = 60.0) -> None:
+        self._file = SqliteFile(path, busy_seconds=busy_seconds)
+        # A database in memory lives in its one connection, so its calls take turns.
+        self._threads = 1 if path is None else threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._indexes: dict[BankId, BankIndex] = {}
+        self._refreshing = Lock()
+        self._opening = Lock()
+        self._ready = False
+
+    async def open(self, *, as_is: bool = False) -> None:
+        """Open the file and create or upgrade its schema. Opening twice, or from several loops, is harmless."""
+        with self._opening:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="vmemo-sqlite")
+        await self._run(self._prepare, as_is)
+
+    def _prepare(self, as_is: bool) -> None:
+        with self._opening:
+            if as_is:
+                self._file.demand()
+                migrate.refuse_other(self._file.read(migrate.current))
+                self._ready = True
+            elif not self._ready:
+                version = self._file.read(migrate.current)
+                migrate.refuse_newer(version)
+                if version != migrate.HEAD:
+                    self._file.write(migrate.upgrade)
+                self._ready = True
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._pool is not None:
+            await self._run(self._file.close)
+            self._pool.shutdown()
+            self._pool = None
+            self._ready = False
+            self._indexes.clear()
+
+    async def _run(self, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        assert self._pool is not None, "the store is not open"
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: run(*args, **kwargs))
+
+    async def _read(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._run(lambda: self._file.read(lambda connection: run(connection, *args, **kwargs)))
+
+    async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._run(lambda: self._file.write(lambda connection: run(connection, *args, **kwargs)))
+
+    async def nearest(self, query: VectorQuery) -> Ranking:
+        """Facts by cosine."""
+        return await self._read(self._nearest, query)
+
+    def _nearest(self, connection: Connection, query: VectorQuery) -> Ranking:
+        index, allowed = self._view(connection, query.scope, query.space)
+        return index.nearest(query.vector, allowed, query.limit, query.floor)
+
+    async def during(self, query: TimeQuery) -> Ranking:
+        """Facts inside a stretch of time."""
+        return await self._read(self._during, query)
+
+    def _during(self, connection: Connection, query: TimeQuery) -> Ranking:
+        index, allowed = self._view(connection, query.scope, query.space)
+        return index.during(query, allowed)
+
+    async def edges(self, query: EdgeQuery) -> list[Edge]:
+        """Edges that leave facts or entities."""
+        return await self._read(self._edges, query)
+
+    def _edges(self, connection: Connection, query: EdgeQuery) -> list[Edge]:
+        index, allowed = self._view(connection, query.scope, query.space)
+        return graph.find(connection, index, allowed, query)
+
+    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+        """The facts' token vectors; None for a fact that has none."""
+        return await self._read(self._token_vectors, bank, facts)
+
+    def _token_vectors(
+        self, connection: Connection, bank: BankId, facts: Sequence[FactId]
+    ) -> list[TokenVectors | None]:
+        index = self._index(connection, bank, self._state(connection, bank))
+        return token_rows.load(connection, index.numbers(facts), facts)
+
+    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        """Facts with the titles of their episodes."""
+        return await self._read(self._load, bank, ids)
+
+    def _load(self, connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
+        index = self._index(connection, bank, self._state(connection, bank))
+        return load.load(connection, index, bank, ids)
+
+    async def matching(self, query: TextQuery) -> Ranking:
+        """Facts by BM25."""
+        return await self._read(self._matching, query)
+
+    def _matching(self, connection: Connection, query: TextQuery) -> Ranking:
+        index, allowed = self._view(connection, query.scope)
+        return index.matching(query_terms(query.text), allowed, query.limit)
+
+    async def verbatim(self, query: TextQuery) -> Ranking:
+        """Messages whose words no fact repeats."""
+        return await self._read(rows.worded, query, query_terms(query.text))
+
+    async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """For each vector the nearest current facts."""
+        return await self._read(self._neighbours, bank, vectors, limit, floor)
+
+    def _neighbours(
+        self, connection: Connection, bank: BankId, vectors: Vectors, limit: int, floor: float
+    ) -> list[list[Scored]]:
+        index = self._index(connection, bank, self._state(connection, bank))
+        allowed = index.current(micros(utc_now()))
+        return [index.neighbours(vector, allowed, limit, floor) for vector in vectors]
+
+    def _view(self, connection: Connection, scope: Scope, space: str | None = None) -> tuple[BankIndex, Mask]:
+        """The bank's index and which of its facts a scope lets through; refuses vectors of another space."""
+        state = self._state(connection, scope.bank)
+        if space is not None:
+            state.demand(space)
+        index = self._index(connection, scope.bank, state)
+        return index, index.allowed(scope, micros(utc_now()), rows.filtered(connection, scope))
+
+    @staticmethod
+    def _state(connection: Connection, bank: BankId) -> BankState:
+        rows = fetch(connection, _STATE, bank)
+        if not rows:
+            raise NotFound(f"There is no bank {bank!r} here.")
+        return BankState(*rows[0])
+
+    def _index(self, connection: Connection, bank: BankId, state: BankState) -> BankIndex:
+        """The bank's index as of this connection's view of the database."""
+        index = self._indexes.get(bank)
+        if index is not None and (index.number, index.revision, index.purges) == (
+            state.seq,
+            state.revision,
+            state.purges,
+        ):
+            return index
+        with self._refreshing:
+            return self._refreshed(connection, bank)
+
+    def _refreshed(self, connection: Connection, bank: BankId) -> BankIndex:
+        state = bank_state(connection, bank)
+        index = self._indexes.get(bank)
+        if index is None or (index.number, index.purges) != (state.seq, state.purges):
+            index = BankIndex.empty(state.dimension, state.seq, state.purges)
+        if index.revision < state.revision:
+            changed = rows.index_rows(connection, state.seq, index.revision)
+            index = index.refreshed(state.revision, changed)
+            self._indexes[bank] = index
+        return index
+
+    def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        return rows.replace_vectors(connection, bank, new)
+
+    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
+        """Delete a target, then rewrite the file so that no trace of it is left in it."""
+        forgotten = await super().forget(bank, target)
+        await self.scrub()
+        return forgotten
+
+    async def scrub(self) -> None:
+        """Rewrite the file and empty its log; raises ScrubDelayed while another connection is in the way."""
+        self._indexes.clear()
+        await self._run(self._file.scrub)
+
+    async def optimise(self) -> None:
+        """Merge the text index, let SQLite measure what its plans rest on, and fold the log into the file."""
+        await self._run(self._file.tidy)
+
+    async def schema_version(self) -> str:
+        """The schema's number."""
+        return await self._read(migrate.current) or "none"
+
+    async def damage(self) -> list[str]:
+        """What SQLite finds broken in the file, row by row and index by index; nothing when it is sound."""
+        found = await self._read(
+            lambda connection: connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+        )
+        return [str(line) for line in found if line != "ok"]
+
+    async def status(self, bank: BankId) -> Status:
+        """What the bank holds; the file's size is that of all its banks."""
+        found = await super().status(bank)
+        return found.model_copy(update={"bytes": await self._run(self._file.size)})
+
+    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
+        rows.index_facts(connection, batch)
+
+    def _hand_on(self, connection: Connection, bank: int, other: int, facts: Iterable[int]) -> None:
+        """Nothing to do: vectors and terms lie under the numbers of facts, which stay."""
+
+    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
+        rows.add_words(connection, bank, batch)
+
+    def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
+        rows.drop_words(connection, bank, rows.contents(connection, bank, ids))
+
+    def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
+        rows.unindex(connection, bank, removal)
+
+    def _embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        return {
+            seq: tuple(np.frombuffer(vector, "<f2").astype(float).tolist())
+            for seq, vector in rows.vectors(connection, seqs)
+        }

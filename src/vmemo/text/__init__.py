@@ -1,0 +1,1 @@
+"""Language rules as pure functions."""

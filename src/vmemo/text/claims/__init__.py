@@ -1,0 +1,1 @@
+"""Sentences that state one exclusive value of an attribute."""

@@ -1,0 +1,1 @@
+"""Finding and comparing names in text."""

@@ -1,0 +1,73 @@
+"""Guesses what kind of thing a name names, from the name and the words around it; unsure is OTHER."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from vmemo.models import EntityType
+from vmemo.text.names.capitalised_runs import Run
+from vmemo.text.names.lexicon import bare, given_names, is_ordinary, word_lists
+
+_DEMONYM_ENDINGS = ("ish", "ese", "ian")
+
+
+def guess_type(text: str, run: Run, speakers: Collection[str]) -> EntityType:
+    """The type that the name itself or its surroundings tell. A wrong type keeps namesakes apart, so it is careful."""
+    first = bare(run.words[0])
+    if run.words[0].casefold() in speakers or (first in word_lists()["title"] and len(run.words) > 1):
+        return "PERSON"
+    inner = _by_its_words(run.words)
+    if inner is not None:
+        return inner
+    if run.number or (len(run.words) == 1 and run.name[0].islower()):
+        return "PRODUCT"
+    return _by_surroundings(text, run)
+
+
+def _by_its_words(words: Sequence[str]) -> EntityType | None:
+    lists, first, last = word_lists(), bare(words[0]), bare(words[-1])
+    if last in lists["holiday"]:
+        return "EVENT"
+    if len(words) == 1:
+        return None
+    if last in lists["event"]:
+        return "EVENT"
+    if last in lists["company"] or first in lists["company"]:
+        return "ORGANIZATION"
+    if last in lists["place"] or (first in lists["place_lead"] and last not in lists["common"]):
+        return "LOCATION"
+    return None
+
+
+def _by_surroundings(text: str, run: Run) -> EntityType:
+    lists, first = word_lists(), bare(run.words[0])
+    if len(run.words) > 3 or not all(word[:1].isupper() and not word.isupper() for word in run.words):
+        return "OTHER"
+    before = [bare(word) for word in text[max(0, run.start - 40) : run.start].split()[-3:]]
+    if run.start and text[run.start - 1] == " " and before and before[-1] in lists["kin"]:
+        return "PERSON"
+    if first in lists["tongue"] or first.endswith(_DEMONYM_ENDINGS):
+        return "OTHER"
+    if first in given_names() and first not in lists["shared_name"]:
+        return "PERSON"
+    if _is_acting(text, run):
+        return "PERSON"
+    if not run.owning and not is_ordinary(first) and _is_whereabouts(before):
+        return "LOCATION"
+    return "OTHER"
+
+
+def _is_acting(text: str, run: Run) -> bool:
+    """Whether the name is greeted, speaks, or has kin."""
+    lists = word_lists()
+    after = text[run.end : run.end + 24].split()
+    following = bare(after[0]) if after else ""
+    return (run.greeted and len(run.words) < 3) or following in lists["kin" if run.owning else "speech"]
+
+
+def _is_whereabouts(before: Sequence[str]) -> bool:
+    lists = word_lists()
+    earlier, last = ("", "", *before)[-2:]
+    if last in lists["whereabouts"]:
+        return earlier not in lists["devotion"]
+    return (last == "to" and earlier in lists["travel"]) or (last == "from" and earlier in lists["origin"])

@@ -1,0 +1,86 @@
+"""Names found by a spaCy pipeline, where one is installed: it knows places and companies that no rule can tell."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from typing import Protocol, cast
+
+from vmemo.errors import MissingExtra
+from vmemo.models import EntityType
+from vmemo.models.drafts import FoundName
+
+SIZES = ("_lg", "_md", "_sm")
+"""What of several English pipelines is taken first; transformers are left to those who ask for them by name."""
+TYPES: Mapping[str, EntityType] = {
+    "PERSON": "PERSON",
+    "ORG": "ORGANIZATION",
+    "GPE": "LOCATION",
+    "LOC": "LOCATION",
+    "FAC": "LOCATION",
+    "PRODUCT": "PRODUCT",
+    "EVENT": "EVENT",
+    "WORK_OF_ART": "OTHER",
+}
+"""What spaCy's labels are here; numbers, dates and peoples are no entities."""
+_UNUSED = ["parser", "lemmatizer"]
+
+
+class _Span(Protocol):
+    text: str
+    label_: str
+
+
+class _Document(Protocol):
+    ents: Sequence[_Span]
+
+
+class _Pipeline(Protocol):
+    def pipe(self, texts: Iterable[str], *, disable: Sequence[str]) -> Iterator[_Document]: ...
+
+
+class _Loader(Protocol):
+    def load(self, name: str) -> _Pipeline: ...
+
+
+def installed() -> str | None:
+    """The best pipeline that is installed; nothing is imported. None where spaCy or every pipeline is missing."""
+    if find_spec("spacy") is None:
+        return None
+    names = [point.name for point in entry_points(group="spacy_models") if point.name.startswith("en_")]
+    return next((name for size in SIZES for name in sorted(names) if size in name), None)
+
+
+class SpacyNames:
+    """Fulfils the NameReader port. Loads at first use; may be shared by threads."""
+
+    def __init__(self, model: str | None = None) -> None:
+        chosen = model or installed()
+        if chosen is None or find_spec("spacy") is None:
+            raise MissingExtra(
+                "Names are to be found by spaCy, but it or its English pipeline is not installed. "
+                'Run: pip install "vmemo[names]"'
+            )
+        self._model = chosen
+        self._loading = threading.Lock()
+        self._pipeline: _Pipeline | None = None
+
+    def __call__(self, texts: Sequence[str]) -> list[tuple[FoundName, ...]]:
+        """The names of each text."""
+        return [tuple(_found(document)) for document in self._load().pipe(texts, disable=_UNUSED)]
+
+    def _load(self) -> _Pipeline:
+        with self._loading:
+            if self._pipeline is None:
+                self._pipeline = cast("_Loader", import_module("spacy")).load(self._model)
+            return self._pipeline
+
+
+def _found(document: _Document) -> Iterator[FoundName]:
+    for span in document.ents:
+        name = span.text.strip(" \n\t'\"“”‘’.,;:!?").removesuffix("'s").removesuffix("’s")
+        if span.label_ in TYPES and name and len(name) <= 80:
+            yield FoundName(name=name, type=TYPES[span.label_])

@@ -1,0 +1,1 @@
+"""Analysis of questions: type, time and sub-queries."""

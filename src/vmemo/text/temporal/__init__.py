@@ -1,0 +1,16 @@
+"""English time expressions: found in text, resolved against a reference, written back as absolute dates.
+
+Numbers in words are merged first; then rules over the text's shape find dates, and later stages join them with
+years, weekdays, distances, ranges and open sides. A range's interval ends where its second date begins, and a
+window such as "the last 10 days" ends before today; `TimeExpression.generous` takes these last days in.
+
+A date without its year, and a bare weekday, may be past or to come. `find` reads them as a question means them, of
+the past unless plans are asked for; `dated` and `annotate` as somebody says them, by the tense of the clause.
+"""
+
+from __future__ import annotations
+
+from vmemo.text.temporal.find import TimeExpression, find
+from vmemo.text.temporal.render import annotate, dated, readable
+
+__all__ = ["TimeExpression", "annotate", "dated", "find", "readable"]

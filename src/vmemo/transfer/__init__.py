@@ -1,0 +1,1 @@
+"""Export, import and migration of banks."""

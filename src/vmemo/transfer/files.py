@@ -1,0 +1,254 @@
+"""Export and import: a bank as JSON Lines. The format is described in docs/export.md."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from vmemo.errors import InvalidInput, NotFound
+from vmemo.models import (
+    Bank,
+    BankId,
+    ConfidenceChange,
+    Entity,
+    EntityId,
+    Episode,
+    Fact,
+    FormerProfile,
+    Link,
+    Message,
+)
+from vmemo.models.base import Record
+from vmemo.models.changes import ExportedMerge, NewFact, RestoreRecord
+from vmemo.models.results import Spending
+from vmemo.models.search import TokenVectors
+from vmemo.ports import Store
+from vmemo.transfer.export_format import FORMAT, ONE, VERSION, head, line_of, records, waiting
+
+
+async def export(store: Store, bank: BankId, path: Path) -> int:
+    """Write a bank to a file, which appears whole or not at all; the number of records is returned."""
+    partial = path.with_name(path.name + ".partial")
+    count = 0
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            async for line in lines(store, bank):
+                file.write(line + "\n")
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise InvalidInput(f"{path} can't be written: {error.strerror}. Nothing was exported.") from error
+    return count
+
+
+async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
+    """A bank's records as lines of JSON, the bank itself first."""
+    stored = await store.bank(bank)
+    if stored is None:
+        raise NotFound(f"There is no bank {bank!r} here.")
+    yield head(stored)
+    async for record in records(store, bank):
+        yield line_of(record)
+
+
+@dataclass(frozen=True)
+class Import:
+    """An export that is ready to be read."""
+
+    bank: Bank
+    records: Iterator[RestoreRecord]
+
+
+def read(path: Path, name: BankId | None = None) -> Import:
+    """Open an export; its bank may be given another name. Records are checked as they are read."""
+    numbered = _objects(path)
+    number, first = next(numbered, (1, dict[str, JsonValue]()))
+    if first.get("format") != FORMAT or first.get("version") != VERSION:
+        raise InvalidInput(f"{path}: line {number} is not the head of a {FORMAT} version {VERSION} file.")
+    bank = _checked(Bank, first, path, number)
+    renamed = bank if name is None else bank.model_copy(update={"id": name})
+    return Import(renamed, _records(numbered, renamed, path))
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, JsonValue]]]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield number, _object(line, path, number)
+    except OSError as error:
+        raise InvalidInput(f"{path} can't be read: {error.strerror}. Nothing was imported.") from error
+
+
+def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
+    try:
+        value: JsonValue = json.loads(line.decode("utf-8"))
+        if b"\\ud" in line.lower():
+            # An escape can smuggle in half a character, which no database takes.
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path}: line {number} is not JSON in UTF-8. Nothing was imported.") from error
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{path}: line {number} is not an object. Nothing was imported.")
+    return value
+
+
+Plain = FormerProfile | Message | Episode | Entity | Link | ConfidenceChange | ExportedMerge | Spending
+_KINDS: Mapping[JsonValue, type[Plain]] = {
+    "profile": FormerProfile,
+    "message": Message,
+    "entity": Entity,
+    "episode": Episode,
+    "link": Link,
+    "move": ConfidenceChange,
+    "merge": ExportedMerge,
+    "spending": Spending,
+}
+
+
+def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, path: Path) -> Iterator[RestoreRecord]:
+    known = _Known()
+    for number, values in numbered:
+        kind = values.get("record")
+        if kind == "fact":
+            record = _fact(values, bank, path, number)
+        elif isinstance(kind, str) and kind in _KINDS:
+            record = _checked(_KINDS[kind], values, path, number)
+        else:
+            raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
+        if trouble := known.trouble(record, number):
+            raise InvalidInput(f"{path}: line {number} {trouble}. Nothing was imported.")
+        yield waiting(record) if isinstance(record, Message) else record
+    for number, entity in known.unmet():
+        raise InvalidInput(
+            f"{path}: line {number} refers to entity {entity!r}, which no line holds. Nothing was imported."
+        )
+
+
+@dataclass
+class _Known:
+    """What the lines so far have brought: every record is there once, and refers only to what came before it."""
+
+    names: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    absorbed: set[EntityId] = field(default_factory=set[EntityId])
+    keepers: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
+    """Entities that merges joined something to, with the line; a later merge may have made one part of another."""
+
+    def trouble(self, record: RestoreRecord, number: int) -> str | None:
+        """What is wrong with a record in this line; a good one becomes known."""
+        own, needed = _names(record)
+        missing = next((name for name in needed if name not in self.names), None)
+        if missing is not None:
+            return f"refers to {missing[0]} {missing[1]!r}, which no line before it holds"
+        if not self.names.isdisjoint(own):
+            return f"repeats {own[0][0]} {own[0][1]!r}"
+        self.names.update(own)
+        if isinstance(record, ExportedMerge):
+            self.keepers.setdefault(record.entity, number)
+            self.absorbed.update([] if record.absorbed is None else [record.absorbed])
+        return None
+
+    def unmet(self) -> list[tuple[int, EntityId]]:
+        """Merges whose entity is nowhere."""
+        met = self.absorbed | {id for id in self.keepers if ("entity", id) in self.names}
+        return [(number, id) for id, number in self.keepers.items() if id not in met]
+
+
+Names = list[tuple[object, ...]]
+
+
+def _names(record: RestoreRecord) -> tuple[Names, Names]:
+    """What a record is known by, and what it refers to."""
+    match record:
+        case FormerProfile():
+            return [], []
+        case Message():
+            line: Names = [("line", record.document, record.key)] if record.key is not None else []
+            return [("message", record.id), *line], []
+        case Entity():
+            return [("entity", record.id)], []
+        case Episode():
+            return [("episode", record.id)], [("message", id) for id in record.messages]
+        case NewFact():
+            return [("fact", record.fact.id)], _behind(record.fact)
+        case Link():
+            ends: Names = [("fact", record.source), ("fact", record.target)]
+            return [("link", record.kind, record.source, record.target)], ends
+        case ConfidenceChange():
+            # The facts that moved an opinion may be forgotten by now.
+            return [], [("fact", record.opinion)]
+        case ExportedMerge():
+            return [("merge", record.id)], [("fact", mention.fact) for mention in record.mentions]
+        case Spending():
+            return [("spending", record.step, record.model)], []
+
+
+def _behind(fact: Fact) -> Names:
+    said = (*fact.messages, fact.context_from) if fact.context_from is not None else fact.messages
+    return [
+        *(("message", id) for id in said),
+        *(("episode", id) for id in fact.episodes),
+        *(("entity", mention.id) for mention in fact.entities),
+        *(("fact", id) for id in fact.basis),
+    ]
+
+
+def _fact(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> NewFact:
+    vector = _vector(values.pop("embedding", ""), bank.dimension)
+    if vector is None:
+        raise InvalidInput(
+            f"{path}: line {number} has no embedding of dimension {bank.dimension}. Nothing was imported."
+        )
+    width, packed = values.pop("token_width", None), values.pop("token_vectors", None)
+    tokens = _tokens(packed, width)
+    if tokens is None and not (width is None and packed is None):
+        raise InvalidInput(f"{path}: line {number} has token vectors that can't be read. Nothing was imported.")
+    fact = _checked(Fact, {**values, "bank": bank.id}, path, number)
+    return NewFact(fact=fact, embedding=vector, tokens=tokens)
+
+
+def _tokens(packed: JsonValue, width: JsonValue) -> TokenVectors | None:
+    """Rows of token vectors; None if these are not at least one whole row of numbers from -1 to 1."""
+    if not isinstance(packed, str) or isinstance(width, bool) or not isinstance(width, int) or width < 1:
+        return None
+    try:
+        raw = base64.b64decode(packed, validate=True)
+    except ValueError:
+        return None
+    numbers = np.frombuffer(raw, np.int8)
+    if not raw or len(raw) % width or numbers.min() < -ONE:
+        return None
+    return (numbers.astype(np.float32) / ONE).reshape(-1, width)
+
+
+def _vector(packed: JsonValue, dimension: int) -> NDArray[np.float32] | None:
+    try:
+        raw = base64.b64decode(packed, validate=True) if isinstance(packed, str) else b""
+    except ValueError:
+        return None
+    vector = np.frombuffer(raw, "<f2").astype(np.float32) if len(raw) == 2 * dimension else None
+    return vector if vector is not None and np.isfinite(vector).all() else None
+
+
+Checked = TypeVar("Checked", bound=Record)
+
+
+def _checked(kind: type[Checked], values: Mapping[str, JsonValue], path: Path, number: int) -> Checked:
+    plain = {key: value for key, value in values.items() if key not in ("record", "format", "version")}
+    try:
+        return kind.of(plain)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: line {number}: {error} Nothing was imported.") from error

@@ -1,0 +1,86 @@
+"""Moving banks from one database to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from vmemo.errors import InvalidInput, NotFound
+from vmemo.models import BankId
+from vmemo.ports import Store
+from vmemo.settings import Settings, build
+from vmemo.sync import twin
+from vmemo.transfer.bank_migration import MigrationReport, OnProgress, move
+
+
+async def migrate(
+    source_url: str,
+    target_url: str,
+    /,
+    *,
+    banks: Sequence[str] | None = None,
+    anew: bool = False,
+    on_progress: OnProgress | None = None,
+    settings: Settings | None = None,
+) -> MigrationReport:
+    """Copy banks, all of them unless some are named, into another database; the source is only read.
+
+    Each appears there whole and verified, or not at all. Called again after an interruption it goes on where it was;
+    `anew` drops what interrupted migrations left in the target first. A bank that is in the target already and equal
+    is passed over; one that differs is refused before anything is written.
+    """
+    _demand_names(banks)
+    source, target = _store(source_url, settings), _store(target_url, settings)
+    _demand_two(source_url, target_url)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(source.close)
+        await source.open(as_is=True)
+        names = await _chosen(source, banks)
+        opened.push_async_callback(target.close)
+        await target.open()
+        if anew:
+            for arrival in await target.arrivals():
+                await target.dismiss(arrival.bank)
+        return await move(source, target, names, on_progress=on_progress)
+
+
+migrate_sync = twin(migrate)
+
+
+def _store(url: str, settings: Settings | None) -> Store:
+    """The store alone: vectors move as they are, so nothing is embedded and nothing is read."""
+    plain = replace(settings or Settings.from_environment(), llm=None, languages=(), names="rules")
+    return build(url, llm=None, embedder=None, reranker=None, settings=plain).store
+
+
+def _demand_names(banks: Sequence[str] | None) -> None:
+    if isinstance(banks, str) or (banks is not None and not banks):
+        raise InvalidInput('banks is a list of names, such as ["alice"]; None is all. Nothing was changed.')
+
+
+def _demand_two(source_url: str, target_url: str) -> None:
+    if target_url in ("sqlite://", "sqlite:///:memory:"):
+        raise InvalidInput("The target is in memory, and would be gone when the migration ends. Name a file.")
+    if _place(source_url) == _place(target_url):
+        raise InvalidInput("Source and target are the same database. Nothing was changed; name another target.")
+
+
+def _place(url: str) -> tuple[str, ...]:
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite":
+        return scheme, str(Path(rest[1:]).resolve())
+    parts = urlsplit(url)
+    return scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query
+
+
+async def _chosen(source: Store, wanted: Sequence[str] | None) -> list[BankId]:
+    """Names of the banks to move; all must be there."""
+    there = [BankId(bank.id) for bank in await source.banks()]
+    for bank in wanted or ():
+        if bank not in there:
+            known = ", ".join(map(repr, there)) or "none"
+            raise NotFound(f"There is no bank {bank!r} in the source; there is {known}. Nothing was changed.")
+    return there if wanted is None else [bank for bank in there if bank in wanted]
