@@ -11,7 +11,7 @@ from builders import NOON, TopicEmbedder
 from databases import NewDatabase
 from vmemo import Memory, Message, Settings
 from vmemo.models import Channel
-from vmemo.recall.plan import CHANNELS
+from vmemo.models.settings import CHANNELS
 
 QUESTION = "Which instrument does the vet of Nadia's dog play?"
 CHAIN = (

@@ -445,7 +445,7 @@ def test_a_block_that_can_not_be_entered_leaves_nothing_open(url: str) -> None:
     with pytest.raises(EmbedderMismatch), other:
         raise AssertionError("it must not be entered")
     with pytest.raises(AssertionError, match="not open"):
-        asyncio.run(other._shared.parts.store.banks())  # pyright: ignore[reportPrivateUsage]
+        asyncio.run(other._shared.context.store.banks())  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("step", range(0, 30, 6))

@@ -6,8 +6,8 @@ import pytest
 
 from vmemo.models import Channel, ChannelPlacement, FactId
 from vmemo.models.search import Ranking, Scored
+from vmemo.models.settings import Fusion
 from vmemo.recall.fuse import RANK_K, Strand, fuse, placings
-from vmemo.recall.plan import Fusion
 
 
 def strand(channel: Channel, weight: float, *hits: tuple[str, float], ground: float = 0.0) -> Strand:

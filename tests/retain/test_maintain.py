@@ -22,11 +22,11 @@ from vmemo.models import ConfidenceChange, Episode, Fact, Message, utc_now
 from vmemo.models.changes import Lease, NewJob
 from vmemo.models.results import Job, Maintained
 from vmemo.models.search import Scope, Vectors
+from vmemo.models.settings import Settings
 from vmemo.ports import Store, TextKind
-from vmemo.retain.entity_cache import Roster
+from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import LeaseLost
 from vmemo.retain.local import LocalExtractor
-from vmemo.retain.write_plan import Tools
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import CutOff, FakeLLM, HashEmbedder, Raw
 from vmemo.testing.samples import (
@@ -81,8 +81,10 @@ def on_store(test: Callable[[Store], Awaitable[None]]) -> Callable[[str], None]:
     return plain
 
 
-def tools(store: Store, llm: FakeLLM | None = None) -> Tools:
-    return Tools(store, EMBEDDER, LocalExtractor(), len, Roster(store), llm)
+def context(store: Store, llm: FakeLLM | None = None) -> RetainContext:
+    return RetainContext(
+        store=store, embedder=EMBEDDER, extractor=LocalExtractor(), llm=llm, counter=len, settings=Settings()
+    )
 
 
 def at(minutes: float) -> datetime:
@@ -131,7 +133,9 @@ async def test_neighbours_that_tell_the_same_become_one_episode(store: Store) ->
     two = await read(store, f"{ALIKE} again.", minute=5)
     three = await read(store, "The train to Bergen was late.", minute=10)
     before = await snapshot(store)
-    assert await maintain(BANK, tools(store), MaintenanceSettings(), now=at(60)) == Maintained(joined=1, optimised=True)
+    assert await maintain(BANK, context(store), MaintenanceSettings(), now=at(60)) == Maintained(
+        joined=1, optimised=True
+    )
     after = await snapshot(store)
     kept, other = after.episodes
     assert (kept.id, kept.messages) == (one.id, (*one.messages, *two.messages))
@@ -148,7 +152,7 @@ async def test_neighbours_that_tell_the_same_become_one_episode(store: Store) ->
 async def test_every_fact_still_leads_to_an_episode_that_holds_its_messages(store: Store) -> None:
     for minute in range(6):
         await read(store, f"{ALIKE}.", minute=minute)
-    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=at(60))).joined == 5
+    assert (await maintain(BANK, context(store), MaintenanceSettings(), now=at(60))).joined == 5
     [episode] = await store.episodes(BANK)
     for fact in await store.facts(BANK):
         behind = await why(BANK, fact.id, store, len)
@@ -163,7 +167,7 @@ async def test_other_topics_other_times_and_large_episodes_stay_apart(store: Sto
     await read(store, "The train to Bergen was late.", minute=32)
     await read(store, "The train to Bergen was late.", minute=63)
     before = await snapshot(store)
-    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=at(90))).joined == 0
+    assert (await maintain(BANK, context(store), MaintenanceSettings(), now=at(90))).joined == 0
     assert await snapshot(store) == before
 
 
@@ -176,7 +180,7 @@ async def test_an_episode_that_is_not_read_yet_is_left_alone(store: Store) -> No
     batch = replace(await a_batch(store, [_fact(said, waiting)]), episodes=[waiting], claims=[said.id])
     assert await store.write(replace(batch, becomes="grouped"))
     before = await snapshot(store)
-    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=at(60))).joined == 0
+    assert (await maintain(BANK, context(store), MaintenanceSettings(), now=at(60))).joined == 0
     assert await snapshot(store) == before
 
 
@@ -184,7 +188,7 @@ async def test_an_episode_that_is_not_read_yet_is_left_alone(store: Store) -> No
 async def test_joining_can_be_turned_off(store: Store) -> None:
     await read(store, f"{ALIKE}.")
     await read(store, f"{ALIKE}.", minute=2)
-    assert (await maintain(BANK, tools(store), QUIET)).joined == 0
+    assert (await maintain(BANK, context(store), QUIET)).joined == 0
     assert len(await store.episodes(BANK)) == 2
 
 
@@ -195,9 +199,9 @@ async def test_joining_can_be_turned_off(store: Store) -> None:
 async def test_old_episodes_are_told_by_their_most_central_line(store: Store) -> None:
     await read(store, "tulips", narrative=LONG)
     before = await snapshot(store)
-    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(90))).shortened == 0
+    assert (await maintain(BANK, context(store), MaintenanceSettings(), now=day(90))).shortened == 0
     assert await snapshot(store) == before
-    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(92))).shortened == 1
+    assert (await maintain(BANK, context(store), MaintenanceSettings(), now=day(92))).shortened == 1
     [narrative] = await narratives(store)
     assert narrative.startswith(f"Caroline: {ALIKE}")
     assert len(narrative) <= LENGTHY
@@ -211,7 +215,7 @@ async def test_prose_and_text_without_spaces_are_shortened_as_well(store: Store)
     prose = "Caroline moved to Oslo. " + "Caroline likes red tulips and the red tulips of Oslo most of all. " * 4
     await read(store, "prose", narrative=prose)
     await read(store, "dense", minute=60, narrative="郁金香" * 100)
-    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(99))).shortened == 2
+    assert (await maintain(BANK, context(store), MaintenanceSettings(), now=day(99))).shortened == 2
     assert await narratives(store) == [
         "Caroline likes red tulips and the red tulips of Oslo most of all.",
         ("郁金香" * 100)[: LENGTHY - 1] + "…",
@@ -224,7 +228,7 @@ async def test_a_model_shortens_many_episodes_in_one_call_and_its_cost_is_counte
         await read(store, f"topic {minute}", minute=60 * minute, narrative=f"{minute}: {LONG}")
     answers = [answer({n + 1: f"Short {n}." for n in range(count)}) for count in (10, 2)]
     llm = FakeLLM({"shorten": answers})
-    assert (await maintain(BANK, tools(store, llm), MaintenanceSettings(), now=day(99))).shortened == 12
+    assert (await maintain(BANK, context(store, llm), MaintenanceSettings(), now=day(99))).shortened == 12
     assert await narratives(store) == [f"Short {n}." for n in (*range(10), *range(2))]
     [spent] = (await store.status(BANK)).spending
     assert (spent.step, spent.model, spent.calls) == ("shorten", "fake", 2)
@@ -236,7 +240,7 @@ async def test_what_a_model_leaves_out_or_can_not_tell_is_told_by_its_central_li
         await read(store, f"topic {minute}", minute=60 * minute, narrative=LONG)
     partly = answer({2: "Short.", 3: "x" * 201, 9: "?"})
     llm = FakeLLM({"shorten": [partly, partly]})
-    assert (await maintain(BANK, tools(store, llm), MaintenanceSettings(), now=day(99))).shortened == 3
+    assert (await maintain(BANK, context(store, llm), MaintenanceSettings(), now=day(99))).shortened == 3
     first, second, third = await narratives(store)
     assert second == "Short."
     assert first == third
@@ -249,7 +253,7 @@ def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: 
     async def run(store: Store) -> None:
         await read(store, "tulips", narrative=LONG)
         llm = FakeLLM({"shorten": [fault, fault]})
-        assert (await maintain(BANK, tools(store, llm), MaintenanceSettings(), now=day(99))).shortened == 1
+        assert (await maintain(BANK, context(store, llm), MaintenanceSettings(), now=day(99))).shortened == 1
         [spent] = (await store.status(BANK)).spending
         assert spent.failures
 
@@ -263,7 +267,7 @@ def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: 
 async def test_nothing_fades_unless_asked_for(store: Store) -> None:
     await tell(store, "tulips", importance=0.01)
     before = await snapshot(store)
-    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(9999))).pruned == 0
+    assert (await maintain(BANK, context(store), MaintenanceSettings(), now=day(9999))).pruned == 0
     assert await snapshot(store) == before
 
 
@@ -275,8 +279,8 @@ async def test_what_is_old_unimportant_and_never_recalled_is_closed_and_not_dele
     await store.touch(BANK, {used.id: 1})
     now = START + timedelta(days=180)
     messages = await store.messages(BANK)
-    assert (await maintain(BANK, tools(store), replace(QUIET, fade_below=0.1), now=now)).pruned == 0
-    assert (await maintain(BANK, tools(store), replace(QUIET, fade_below=0.11), now=now)).pruned == 1
+    assert (await maintain(BANK, context(store), replace(QUIET, fade_below=0.1), now=now)).pruned == 0
+    assert (await maintain(BANK, context(store), replace(QUIET, fade_below=0.11), now=now)).pruned == 1
     [closed] = await store.facts(BANK, [faint.id])
     assert (closed.expired_at, closed.invalid_at) == (now, faint.invalid_at)
     assert await matches(store, "tulips") == []
@@ -295,7 +299,7 @@ async def test_what_opinions_and_observations_rest_on_does_not_fade(store: Store
     )
     assert await store.write(await a_batch(store, [opinion, seen]))
     assert await store.write(replace(await a_batch(store), moves=[step]))
-    done = await maintain(BANK, tools(store), replace(QUIET, fade_below=0.5), now=day(999))
+    done = await maintain(BANK, context(store), replace(QUIET, fade_below=0.5), now=day(999))
     assert done.pruned == 1
     assert [fact.id for fact in await store.facts(BANK) if fact.expired_at is not None] == [facts[3].id]
 
@@ -311,7 +315,7 @@ async def _queued(store: Store) -> list[Job]:
 async def test_scheduled_maintenance_is_queued_for_the_next_time(store: Store) -> None:
     await store.enqueue(BANK, [NewJob(kind="maintain")])
     begun = utc_now()
-    await maintain(BANK, tools(store), MaintenanceSettings(every=6), lease=await lease(store))
+    await maintain(BANK, context(store), MaintenanceSettings(every=6), lease=await lease(store))
     [job] = await _queued(store)
     assert begun + timedelta(hours=6) <= job.due <= utc_now() + timedelta(hours=6)
     assert (job.owner, job.attempts) == (None, 0)
@@ -320,9 +324,9 @@ async def test_scheduled_maintenance_is_queued_for_the_next_time(store: Store) -
 @on_store
 async def test_maintenance_that_is_never_due_again_leaves_no_job(store: Store) -> None:
     await store.enqueue(BANK, [NewJob(kind="maintain")])
-    await maintain(BANK, tools(store), MaintenanceSettings(every=0), lease=await lease(store))
+    await maintain(BANK, context(store), MaintenanceSettings(every=0), lease=await lease(store))
     assert await _queued(store) == []
-    await maintain(BANK, tools(store), MaintenanceSettings())
+    await maintain(BANK, context(store), MaintenanceSettings())
     assert await _queued(store) == [], "on demand it is done once"
 
 
@@ -337,7 +341,7 @@ async def test_a_worker_that_lost_the_job_stops_and_changes_nothing(store: Store
     before, queued = await snapshot(store), await _queued(store)
     for upkeep in (MaintenanceSettings(), MaintenanceSettings(join=False), replace(QUIET, fade_below=0.5), QUIET):
         with pytest.raises(LeaseLost):
-            await maintain(BANK, tools(store), upkeep, lease=lost, now=day(999))
+            await maintain(BANK, context(store), upkeep, lease=lost, now=day(999))
     assert await snapshot(store) == before
     assert await _queued(store) == queued
 
@@ -348,10 +352,10 @@ async def test_done_twice_it_changes_nothing_more(store: Store) -> None:
     await read(store, f"{ALIKE}.", minute=4)
     await tell(store, "faint", importance=0.1)
     upkeep, now = MaintenanceSettings(fade_below=0.05), day(400)
-    first = await maintain(BANK, tools(store), upkeep, now=now)
+    first = await maintain(BANK, context(store), upkeep, now=now)
     assert (first.joined, first.shortened, first.pruned) == (1, 1, 1)
     after = await snapshot(store)
-    assert await maintain(BANK, tools(store), upkeep, now=now) == Maintained(optimised=True)
+    assert await maintain(BANK, context(store), upkeep, now=now) == Maintained(optimised=True)
     assert await snapshot(store) == after
 
 
@@ -377,12 +381,12 @@ async def test_interrupted_after_any_step_it_goes_on_where_it_was(store: Store) 
     left: list[int] = []
     for _ in range(3):
         with pytest.raises(asyncio.CancelledError):
-            await maintain(BANK, replace(tools(store), embedder=Stopping()), MaintenanceSettings(), now=day(400))
+            await maintain(BANK, replace(context(store), embedder=Stopping()), MaintenanceSettings(), now=day(400))
         episodes = await store.episodes(BANK)
         left.append(len(episodes))
         assert sorted(id for each in episodes for id in each.messages) == sorted(message.id for message in messages)
     assert left == [3, 2, 1]
-    assert (await maintain(BANK, tools(store), MaintenanceSettings(), now=day(400))).shortened == 1
+    assert (await maintain(BANK, context(store), MaintenanceSettings(), now=day(400))).shortened == 1
     assert await store.messages(BANK) == messages
 
 
@@ -398,10 +402,12 @@ def test_a_database_that_another_holds_is_busy_and_tidied_later(tmp_path: Path) 
         with closing(sqlite3.connect(tmp_path / "memory.db")) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreBusy):
-                await maintain(BANK, tools(store), MaintenanceSettings())
+                await maintain(BANK, context(store), MaintenanceSettings())
             other.rollback()
             other.execute("BEGIN").execute("SELECT * FROM facts").fetchone()
-            assert (await maintain(BANK, tools(store), MaintenanceSettings())).optimised, "a reader is in nobody's way"
+            assert (await maintain(BANK, context(store), MaintenanceSettings())).optimised, (
+                "a reader is in nobody's way"
+            )
         assert await matches(store, "tulips")
         await store.close()
 

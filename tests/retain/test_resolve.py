@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vmemo.models import Entity, EntityId, EntityType
-from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, Weights, resolve
+from vmemo.models.settings import ResolutionWeights
+from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, resolve
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1000)
@@ -143,7 +144,7 @@ def test_the_company_a_name_keeps_decides_between_two() -> None:
 
 def test_time_alone_decides_between_two_when_the_weights_say_so() -> None:
     smith, doe = entity("John Smith", seen=NOW), entity("John Doe")
-    weights = Weights(nearness=0.3)
+    weights = ResolutionWeights(nearness=0.3)
     assert resolve([sighting("John")], [smith, doe], NOTHING, weights).ids["john"] == smith.id
 
 

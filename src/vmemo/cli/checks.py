@@ -15,8 +15,7 @@ from vmemo.cli.target import Place
 from vmemo.errors import ScrubDelayed, VmemoError
 from vmemo.models import Bank, BankId
 from vmemo.models.results import Backlog, Status
-from vmemo.ports import LLM, Ask, Embedder, Store, TokenCounter
-from vmemo.settings import Parts
+from vmemo.ports import LLM, Ask, Context, Embedder, Store, TokenCounter
 
 State = Literal["ok", "warn", "fail"]
 _OLDEST_PYTHON = (3, 11)
@@ -55,9 +54,9 @@ class Closable(Protocol):
     async def close(self) -> None: ...
 
 
-async def installation(parts: Parts) -> list[Check]:
+async def installation(context: Context) -> list[Check]:
     """Python, SQLite, the packaged model and the token counter."""
-    return [_python(), _sqlite(), await _model(parts.embedder), _tokens(parts.counter)]
+    return [_python(), _sqlite(), await _model(context.embedder), _tokens(context.counter)]
 
 
 def _python() -> Check:
@@ -91,16 +90,16 @@ def _tokens(counter: TokenCounter) -> Check:
     return Check("tokens", state, f"cl100k counts offline: {count} tokens where {_SENTENCE_TOKENS} are right")
 
 
-def engine(place: Place) -> tuple[Check, Parts]:
-    """Who reads here, and the parts that go with it; a model that can't be made is left out of them."""
+def engine(place: Place) -> tuple[Check, Context]:
+    """Who reads here, and the context that go with it; a model that can't be made is left out of them."""
     try:
-        parts = place.parts()
+        context = place.context()
     except VmemoError as error:
         # A model's name, its key or its extra is wrong, and the message says which.
-        return Check("engine", "fail", str(error)), Place(place.db, place.bank).parts()
-    if parts.llm is None:
-        return Check("engine", "ok", "local: calls no model; --llm or VMEMO_LLM names one"), parts
-    return Check("engine", "ok", f"{parts.llm.name}, all it needs is installed; --llm-check asks it once"), parts
+        return Check("engine", "fail", str(error)), Place(place.db, place.bank).context()
+    if context.llm is None:
+        return Check("engine", "ok", "local: calls no model; --llm or VMEMO_LLM names one"), context
+    return Check("engine", "ok", f"{context.llm.name}, all it needs is installed; --llm-check asks it once"), context
 
 
 async def answers(llm: LLM) -> Check:
@@ -116,28 +115,28 @@ async def answers(llm: LLM) -> Check:
     return Check("llm", "ok", f"{llm.name} answers ({spent})")
 
 
-async def database(place: Place, parts: Parts) -> list[Check]:
+async def database(place: Place, context: Context) -> list[Check]:
     """The database's file and all its banks; a file that is not there is not made."""
     if place.file is not None and not place.file.exists():
         return [Check("database", "warn", f"there is no {place.file} yet; vmemo retain makes it")]
     try:
-        await parts.store.open()
-        return [Check("database", "ok", f"{place.shown} opens"), *[check async for check in _opened(parts)]]
+        await context.store.open()
+        return [Check("database", "ok", f"{place.shown} opens"), *[check async for check in _opened(context)]]
     except VmemoError as error:
         return [Check("database", "fail", str(error))]
     finally:
-        await parts.store.close()
+        await context.store.close()
 
 
-async def _opened(parts: Parts) -> AsyncIterator[Check]:
-    store = parts.store
+async def _opened(context: Context) -> AsyncIterator[Check]:
+    store = context.store
     if isinstance(store, Checkable):
         yield Check("schema", "ok", f"version {await store.schema_version()}")
         yield _integrity(await store.damage())
     banks = await store.banks()
     statuses = [await store.status(BankId(bank.id)) for bank in banks]
     for bank, status in zip(banks, statuses, strict=True):
-        yield _bank(bank, status, parts.embedder)
+        yield _bank(bank, status, context.embedder)
     yield await _scrub(store, any(status.scrub_pending for status in statuses))
     yield Check("size", "ok", size(max((status.bytes for status in statuses), default=0)))
 

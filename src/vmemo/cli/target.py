@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from vmemo import Memory
 from vmemo.errors import NotFound
-from vmemo.settings import Parts, Settings, build
+from vmemo.ports import Context
+from vmemo.settings import Settings, build
 
 R = TypeVar("R")
 _SQLITE = "sqlite:///"
@@ -33,10 +34,10 @@ class Place:
     @property
     def shown(self) -> str:
         """The URL as it may be told: without user, password and parameters."""
-        parts = urlsplit(self.url)
-        if self.file is not None or not parts.netloc:
+        context = urlsplit(self.url)
+        if self.file is not None or not context.netloc:
             return self.url
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"{context.scheme}://{context.netloc.rpartition('@')[2]}{context.path}"
 
     @property
     def file(self) -> Path | None:
@@ -48,7 +49,7 @@ class Place:
         """Those of the environment. The model is the command's own: one that needs none asks for no key."""
         return replace(Settings.from_environment(), llm=self.llm or None)
 
-    def parts(self) -> Parts:
+    def context(self) -> Context:
         """What a memory here is made of; nothing is opened yet."""
         return build(self.url, llm=None, embedder=None, reranker=None, settings=self.settings())
 
@@ -73,7 +74,7 @@ async def demand(place: Place, *banks: str) -> None:
     """Refuse a place that is not there: opening would make it, and a mistyped name would look like an empty memory."""
     if place.file is not None and not place.file.exists():
         raise NotFound(f"There is no database {place.file}. `vmemo retain` makes one; --db names another.")
-    store = place.parts().store
+    store = place.context().store
     await store.open()
     try:
         names = [bank.id for bank in await store.banks()]

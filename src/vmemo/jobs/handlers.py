@@ -16,26 +16,24 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import EntityId, FactId, MessageId, utc_now
 from vmemo.models.changes import Lease
 from vmemo.models.results import Job, Retained, Spending
-from vmemo.reflect.observations import Asked, Scribe, describe
+from vmemo.reflect.observations import Asked, describe
 from vmemo.reflect.opinions import weigh
+from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import Assignment, LeaseLost, extract, group_all
 from vmemo.retain.group import BATCH
 from vmemo.retain.pipeline import outdated, process, told
-from vmemo.retain.write_plan import Tools
-from vmemo.settings import Settings
 
 
 @dataclass(frozen=True)
 class Performer:
-    """Does jobs with the tools of one memory."""
+    """Does jobs with the context of one memory."""
 
-    tools: Tools
-    settings: Settings
+    context: RetainContext
 
     async def perform(self, jobs: Sequence[Job]) -> Retained | Exception:
         """Do jobs that go together; an error is noted on them, and returned rather than raised."""
-        leases = [lease_of(job, self.settings.lease_seconds) for job in jobs]
-        desk = StructuredLLM(self.tools.llm) if self.tools.llm is not None else None
+        leases = [lease_of(job, self.context.settings.lease_seconds) for job in jobs]
+        desk = StructuredLLM(self.context.llm) if self.context.llm is not None else None
         try:
             return await self._do(jobs, leases, desk)
         except asyncio.CancelledError:
@@ -50,38 +48,38 @@ class Performer:
             return error
         except Exception as error:
             with suppress(StoreBusy, OutcomeUnknown):
-                error = await outdated(jobs[0].bank, self.tools) or error
+                error = await outdated(jobs[0].bank, self.context) or error
                 await self._note(jobs, leases, error, desk)
             return error
 
     async def _do(self, jobs: Sequence[Job], leases: Sequence[Lease], desk: StructuredLLM | None) -> Retained:
-        job, lease, store = jobs[0], leases[0], self.tools.store
+        job, lease, store = jobs[0], leases[0], self.context.store
         if job.kind == "process" and desk is None:
-            done = await process(job.bank, self.tools)
+            done = await process(job.bank, self.context)
             await store.finish(lease)
             return done
         if job.kind == "maintain":
-            await maintain(job.bank, self.tools, self.settings.upkeep, lease=lease)
+            await maintain(job.bank, self.context, self.context.settings.upkeep, lease=lease)
             return Retained()
         if desk is None:
             raise Unsupported(f"Work of the kind {job.kind} needs a language model, and this memory has none.")
         match job.kind:
             case "process":
-                done = await group_all(job.bank, self.tools, desk, lease)
+                done = await group_all(job.bank, self.context, desk, lease)
                 await store.finish(lease)
                 return done
             case "extract":
-                at = utc_now() + timedelta(seconds=self.settings.observe_delay)
-                return await extract(job.bank, Assignment.of(job.detail), self.tools, desk, lease, observe_at=at)
+                at = utc_now() + timedelta(seconds=self.context.settings.observe_delay)
+                return await extract(job.bank, Assignment.of(job.detail), self.context, desk, lease, observe_at=at)
             case "opinions":
                 facts = [FactId(str(id)) for id in _listed(job, "facts")]
-                await weigh(job.bank, facts, store, desk, lease, space=self.tools.embedder.name)
+                await weigh(job.bank, facts, store, desk, lease, space=self.context.embedder.name)
             case "observe":
                 work = {
                     EntityId(each.key): Asked(held, anew=bool(each.detail.get("anew")))
                     for each, held in zip(jobs, leases, strict=True)
                 }
-                await describe(job.bank, work, Scribe(store, self.tools.embedder, self.tools.counter, desk))
+                await describe(job.bank, work, self.context, desk)
             case _:
                 assert_never(job.kind)
         return Retained(usage=desk.settle())
@@ -92,7 +90,7 @@ class Performer:
         """Keep the work queued with its error, and count what it cost all the same."""
         spent: Sequence[Spending] = () if desk is None else desk.spent
         for job, lease in zip(jobs, leases, strict=True):
-            await self.tools.store.fail(
+            await self.context.store.fail(
                 lease, told(error), retry_at=self._retry(job), messages=await self._about(job), spent=spent
             )
             spent = ()
@@ -102,17 +100,19 @@ class Performer:
         if job.kind == "extract":
             return list(Assignment.of(job.detail).messages)
         if job.kind == "process":
-            return [message.id for message in await self.tools.store.pending(job.bank, BATCH)]
+            return [message.id for message in await self.context.store.pending(job.bank, BATCH)]
         return []
 
     def _retry(self, job: Job) -> datetime:
         """Later after each failure, and never at the same moment as others that failed with it."""
-        pause = min(self.settings.longest_retry, self.settings.first_retry * 2.0 ** min(job.attempts, 30))
+        pause = min(
+            self.context.settings.longest_retry, self.context.settings.first_retry * 2.0 ** min(job.attempts, 30)
+        )
         return utc_now() + timedelta(seconds=pause * random.uniform(0.5, 1.0))
 
     async def _release(self, leases: Sequence[Lease]) -> None:
         for lease in leases:
-            await self.tools.store.release(lease)
+            await self.context.store.release(lease)
 
 
 def lease_of(job: Job, seconds: float) -> Lease:

@@ -19,8 +19,7 @@ from vmemo.models.changes import Lease
 from vmemo.models.results import Job, Retained
 from vmemo.ports import WorkNotifier
 from vmemo.reflect.observations import TOGETHER
-from vmemo.retain.write_plan import Tools
-from vmemo.settings import Settings
+from vmemo.retain.context import RetainContext
 
 FOLLOWING: tuple[JobKind, ...] = ("opinions", "observe")
 """Work that follows from what is known."""
@@ -39,12 +38,12 @@ _everywhere: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = W
 
 
 class Worker:
-    """Runs queued work with the tools of one memory. Any number of them may work on one database."""
+    """Runs queued work with the context of one memory. Any number of them may work on one database."""
 
-    def __init__(self, tools: Tools, settings: Settings) -> None:
-        self._store = tools.store
-        self._performer = Performer(tools, settings)
-        self._settings = settings
+    def __init__(self, context: RetainContext) -> None:
+        self._store = context.store
+        self._performer = Performer(context)
+        self._settings = context.settings
         self._held: dict[int, Lease] = {}
         self._owed: list[Lease] = []
         self._heard = 0

@@ -9,9 +9,10 @@ import numpy as np
 from vmemo.models import BankId, Episode
 from vmemo.models.changes import Lease
 from vmemo.ports import Store
+from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import new_episode
 from vmemo.retain.segment import LARGEST, Line, repeats, segment
-from vmemo.retain.write_plan import Tools, message_vectors
+from vmemo.retain.write_plan import message_vectors
 
 SAME = 0.95
 """Cosine of the middles of two episodes that may be one.
@@ -22,26 +23,28 @@ must agree as well.
 """
 
 
-async def joined(bank: BankId, one: Episode, other: Episode, tools: Tools, lease: Lease | None) -> Episode | None:
+async def joined(
+    bank: BankId, one: Episode, other: Episode, context: RetainContext, lease: Lease | None
+) -> Episode | None:
     """The first episode with the second one's messages, if they tell the same and nobody was faster; it is written."""
-    if not _alike(await _lines(bank, one, tools.store), await _lines(bank, other, tools.store)):
+    if not _alike(await _lines(bank, one, context.store), await _lines(bank, other, context.store)):
         return None
-    async with tools.turns(bank):
-        revision = await tools.store.revision(bank)
-        kept = await _united(bank, one, other, tools)
-        if kept is None or not await tools.store.join(bank, kept, other.id, revision=revision, lease=lease):
+    async with context.bank_locks(bank):
+        revision = await context.store.revision(bank)
+        kept = await _united(bank, one, other, context)
+        if kept is None or not await context.store.join(bank, kept, other.id, revision=revision, lease=lease):
             return None
     return kept
 
 
-async def _united(bank: BankId, one: Episode, other: Episode, tools: Tools) -> Episode | None:
+async def _united(bank: BankId, one: Episode, other: Episode, context: RetainContext) -> Episode | None:
     """Both episodes as they are now in one, summed up anew; None if one is gone or they grew too large."""
-    found = await tools.store.episodes(bank, [one.id, other.id])
+    found = await context.store.episodes(bank, [one.id, other.id])
     messages = [id for episode in found for id in episode.messages]
     if len(found) != 2 or len(messages) > LARGEST:
         return None
-    said = sorted(await tools.store.messages(bank, messages), key=lambda message: message.timestamp)
-    told = new_episode(said, await message_vectors(said, tools))
+    said = sorted(await context.store.messages(bank, messages), key=lambda message: message.timestamp)
+    told = new_episode(said, await message_vectors(said, context))
     first = found[0]
     return told.model_copy(update={"id": first.id, "previous": first.previous, "recorded_at": first.recorded_at})
 

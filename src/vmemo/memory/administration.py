@@ -50,20 +50,20 @@ class Keeping(Listings):
 
     async def _describe_anew(self, *entities: EntityId) -> None:
         """Queue new observations of entities that have become others."""
-        if self._shared.tools.llm is not None:
+        if self._shared.context.llm is not None:
             await self._store.enqueue(self._name, [_described(entity) for entity in entities])
 
     async def maintain(self) -> Maintained:
         """Join episodes that belong together, shorten old ones, close what has faded, and tidy the indexes."""
         await self.open()
-        return await maintain(self._name, self._shared.tools, self._shared.parts.settings.upkeep)
+        return await maintain(self._name, self._shared.context, self._shared.context.settings.upkeep)
 
     async def schedule_maintenance(self, hours: float | None = None, *, banks: Sequence[str] = ()) -> list[str]:
         """Queue the maintenance of all banks, or of some, that have none queued; their names are returned.
 
         It is due after `hours`, or after those of `Settings.upkeep.every`; 0 queues nothing.
         """
-        pause = self._shared.parts.settings.upkeep.every if hours is None else hours
+        pause = self._shared.context.settings.upkeep.every if hours is None else hours
         if not 0 <= pause < math.inf:
             raise InvalidInput(f"hours must be 0 or more, not {pause}.")
         if pause == 0:
@@ -101,11 +101,11 @@ class Keeping(Listings):
         and calling it again goes on where it stopped. Whatever the messages did not tell, such as opinions, stays.
         """
         await self._store.open()
-        parts, done = self._shared.parts, Retained()
-        engine = f"{self._shared.tools.engine}/{parts.settings.style}"
+        context, done = self._shared.context, Retained()
+        engine = f"{self._shared.context.engine}/{context.settings.style}"
         while True:
             self._again = await self._store.shadow(
-                self._name, engine, embedder=parts.embedder.name, dimension=parts.embedder.dimension
+                self._name, engine, embedder=context.embedder.name, dimension=context.embedder.dimension
             )
             done = together(done, await self._shared.derive(self._again))
             if await self._store.adopt(self._name, await self._carried()):
@@ -120,13 +120,13 @@ class Keeping(Listings):
         """Opinions that no message told, embedded for the new derivation."""
         facts = await self._store.untold(self._name)
         texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
-        found = await encodings(self._shared.parts.embedder, texts, "document")
+        found = await encodings(self._shared.context.embedder, texts, "document")
         return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
     async def reembed(self) -> int:
         """Switch the bank to this memory's embedder; others can read until the moment of the switch."""
         await self._store.open()
-        return await reembed(self._name, self._store, self._shared.parts.embedder)
+        return await reembed(self._name, self._store, self._shared.context.embedder)
 
     async def export(self, path: Path | str) -> int:
         """Write the bank to a JSON Lines file and return the number of records."""

@@ -62,7 +62,7 @@ class Opened:
 
     @property
     def _store(self) -> Store:
-        return self._shared.parts.store
+        return self._shared.context.store
 
     @property
     def gate(self) -> AuthService:
@@ -72,8 +72,8 @@ class Opened:
     @property
     def lookup(self) -> Lookup:
         """What the bank holds by its ids, for doors that show it in another shape."""
-        parts = self._shared.parts
-        return Lookup(self._name, parts.store, parts.counter, models=parts.llm is not None)
+        context = self._shared.context
+        return Lookup(self._name, context.store, context.counter, models=context.llm is not None)
 
     async def exists(self) -> bool:
         """Whether there is a bank of this name; nothing is created."""
@@ -85,7 +85,7 @@ class Opened:
         if self._name in self._shared.checked:
             return
         await self._store.open()
-        embedder = self._shared.parts.embedder
+        embedder = self._shared.context.embedder
         wanted = Bank(id=self._name, embedder=embedder.name, dimension=embedder.dimension)
         stored = await self._store.create_bank(wanted)
         if error := embedder_mismatch(stored, embedder):

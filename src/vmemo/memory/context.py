@@ -13,19 +13,15 @@ from vmemo.memory.access_counts import AccessCounts
 from vmemo.models import BankId
 from vmemo.models.results import Retained
 from vmemo.recall.llm_time_resolver import TimeModel
-from vmemo.retain.entity_cache import Roster
-from vmemo.retain.llm_extraction import Reader
 from vmemo.retain.pipeline import process
-from vmemo.retain.write_plan import Tools
-from vmemo.settings import Parts
+from vmemo.retain.write_plan import RetainContext
 
 
 @dataclass
 class Shared:
     """Parts, tools and what is remembered between calls; `checked` holds the banks that are known to be open."""
 
-    parts: Parts
-    tools: Tools
+    context: RetainContext
     worker: Worker
     access: AccessCounts
     when: TimeModel | None
@@ -33,30 +29,21 @@ class Shared:
     following: dict[BankId, asyncio.Task[RunResult]] = field(default_factory=dict[BankId, asyncio.Task[RunResult]])
 
     @staticmethod
-    def of(parts: Parts) -> Shared:
-        """The shared state over some parts, before anything is opened."""
-        tools = Tools(
-            parts.store,
-            parts.embedder,
-            parts.extractor,
-            parts.counter,
-            Roster(parts.store, parts.settings.identity),
-            parts.llm,
-            Reader(parts.settings.style),
-        )
-        worker = Worker(tools, parts.settings)
-        access = AccessCounts(parts.store, parts.settings.access_delay)
-        return Shared(parts, tools, worker, access, _time_model(parts, access))
+    def of(context: RetainContext) -> Shared:
+        """Return the shared state over a context, before anything is opened."""
+        worker = Worker(context)
+        access = AccessCounts(context.store, context.settings.access_delay)
+        return Shared(context, worker, access, _time_model(context, access))
 
     async def derive(self, bank: BankId) -> Retained:
         """Read all that is unread. An error is raised when everything that can be read is read.
 
         That other work failed keeps nothing from being known, so it is told by the bank's status alone.
         """
-        if self.tools.llm is None:
-            async with self.tools.turns(bank):
+        if self.context.llm is None:
+            async with self.context.bank_locks(bank):
                 await self._regroup(bank)
-                return await process(bank, self.tools)
+                return await process(bank, self.context)
         outcome = await self.worker.drain(bank)
         if outcome.unread:
             raise outcome.unread[0]
@@ -64,12 +51,12 @@ class Shared:
 
     async def _regroup(self, bank: BankId) -> None:
         """What a language model had begun to read is left to the engine that reads now."""
-        if await self.parts.store.jobs(bank, ["extract"]):
-            await self.parts.store.ungroup(bank)
+        if await self.context.store.jobs(bank, ["extract"]):
+            await self.context.store.ungroup(bank)
 
     def follow(self, bank: BankId) -> None:
         """See to opinions and observations while the program goes on."""
-        if self.tools.llm is None or not self.parts.settings.background:
+        if self.context.llm is None or not self.context.settings.background:
             return
         running = self.following.get(bank)
         if running is None or running.done():
@@ -87,14 +74,14 @@ class Shared:
                 task.get_loop().call_soon_threadsafe(task.cancel)
         self.following.clear()
         # A model that was passed in is its owner's to close.
-        if self.parts.llm_is_ours and isinstance(self.parts.llm, _Closing):
-            await self.parts.llm.close()
+        if self.context.owns_llm and isinstance(self.context.llm, _Closing):
+            await self.context.llm.close()
 
 
-def _time_model(parts: Parts, access: AccessCounts) -> TimeModel | None:
-    if parts.llm is None or parts.settings.question_timeout <= 0:
+def _time_model(context: RetainContext, access: AccessCounts) -> TimeModel | None:
+    if context.llm is None or context.settings.question_timeout <= 0:
         return None
-    return TimeModel(parts.llm, parts.settings.question_timeout, access.spend)
+    return TimeModel(context.llm, context.settings.question_timeout, access.spend)
 
 
 @runtime_checkable

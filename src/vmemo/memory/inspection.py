@@ -31,13 +31,13 @@ class Listings(Opened):
     async def why(self, fact: FactId | str) -> Provenance:
         """Where a fact comes from: episodes, messages, the facts behind it, how it moved, and what replaced it."""
         await self.open()
-        return await reads.why(self._name, FactId(fact), self._store, self._shared.parts.counter)
+        return await reads.why(self._name, FactId(fact), self._store, self._shared.context.counter)
 
     async def status(self) -> Status:
         """What the bank holds, what is unread, and which errors keep it so."""
         await self.open()
         found = await self._store.status(self._name)
-        return found.model_copy(update={"engine": self._shared.tools.engine})
+        return found.model_copy(update={"engine": self._shared.context.engine})
 
     async def banks(self) -> list[str]:
         """Names of all banks of this store, in order; none is created."""

@@ -106,7 +106,7 @@ class Memory(Reflecting):
         if target.entity is not None:
             await self._read_on()
             target = replace(target, entity=await reads.entity_id(self._name, target.entity, self._store))
-        reads.clear_cache(self._shared.parts.embedder)
+        reads.clear_cache(self._shared.context.embedder)
         try:
             forgotten = await self._store.forget(self._name, target)
         except ScrubDelayed:

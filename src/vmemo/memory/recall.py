@@ -9,7 +9,6 @@ from vmemo.models import Budget
 from vmemo.recall.pipeline import recall
 from vmemo.recall.query import Query, RecallOptions, make_query
 from vmemo.recall.recalled import Recalled
-from vmemo.recall.search import Sources
 from vmemo.sync import twin
 
 
@@ -28,9 +27,7 @@ class Recalling(Keeping):
 
     async def _recall(self, query: Query) -> Recalled:
         await self.open()
-        parts = self._shared.parts
-        sources = Sources(parts.store, parts.embedder, parts.counter, self._shared.when)
-        found = await recall(query, sources, parts.plan)
+        found = await recall(query, self._shared.context, self._shared.when)
         self._shared.access.add(self._name, (hit.id for hit in found.hits if not hit.verbatim))
         return found
 

@@ -16,8 +16,7 @@ from vmemo.models.results import Answer, Event, TextDelta
 from vmemo.recall.query import Query, RecallOptions, make_query
 from vmemo.reflect import background, extractive
 from vmemo.reflect.answer import MOST_LOOKS, Found, Sight
-from vmemo.reflect.opinion_formation import Writer
-from vmemo.reflect.pipeline import Mind, engine, reflect, told
+from vmemo.reflect.pipeline import Mind, reflect, told
 from vmemo.reflect.prompt_building import Question
 from vmemo.reflect.schema_answer import Form, Schema
 from vmemo.reflect.streaming import Tell, silent
@@ -98,7 +97,7 @@ class Reflecting(Recalling):
             await asyncio.gather(task, return_exceptions=True)
 
     async def _reflect(self, asked: _Asked, tell: Tell) -> Answer:
-        llm = self._shared.tools.llm
+        llm = self._shared.context.llm
         if llm is None and asked.form is not None:
             raise Unsupported("Putting an answer into a schema needs a language model; pass llm= to Memory.")
         await self.open()
@@ -114,9 +113,7 @@ class Reflecting(Recalling):
             looks=asked.looks,
             judges=asked.opinions and profile.bias > 0 and not asked.past,
         )
-        parts = self._shared.parts
-        writer = Writer(store=parts.store, embedder=parts.embedder, counter=parts.counter, engine=engine(llm.name))
-        mind = Mind(bank=self._name, sight=self._sight(asked.query), desk=desk, writer=writer)
+        mind = Mind(bank=self._name, sight=self._sight(asked.query), desk=desk, context=self._shared.context)
         try:
             return await reflect(question, mind, teller, asked.form)
         finally:
@@ -149,7 +146,7 @@ class Reflecting(Recalling):
 
         The background before stays in `former_profiles()`. This needs a language model.
         """
-        llm = self._shared.tools.llm
+        llm = self._shared.context.llm
         if llm is None:
             raise Unsupported("Merging a background needs a language model; without one, replace it with profile().")
         await self.open()

@@ -1,6 +1,7 @@
 """The protocols that stores and providers fulfil. A class of your own works without inheriting any of them."""
 
 from vmemo.ports.auth import AuthStore
+from vmemo.ports.context import Context
 from vmemo.ports.engine import Extractor, NameReader, TimeReader
 from vmemo.ports.providers import (
     LLM,
@@ -25,6 +26,7 @@ __all__ = [
     "Ask",
     "AuthStore",
     "Completion",
+    "Context",
     "Embedder",
     "Extractor",
     "Housekeeping",

@@ -7,8 +7,9 @@ from typing import Literal
 
 from vmemo.models import Channel, FactId, Interval, Mention, QueryType
 from vmemo.models.base import Record
+from vmemo.ports import Context
 from vmemo.recall.llm_time_resolver import Told
-from vmemo.recall.plan import Plan
+from vmemo.recall.plan import channel_weights
 from vmemo.recall.rerank import Reranked
 from vmemo.recall.search import Found
 from vmemo.text.questions.analyse import Analysis
@@ -33,13 +34,15 @@ class Explanation(Record):
     reranked: int
 
 
-def explanation(analysis: Analysis, found: Found, plan: Plan, ranked: Reranked) -> Explanation:
+def explanation(analysis: Analysis, found: Found, context: Context, ranked: Reranked) -> Explanation:
     """The explanation of one recall."""
     brought: dict[Channel, set[FactId]] = {}
     for strand in found.strands:
         brought.setdefault(strand.channel, set()).update(hit.id for hit in strand.ranking.hits)
     weights: dict[Channel, float] = {
-        channel: weight for channel, weight in plan.weights(analysis.type).items() if channel in plan.channels
+        channel: weight
+        for channel, weight in channel_weights(analysis.type).items()
+        if channel in context.settings.channels
     }
     told = found.told or Told()
     during = told.during or analysis.during
@@ -53,6 +56,6 @@ def explanation(analysis: Analysis, found: Found, plan: Plan, ranked: Reranked) 
         entities=tuple(found.entities),
         weights=weights,
         candidates={channel: len(ids) for channel, ids in brought.items()},
-        reranker=plan.reranker if isinstance(plan.reranker, str) else plan.reranker.name,
+        reranker=context.reranker if isinstance(context.reranker, str) else context.reranker.name,
         reranked=ranked.looked_at,
     )

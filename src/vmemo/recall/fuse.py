@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vmemo.models import Channel, ChannelPlacement, FactId
 from vmemo.models.search import Ranking
-from vmemo.recall.plan import Fusion
+from vmemo.models.settings import Fusion
 
 RANK_K = 60
 

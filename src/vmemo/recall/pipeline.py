@@ -20,44 +20,45 @@ from vmemo.models import (
     Reranking,
     utc_now,
 )
-from vmemo.ports import Store
+from vmemo.ports import Context
 from vmemo.recall.explain import Explanation, explanation
 from vmemo.recall.fuse import Fused, Tally, placings
+from vmemo.recall.llm_time_resolver import TimeModel
 from vmemo.recall.pack import pack
-from vmemo.recall.plan import Plan
 from vmemo.recall.query import Query
 from vmemo.recall.recalled import Recalled
 from vmemo.recall.rerank import Looked, Reranked, by_reading, by_tokens, reordered
-from vmemo.recall.search import Found, Searching, Sources
+from vmemo.recall.search import Found, Searching
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.weigh import weigh
 from vmemo.text.questions.analyse import Analysis, analyse
 
 
-async def recall(query: Query, sources: Sources, plan: Plan) -> Recalled:
-    """Analyse, search, fuse, rerank, weigh and pack."""
+async def recall(query: Query, context: Context, when: TimeModel | None = None) -> Recalled:
+    """Analyse, search, fuse, rerank, weigh and pack; `when` resolves times that the rules can't."""
     watch = Stopwatch()
     with watch.stage("analyse"):
-        analysis = await _analysed(query, plan, thorough=sources.when is not None and "temporal" in plan.channels)
-    searching = Searching(query, analysis, sources, plan, watch)
-    found, fused, ranked = await _ranked(query, analysis, searching, sources.store, plan)
+        thorough = when is not None and "temporal" in context.settings.channels
+        analysis = await _analysed(query, context, thorough=thorough)
+    searching = Searching(query, analysis, context, when, watch)
+    found, fused, ranked = await _ranked(query, analysis, searching, context)
     with watch.stage("load"):
-        hits, titles = await _load(query, ranked, found, sources)
+        hits, titles = await _load(query, ranked, found, context)
     why = None
     if query.explain:
         hits = _explained(hits, fused, ranked, found)
-        why = explanation(analysis, found, plan, ranked)
+        why = explanation(analysis, found, context, ranked)
     return _result(query, hits, titles, watch, why)
 
 
-async def _analysed(query: Query, plan: Plan, *, thorough: bool) -> Analysis:
-    if not plan.analysis:
+async def _analysed(query: Query, context: Context, *, thorough: bool) -> Analysis:
+    if not context.settings.analysis:
         return Analysis(type="general", during=None)
     now = query.now or utc_now()
     analysis = analyse(query.text, now, thorough=thorough)
-    if plan.times is None:
+    if context.time_reader is None:
         return analysis
-    foreign = (await asyncio.to_thread(plan.times, query.text, now))[:1]
+    foreign = (await asyncio.to_thread(context.time_reader, query.text, now))[:1]
     if foreign and analysis.unread is not None and analysis.unread.foreign:
         analysis = replace(analysis, unread=None)
     found = [*foreign, *filter(None, [analysis.during])]
@@ -70,15 +71,15 @@ def _length(time: Interval) -> timedelta:
 
 
 async def _ranked(
-    query: Query, analysis: Analysis, searching: Searching, store: Store, plan: Plan
+    query: Query, analysis: Analysis, searching: Searching, context: Context
 ) -> tuple[Found, Sequence[Fused], Reranked]:
     """The channels' candidates, fused, and in their new order. The graph is followed while the reranker looks."""
-    found, tally = await searching.run(), Tally(plan.fusion)
+    found, tally = await searching.run(), Tally(context.settings.fusion)
     with searching.watch.stage("fuse"):
         tally.add(found.strands)
         first = tally.order()
     graph, looked = await asyncio.gather(
-        searching.through_graph(found), searching.timed("rerank", partial(_look, query, first, found, store, plan))
+        searching.through_graph(found), searching.timed("rerank", partial(_look, query, first, found, context))
     )
     reached = searching.reached(graph)
     with searching.watch.stage("fuse"):
@@ -88,27 +89,27 @@ async def _ranked(
         # What only the graph leads to may be just what is asked for.
         seen = {candidate.id for candidate in first}
         new = [candidate for candidate in fused if candidate.id not in seen]
-        looked = looked.and_also(await searching.timed("rerank", partial(_look, query, new, found, store, plan)))
+        looked = looked.and_also(await searching.timed("rerank", partial(_look, query, new, found, context)))
     found = replace(found, strands=[*found.strands, *reached], graph=graph)
     return found, fused, reordered(fused, looked)
 
 
-async def _look(query: Query, fused: Sequence[Fused], found: Found, store: Store, plan: Plan) -> Looked:
+async def _look(query: Query, fused: Sequence[Fused], found: Found, context: Context) -> Looked:
     """What the plan's reranker thinks of candidates."""
-    if not fused or plan.reranker == "none":
+    if not fused or context.reranker == "none":
         return Looked()
-    if plan.reranker != "late":
-        return await by_reading(query, fused, plan.reranker, store)
-    return Looked() if found.query.tokens is None else await by_tokens(query, fused, found.query.tokens, store)
+    if context.reranker != "late":
+        return await by_reading(query, fused, context.reranker, context.store)
+    return Looked() if found.query.tokens is None else await by_tokens(query, fused, found.query.tokens, context.store)
 
 
 async def _load(
-    query: Query, ranked: Reranked, found: Found, sources: Sources
+    query: Query, ranked: Reranked, found: Found, context: Context
 ) -> tuple[list[Hit], Mapping[EpisodeId, str]]:
     """Hits that fit. Only they are read from the store, unless weighing needs to see all candidates."""
     weighed = query.recency_half_life is not None or query.importance_weight > 0
     chosen = ranked.candidates if weighed else pack(ranked.candidates, query.max_tokens, query.top_k)
-    facts, titles = await _facts(query, chosen, found, sources)
+    facts, titles = await _facts(query, chosen, found, context)
     placed = placings(found.strands, facts.keys())
     hits = [_hit(facts[item.id], item.score, placed[item.id]) for item in chosen if item.id in facts]
     if weighed:
@@ -118,15 +119,15 @@ async def _load(
 
 
 async def _facts(
-    query: Query, chosen: Sequence[Fused], found: Found, sources: Sources
+    query: Query, chosen: Sequence[Fused], found: Found, context: Context
 ) -> tuple[dict[FactId, Fact], Mapping[EpisodeId, str]]:
     bank = query.scope.bank
     said = {hit.id for strand in found.strands if strand.channel == "verbatim" for hit in strand.ranking.hits}
-    loaded = await sources.store.load(bank, [item.id for item in chosen if item.id not in said])
+    loaded = await context.store.load(bank, [item.id for item in chosen if item.id not in said])
     facts = {fact.id: fact for fact in loaded.facts}
     messages = [MessageId(item.id) for item in chosen if item.id in said]
-    for message in await sources.store.messages(bank, messages) if messages else ():
-        facts[FactId(message.id)] = Fact.in_own_words(message, bank, sources.counter)
+    for message in await context.store.messages(bank, messages) if messages else ():
+        facts[FactId(message.id)] = Fact.in_own_words(message, bank, context.counter)
     return facts, loaded.titles
 
 

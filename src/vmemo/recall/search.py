@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from vmemo.models import Channel, Interval, Mention, utc_now
 from vmemo.models.search import Encoding, Ranking, Scored, TextQuery, Vector, VectorQuery
-from vmemo.ports import Embedder, Store, TokenCounter, TokenEmbedder
+from vmemo.ports import Context, TokenEmbedder
 from vmemo.recall.fuse import Strand
 from vmemo.recall.graph_channel import Spread, spread
 from vmemo.recall.llm_time_resolver import TimeModel, Told
-from vmemo.recall.plan import Plan
+from vmemo.recall.plan import channel_weights, graph_expansions
 from vmemo.recall.query import Query
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.temporal_channel import moments
@@ -25,16 +25,6 @@ FLOOR = 0.3
 PART = 0.3
 """What the rankings of all parts of a question weigh together, beside the whole question's."""
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Sources:
-    """What a recall reads from; `when` is asked for times that the rules can't resolve."""
-
-    store: Store
-    embedder: Embedder
-    counter: TokenCounter
-    when: TimeModel | None = None
 
 
 @dataclass(frozen=True)
@@ -54,14 +44,16 @@ class Found:
 class Searching:
     """One recall's channels. Words are searched while the query is embedded; the rest needs its vector."""
 
-    def __init__(self, query: Query, analysis: Analysis, sources: Sources, plan: Plan, watch: Stopwatch) -> None:
+    def __init__(
+        self, query: Query, analysis: Analysis, context: Context, when: TimeModel | None, watch: Stopwatch
+    ) -> None:
         self._query = query
         self._analysis = analysis
-        self._store = sources.store
-        self._embedder = sources.embedder
-        self._when = sources.when
-        self._plan = plan
-        self._weights = plan.weights(analysis.type)
+        self._context = context
+        self._store = context.store
+        self._embedder = context.embedder
+        self._when = when
+        self._weights = channel_weights(analysis.type)
         self.watch = watch
 
     async def run(self) -> Found:
@@ -87,7 +79,7 @@ class Searching:
         """What the graph leads to; nothing when it is switched off."""
         if not self._on("graph"):
             return Spread()
-        steps = self._plan.steps(self._analysis.type, self._query.nodes)
+        steps = graph_expansions(self._analysis.type, self._query.nodes)
         near = self._near(found.query.vector)
         work = partial(spread, self._store, near, found.entries, found.entities, nodes=steps)
         return await self.timed("graph", work)
@@ -97,7 +89,7 @@ class Searching:
         return [Strand("graph", graph.ranking, self._weights["graph"])] if self._on("graph") else []
 
     def _on(self, channel: Channel) -> bool:
-        return channel in self._plan.channels
+        return channel in self._context.settings.channels
 
     async def _read(self) -> tuple[list[Strand], Sequence[Mention]]:
         """What needs only the query's words, one after the other: side by side they would hold up the model."""
@@ -115,7 +107,7 @@ class Searching:
     async def _encode(self) -> Sequence[Encoding]:
         texts = [self._query.text, *self._analysis.parts]
         with self.watch.stage("embed"):
-            if self._plan.reranker == "late" and isinstance(self._embedder, TokenEmbedder):
+            if self._context.reranker == "late" and isinstance(self._embedder, TokenEmbedder):
                 return await self._embedder.encode(texts, "query")
             return [Encoding(vector) for vector in await self._embedder.embed(texts, "query")]
 

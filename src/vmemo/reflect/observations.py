@@ -10,7 +10,7 @@ from vmemo.llm.prompt_files import load, quoted
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_id, utc_now
 from vmemo.models.changes import Batch, FactClosure, Lease, NewFact
-from vmemo.ports import Embedder, Store, TokenCounter, encodings
+from vmemo.ports import Context, encodings
 from vmemo.reflect.llm_schemas import ProfileOf, Profiles, Statement
 from vmemo.text.fact_text import embedded_text
 
@@ -33,38 +33,28 @@ class Asked:
     anew: bool = False
 
 
-@dataclass(frozen=True)
-class Scribe:
-    """What describing works with."""
-
-    store: Store
-    embedder: Embedder
-    counter: TokenCounter
-    desk: StructuredLLM
-
-
-async def describe(bank: BankId, work: Mapping[EntityId, Asked], scribe: Scribe) -> int:
+async def describe(bank: BankId, work: Mapping[EntityId, Asked], context: Context, desk: StructuredLLM) -> int:
     """Describe entities anew, one call for all of them; the number of new statements. Each one's job ends with it.
 
     One that is described well enough is left as it is.
     """
-    entities = {entity.id: entity for entity in await scribe.store.entities(bank, list(work))}
-    known = {id: await scribe.store.facts_about(bank, id, limit=MOST) for id in entities}
-    held = await scribe.store.believed(bank, "observation")
-    behind = {fact.id: fact for fact in await scribe.store.facts(bank, [id for each in held for id in each.basis])}
+    entities = {entity.id: entity for entity in await context.store.entities(bank, list(work))}
+    known = {id: await context.store.facts_about(bank, id, limit=MOST) for id in entities}
+    held = await context.store.believed(bank, "observation")
+    behind = {fact.id: fact for fact in await context.store.facts(bank, [id for each in held for id in each.basis])}
     due = [
         entity
         for id, entity in entities.items()
         if work[id].anew or _outdated(entity, known[id], [each for each in held if _about(each, id)], behind)
     ]
     rich = [entity for entity in due if len(known[entity.id]) >= ENOUGH]
-    profiles = await _profiles(rich, known, scribe.desk) if rich else {}
+    profiles = await _profiles(rich, known, desk) if rich else {}
     written = 0
     for id, asked in work.items():
         if entities.get(id) in due:
-            written += await _replace(bank, entities[id], profiles.get(id, []), known[id], asked.lease, scribe)
+            written += await _replace(bank, entities[id], profiles.get(id, []), known[id], asked.lease, context, desk)
         else:
-            await scribe.store.finish(asked.lease)
+            await context.store.finish(asked.lease)
     return written
 
 
@@ -124,16 +114,17 @@ async def _replace(
     statements: Sequence[tuple[str, list[FactId]]],
     known: Sequence[Fact],
     lease: Lease,
-    scribe: Scribe,
+    context: Context,
+    desk: StructuredLLM,
 ) -> int:
     """Close what was said of an entity and is no longer, and write what is new; the same words stay as they are."""
     by_id = {fact.id: fact for fact in known}
     while True:
-        revision = await scribe.store.revision(bank)
-        held = [fact for fact in await scribe.store.believed(bank, "observation") if _about(fact, entity.id)]
+        revision = await context.store.revision(bank)
+        held = [fact for fact in await context.store.believed(bank, "observation") if _about(fact, entity.id)]
         old, said, now = {fact.text for fact in held}, {text for text, _ in statements}, utc_now()
         fresh = [
-            _observation(bank, entity, text, [by_id[id] for id in basis if id in by_id], scribe)
+            _observation(bank, entity, text, [by_id[id] for id in basis if id in by_id], context, desk)
             for text, basis in statements
             if text not in old
         ]
@@ -142,23 +133,23 @@ async def _replace(
         batch = Batch(
             bank=bank,
             claims=(),
-            facts=await _embedded(fresh, scribe),
+            facts=await _embedded(fresh, context),
             closings=[FactClosure(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in said],
-            spent=scribe.desk.spent,
+            spent=desk.spent,
             job=lease,
             revision=revision,
-            space=scribe.embedder.name,
+            space=context.embedder.name,
         )
-        if await scribe.store.write(batch):
-            scribe.desk.settle()
+        if await context.store.write(batch):
+            desk.settle()
             return len(fresh)
-        if not await scribe.store.renew([lease], lease.seconds):
+        if not await context.store.renew([lease], lease.seconds):
             return 0
 
 
-async def _embedded(facts: Sequence[Fact], scribe: Scribe) -> list[NewFact]:
+async def _embedded(facts: Sequence[Fact], context: Context) -> list[NewFact]:
     texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
-    found = await encodings(scribe.embedder, texts, "document")
+    found = await encodings(context.embedder, texts, "document")
     return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
 
@@ -166,17 +157,19 @@ def _about(fact: Fact, entity: EntityId) -> bool:
     return any(mention.id == entity for mention in fact.entities)
 
 
-def _observation(bank: BankId, entity: Entity, text: str, basis: Sequence[Fact], scribe: Scribe) -> Fact:
+def _observation(
+    bank: BankId, entity: Entity, text: str, basis: Sequence[Fact], context: Context, desk: StructuredLLM
+) -> Fact:
     latest = max(fact.mentioned_at for fact in basis)
     return Fact(
         id=FactId(new_id()),
         bank=bank,
         network="observation",
         text=text,
-        tokens=scribe.counter(text),
+        tokens=context.counter(text),
         mentioned_at=latest,
         valid_at=latest,
         entities=(Mention(id=entity.id, name=entity.name, type=entity.type),),
         basis=tuple(fact.id for fact in basis),
-        engine=f"{scribe.desk.name}/{load(PROMPTS, 'observe').label}",
+        engine=f"{desk.name}/{load(PROMPTS, 'observe').label}",
     )

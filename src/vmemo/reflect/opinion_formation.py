@@ -9,28 +9,19 @@ from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_id, utc_now
 from vmemo.models.changes import Batch, FactClosure, NewFact
-from vmemo.ports import Embedder, Store, TokenCounter, encodings
+from vmemo.ports import Context, Store, encodings
 from vmemo.reflect.answer import Thought
 from vmemo.reflect.citations import bare, named
 from vmemo.reflect.evidence import Material
 from vmemo.reflect.llm_schemas import FormedOpinion
 from vmemo.reflect.opinions import counted, moved
+from vmemo.reflect.prompt_building import engine_label
 from vmemo.text.fact_text import embedded_text
 
 _FILLING = frozenset("i a an the that think believe feel find really very quite".split())
 """Words that make no opinion another one."""
 MOST = 5
 """Opinions that one answer may come to."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Writer:
-    """What writing opinions down works with; `engine` is what they record of their origin."""
-
-    store: Store
-    embedder: Embedder
-    counter: TokenCounter
-    engine: str
 
 
 @dataclass(frozen=True)
@@ -51,13 +42,13 @@ class _Step:
     reason: str = ""
 
 
-async def form(bank: BankId, thought: Thought, asked: datetime, writer: Writer) -> Formed:
+async def form(bank: BankId, thought: Thought, asked: datetime, context: Context) -> Formed:
     """Write down the opinions of a thought. If the bank changes meanwhile, they are compared with what is held then."""
-    fresh = await _fresh(bank, thought, asked, writer)
+    fresh = await _fresh(bank, thought, asked, context)
     steps = _steps(thought)
     while fresh or steps:
-        revision = await writer.store.revision(bank)
-        change = await _Change.of(bank, fresh, steps, writer.store)
+        revision = await context.store.revision(bank)
+        change = await _Change.of(bank, fresh, steps, context.store)
         change.decide(fresh, steps, asked)
         if not change.new and not change.moves:
             break
@@ -68,22 +59,22 @@ async def form(bank: BankId, thought: Thought, asked: datetime, writer: Writer) 
             closings=change.closings,
             moves=change.moves,
             revision=revision,
-            space=writer.embedder.name,
+            space=context.embedder.name,
         )
-        if await writer.store.write(batch):
+        if await context.store.write(batch):
             return Formed(tuple(item.fact for item in change.new), tuple(change.moves))
     return Formed()
 
 
-async def _fresh(bank: BankId, thought: Thought, asked: datetime, writer: Writer) -> list[NewFact]:
+async def _fresh(bank: BankId, thought: Thought, asked: datetime, context: Context) -> list[NewFact]:
     wanted = [each for each in thought.given.opinions if thought.checks.founded(each)][:MOST]
-    facts = [_opinion(bank, each, thought.material, asked, writer) for each in wanted]
+    facts = [_opinion(bank, each, thought.material, asked, context) for each in wanted]
     texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
-    found = await encodings(writer.embedder, texts, "document")
+    found = await encodings(context.embedder, texts, "document")
     return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
 
-def _opinion(bank: BankId, formed: FormedOpinion, material: Material, asked: datetime, writer: Writer) -> Fact:
+def _opinion(bank: BankId, formed: FormedOpinion, material: Material, asked: datetime, context: Context) -> Fact:
     behind = material.facts(mark for mark in named(formed.facts) if mark[0] in "FS")
     text = _line(formed.text)
     old = next(map(material.id, named([formed.instead_of])), None)
@@ -92,7 +83,7 @@ def _opinion(bank: BankId, formed: FormedOpinion, material: Material, asked: dat
         bank=bank,
         network="opinion",
         text=text,
-        tokens=writer.counter(text),
+        tokens=context.counter(text),
         mentioned_at=asked,
         valid_at=asked,
         confidence=formed.confidence or 0.0,
@@ -100,7 +91,7 @@ def _opinion(bank: BankId, formed: FormedOpinion, material: Material, asked: dat
         messages=tuple(dict.fromkeys(id for fact in behind if fact.engine == "verbatim" for id in fact.messages)),
         basis=tuple(dict.fromkeys(id for fact in behind for id in _grounds(fact))),
         supersedes=old,
-        engine=writer.engine,
+        engine=engine_label(context.engine),
     )
 
 

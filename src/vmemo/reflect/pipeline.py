@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.prompt_files import quoted
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId
 from vmemo.models.results import Answer
+from vmemo.ports import Context
 from vmemo.reflect.answer import Sight, Thought, concluded, think, unknown
 from vmemo.reflect.date_math import asked_on
-from vmemo.reflect.opinion_formation import Writer, form
-from vmemo.reflect.prompt_building import PROMPTS, STEP, Question
+from vmemo.reflect.opinion_formation import form
+from vmemo.reflect.prompt_building import STEP, Question
 from vmemo.reflect.schema_answer import Form, fill
 from vmemo.reflect.streaming import Overheard, Tell, Teller, silent
 
@@ -23,12 +24,7 @@ class Mind:
     bank: BankId
     sight: Sight
     desk: StructuredLLM
-    writer: Writer
-
-
-def engine(model: str) -> str:
-    """What an opinion records of its origin."""
-    return f"{model}/{load(PROMPTS, STEP).label}"
+    context: Context
 
 
 def told(desk: StructuredLLM, tell: Tell) -> tuple[StructuredLLM, Teller]:
@@ -60,5 +56,5 @@ async def _filled(wanted: Form, question: Question, answer: Answer, desk: Struct
 
 
 async def _believing(question: Question, thought: Thought, answer: Answer, mind: Mind) -> Answer:
-    formed = await form(mind.bank, thought, question.asked, mind.writer)
+    formed = await form(mind.bank, thought, question.asked, mind.context)
     return answer.model_copy(update={"formed": formed.opinions, "moved": formed.moves})

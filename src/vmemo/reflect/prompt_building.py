@@ -100,3 +100,8 @@ def _sections(question: Question, material: Material, looked: Sequence[MemoryLoo
     if looked:
         lines = [f"{each.query} | {each.found or 'nothing'} new" for each in looked]
         yield "Memory was asked before, and what it brought stands above:\n" + quoted(lines)
+
+
+def engine_label(model: str) -> str:
+    """Return what an opinion records as its engine: the model and the prompt's version."""
+    return f"{model}/{load(PROMPTS, STEP).label}"

@@ -11,7 +11,7 @@ from vmemo.models import BankId
 
 
 @dataclass
-class Turns:
+class BankLocks:
     """A lock for each bank on each loop: a second writer would only derive the same again."""
 
     _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]] = field(

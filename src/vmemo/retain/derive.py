@@ -13,8 +13,9 @@ from vmemo.models import BankId, Episode, Message, MessageId
 from vmemo.models.changes import Batch
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Skipped, Usage
+from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import chained, place
-from vmemo.retain.write_plan import Tools, encode, joined, land, message_vectors
+from vmemo.retain.write_plan import encode, joined, land, message_vectors
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,18 @@ class _Stream:
     reading: ExtractionResult
 
 
-async def derive(bank: BankId, revision: int, messages: Sequence[Message], tools: Tools) -> Derived:
+async def derive(bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext) -> Derived:
     """Everything that follows from some unread messages."""
-    read = [await _read(bank, stream, tools) for stream in streams(messages)]
+    read = [await _read(bank, stream, context) for stream in streams(messages)]
     reading = joined([stream.reading for stream in read])
-    encoded = await encode(bank, revision, reading, tools)
+    encoded = await encode(bank, revision, reading, context)
     # Facts that repeat the messages' words stand for them; others, told by several messages, would blur their topics.
-    own = tools.extractor.keeps_words
-    vectors = encoded.by_message if own else await message_vectors(messages, tools)
-    episodes = await _place(bank, read, vectors, tools)
-    landing = await land(bank, encoded, episodes, tools)
+    own = context.extractor.keeps_words
+    vectors = encoded.by_message if own else await message_vectors(messages, context)
+    episodes = await _place(bank, read, vectors, context)
+    landing = await land(bank, encoded, episodes, context)
     batch = replace(
-        landing.batch(bank, revision, tools),
+        landing.batch(bank, revision, context),
         claims=[message.id for message in messages],
         becomes="derived" if own else "extracted",
     )
@@ -63,17 +64,17 @@ def streams(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     return [tuple(group) for _, group in groupby(ordered, key=lambda message: message.document)]
 
 
-async def _read(bank: BankId, stream: tuple[Message, ...], tools: Tools) -> _Stream:
-    before = await tools.store.before(bank, stream[0])
-    return _Stream(stream, before, await tools.extractor.read(stream, before))
+async def _read(bank: BankId, stream: tuple[Message, ...], context: RetainContext) -> _Stream:
+    before = await context.store.before(bank, stream[0])
+    return _Stream(stream, before, await context.extractor.read(stream, before))
 
 
 async def _place(
-    bank: BankId, read: Sequence[_Stream], vectors: Mapping[MessageId, NDArray[np.float32]], tools: Tools
+    bank: BankId, read: Sequence[_Stream], vectors: Mapping[MessageId, NDArray[np.float32]], context: RetainContext
 ) -> list[Episode]:
     placed: list[Episode] = []
     for stream in read:
         told = [message for message in stream.messages if message.id in vectors]
         if told:
-            placed += await place(bank, told, vectors, tools.store, stream.before)
-    return chained(placed, await tools.store.last_episode(bank))
+            placed += await place(bank, told, vectors, context.store, stream.before)
+    return chained(placed, await context.store.last_episode(bank))

@@ -9,18 +9,19 @@ from types import MappingProxyType
 
 from vmemo.models import BankId, Entity, EntityId
 from vmemo.models.drafts import FactDraft
+from vmemo.models.settings import ResolutionWeights
 from vmemo.ports import Library
-from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, Weights, resolve
+from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, resolve
 
 PAGE = 1000
 
 
 @dataclass
-class Roster:
+class EntityCache:
     """Entity indexes by bank, each good for one revision of it."""
 
     store: Library
-    weights: Weights = field(default_factory=Weights)
+    weights: ResolutionWeights = field(default_factory=ResolutionWeights)
     _known: dict[BankId, tuple[int, EntityIndex]] = field(default_factory=dict[BankId, tuple[int, EntityIndex]])
 
     async def resolve(

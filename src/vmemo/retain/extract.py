@@ -14,11 +14,12 @@ from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, M
 from vmemo.models.changes import Batch, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
+from vmemo.retain.context import RetainContext
 from vmemo.retain.extraction_input import OVERHEARD, Scene, lines_of
 from vmemo.retain.group import BATCH, Grouped, group, told_apart
 from vmemo.retain.llm_extraction import Told
 from vmemo.retain.pipeline import report
-from vmemo.retain.write_plan import Tools, encode, land, message_vectors, stacked
+from vmemo.retain.write_plan import encode, land, message_vectors, stacked
 
 NEAREST, FLOOR, NAMED, SHOWN = 6, 0.4, 4, 24
 """Known facts: how many each message or name brings, how near they must be, how many names count, and how many facts
@@ -46,29 +47,34 @@ class Assignment:
         return Assignment(episode=EpisodeId(str(detail["episode"])), messages=tuple(map(MessageId, messages)))
 
 
-async def group_all(bank: BankId, tools: Tools, desk: StructuredLLM, lease: Lease) -> Retained:
+async def group_all(bank: BankId, context: RetainContext, desk: StructuredLLM, lease: Lease) -> Retained:
     """Place all unread messages of a bank in episodes, batch by batch, and queue their reading."""
     usage = Usage()
-    while messages := await tools.store.pending(bank, BATCH):
-        grouped = await group(bank, messages, tools, desk)
-        async with tools.turns(bank):
+    while messages := await context.store.pending(bank, BATCH):
+        grouped = await group(bank, messages, context, desk)
+        async with context.bank_locks(bank):
             # Facts that landed while the messages were grouped change nothing about their episodes.
-            revision = await tools.store.revision(bank)
-            written = await tools.store.write(_grouping(bank, revision, messages, grouped, tools, desk))
+            revision = await context.store.revision(bank)
+            written = await context.store.write(_grouping(bank, revision, messages, grouped, context, desk))
         if written:
             usage += desk.settle()
         else:
-            await demand(lease, tools)
+            await demand(lease, context)
     return Retained(usage=usage)
 
 
 def _grouping(
-    bank: BankId, revision: int, messages: Sequence[Message], grouped: Grouped, tools: Tools, desk: StructuredLLM
+    bank: BankId,
+    revision: int,
+    messages: Sequence[Message],
+    grouped: Grouped,
+    context: RetainContext,
+    desk: StructuredLLM,
 ) -> Batch:
     return Batch(
         bank=bank,
         revision=revision,
-        space=tools.embedder.name,
+        space=context.embedder.name,
         claims=[message.id for message in messages],
         episodes=grouped.episodes,
         jobs=grouped.jobs,
@@ -77,36 +83,42 @@ def _grouping(
     )
 
 
-async def demand(lease: Lease, tools: Tools) -> None:
+async def demand(lease: Lease, context: RetainContext) -> None:
     """Go on only while the work is still ours."""
-    if not await tools.store.renew([lease], lease.seconds):
+    if not await context.store.renew([lease], lease.seconds):
         raise LeaseLost
 
 
 async def extract(
-    bank: BankId, assignment: Assignment, tools: Tools, desk: StructuredLLM, lease: Lease, *, observe_at: datetime
+    bank: BankId,
+    assignment: Assignment,
+    context: RetainContext,
+    desk: StructuredLLM,
+    lease: Lease,
+    *,
+    observe_at: datetime,
 ) -> Retained:
     """Read the messages of an assignment that are still unread, and write what they tell."""
-    messages = await tools.store.messages(bank, assignment.messages)
+    messages = await context.store.messages(bank, assignment.messages)
     unread = [message for message in messages if message.state in ("pending", "grouped")]
-    episode = await _episode(bank, assignment, tools)
+    episode = await _episode(bank, assignment, context)
     if not unread or episode is None:
-        await tools.store.finish(lease)
+        await context.store.finish(lease)
         return Retained()
-    told = await _read(bank, unread, episode, tools, desk)
+    told = await _read(bank, unread, episode, context, desk)
     while True:
-        async with tools.turns(bank):
-            revision = await tools.store.revision(bank)
-            batch = await _batch(bank, revision, assignment, unread, told, tools, desk)
-            jobs = await _follow_up(batch, tools, observe_at)
+        async with context.bank_locks(bank):
+            revision = await context.store.revision(bank)
+            batch = await _batch(bank, revision, assignment, unread, told, context, desk)
+            jobs = await _follow_up(batch, context, observe_at)
             claims = [message.id for message in unread]
-            landed = await tools.store.write(
+            landed = await context.store.write(
                 replace(batch, claims=claims, becomes="extracted", jobs=jobs, spent=desk.spent, job=lease)
             )
         if landed:
-            tools.roster.landed(bank, revision, batch.entities)
+            context.entity_cache.landed(bank, revision, batch.entities)
             return report(batch, desk.settle(), told.reading.skipped)
-        await demand(lease, tools)
+        await demand(lease, context)
 
 
 async def _batch(
@@ -115,70 +127,76 @@ async def _batch(
     assignment: Assignment,
     unread: Sequence[Message],
     told: Told,
-    tools: Tools,
+    context: RetainContext,
     desk: StructuredLLM,
 ) -> Batch:
     """What was told, beside the bank as it is now."""
-    episode = await _episode(bank, assignment, tools)
+    episode = await _episode(bank, assignment, context)
     if episode is None:
         raise LeaseLost
     episodes = told_apart(episode, unread, told.topics)
-    encoded = await encode(bank, revision, told.reading, tools, desk)
-    return (await land(bank, encoded, episodes, tools, desk)).batch(bank, revision, tools)
+    encoded = await encode(bank, revision, told.reading, context, desk)
+    return (await land(bank, encoded, episodes, context, desk)).batch(bank, revision, context)
 
 
-async def _episode(bank: BankId, assignment: Assignment, tools: Tools) -> Episode | None:
-    found = await tools.store.episodes(bank, [assignment.episode])
+async def _episode(bank: BankId, assignment: Assignment, context: RetainContext) -> Episode | None:
+    found = await context.store.episodes(bank, [assignment.episode])
     return found[0] if found else None
 
 
-async def _read(bank: BankId, unread: Sequence[Message], episode: Episode, tools: Tools, desk: StructuredLLM) -> Told:
+async def _read(
+    bank: BankId, unread: Sequence[Message], episode: Episode, context: RetainContext, desk: StructuredLLM
+) -> Told:
     lines = lines_of(unread)
     if not lines:
         return Told(reading=ExtractionResult(drafts=(), engine=desk.name))
-    stored = await tools.store.bank(bank)
+    stored = await context.store.bank(bank)
     scene = Scene(
         lines=lines,
-        before=await _before(bank, unread, episode, tools),
-        known=await _known(bank, unread, tools),
+        before=await _before(bank, unread, episode, context),
+        known=await _known(bank, unread, context),
         topic=episode.title,
         agent=stored.profile.name if stored is not None else "assistant",
     )
-    return await tools.reader.read(scene, desk)
+    return await context.llm_extractor.read(scene, desk)
 
 
-async def _before(bank: BankId, unread: Sequence[Message], episode: Episode, tools: Tools) -> tuple[Message, ...]:
+async def _before(
+    bank: BankId, unread: Sequence[Message], episode: Episode, context: RetainContext
+) -> tuple[Message, ...]:
     """The end of what the episode had told before, or the one message before it."""
     fresh = {message.id for message in unread}
     earlier = [id for id in episode.messages if id not in fresh][-OVERHEARD:]
     if earlier:
-        return tuple(await tools.store.messages(bank, earlier))
-    before = await tools.store.before(bank, unread[0])
+        return tuple(await context.store.messages(bank, earlier))
+    before = await context.store.before(bank, unread[0])
     return () if before is None else (before,)
 
 
-async def _known(bank: BankId, unread: Sequence[Message], tools: Tools) -> tuple[Fact, ...]:
+async def _known(bank: BankId, unread: Sequence[Message], context: RetainContext) -> tuple[Fact, ...]:
     """The current facts nearest to the messages, nearest first, and then the newest about whom they name."""
-    vectors = list((await message_vectors(unread, tools)).values())
-    found = await tools.store.neighbours(bank, stacked(vectors, tools.embedder.dimension), limit=NEAREST, floor=FLOOR)
+    vectors = list((await message_vectors(unread, context)).values())
+    found = await context.store.neighbours(
+        bank, stacked(vectors, context.embedder.dimension), limit=NEAREST, floor=FLOOR
+    )
     best: dict[FactId, float] = {}
     for hit in (hit for hits in found for hit in hits):
         best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
-    nearest = await tools.store.facts(bank, sorted(best, key=lambda id: -best[id])[: 2 * SHOWN])
-    named = await tools.store.named(bank, " ".join(f"{message.voice}: {message.content}" for message in unread))
-    about = [fact for who in named[:NAMED] for fact in await tools.store.facts_about(bank, who.id, limit=NEAREST)]
+    nearest = await context.store.facts(bank, sorted(best, key=lambda id: -best[id])[: 2 * SHOWN])
+    named = await context.store.named(bank, " ".join(f"{message.voice}: {message.content}" for message in unread))
+    about = [fact for who in named[:NAMED] for fact in await context.store.facts_about(bank, who.id, limit=NEAREST)]
     known = {fact.id: fact for fact in (*nearest[: SHOWN - NEAREST], *about, *nearest)}
     return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:SHOWN]
 
 
-async def _follow_up(batch: Batch, tools: Tools, observe_at: datetime) -> list[NewJob]:
+async def _follow_up(batch: Batch, context: RetainContext, observe_at: datetime) -> list[NewJob]:
     """Work that follows from new facts: opinions they may move, and entities that must be described anew."""
     new = [item.fact for item in batch.facts]
-    closed = await tools.store.facts(batch.bank, [closing.fact for closing in batch.closings])
+    closed = await context.store.facts(batch.bank, [closing.fact for closing in batch.closings])
     touched = [mention for fact in (*new, *closed) for mention in fact.entities]
     described = dict.fromkeys(mention.id for mention in touched if mention.type in DESCRIBED)
     jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]
     evidence: list[JsonValue] = [fact.id for fact in new if fact.network in ("world", "experience")]
-    if evidence and await tools.store.believed(batch.bank, "opinion"):
+    if evidence and await context.store.believed(batch.bank, "opinion"):
         jobs.append(NewJob(kind="opinions", key=str(evidence[0]), detail={"facts": evidence}))
     return jobs

@@ -16,12 +16,13 @@ from vmemo.llm.prompt_files import load, quoted
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, Message, new_id
 from vmemo.models.changes import NewJob
+from vmemo.retain.context import RetainContext
 from vmemo.retain.derive import streams
 from vmemo.retain.episodes import MessageVectors, Open, chained, extended, fits, new_episode
 from vmemo.retain.llm_extraction import Topic
 from vmemo.retain.llm_schemas import Groups
 from vmemo.retain.segment import GAP, LARGEST, Line, repeats, segment
-from vmemo.retain.write_plan import Tools, message_vectors
+from vmemo.retain.write_plan import message_vectors
 
 PROMPTS = Path(__file__).parent / "prompts"
 BATCH = 100
@@ -46,21 +47,21 @@ class _Group:
     topic: str = ""
 
 
-async def group(bank: BankId, messages: Sequence[Message], tools: Tools, desk: StructuredLLM) -> Grouped:
+async def group(bank: BankId, messages: Sequence[Message], context: RetainContext, desk: StructuredLLM) -> Grouped:
     """Episodes of unread messages. A run that goes on with the episode before it becomes part of that."""
-    vectors = await message_vectors(messages, tools)
+    vectors = await message_vectors(messages, context)
     runs = [run for stream in streams(messages) for run in _runs(stream)]
     groups = await _groups(runs, desk)
     episodes: list[Episode] = []
     jobs: list[NewJob] = []
     for run, parts in zip(runs, groups, strict=True):
-        earlier = await _open(bank, run[0], tools)
+        earlier = await _open(bank, run[0], context)
         for part in parts:
             episode = _placed(part, earlier, vectors)
             earlier = None
             episodes.append(episode)
             jobs.append(reading_job(episode, part.messages))
-    return Grouped(_once(chained(episodes, await tools.store.last_episode(bank))), jobs)
+    return Grouped(_once(chained(episodes, await context.store.last_episode(bank))), jobs)
 
 
 def reading_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
@@ -138,16 +139,16 @@ def _of_run(run: Sequence[Message], topics: Sequence[int], answer: Groups) -> li
     return sorted(groups, key=lambda each: run.index(each.messages[0]))
 
 
-async def _open(bank: BankId, first: Message, tools: Tools) -> Open | None:
+async def _open(bank: BankId, first: Message, context: RetainContext) -> Open | None:
     """The episode that a run may go on with."""
-    before = await tools.store.before(bank, first)
+    before = await context.store.before(bank, first)
     if before is None or first.timestamp - before.timestamp > GAP:
         return None
-    episode = await tools.store.episode_of(bank, before.id)
+    episode = await context.store.episode_of(bank, before.id)
     if episode is None:
         return None
-    messages = tuple(await tools.store.messages(bank, episode.messages))
-    vectors = await message_vectors(messages, tools)
+    messages = tuple(await context.store.messages(bank, episode.messages))
+    vectors = await message_vectors(messages, context)
     return Open(episode, messages, tuple(Line(message.timestamp, vectors[message.id]) for message in messages))
 
 

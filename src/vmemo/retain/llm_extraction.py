@@ -48,7 +48,7 @@ class Told:
 
 
 @dataclass
-class Reader:
+class LLMExtractor:
     """A reading model's habits; `small` is set once it has proved too small for the full schema."""
 
     style: Style = "narrative"

@@ -9,8 +9,8 @@ from vmemo.models import Bank, BankId, Message
 from vmemo.models.changes import Batch
 from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.ports import Embedder, Store
+from vmemo.retain.context import RetainContext
 from vmemo.retain.derive import Derived, derive
-from vmemo.retain.write_plan import Tools
 
 BATCH = 256
 """Messages that are derived and written together: memory stays flat however many are waiting."""
@@ -31,32 +31,32 @@ def _reason(message: Message) -> str:
     return "a message with this id is stored already"
 
 
-async def process(bank: BankId, tools: Tools) -> Retained:
+async def process(bank: BankId, context: RetainContext) -> Retained:
     """Derive facts from all unread messages, batch by batch. What other processes finish meanwhile is left to them."""
     done = Retained()
     while True:
-        revision = await tools.store.revision(bank)
-        messages = await tools.store.pending(bank, BATCH)
+        revision = await context.store.revision(bank)
+        messages = await context.store.pending(bank, BATCH)
         if not messages:
             return done
-        landed = await _landed(bank, revision, messages, tools)
+        landed = await _landed(bank, revision, messages, context)
         if landed is not None:
-            tools.roster.landed(bank, revision, landed.batch.entities)
+            context.entity_cache.landed(bank, revision, landed.batch.entities)
             done = together(done, report(landed.batch, landed.usage, landed.skipped))
 
 
-async def _landed(bank: BankId, revision: int, messages: Sequence[Message], tools: Tools) -> Derived | None:
+async def _landed(bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext) -> Derived | None:
     """What was derived and written; None if others were faster."""
     try:
-        derived = await derive(bank, revision, messages, tools)
-        return derived if await tools.store.write(derived.batch) else None
+        derived = await derive(bank, revision, messages, context)
+        return derived if await context.store.write(derived.batch) else None
     except (StoreBusy, OutcomeUnknown):
         # A note about it would have to wait for the same lock or server.
         raise
     except Exception as error:
         # Whatever went wrong, the messages stay queued and say why.
-        reason = await outdated(bank, tools) or error
-        await tools.store.record_failure(bank, [message.id for message in messages], told(reason))
+        reason = await outdated(bank, context) or error
+        await context.store.record_failure(bank, [message.id for message in messages], told(reason))
         if reason is error:
             raise
         raise reason from error
@@ -67,10 +67,10 @@ def told(error: BaseException) -> str:
     return named(error)[:2000]
 
 
-async def outdated(bank: BankId, tools: Tools) -> EmbedderMismatch | None:
+async def outdated(bank: BankId, context: RetainContext) -> EmbedderMismatch | None:
     """Whether the bank was meanwhile switched to another embedder; any error may follow from that."""
-    stored = await tools.store.bank(bank)
-    return None if stored is None else embedder_mismatch(stored, tools.embedder)
+    stored = await context.store.bank(bank)
+    return None if stored is None else embedder_mismatch(stored, context.embedder)
 
 
 def embedder_mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | None:

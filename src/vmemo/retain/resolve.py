@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from vmemo.models import Entity, EntityId, EntityType, Merge, new_id
 from vmemo.models.base import MAX_NAME
+from vmemo.models.settings import ResolutionWeights
 from vmemo.text.names.similarity import (
     CLIP,
     EXACT,
@@ -28,18 +29,6 @@ _CROWDED = 128
 _DAY = 86_400.0
 _MOST_DOUBTED = 5
 """Candidates of an unclear name that a reader is shown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Weights:
-    """What a candidate's score is made of, and how high and how far ahead it must be to be taken."""
-
-    name: float = 0.75
-    cooccurrence: float = 0.15
-    nearness: float = 0.10
-    days: float = 30.0
-    threshold: float = 0.6
-    margin: float = 0.08
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +167,7 @@ def resolve(
     found: Sequence[Sighting],
     existing: Sequence[Entity] | EntityIndex,
     cooccurring: Mapping[EntityId, Set[EntityId]],
-    weights: Weights = Weights(),  # noqa: B008  frozen, so sharing one is safe
+    weights: ResolutionWeights = ResolutionWeights(),  # noqa: B008  frozen, so sharing one is safe
     advice: Mapping[str, EntityId | None] = MappingProxyType({}),
 ) -> Resolution:
     """Give each name of a batch one entity: a known one where the case is clear, else a new one.
@@ -251,7 +240,7 @@ class _Desk:
     batch: EntityIndex
     fuller: Mapping[str, Sequence[NameForm]]
     cooccurring: Mapping[EntityId, Set[EntityId]]
-    weights: Weights
+    weights: ResolutionWeights
 
     def settle(self, subject: _Subject) -> tuple[Entity | None, tuple[EntityId, ...]]:
         """The entity this name is, None for a new one, and whom a reader could take it for where that is unclear."""
@@ -329,7 +318,7 @@ def _likeness(subject: _Subject, entity: Entity) -> float:
     return best
 
 
-def _decide(scored: Sequence[_Candidate], weights: Weights) -> EntityId | None:
+def _decide(scored: Sequence[_Candidate], weights: ResolutionWeights) -> EntityId | None:
     """The clear winner. Namesakes that cannot be told apart get a third beside them, and never a fourth."""
     runner_up = scored[1].score if len(scored) > 1 else 0.0
     if scored and scored[0].score >= weights.threshold and scored[0].score - runner_up >= weights.margin:

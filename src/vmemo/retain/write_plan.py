@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,10 @@ from vmemo.models.changes import AddedSource, Batch, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft
 from vmemo.models.results import Usage
 from vmemo.models.search import Encoding, Scored, Vector, Vectors
-from vmemo.ports import LLM, Embedder, Extractor, Store, TokenCounter, encodings
+from vmemo.ports import encodings
 from vmemo.retain import revise
-from vmemo.retain.bank_locks import Turns
-from vmemo.retain.entity_cache import Roster
+from vmemo.retain.context import RetainContext
 from vmemo.retain.link import ALIKE, CLOSEST, MOST_ALIKE, causal_links, semantic_links, temporal_links
-from vmemo.retain.llm_extraction import Reader
 from vmemo.retain.llm_judgements import identify, judge
 from vmemo.retain.resolve import Resolution
 from vmemo.retain.revise import Revision
@@ -31,25 +29,6 @@ _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Name space of fact ids; it must never change."""
 MESSAGE = 1600
 """Characters of a message by which it is compared with others."""
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What deriving works with. With a language model it reads; without one the extractor does."""
-
-    store: Store
-    embedder: Embedder
-    extractor: Extractor
-    counter: TokenCounter
-    roster: Roster
-    llm: LLM | None = None
-    reader: Reader = field(default_factory=Reader)
-    turns: Turns = field(default_factory=Turns)
-
-    @property
-    def engine(self) -> str:
-        """Who reads."""
-        return self.extractor.name if self.llm is None else self.llm.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +58,12 @@ class Landing:
     revision: Revision
     links: Sequence[Link]
 
-    def batch(self, bank: BankId, revision: int, tools: Tools) -> Batch:
+    def batch(self, bank: BankId, revision: int, context: RetainContext) -> Batch:
         """All of it as it is written, but for the messages that it claims."""
         return Batch(
             bank=bank,
             revision=revision,
-            space=tools.embedder.name,
+            space=context.embedder.name,
             claims=(),
             episodes=self.episodes,
             facts=self.revision.facts,
@@ -98,58 +77,62 @@ class Landing:
 
 
 async def encode(
-    bank: BankId, revision: int, reading: ExtractionResult, tools: Tools, desk: StructuredLLM | None = None
+    bank: BankId, revision: int, reading: ExtractionResult, context: RetainContext, desk: StructuredLLM | None = None
 ) -> Encoded:
     """Embed drafts and resolve their names, which goes on while the model runs: neither needs the other."""
     texts = [embedded_text(draft.text, draft.mentioned_at) for draft in reading.drafts]
     encoded, resolution = await asyncio.gather(
-        encodings(tools.embedder, texts, "document"), tools.roster.resolve(bank, revision, reading.drafts)
+        encodings(context.embedder, texts, "document"), context.entity_cache.resolve(bank, revision, reading.drafts)
     )
     if desk is not None and resolution.doubts:
-        advice = await identify(bank, resolution.doubts, reading.drafts, tools.store, desk)
-        resolution = await tools.roster.resolve(bank, revision, reading.drafts, advice=advice)
+        advice = await identify(bank, resolution.doubts, reading.drafts, context.store, desk)
+        resolution = await context.entity_cache.resolve(bank, revision, reading.drafts, advice=advice)
     return Encoded(reading=reading, encodings=encoded, resolution=resolution)
 
 
 async def land(
-    bank: BankId, encoded: Encoded, episodes: Sequence[Episode], tools: Tools, desk: StructuredLLM | None = None
+    bank: BankId,
+    encoded: Encoded,
+    episodes: Sequence[Episode],
+    context: RetainContext,
+    desk: StructuredLLM | None = None,
 ) -> Landing:
     """Facts beside what is known, and their links."""
-    facts = await asyncio.to_thread(_facts, bank, encoded, episodes, tools)
+    facts = await asyncio.to_thread(_facts, bank, encoded, episodes, context)
     new = [
         NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
         for fact, encoding in zip(facts, encoded.encodings, strict=True)
     ]
-    done = await _revised(bank, new, encoded.reading, tools, desk)
+    done = await _revised(bank, new, encoded.reading, context, desk)
     done.sourced += _restated(encoded.reading, episodes, done)
-    links = await _links(bank, done.facts, tools)
+    links = await _links(bank, done.facts, context)
     causal = causal_links(encoded.reading.drafts, [fact.id for fact in facts], done.stands_for)
     return Landing(encoded=encoded, episodes=episodes, revision=done, links=[*links, *causal])
 
 
 async def _revised(
-    bank: BankId, new: Sequence[NewFact], reading: ExtractionResult, tools: Tools, desk: StructuredLLM | None
+    bank: BankId, new: Sequence[NewFact], reading: ExtractionResult, context: RetainContext, desk: StructuredLLM | None
 ) -> Revision:
     """Verdicts by what the engine said, what is proven, and, for the rest, what a model says."""
     if desk is None:
-        pairs = await revise.rivals(bank, new, tools.store)
-        return revise.apply(new, revise.proven(pairs, new, duplicates=not tools.extractor.keeps_words), pairs)
-    pairs = await revise.near(bank, new, reading.drafts, tools.store)
+        pairs = await revise.rivals(bank, new, context.store)
+        return revise.apply(new, revise.proven(pairs, new, duplicates=not context.extractor.keeps_words), pairs)
+    pairs = await revise.near(bank, new, reading.drafts, context.store)
     judged = {**revise.proven(pairs, new, duplicates=True), **revise.plausible(reading.drafts, pairs)}
     unclear = revise.open_questions(pairs, reading.drafts, reading, judged)
     if unclear:
         judged |= await judge(unclear, new, desk)
-    return await _embedded_again(revise.apply(new, judged, pairs), tools)
+    return await _embedded_again(revise.apply(new, judged, pairs), context)
 
 
-async def _embedded_again(done: Revision, tools: Tools) -> Revision:
+async def _embedded_again(done: Revision, context: RetainContext) -> Revision:
     """Merged facts have a new text, so they are counted and embedded anew."""
     again = [at for at, item in enumerate(done.facts) if item.fact.id in done.merged]
     texts = [embedded_text(done.facts[at].fact.text, done.facts[at].fact.mentioned_at) for at in again]
-    fresh = await encodings(tools.embedder, texts, "document")
+    fresh = await encodings(context.embedder, texts, "document")
     for at, encoding in zip(again, fresh, strict=True):
         fact = done.facts[at].fact
-        counted = fact.model_copy(update={"tokens": tools.counter(fact.text)})
+        counted = fact.model_copy(update={"tokens": context.counter(fact.text)})
         done.facts[at] = NewFact(fact=counted, embedding=encoding.vector, tokens=encoding.tokens)
     return done
 
@@ -168,10 +151,10 @@ def _restated(reading: ExtractionResult, episodes: Sequence[Episode], done: Revi
     ]
 
 
-async def message_vectors(messages: Sequence[Message], tools: Tools) -> dict[MessageId, Vector]:
+async def message_vectors(messages: Sequence[Message], context: RetainContext) -> dict[MessageId, Vector]:
     """A vector for each message."""
     texts = [f"{message.voice}: {message.content[:MESSAGE]}" for message in messages]
-    found = await tools.embedder.embed(texts, "document")
+    found = await context.embedder.embed(texts, "document")
     return {message.id: vector for message, vector in zip(messages, found, strict=True)}
 
 
@@ -180,14 +163,14 @@ def stacked(vectors: Sequence[Vector], dimension: int) -> Vectors:
     return np.stack(vectors) if vectors else np.empty((0, dimension), np.float32)
 
 
-def _facts(bank: BankId, encoded: Encoded, episodes: Sequence[Episode], tools: Tools) -> list[Fact]:
+def _facts(bank: BankId, encoded: Encoded, episodes: Sequence[Episode], context: RetainContext) -> list[Fact]:
     episode_of = {message: episode.id for episode in episodes for message in episode.messages}
     names = {
         entity.id: Mention(id=entity.id, name=entity.name, type=entity.type) for entity in encoded.resolution.entities
     }
-    engine = encoded.reading.engine or tools.extractor.name
+    engine = encoded.reading.engine or context.extractor.name
     return [
-        _fact(bank, draft, episode_of, _mentions(draft, encoded.resolution, names), tools, engine)
+        _fact(bank, draft, episode_of, _mentions(draft, encoded.resolution, names), context, engine)
         for draft in encoded.reading.drafts
     ]
 
@@ -206,18 +189,18 @@ def _fact(
     draft: FactDraft,
     episode_of: Mapping[MessageId, EpisodeId],
     mentions: tuple[Mention, ...],
-    tools: Tools,
+    context: RetainContext,
     engine: str,
 ) -> Fact:
     start, end = draft.occurred or (None, None)
     episodes = dict.fromkeys(episode_of[message] for message in draft.messages if message in episode_of)
     began = draft.mentioned_at if start is None else min(start, draft.mentioned_at)
     return Fact(
-        id=_id(bank, tools.engine, draft.key),
+        id=_id(bank, context.engine, draft.key),
         bank=bank,
         network=draft.network,
         text=draft.text,
-        tokens=tools.counter(draft.text),
+        tokens=context.counter(draft.text),
         context=draft.context,
         context_from=draft.context_from,
         occurred_start=start,
@@ -241,13 +224,13 @@ def _id(bank: BankId, engine: str, key: str) -> FactId:
     return FactId(str(uuid.uuid5(_FACTS, "\x00".join((bank, engine, key)))))
 
 
-async def _links(bank: BankId, new: Sequence[NewFact], tools: Tools) -> list[Link]:
+async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -> list[Link]:
     if not new:
         return []
     facts = [item.fact for item in new]
-    vectors = stacked([item.embedding for item in new], tools.embedder.dimension)
-    earlier = await tools.store.recent(bank, min(fact.mentioned_at for fact in facts), limit=CLOSEST)
-    near = await tools.store.neighbours(bank, vectors, limit=MOST_ALIKE, floor=ALIKE)
+    vectors = stacked([item.embedding for item in new], context.embedder.dimension)
+    earlier = await context.store.recent(bank, min(fact.mentioned_at for fact in facts), limit=CLOSEST)
+    near = await context.store.neighbours(bank, vectors, limit=MOST_ALIKE, floor=ALIKE)
     inside = vectors @ vectors.T
     semantic = [
         link

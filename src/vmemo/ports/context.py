@@ -1,0 +1,34 @@
+"""The context of a memory: the store, the models and the settings that every stage works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vmemo.models.settings import Settings
+from vmemo.ports.engine import Extractor, TimeReader
+from vmemo.ports.providers import LLM, Embedder, Reranker, TokenCounter
+from vmemo.ports.store import Store
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Context:
+    """One memory's store, models and settings, shared by its banks."""
+
+    store: Store
+    embedder: Embedder
+    extractor: Extractor
+    """Extracts facts when there is no language model."""
+    llm: LLM | None
+    owns_llm: bool = False
+    """True if the memory made the model itself and closes it."""
+    counter: TokenCounter
+    reranker: Reranker | Literal["late", "none"] = "late"
+    time_reader: TimeReader | None = None
+    """Finds times in other languages than English."""
+    settings: Settings
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that extracts facts."""
+        return self.extractor.name if self.llm is None else self.llm.name
