@@ -72,7 +72,7 @@ def _llm(given: object, settings: Settings) -> LLM | None:
 def _time_reader(settings: Settings) -> TimeReader | None:
     if not settings.languages:
         return None
-    from vmemo.text.temporal.other_languages import ForeignTimes
+    from vmemo.text.temporal.dateparser_times import ForeignTimes
 
     return ForeignTimes(settings.languages)
 

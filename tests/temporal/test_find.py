@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vmemo.errors import InvalidInput
 from vmemo.text.temporal import TimeExpression, find
-from vmemo.text.temporal.words import LEXICON
+from vmemo.text.temporal.vocabulary import LEXICON
 
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 

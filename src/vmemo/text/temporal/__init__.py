@@ -10,7 +10,7 @@ the past unless plans are asked for; `dated` and `annotate` as somebody says the
 
 from __future__ import annotations
 
+from vmemo.text.temporal.date_format import annotate, dated, readable
 from vmemo.text.temporal.find import TimeExpression, find
-from vmemo.text.temporal.render import annotate, dated, readable
 
 __all__ = ["TimeExpression", "annotate", "dated", "find", "readable"]

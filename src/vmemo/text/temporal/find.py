@@ -7,10 +7,10 @@ from datetime import date, datetime, time, tzinfo
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
-from vmemo.text.temporal.parse import stretches
+from vmemo.text.temporal.day_range import Prefer, Stretch
+from vmemo.text.temporal.parser import stretches
 from vmemo.text.temporal.questions import by_tense
-from vmemo.text.temporal.stretch import Prefer, Stretch
-from vmemo.text.temporal.tokens import Token
+from vmemo.text.temporal.tokenizer import Token
 
 
 @dataclass(frozen=True, slots=True)

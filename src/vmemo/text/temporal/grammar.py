@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from vmemo.text.temporal.day_range import Stretch
 from vmemo.text.temporal.patterns import expression, needs
 from vmemo.text.temporal.reading import Build, Number, Reading, Scene
-from vmemo.text.temporal.stretch import Stretch
-from vmemo.text.temporal.tokens import Token
-from vmemo.text.temporal.words import STRETCHES, TAGS
+from vmemo.text.temporal.tokenizer import Token
+from vmemo.text.temporal.vocabulary import STRETCHES, TAGS
 
 _KIND_TAG = {"weekday": "WEEKDAY", "offset": "OFFSET", "year": "YEAR"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from vmemo.text.temporal.words import PLAIN, SYMBOLS, TAGS, UNIONS
+from vmemo.text.temporal.vocabulary import PLAIN, SYMBOLS, TAGS, UNIONS
 
 _PIECE = re.compile(r"(?:(?P<label>[a-z]+)=)?(?:(?P<name>[A-Za-z][A-Za-z0-9]*)|(?P<open>\((?!\?)))|\s+")
 _GROUP = re.compile(r"(?:[a-z]+=)?\((?P<look>(?:\?<?[=!])?)(?P<inside>[^()]*)\)(?P<optional>\??)")

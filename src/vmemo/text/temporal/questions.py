@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 
-from vmemo.text.temporal.cues import DONE
-from vmemo.text.temporal.parse import stretches
-from vmemo.text.temporal.stretch import Stretch
-from vmemo.text.temporal.tense import sentence
-from vmemo.text.temporal.tokens import Token
+from vmemo.text.temporal.clauses import sentence
+from vmemo.text.temporal.day_range import Stretch
+from vmemo.text.temporal.parser import stretches
+from vmemo.text.temporal.tense_cues import DONE
+from vmemo.text.temporal.tokenizer import Token
 
 _AHEAD = re.compile(
     r"\b(?:will|shall|gonna|won't|upcoming|planning|scheduled|let's|can't wait|coming up|supposed to"

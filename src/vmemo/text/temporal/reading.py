@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import NamedTuple
 
-from vmemo.text.temporal.stretch import Kind, Prefer, Stretch, Yearly, floating
-from vmemo.text.temporal.tokens import Token
+from vmemo.text.temporal.day_range import Kind, Prefer, Stretch, Yearly, floating
+from vmemo.text.temporal.tokenizer import Token
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+from vmemo.text.temporal.day_range import (
+    DAY,
+    ONE_DAY,
+    WEEK,
+    Days,
+    Stretch,
+    Yearly,
+    part,
+    period,
+    shift,
+    through_last_day,
+)
 from vmemo.text.temporal.grammar import rule
 from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.stretch import DAY, ONE_DAY, WEEK, Days, Stretch, Yearly, part, period, shift, through_last_day
 
 Cut = Callable[[Days], Days | None]
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading, float_days
-from vmemo.text.temporal.stretch import (
+from vmemo.text.temporal.day_range import (
     DECADE,
     MONTH,
     QUARTER,
@@ -21,6 +18,9 @@ from vmemo.text.temporal.stretch import (
     shift,
     two_digit_year,
 )
+from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.patterns import tags_of
+from vmemo.text.temporal.reading import Reading, float_days
 
 _YEARLIKE = tags_of("FULLYEAR")
 _COUNTED_THINGS = re.compile(

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from datetime import date, timedelta
 
-from vmemo.text.temporal.counted import A_FEW, vaguely
+from vmemo.text.temporal.day_range import DAY, ONE_DAY, WEEKEND, Stretch, fixed_day, floating, offset_day, period, shift
 from vmemo.text.temporal.grammar import rule
 from vmemo.text.temporal.patterns import tags_of
 from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.stretch import DAY, ONE_DAY, WEEKEND, Stretch, fixed_day, floating, offset_day, period, shift
+from vmemo.text.temporal.rules.counted import A_FEW, vaguely
 
 _MORE, _FROM, _A = tags_of("more"), tags_of("from"), tags_of("A")
 _OFTEN = re.compile(

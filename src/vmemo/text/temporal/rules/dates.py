@@ -6,10 +6,7 @@ import re
 from dataclasses import replace
 from datetime import date, timedelta
 
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading, Scene, float_days
-from vmemo.text.temporal.stretch import (
+from vmemo.text.temporal.day_range import (
     MONTH,
     Days,
     Stretch,
@@ -21,7 +18,10 @@ from vmemo.text.temporal.stretch import (
     through_last_day,
     two_digit_year,
 )
-from vmemo.text.temporal.words import TAGS
+from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.patterns import tags_of
+from vmemo.text.temporal.reading import Reading, Scene, float_days
+from vmemo.text.temporal.vocabulary import TAGS
 
 _STREET = re.compile(r"\s(?:St|Street|Road|Rd|Ave|Avenue|Lane|Drive|Court|Close|Way)\b")
 _AMBIGUOUS = tags_of("MVERB")

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date, timedelta
 
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading, Scene
-from vmemo.text.temporal.stretch import (
+from vmemo.text.temporal.day_range import (
     MONTH,
     Days,
     Stretch,
@@ -19,6 +16,9 @@ from vmemo.text.temporal.stretch import (
     shift,
     through_last_day,
 )
+from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.patterns import tags_of
+from vmemo.text.temporal.reading import Reading, Scene
 
 _WHOLE_DAYS = ("day", "weekday", "offset")
 _NUMBERED = tags_of("DD")

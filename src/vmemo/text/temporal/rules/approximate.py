@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date, timedelta
 
-from vmemo.text.temporal.counted import roughly, window
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.stretch import (
+from vmemo.text.temporal.day_range import (
     CENTURY,
     DAY,
     DECADE,
@@ -23,6 +20,9 @@ from vmemo.text.temporal.stretch import (
     period,
     shift,
 )
+from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.reading import Reading
+from vmemo.text.temporal.rules.counted import roughly, window
 
 _HALF = {WEEK: (3, DAY), MONTH: (15, DAY), YEAR: (6, MONTH), DECADE: (5, YEAR), CENTURY: (5, DECADE)}
 """Half of a unit, in a smaller one."""

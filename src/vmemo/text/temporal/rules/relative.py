@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vmemo.text.temporal.counted import ALIGNED, window
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.stretch import (
+from vmemo.text.temporal.day_range import (
     DAY,
     EDGES,
     FORTNIGHT,
@@ -24,6 +20,10 @@ from vmemo.text.temporal.stretch import (
     shift,
     through_last_day,
 )
+from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.patterns import tags_of
+from vmemo.text.temporal.reading import Reading
+from vmemo.text.temporal.rules.counted import ALIGNED, window
 
 _PAST, _LAST = tags_of("past"), tags_of("last")
 

@@ -6,8 +6,8 @@ import re
 from itertools import accumulate
 from typing import NamedTuple
 
-from vmemo.text.temporal.stretch import Stretch
-from vmemo.text.temporal.words import LEXICON, TAGS, UNIONS
+from vmemo.text.temporal.day_range import Stretch
+from vmemo.text.temporal.vocabulary import LEXICON, TAGS, UNIONS
 
 _PIECE = re.compile(
     r"[^\W\d_]+(?:['’]s?(?!\w))?|[^\S\n]+"

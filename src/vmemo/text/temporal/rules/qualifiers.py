@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date, timedelta
 
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.stretch import (
+from vmemo.text.temporal.day_range import (
     EDGES,
     ONE_DAY,
     Days,
@@ -17,6 +14,9 @@ from vmemo.text.temporal.stretch import (
     part,
     two_digit_year,
 )
+from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.patterns import tags_of
+from vmemo.text.temporal.reading import Reading
 
 _STRETCHED_YEAR = tags_of("YEAR")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from vmemo.text.temporal.day_range import FIRST_YEAR, ONE_DAY, Stretch
 from vmemo.text.temporal.grammar import rule
 from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.stretch import FIRST_YEAR, ONE_DAY, Stretch
 
 _MOST = 100_000
 """Minutes up to which people count in hours; a number beyond it is no time."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from vmemo.text.temporal.cues import OWNER, PRONOUN, Cues, Tense
-from vmemo.text.temporal.tokens import Token
+from vmemo.text.temporal.tense_cues import OWNER, PRONOUN, Cues, Tense
+from vmemo.text.temporal.tokenizer import Token
 
 _APPOINTED = re.compile(
     r"(?:\b(?:is|are|isn['’]t|aren['’]t)|['’](?:s|re))"

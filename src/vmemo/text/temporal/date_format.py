@@ -6,9 +6,9 @@ import re
 from datetime import UTC, date, datetime, tzinfo
 
 from vmemo.models import Interval
+from vmemo.text.temporal.annotate import spoken
+from vmemo.text.temporal.day_range import ONE_DAY, Days, Stretch
 from vmemo.text.temporal.find import TimeExpression, expression
-from vmemo.text.temporal.speech import spoken
-from vmemo.text.temporal.stretch import ONE_DAY, Days, Stretch
 
 _ALREADY_DATED = re.compile(r"\s*\([^()]*\d{4}[^()]*\)")
 

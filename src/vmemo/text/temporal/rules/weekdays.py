@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
+from vmemo.text.temporal.day_range import WEEK, Days, Stretch, fixed_day, make_day, period, shift
 from vmemo.text.temporal.grammar import rule
 from vmemo.text.temporal.patterns import tags_of
 from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.stretch import WEEK, Days, Stretch, fixed_day, make_day, period, shift
 
 _LATEST, _COMING = tags_of("last") | tags_of("past"), tags_of("coming")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from vmemo.text.temporal.day_range import MONTH, Days, Stretch, make_day, one_day, shift
 from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.holidays import HOLIDAYS, WEEKDAY_OF, Holiday
 from vmemo.text.temporal.patterns import tags_of
 from vmemo.text.temporal.reading import Build, Number, Reading, float_days
-from vmemo.text.temporal.stretch import MONTH, Days, Stretch, make_day, one_day, shift
-from vmemo.text.temporal.words import TAGS
+from vmemo.text.temporal.rules.holidays import HOLIDAYS, WEEKDAY_OF, Holiday
+from vmemo.text.temporal.vocabulary import TAGS
 
 _KEPT_THINGS = re.compile(
     r"\s+(?:songs?|music|carols?|movies?|films?|trees?|cookies?|eggs?|bunn(?:y|ies)|costumes?|cand(?:y|ies)"

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 from dateutil.easter import easter
 
-from vmemo.text.temporal.stretch import make_day, nth_weekday
+from vmemo.text.temporal.day_range import make_day, nth_weekday
 
 Holiday = Callable[[int], date | None]
 MONDAY, THURSDAY, SUNDAY = 0, 3, 6

@@ -5,45 +5,45 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from vmemo.text.temporal import (
+from vmemo.text.temporal.day_range import DAY, MONTH, WEEK, YEAR, Prefer, Stretch, following
+from vmemo.text.temporal.grammar import Line, Stage, line_of
+from vmemo.text.temporal.patterns import expression, tags_of
+from vmemo.text.temporal.reading import Scene
+from vmemo.text.temporal.rules import (
     approximate,
     clock,
     counted,
     dates,
-    distance,
-    joined,
-    numerals,
-    occasions,
+    numbers,
+    offsets,
     periods,
-    pieces,
+    qualifiers,
     ranges,
     relative,
+    seasons,
+    subperiods,
     weekdays,
 )
-from vmemo.text.temporal.grammar import Line, Stage, line_of
-from vmemo.text.temporal.patterns import expression, tags_of
-from vmemo.text.temporal.reading import Scene
-from vmemo.text.temporal.stretch import DAY, MONTH, WEEK, YEAR, Prefer, Stretch, following
-from vmemo.text.temporal.tokens import Token, tokens
-from vmemo.text.temporal.words import FAMILIES, TAGS, UNITS
+from vmemo.text.temporal.tokenizer import Token, tokens
+from vmemo.text.temporal.vocabulary import FAMILIES, TAGS, UNITS
 
-_NUMBERS = Stage(*numerals.RULES)
+_NUMBERS = Stage(*numbers.RULES)
 _DATES = Stage(
     *dates.RULES,
     *periods.RULES,
-    *occasions.RULES,
+    *seasons.RULES,
     *relative.RULES,
     *counted.RULES,
     *weekdays.RULES,
-    *distance.NOW,
+    *offsets.NOW,
     *approximate.RULES,
     *clock.RULES,
 )
 _LATER = (
-    Stage(*joined.JOINS),
-    Stage(*joined.WEEKDAYS, *joined.PARTS, *pieces.RULES),
-    Stage(*pieces.WEEKDAYS, *distance.RULES, *joined.PARTS, *joined.SHARED),
-    Stage(*distance.WEEKDAYS, *joined.SHARED),
+    Stage(*qualifiers.JOINS),
+    Stage(*qualifiers.WEEKDAYS, *qualifiers.PARTS, *subperiods.RULES),
+    Stage(*subperiods.WEEKDAYS, *offsets.RULES, *qualifiers.PARTS, *qualifiers.SHARED),
+    Stage(*offsets.WEEKDAYS, *qualifiers.SHARED),
     Stage(*ranges.RANGES),
     Stage(*ranges.BOUNDS),
 )

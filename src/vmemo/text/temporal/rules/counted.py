@@ -6,10 +6,7 @@ import re
 from dataclasses import replace
 from datetime import date
 
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.stretch import (
+from vmemo.text.temporal.day_range import (
     CENTURY,
     DAY,
     DECADE,
@@ -24,6 +21,9 @@ from vmemo.text.temporal.stretch import (
     period,
     shift,
 )
+from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.patterns import tags_of
+from vmemo.text.temporal.reading import Reading
 
 _FEW, _SOME = tags_of("FEWER"), tags_of("SOME")
 A_FEW, _SEVERAL = (2, 5), (3, 8)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from vmemo.text.temporal.cues import Cues, Tense, cues
-from vmemo.text.temporal.parse import lower, readings
-from vmemo.text.temporal.stretch import Stretch
-from vmemo.text.temporal.tense import Setting, is_habit, led_by, setting, stands, tense
-from vmemo.text.temporal.tokens import Token
+from vmemo.text.temporal.clauses import Setting, is_habit, led_by, setting, stands, tense
+from vmemo.text.temporal.day_range import Stretch
+from vmemo.text.temporal.parser import lower, readings
+from vmemo.text.temporal.tense_cues import Cues, Tense, cues
+from vmemo.text.temporal.tokenizer import Token
 
 _FAR = timedelta(days=60)
 """Readings further apart than this are of a yearless date or month."""

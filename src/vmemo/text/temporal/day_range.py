@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Literal
 
-from vmemo.text.temporal.words import UNITS
+from vmemo.text.temporal.vocabulary import UNITS
 
 Kind = Literal["day", "weekday", "offset", "week", "span", "year"]
 Edge = Literal["early", "mid", "late"]

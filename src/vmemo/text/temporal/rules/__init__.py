@@ -1,0 +1,1 @@
+"""Rules of the time grammar, and the stages in which they are applied."""
