@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from vmemo.retain.derive import embedded_text
-from vmemo.text.temporal import dated
+from vmemo.text.temporal import annotate
 
 OWN = Path(__file__).parent / "conversations"
 HELD_OUT = 6
@@ -53,7 +53,7 @@ class MemoryBank:
 
 def document(id: str, voice: str, content: str, said: datetime, before: Document | None) -> Document:
     """A turn in the form in which the local engine embeds it; an empty voice makes it a narrative fact."""
-    text = dated(content, said)[0] if voice else content
+    text = annotate(content, said).text if voice else content
     words = f"{voice}: {content}" if voice else content
     stored = f"{voice}: {text}" if voice else text
     return Document(id, embedded_text(stored, said), words, before.words[-400:] if before else "")

@@ -72,17 +72,17 @@ def _llm(given: object, settings: Settings) -> LLM | None:
 def _time_reader(settings: Settings) -> TimeReader | None:
     if not settings.languages:
         return None
-    from vmemo.text.temporal.dateparser_times import ForeignTimes
+    from vmemo.text.temporal.dateparser_times import DateparserTimes
 
-    return ForeignTimes(settings.languages)
+    return DateparserTimes(settings.languages)
 
 
 def _name_reader(settings: Settings) -> NameReader | None:
     if settings.names == "rules":
         return None
-    from vmemo.text.names.spacy_names import SpacyNames, installed
+    from vmemo.text.names.spacy_names import SpacyNames, installed_pipeline
 
-    return SpacyNames() if settings.names == "spacy" or installed() else None
+    return SpacyNames() if settings.names == "spacy" or installed_pipeline() else None
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:

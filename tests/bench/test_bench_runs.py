@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from toy import Interrupted, StopAt, ToyEmbedder, lasting, options
 
-from vmemo.text.names.find import find_entities
-from vmemo.text.temporal import find
+from vmemo.text.names.find import find_names
+from vmemo.text.temporal import find_times
 from vmemo_bench import BenchOptions, Progress, SpeedOptions, run_benchmark, silent, write_report
 from vmemo_bench.html import render
 from vmemo_bench.speed import texts
@@ -137,7 +137,7 @@ def test_speed_times_every_stage_that_recall_has(tmp_path: Path) -> None:
 
 def test_some_speed_queries_name_a_time_and_most_name_people() -> None:
     asked = texts.queries(200)
-    timed = [query for query in asked if find(query, texts.ENDED)]
-    named = [query for query in asked if find_entities(query)]
+    timed = [query for query in asked if find_times(query, texts.ENDED)]
+    named = [query for query in asked if find_names(query)]
     assert 25 <= len(timed) <= 60
     assert len(named) > 150

@@ -9,7 +9,7 @@ import pytest
 
 from vmemo import InvalidInput, Memory, Message, Settings
 from vmemo.testing import HashEmbedder
-from vmemo.text.temporal.dateparser_times import ForeignTimes
+from vmemo.text.temporal.dateparser_times import DateparserTimes
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 """A Wednesday."""
@@ -28,7 +28,7 @@ NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
     ],
 )
 def test_a_time_is_found_in_its_language(language: str, text: str, start: str, days: int) -> None:
-    (found,) = ForeignTimes([language])(text, NOW)
+    (found,) = DateparserTimes([language])(text, NOW)
     begin = datetime.fromisoformat(start).replace(tzinfo=UTC)
     assert (found.start, found.end) == (begin, begin + timedelta(days=days))
 
@@ -43,18 +43,18 @@ def test_a_time_is_found_in_its_language(language: str, text: str, start: str, d
     ],
 )
 def test_a_text_without_a_time_has_none(language: str, text: str) -> None:
-    assert ForeignTimes([language])(text, NOW) == []
+    assert DateparserTimes([language])(text, NOW) == []
 
 
 def test_days_begin_at_midnight_where_the_speaker_is() -> None:
     tokyo = timezone(timedelta(hours=9))
-    (found,) = ForeignTimes(["de"])("gestern", NOW.astimezone(tokyo))
+    (found,) = DateparserTimes(["de"])("gestern", NOW.astimezone(tokyo))
     assert found.start == datetime(2024, 3, 5, tzinfo=tokyo)
 
 
 def test_a_language_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidInput, match="such as de or fr"):
-        ForeignTimes(["klingon"])("gestern", NOW)
+        DateparserTimes(["klingon"])("gestern", NOW)
 
 
 def test_a_memory_dates_facts_and_reads_questions_in_the_languages_it_is_told(tmp_path: Path) -> None:

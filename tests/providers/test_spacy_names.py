@@ -11,10 +11,12 @@ import pytest
 from vmemo import InvalidInput, Memory, MissingExtra, Settings
 from vmemo.models.drafts import FoundName
 from vmemo.testing import HashEmbedder
-from vmemo.text.names.find import joined
-from vmemo.text.names.spacy_names import SpacyNames, installed
+from vmemo.text.names.find import merge_names
+from vmemo.text.names.spacy_names import SpacyNames, installed_pipeline
 
-needs_spacy = pytest.mark.skipif(installed() is None, reason='spaCy is not installed: pip install "vmemo[names]"')
+needs_spacy = pytest.mark.skipif(
+    installed_pipeline() is None, reason='spaCy is not installed: pip install "vmemo[names]"'
+)
 
 
 @needs_spacy
@@ -54,7 +56,7 @@ def test_names_are_joined_with_what_the_rules_found() -> None:
         FoundName(name="Anna Smith of Leith", type="PERSON"),
         FoundName(name="Statoil", type="ORGANIZATION"),
     )
-    assert joined(rules, others) == (
+    assert merge_names(rules, others) == (
         FoundName(name="Anna Smith", type="PERSON"),
         FoundName(name="Oslo", type="LOCATION"),
         FoundName(name="Statoil", type="ORGANIZATION"),

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vmemo.models import Interval
-from vmemo.text.questions.analyse import QueryType, analyse
+from vmemo.text.questions.analyse import QueryType, analyse_query
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""
@@ -173,7 +173,7 @@ EXAMPLES: dict[QueryType, list[str]] = {
 
 @pytest.mark.parametrize(("type", "text"), [(type, text) for type, texts in EXAMPLES.items() for text in texts])
 def test_a_query_has_the_type_of_what_its_asker_wants(type: QueryType, text: str) -> None:
-    assert analyse(text, NOW).type == type
+    assert analyse_query(text, NOW).type == type
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_query_has_the_type_of_what_its_asker_wants(type: QueryType, text: str
     ],
 )
 def test_where_two_types_fit_the_documented_order_decides(text: str, type: QueryType) -> None:
-    assert analyse(text, NOW).type == type
+    assert analyse_query(text, NOW).type == type
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_where_two_types_fit_the_documented_order_decides(text: str, type: Query
     ],
 )
 def test_a_question_over_several_things_is_split_into_a_search_for_each(text: str, parts: list[str]) -> None:
-    assert list(analyse(text, NOW).parts) == parts
+    assert list(analyse_query(text, NOW).parts) == parts
 
 
 @pytest.mark.parametrize(
@@ -264,16 +264,16 @@ def test_a_question_over_several_things_is_split_into_a_search_for_each(text: st
     ],
 )
 def test_a_question_about_one_thing_is_not_split(text: str) -> None:
-    assert analyse(text, NOW).parts == ()
+    assert analyse_query(text, NOW).parts == ()
 
 
 def test_there_are_at_most_four_parts_and_none_is_the_whole_question() -> None:
     text = "Where is Ana? Where is Ben? Where is Carla? Where is Omar? Where is Lena?"
 
-    parts = analyse(text, NOW).parts
+    parts = analyse_query(text, NOW).parts
 
     assert parts == ("Where is Ana", "Where is Ben", "Where is Carla", "Where is Omar")
-    assert analyse("Where is Ana? Where is Ana?", NOW).parts == ()
+    assert analyse_query("Where is Ana? Where is Ana?", NOW).parts == ()
 
 
 def days(first: str | None, after_last: str | None) -> Interval:
@@ -302,7 +302,7 @@ def days(first: str | None, after_last: str | None) -> Interval:
     ],
 )
 def test_the_time_a_query_is_about_is_found(text: str, during: Interval | None) -> None:
-    assert analyse(text, NOW).during == during
+    assert analyse_query(text, NOW).during == during
 
 
 @pytest.mark.parametrize(
@@ -317,13 +317,13 @@ def test_the_time_a_query_is_about_is_found(text: str, during: Interval | None) 
     ],
 )
 def test_the_time_that_is_asked_for_is_no_time_to_search_in(text: str) -> None:
-    assert analyse(text, NOW).during is None
+    assert analyse_query(text, NOW).during is None
 
 
 def test_days_begin_at_midnight_where_the_asker_is() -> None:
     there = timezone(timedelta(hours=9))
 
-    during = analyse("What did I do yesterday?", datetime(2024, 6, 12, 1, 0, tzinfo=there)).during
+    during = analyse_query("What did I do yesterday?", datetime(2024, 6, 12, 1, 0, tzinfo=there)).during
 
     assert during == Interval(
         start=datetime(2024, 6, 11, tzinfo=there),
@@ -334,8 +334,8 @@ def test_days_begin_at_midnight_where_the_asker_is() -> None:
 def test_only_the_beginning_of_a_long_text_is_read() -> None:
     filling = "The weather was fine and nothing happened. " * 60
 
-    assert analyse(filling + "When did I leave?", NOW).type == "general"
-    assert analyse("When did I leave? " + filling, NOW).type == "temporal"
+    assert analyse_query(filling + "When did I leave?", NOW).type == "general"
+    assert analyse_query("When did I leave? " + filling, NOW).type == "temporal"
 
 
 HOSTILE = [
@@ -366,7 +366,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_any_text_gets_an_answer(text: str) -> None:
-    result = analyse(text, NOW)
+    result = analyse_query(text, NOW)
 
     assert result.type in EXAMPLES
     assert len(result.parts) <= 4
@@ -382,9 +382,9 @@ WORDS = (
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join)))
 @example("Which first, A or B?")
 def test_every_part_is_a_search_of_its_own(text: str) -> None:
-    result = analyse(text, NOW)
+    result = analyse_query(text, NOW)
 
     assert len(result.parts) <= 4
     assert len(set(result.parts)) == len(result.parts)
     assert all(part.strip() and part != text for part in result.parts)
-    assert result == analyse(text, NOW)
+    assert result == analyse_query(text, NOW)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vmemo.text.questions.analyse import analyse
-from vmemo.text.questions.unresolved_times import unread
+from vmemo.text.questions.analyse import analyse_query
+from vmemo.text.questions.unresolved_times import find_unresolved_times
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""
@@ -154,44 +154,51 @@ NOTHING: list[str] = [
 
 @pytest.mark.parametrize(("question", "words"), [*SEEN, *FOREIGN])
 def test_a_time_that_the_rules_cannot_resolve_is_seen(question: str, words: str) -> None:
-    missed = analyse(question, NOW, thorough=True).unread
+    missed = analyse_query(question, NOW, report_unresolved=True).unresolved_time
     assert missed
     assert missed.text == words
 
 
 @pytest.mark.parametrize(("question", "words"), FOREIGN)
 def test_foreign_words_are_known_as_such(question: str, words: str) -> None:
-    assert [each.foreign for each in unread(question, ())] == [True]
+    assert [each.foreign for each in find_unresolved_times(question, ())] == [True]
 
 
 @pytest.mark.parametrize("question", NOTHING)
 def test_what_is_resolved_or_no_time_of_the_calendar_is_left_alone(question: str) -> None:
-    assert analyse(question, NOW, thorough=True).unread is None
+    assert analyse_query(question, NOW, report_unresolved=True).unresolved_time is None
 
 
 def test_none_of_the_150_questions_is_doubted_and_least_of_all_the_40_without_a_time() -> None:
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     asked = [(str(row["q"]), datetime.fromisoformat(row["now"])) for row in rows]
     assert len(asked) == 150
-    assert not [question for question, now in asked if analyse(question, now, thorough=True).unread]
+    assert not [
+        question for question, now in asked if analyse_query(question, now, report_unresolved=True).unresolved_time
+    ]
 
 
 def test_nothing_is_looked_for_unless_it_is_wanted() -> None:
-    assert analyse("Who called me three business days ago?", NOW).unread is None
+    assert analyse_query("Who called me three business days ago?", NOW).unresolved_time is None
 
 
 def test_a_question_with_such_a_time_is_temporal() -> None:
     question = "Where did I have lunch three business days ago?"
-    assert (analyse(question, NOW).type, analyse(question, NOW, thorough=True).type) == ("factual", "temporal")
+    assert (analyse_query(question, NOW).type, analyse_query(question, NOW, report_unresolved=True).type) == (
+        "factual",
+        "temporal",
+    )
 
 
 def test_beside_a_question_that_has_its_time_other_sentences_do_not_count() -> None:
     text = "I was ill three business days ago. What did I eat yesterday?"
-    assert analyse(text, NOW, thorough=True).unread is None
-    assert analyse("I was ill three business days ago. What did I eat?", NOW, thorough=True).unread
+    assert analyse_query(text, NOW, report_unresolved=True).unresolved_time is None
+    assert analyse_query(
+        "I was ill three business days ago. What did I eat?", NOW, report_unresolved=True
+    ).unresolved_time
 
 
 @given(st.text(max_size=200))
 def test_any_text_gets_an_answer(text: str) -> None:
-    for each in unread(text, ()):
+    for each in find_unresolved_times(text, ()):
         assert text[each.start :].startswith(each.text)

@@ -17,7 +17,7 @@ from vmemo import Fact, Memory, Message
 from vmemo.models import BankId, FactId
 from vmemo.reflect.date_math import asked_on, asks_for_lengths, dated, dates, differences
 from vmemo.testing import HashEmbedder
-from vmemo.text.temporal.durations import counts, months_and_days, months_later, next_yearly
+from vmemo.text.temporal.durations import add_months, exact_lengths, months_and_days, next_anniversary
 
 ASKED = datetime(2023, 6, 22, 12, tzinfo=UTC)
 """A Thursday."""
@@ -108,7 +108,7 @@ def midnight(day: date) -> datetime:
 
 @given(ANY_DATE, ANY_DATE)
 def test_weeks_and_days_make_the_days_again(one: date, other: date) -> None:
-    days, *more = counts(min(one, other), max(one, other))
+    days, *more = exact_lengths(min(one, other), max(one, other))
     number = int(days.split()[0])
     assert number == abs((one - other).days)
     parts = re.fullmatch(r"(?:(\d+) weeks?)?(?: and )?(?:(\d) days?)?", more[0] if number >= 7 else "1 day")
@@ -120,9 +120,9 @@ def test_weeks_and_days_make_the_days_again(one: date, other: date) -> None:
 def test_months_and_days_added_to_the_earlier_date_give_the_later(one: date, other: date) -> None:
     earlier, later = min(one, other), max(one, other)
     months, days = months_and_days(earlier, later)
-    assert months_later(earlier, months) + timedelta(days=days) == later
+    assert add_months(earlier, months) + timedelta(days=days) == later
     assert 0 <= days <= 31
-    assert months_later(earlier, months + 1) >= later
+    assert add_months(earlier, months + 1) >= later
 
 
 @given(ANY_DATE, ANY_DATE)
@@ -152,13 +152,13 @@ def test_nothing_shorter_than_a_month_is_called_one(one: date, other: date) -> N
     ],
 )
 def test_lengths_are_counted_as_people_do(earlier: str, later: str, words: list[str]) -> None:
-    assert counts(date.fromisoformat(earlier), date.fromisoformat(later)) == words
+    assert exact_lengths(date.fromisoformat(earlier), date.fromisoformat(later)) == words
 
 
 @given(ANY_DATE, ANY_DATE)
 def test_a_day_comes_round_within_a_year_of_any_day_after_it(one: date, other: date) -> None:
     day, today = min(one, other), max(one, other)
-    found = next_yearly(day, today)
+    found = next_anniversary(day, today)
     assert found is not None
     assert today <= found[0] <= today + timedelta(days=366) or today == day
     assert months_and_days(day, found[0])[0] == found[1] * 12

@@ -2,12 +2,12 @@
 
 import pytest
 
-from vmemo.text.claims.parse import Claim, proves, read_claim
+from vmemo.text.claims.parse import Claim, compare_claims, parse_claim
 from vmemo.text.claims.values import Attribute
 
 
 def claim(text: str) -> Claim:
-    found = read_claim(text)
+    found = parse_claim(text)
     assert found is not None, text
     return found
 
@@ -168,7 +168,7 @@ def test_one_short_sentence_states_one_value(text: str, subject: str, attribute:
     ],
 )
 def test_anything_else_proves_nothing(text: str) -> None:
-    assert read_claim(text) is None
+    assert parse_claim(text) is None
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_anything_else_proves_nothing(text: str) -> None:
     ],
 )
 def test_hostile_texts_are_read_without_harm(text: str) -> None:
-    assert read_claim(text) is None or len(text) <= 300
+    assert parse_claim(text) is None or len(text) <= 300
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_hostile_texts_are_read_without_harm(text: str) -> None:
     ],
 )
 def test_another_exclusive_value_supersedes(older: str, newer: str) -> None:
-    assert proves(claim(newer), claim(older)) == "supersede"
+    assert compare_claims(claim(newer), claim(older)) == "supersede"
 
 
 @pytest.mark.parametrize(
@@ -264,8 +264,8 @@ def test_another_exclusive_value_supersedes(older: str, newer: str) -> None:
     ],
 )
 def test_what_may_hold_together_stays(older: str, newer: str) -> None:
-    new = read_claim(newer)
-    assert new is None or proves(new, claim(older)) is None
+    new = parse_claim(newer)
+    assert new is None or compare_claims(new, claim(older)) is None
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_what_may_hold_together_stays(older: str, newer: str) -> None:
     ],
 )
 def test_the_same_value_again_is_a_duplicate(older: str, newer: str) -> None:
-    assert proves(claim(newer), claim(older)) == "duplicate"
+    assert compare_claims(claim(newer), claim(older)) == "duplicate"
 
 
 def test_only_a_complete_correction_calls_the_old_value_mistaken() -> None:
@@ -288,8 +288,8 @@ def test_only_a_complete_correction_calls_the_old_value_mistaken() -> None:
     assert not claim("Bob: Actually, my number is 555-0102.").mistaken
     assert not claim("Bob: My number is 555-0102, not 555-0101.").mistaken
     assert not claim("Bob: Actually, I live in Rome now, not Oslo.").mistaken
-    assert read_claim("Bob: Actually, I live in Rome, not far away.") is None
-    assert read_claim("Bob: I live in Rome, not Rome.") is None
+    assert parse_claim("Bob: Actually, I live in Rome, not far away.") is None
+    assert parse_claim("Bob: I live in Rome, not Rome.") is None
 
 
 @pytest.mark.parametrize(

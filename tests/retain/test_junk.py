@@ -2,7 +2,7 @@
 
 import pytest
 
-from vmemo.text.noise import grounded, is_own_words, is_small_talk, without_recalled
+from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk, strip_recalled
 
 ONE = "0190a3c4-1111-7000-8000-0123456789ab"
 TWO = "6f6d656d-7600-5000-8000-666163747300"
@@ -131,7 +131,7 @@ def test_a_long_message_is_never_small_talk() -> None:
     ],
 )
 def test_what_memory_had_recalled_is_taken_out(text: str, left: str) -> None:
-    assert without_recalled(text) == left
+    assert strip_recalled(text) == left
 
 
 @pytest.mark.parametrize(
@@ -162,13 +162,13 @@ def test_what_memory_had_recalled_is_taken_out(text: str, left: str) -> None:
     ],
 )
 def test_what_only_looks_like_a_recall_stays(text: str) -> None:
-    assert without_recalled(text) == text
+    assert strip_recalled(text) == text
 
 
 def test_a_long_message_keeps_all_that_is_its_own() -> None:
     own = "## 8 May 2023\n" * 20_000 + "- [" * 20_000
-    assert without_recalled(own) == own
-    assert without_recalled(f"- [{ONE}] a\n" * 2_000 + "own") == "own"
+    assert strip_recalled(own) == own
+    assert strip_recalled(f"- [{ONE}] a\n" * 2_000 + "own") == "own"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_long_message_keeps_all_that_is_its_own() -> None:
     ],
 )
 def test_words_about_the_talk_itself_are_no_facts(text: str) -> None:
-    assert is_own_words(text)
+    assert is_meta_text(text)
 
 
 @pytest.mark.parametrize(
@@ -275,13 +275,13 @@ def test_words_about_the_talk_itself_are_no_facts(text: str) -> None:
     ],
 )
 def test_facts_about_the_world_stay(text: str) -> None:
-    assert not is_own_words(text)
+    assert not is_meta_text(text)
 
 
 def test_long_and_hostile_facts_are_read_without_harm() -> None:
     for text in ("the " * 30_000, "no " * 40, "the user and the user " * 9, "I " * 99, "\x00" * 100_000):
-        is_own_words(text)
-    assert not is_own_words("The conversation was about " + "a" * 100_000)
+        is_meta_text(text)
+    assert not is_meta_text("The conversation was about " + "a" * 100_000)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_long_and_hostile_facts_are_read_without_harm() -> None:
     ],
 )
 def test_a_fact_that_shares_a_word_or_a_number_is_grounded(text: str, sources: list[str]) -> None:
-    assert grounded(text, sources)
+    assert is_grounded(text, sources)
 
 
 @pytest.mark.parametrize(
@@ -331,10 +331,10 @@ def test_a_fact_that_shares_a_word_or_a_number_is_grounded(text: str, sources: l
     ],
 )
 def test_a_fact_that_shares_nothing_is_not_grounded(text: str, sources: list[str]) -> None:
-    assert not grounded(text, sources)
+    assert not is_grounded(text, sources)
 
 
 def test_what_is_known_already_grounds_a_fact_too() -> None:
-    assert grounded("Rex is ill.", ["User: he is ill-ish, poor thing"], known=["Anna's dog is called Rex."])
-    assert grounded("Rex died.", ["User: he passed away"], known=["Anna's dog is called Rex."])
-    assert not grounded("Alice works at Google.", ["User: he passed away"], known=["Anna's dog is called Rex."])
+    assert is_grounded("Rex is ill.", ["User: he is ill-ish, poor thing"], known=["Anna's dog is called Rex."])
+    assert is_grounded("Rex died.", ["User: he passed away"], known=["Anna's dog is called Rex."])
+    assert not is_grounded("Alice works at Google.", ["User: he passed away"], known=["Anna's dog is called Rex."])

@@ -3,15 +3,15 @@
 import pytest
 
 from vmemo.models import EntityType
-from vmemo.text.names.find import MAX_FOUND, find_entities
+from vmemo.text.names.find import MAX_NAMES, find_names
 
 
 def names(text: str, *speakers: str) -> list[str]:
-    return [found.name for found in find_entities(text, speakers=speakers)]
+    return [found.name for found in find_names(text, speakers=speakers)]
 
 
 def kind(text: str, name: str, *speakers: str) -> EntityType:
-    kinds: dict[str, EntityType] = {f.name: f.type for f in find_entities(text, speakers=speakers)}
+    kinds: dict[str, EntityType] = {f.name: f.type for f in find_names(text, speakers=speakers)}
     return kinds[name]
 
 
@@ -93,7 +93,7 @@ def test_the_kind_is_told_by_the_name_or_its_surroundings(text: str, name: str, 
 
 
 def test_speakers_are_persons_in_any_case_and_keep_their_own_spelling() -> None:
-    found = find_entities("i told caroline that MELANIE is away", speakers=["Caroline", "Melanie"])
+    found = find_names("i told caroline that MELANIE is away", speakers=["Caroline", "Melanie"])
     assert [(f.name, f.type) for f in found] == [("Caroline", "PERSON"), ("Melanie", "PERSON")]
 
 
@@ -127,13 +127,13 @@ def test_a_number_that_counts_is_not_part_of_a_name() -> None:
 
 
 def test_each_name_comes_once_with_its_most_telling_kind() -> None:
-    found = find_entities("I like Ljubljana. LJUBLJANA! Yes, we live in Ljubljana.")
+    found = find_names("I like Ljubljana. LJUBLJANA! Yes, we live in Ljubljana.")
     assert [(f.name, f.type) for f in found] == [("Ljubljana", "LOCATION")]
 
 
 def test_a_text_yields_twenty_names_at_most() -> None:
     text = " and ".join(f"Qv{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(100))
-    assert len(names(text)) == MAX_FOUND == 20
+    assert len(names(text)) == MAX_NAMES == 20
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_text_yields_twenty_names_at_most() -> None:
     ],
 )
 def test_hostile_text_is_read_without_harm(text: str) -> None:
-    assert len(find_entities(text, speakers=["İpek", "a.*", "(", "🎉x"])) <= MAX_FOUND
+    assert len(find_names(text, speakers=["İpek", "a.*", "(", "🎉x"])) <= MAX_NAMES
 
 
 @pytest.mark.parametrize(
@@ -178,4 +178,4 @@ def test_other_scripts_yield_their_speakers(text: str, speaker: str) -> None:
 
 def test_finding_is_the_same_each_time() -> None:
     text = "Hey Mel, Dr. Varga and Anna Karlsson moved to Ljubljana."
-    assert find_entities(text, speakers=["Mel", "Jo"]) == find_entities(text, speakers=["Jo", "Mel"])
+    assert find_names(text, speakers=["Mel", "Jo"]) == find_names(text, speakers=["Jo", "Mel"])

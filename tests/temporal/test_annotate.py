@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from vmemo.models import Interval
-from vmemo.text.temporal import annotate, find, readable
+from vmemo.text.temporal import annotate, find_times, format_interval
 
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 
@@ -29,7 +29,7 @@ MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
     ],
 )
 def test_a_relative_expression_is_followed_by_its_date(text: str, annotated: str) -> None:
-    assert annotate(text, MONDAY) == annotated
+    assert annotate(text, MONDAY).text == annotated
 
 
 @pytest.mark.parametrize(
@@ -44,24 +44,24 @@ def test_a_relative_expression_is_followed_by_its_date(text: str, annotated: str
     ],
 )
 def test_what_needs_no_date_gets_none(text: str) -> None:
-    assert annotate(text, MONDAY) == text
+    assert annotate(text, MONDAY).text == text
 
 
 def test_annotating_twice_changes_nothing_more() -> None:
-    once = annotate("Yesterday we met, two weeks ago we did not, and next month we will.", MONDAY)
+    once = annotate("Yesterday we met, two weeks ago we did not, and next month we will.", MONDAY).text
     assert once.count("(") == 3
-    assert annotate(once, MONDAY) == once
+    assert annotate(once, MONDAY).text == once
 
 
 def test_a_sentence_about_the_future_dates_a_weekday_ahead() -> None:
     text = "I ran on Friday. I will rest on Friday."
-    assert annotate(text, MONDAY) == "I ran on Friday (5 May 2023). I will rest on Friday (12 May 2023)."
+    assert annotate(text, MONDAY).text == "I ran on Friday (5 May 2023). I will rest on Friday (12 May 2023)."
 
 
 def test_the_date_is_that_of_the_reference_zone() -> None:
     reference = datetime(2023, 5, 8, 1, tzinfo=ZoneInfo("Asia/Tokyo"))
-    assert annotate("yesterday", reference) == "yesterday (7 May 2023)"
-    assert readable(find("yesterday", reference)[0].interval, ZoneInfo("Asia/Tokyo")) == "7 May 2023"
+    assert annotate("yesterday", reference).text == "yesterday (7 May 2023)"
+    assert format_interval(find_times("yesterday", reference)[0].interval, ZoneInfo("Asia/Tokyo")) == "7 May 2023"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_interval_is_written_as_people_would(start: str | None, end: str | No
         start=datetime.fromisoformat(start).replace(tzinfo=UTC) if start else None,
         end=datetime.fromisoformat(end).replace(tzinfo=UTC) if end else None,
     )
-    assert readable(interval) == written
+    assert format_interval(interval) == written
 
 
 def test_an_instant_within_a_day_is_written_as_that_day() -> None:
@@ -95,7 +95,7 @@ def test_an_instant_within_a_day_is_written_as_that_day() -> None:
         start=datetime(2023, 5, 7, 15, tzinfo=UTC),
         end=datetime(2023, 5, 7, 16, tzinfo=UTC),
     )
-    assert readable(interval) == "7 May 2023"
+    assert format_interval(interval) == "7 May 2023"
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_an_instant_within_a_day_is_written_as_that_day() -> None:
     ],
 )
 def test_a_yearless_date_is_read_by_the_tense_of_its_sentence(text: str, said: str, annotated: str) -> None:
-    assert annotate(text, datetime.fromisoformat(said).replace(tzinfo=UTC)) == annotated
+    assert annotate(text, datetime.fromisoformat(said).replace(tzinfo=UTC)).text == annotated

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from vmemo.text.temporal import find
+from vmemo.text.temporal import find_times
 
 Borders = tuple[datetime | None, datetime | None]
 
@@ -39,7 +39,7 @@ def cases() -> list[Case]:
 
 
 def _intervals(case: Case) -> set[Borders]:
-    found = find(case.input, case.reference.replace(tzinfo=UTC))
+    found = find_times(case.input, case.reference.replace(tzinfo=UTC))
     return {(each.interval.start, each.interval.end) for each in found}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vmemo.errors import InvalidInput
-from vmemo.text.temporal import TimeExpression, find
+from vmemo.text.temporal import TimeExpression, find_times
 from vmemo.text.temporal.vocabulary import LEXICON
 
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
@@ -22,7 +22,7 @@ def borders(found: TimeExpression) -> Borders:
 
 
 def only(text: str, reference: datetime = MONDAY) -> TimeExpression:
-    found = find(text, reference)
+    found = find_times(text, reference)
     assert len(found) == 1, [each.text for each in found]
     return found[0]
 
@@ -185,7 +185,7 @@ def test_hours_are_the_days_they_fall_on() -> None:
 
 
 def test_a_year_named_once_is_that_of_all_it_is_listed_with() -> None:
-    found = find("in December, January or February 2022", MONDAY)
+    found = find_times("in December, January or February 2022", MONDAY)
     assert [borders(each)[0] for each in found] == ["2021-12-01", "2022-01-01", "2022-02-01"]
 
 
@@ -212,24 +212,24 @@ def test_a_year_named_once_is_that_of_all_it_is_listed_with() -> None:
     ],
 )
 def test_words_that_only_look_like_dates_are_left_alone(text: str) -> None:
-    assert find(text, MONDAY) == []
+    assert find_times(text, MONDAY) == []
 
 
 def test_a_bare_weekday_month_or_day_follows_the_preference() -> None:
     text = "on Friday, in March, on 4 July"
-    past = [borders(each)[0] for each in find(text, MONDAY)]
-    future = [borders(each)[0] for each in find(text, MONDAY, prefer="future")]
+    past = [borders(each)[0] for each in find_times(text, MONDAY)]
+    future = [borders(each)[0] for each in find_times(text, MONDAY, prefer="future")]
     assert past == ["2023-05-05", "2023-03-01", "2022-07-04"]
     assert future == ["2023-05-12", "2024-03-01", "2023-07-04"]
 
 
 def test_day_first_reads_ambiguous_numbers_the_european_way() -> None:
-    assert borders(find("05/07/2023", MONDAY, day_first=True)[0]) == ("2023-07-05", "2023-07-06")
+    assert borders(find_times("05/07/2023", MONDAY, day_first=True)[0]) == ("2023-07-05", "2023-07-06")
 
 
 def test_the_offsets_point_at_the_text_found_in_order() -> None:
     text = "Last Friday we met; on 7 MAY 2023 İ left; tomorrow I return."
-    found = find(text, MONDAY)
+    found = find_times(text, MONDAY)
     assert [each.text for each in found] == ["Last Friday", "7 MAY 2023", "tomorrow"]
     assert all(text[each.start : each.end] == each.text for each in found)
 
@@ -248,27 +248,27 @@ def test_a_day_of_clock_change_is_as_long_as_it_was() -> None:
 
 
 def test_what_follows_a_named_date_is_counted_from_it() -> None:
-    found = find("We met on 5 May 2016. The next day we left, and two weeks later we moved.", MONDAY)
+    found = find_times("We met on 5 May 2016. The next day we left, and two weeks later we moved.", MONDAY)
     assert [borders(each)[0] for each in found] == ["2016-05-05", "2016-05-06", "2016-05-20"]
 
 
 def test_the_generous_interval_holds_the_last_day_that_was_named() -> None:
     months, ago = only("from July to October 2022"), only("two years ago")
     assert months.interval.end == datetime(2022, 10, 1, tzinfo=UTC)
-    assert months.generous.end == datetime(2022, 11, 1, tzinfo=UTC)
-    assert ago.generous.start == datetime(2021, 1, 1, tzinfo=UTC)
-    assert ago.generous.end == datetime(2022, 1, 1, tzinfo=UTC)
+    assert months.broad_interval.end == datetime(2022, 11, 1, tzinfo=UTC)
+    assert ago.broad_interval.start == datetime(2021, 1, 1, tzinfo=UTC)
+    assert ago.broad_interval.end == datetime(2022, 1, 1, tzinfo=UTC)
 
 
 def test_the_generous_interval_of_by_and_as_of_reaches_to_the_end_of_what_is_named() -> None:
     by, as_of = only("by 10 July 2022"), only("as of September 2022")
-    assert (by.generous.start, by.generous.end) == (None, datetime(2022, 7, 11, tzinfo=UTC))
-    assert (as_of.generous.start, as_of.generous.end) == (None, datetime(2022, 10, 1, tzinfo=UTC))
+    assert (by.broad_interval.start, by.broad_interval.end) == (None, datetime(2022, 7, 11, tzinfo=UTC))
+    assert (as_of.broad_interval.start, as_of.broad_interval.end) == (None, datetime(2022, 10, 1, tzinfo=UTC))
 
 
 def test_a_naive_reference_is_refused() -> None:
     with pytest.raises(InvalidInput, match="time zone"):
-        find("yesterday", MONDAY.replace(tzinfo=None))
+        find_times("yesterday", MONDAY.replace(tzinfo=None))
 
 
 WORDS = st.sampled_from([*LEXICON, *"1 5 12 31 32 99 2023 20231301 100 1st 90s , . - / ~ < > = '".split()])
@@ -281,7 +281,7 @@ def test_any_words_at_any_time_give_ordered_expressions(words: list[str], day: d
     text = glue.join(words)
     reference = datetime(day.year, day.month, day.day, 23, tzinfo=timezone(timedelta(hours=hours)))
     position = 0
-    for found in find(text, reference):
+    for found in find_times(text, reference):
         assert position <= found.start < found.end
         position = found.end
 
@@ -290,9 +290,9 @@ def test_every_character_of_unicode_may_stand_beside_a_date() -> None:
     reference = datetime(2024, 5, 1, tzinfo=UTC)
     for first in range(1, 0x20000, 0x40):
         text = " ".join(chr(point) for point in range(first, first + 0x40) if not 0xD800 <= point < 0xE000)
-        assert any(found.text == "yesterday" for found in find(f"10{text} yesterday {text}2nd", reference))
+        assert any(found.text == "yesterday" for found in find_times(f"10{text} yesterday {text}2nd", reference))
 
 
 def test_a_range_over_the_turn_of_a_year_is_one_time() -> None:
-    found = only("He was away 31 December 2023-6 January 2024.").generous
+    found = only("He was away 31 December 2023-6 January 2024.").broad_interval
     assert (found.start, found.end) == (datetime(2023, 12, 31, tzinfo=UTC), datetime(2024, 1, 7, tzinfo=UTC))

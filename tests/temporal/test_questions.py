@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from vmemo.models import Interval
-from vmemo.text.temporal import find
+from vmemo.text.temporal import find_times
 
 Borders = tuple[str | None, str | None]
 
@@ -35,8 +35,8 @@ def _borders(interval: Interval) -> Borders:
 
 
 def _found(question: Question) -> list[Borders]:
-    found = find(question.q, question.now, day_first=question.day_first)
-    return [_borders(each.generous) for each in found]
+    found = find_times(question.q, question.now, day_first=question.day_first)
+    return [_borders(each.broad_interval) for each in found]
 
 
 def _is_right(question: Question) -> bool:

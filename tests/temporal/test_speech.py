@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vmemo.text.temporal import annotate, dated, find, readable
+from vmemo.text.temporal import annotate, find_times, format_interval
 
 
 def times(text: str, said: str) -> list[str]:
     """What the sentence is found to speak of, as people write it."""
-    _, found = dated(text, datetime.fromisoformat(said).replace(tzinfo=UTC))
-    return [readable(each.interval) for each in found]
+    _, found = annotate(text, datetime.fromisoformat(said).replace(tzinfo=UTC))
+    return [format_interval(each.interval) for each in found]
 
 
 AHEAD = [
@@ -204,7 +204,7 @@ def test_without_a_cue_a_weekday_was_and_a_date_is_the_nearer_one(text: str, sai
 @pytest.mark.parametrize("text", AGAIN)
 def test_what_comes_again_and_again_is_no_day(text: str) -> None:
     assert times(text, "2024-03-24") == []
-    assert annotate(text, datetime(2024, 3, 24, tzinfo=UTC)) == text
+    assert annotate(text, datetime(2024, 3, 24, tzinfo=UTC)).text == text
 
 
 @pytest.mark.parametrize(("text", "said", "meant"), RATES)
@@ -223,8 +223,8 @@ def test_how_often_is_no_distance_to_a_day(text: str, said: str, meant: str) -> 
     ],
 )
 def test_a_question_is_about_the_past_unless_it_asks_for_plans(text: str, meant: str) -> None:
-    found = find(text, datetime(2024, 11, 13, tzinfo=UTC))
-    assert [readable(each.interval) for each in found] == [meant]
+    found = find_times(text, datetime(2024, 11, 13, tzinfo=UTC))
+    assert [format_interval(each.interval) for each in found] == [meant]
 
 
 WORDS = st.sampled_from(
@@ -236,7 +236,7 @@ WORDS = st.sampled_from(
 @given(words=st.lists(WORDS, max_size=14), day=st.dates(date(3, 1, 1), date(9989, 12, 31)))
 def test_any_words_are_dated_in_order_and_stay_as_they_were(words: list[str], day: date) -> None:
     text = " ".join(words)
-    annotated, found = dated(text, datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
+    annotated, found = annotate(text, datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
     assert [each.text for each in found] == [text[each.start : each.end] for each in found]
     assert all(first.end <= second.start for first, second in pairwise(found))
     assert len(annotated) >= len(text)
@@ -244,5 +244,5 @@ def test_any_words_are_dated_in_order_and_stay_as_they_were(words: list[str], da
 
 def test_a_long_list_of_days_is_read() -> None:
     text = "on Friday, in May and on Monday I will call; " * 300
-    _, found = dated(text, datetime(2024, 3, 13, tzinfo=UTC))
+    _, found = annotate(text, datetime(2024, 3, 13, tzinfo=UTC))
     assert len(found) == 900

@@ -14,7 +14,7 @@ from vmemo.models.drafts import ExtractionResult, FactDraft
 from vmemo.models.search import Encoding, Vectors
 from vmemo.ports import TextKind, encodings
 from vmemo.retain.local import LocalExtractor
-from vmemo.text.chunks import split
+from vmemo.text.chunks import split_text
 from vmemo_bench.embedders import Around
 
 _DAY = re.compile(r"\d{1,2} [A-Z][a-z]+ \d{4}\. ")
@@ -26,7 +26,7 @@ class WithoutDates(LocalExtractor):
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
         """The local engine's drafts over the turns' own words."""
         reading = await super().read(messages, before)
-        said = {f"{m.id}/{n}": f"{m.voice}: {piece}" for m in messages for n, piece in enumerate(split(m.content))}
+        said = {f"{m.id}/{n}": f"{m.voice}: {piece}" for m in messages for n, piece in enumerate(split_text(m.content))}
         return replace(reading, drafts=tuple(replace(draft, text=said[draft.key]) for draft in reading.drafts))
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vmemo.models import Fact, Interval
-from vmemo.text.temporal import readable
+from vmemo.text.temporal import format_interval
 
 WIDTH = 100
 """Columns where there is no terminal to ask."""
@@ -71,7 +71,7 @@ def happened(fact: Fact) -> Text:
     """The time that the fact speaks of, if it names one."""
     if fact.occurred_start is None and fact.occurred_end is None:
         return Text()
-    return Text(readable(Interval(start=fact.occurred_start, end=fact.occurred_end)), style="cyan")
+    return Text(format_interval(Interval(start=fact.occurred_start, end=fact.occurred_end)), style="cyan")
 
 
 def when(fact: Fact) -> Text:

@@ -35,7 +35,7 @@ from vmemo.cli.options import (
 from vmemo.cli.output import clipped, many, plain, print_json, stdout, table, when, with_id
 from vmemo.cli.target import Place, run
 from vmemo.recall.explain import Explanation
-from vmemo.text.temporal import readable
+from vmemo.text.temporal import format_interval
 
 
 @command(
@@ -146,7 +146,7 @@ def _explained(why: Explanation, timings: Mapping[str, float]) -> Table:
     """How the question was read, what each channel brought, and how long each stage took."""
     rows = table("how it was found", "")
     rows.add_row("type", why.type)
-    rows.add_row("time", readable(why.during) if why.during else "none")
+    rows.add_row("time", format_interval(why.during) if why.during else "none")
     rows.add_row("parts", Text(clipped("; ".join(why.parts)) or "none"))
     rows.add_row("entities", Text(clipped(", ".join(entity.name for entity in why.entities)) or "none"))
     for channel, weight in why.weights.items():

@@ -12,7 +12,7 @@ from vmemo.recall.llm_time_resolver import Told
 from vmemo.recall.plan import channel_weights
 from vmemo.recall.rerank import Reranked
 from vmemo.recall.search import Found
-from vmemo.text.questions.analyse import Analysis
+from vmemo.text.questions.analyse import QueryAnalysis
 
 
 class Explanation(Record):
@@ -34,7 +34,7 @@ class Explanation(Record):
     reranked: int
 
 
-def explanation(analysis: Analysis, found: Found, context: Context, ranked: Reranked) -> Explanation:
+def explanation(analysis: QueryAnalysis, found: Found, context: Context, ranked: Reranked) -> Explanation:
     """The explanation of one recall."""
     brought: dict[Channel, set[FactId]] = {}
     for strand in found.strands:
@@ -50,7 +50,7 @@ def explanation(analysis: Analysis, found: Found, context: Context, ranked: Rera
         type=analysis.type,
         during=during,
         read_by=None if during is None else "model" if told.during else "rules",
-        unread=analysis.unread.text if analysis.unread else None,
+        unread=analysis.unresolved_time.text if analysis.unresolved_time else None,
         trouble=told.trouble,
         parts=analysis.parts,
         entities=tuple(found.entities),

@@ -31,7 +31,7 @@ from vmemo.recall.rerank import Looked, Reranked, by_reading, by_tokens, reorder
 from vmemo.recall.search import Found, Searching
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.weigh import weigh
-from vmemo.text.questions.analyse import Analysis, analyse
+from vmemo.text.questions.analyse import QueryAnalysis, analyse_query
 
 
 async def recall(query: Query, context: Context, when: TimeModel | None = None) -> Recalled:
@@ -51,16 +51,16 @@ async def recall(query: Query, context: Context, when: TimeModel | None = None) 
     return _result(query, hits, titles, watch, why)
 
 
-async def _analysed(query: Query, context: Context, *, thorough: bool) -> Analysis:
+async def _analysed(query: Query, context: Context, *, thorough: bool) -> QueryAnalysis:
     if not context.settings.analysis:
-        return Analysis(type="general", during=None)
+        return QueryAnalysis(type="general", during=None)
     now = query.now or utc_now()
-    analysis = analyse(query.text, now, thorough=thorough)
+    analysis = analyse_query(query.text, now, report_unresolved=thorough)
     if context.time_reader is None:
         return analysis
     foreign = (await asyncio.to_thread(context.time_reader, query.text, now))[:1]
-    if foreign and analysis.unread is not None and analysis.unread.foreign:
-        analysis = replace(analysis, unread=None)
+    if foreign and analysis.unresolved_time is not None and analysis.unresolved_time.foreign:
+        analysis = replace(analysis, unresolved_time=None)
     found = [*foreign, *filter(None, [analysis.during])]
     # The narrower one is what was read better: rules for English know "2024" alone in "4. März 2024".
     return replace(analysis, during=min(found, key=_length), type="temporal") if found else analysis
@@ -71,7 +71,7 @@ def _length(time: Interval) -> timedelta:
 
 
 async def _ranked(
-    query: Query, analysis: Analysis, searching: Searching, context: Context
+    query: Query, analysis: QueryAnalysis, searching: Searching, context: Context
 ) -> tuple[Found, Sequence[Fused], Reranked]:
     """The channels' candidates, fused, and in their new order. The graph is followed while the reranker looks."""
     found, tally = await searching.run(), Tally(context.settings.fusion)

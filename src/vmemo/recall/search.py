@@ -18,7 +18,7 @@ from vmemo.recall.plan import channel_weights, graph_expansions
 from vmemo.recall.query import Query
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.temporal_channel import moments
-from vmemo.text.questions.analyse import MAX_READ, Analysis
+from vmemo.text.questions.analyse import MAX_QUERY_CHARS, QueryAnalysis
 
 FLOOR = 0.3
 """Cosine under which a fact is no candidate of the semantic channel."""
@@ -45,7 +45,7 @@ class Searching:
     """One recall's channels. Words are searched while the query is embedded; the rest needs its vector."""
 
     def __init__(
-        self, query: Query, analysis: Analysis, context: Context, when: TimeModel | None, watch: Stopwatch
+        self, query: Query, analysis: QueryAnalysis, context: Context, when: TimeModel | None, watch: Stopwatch
     ) -> None:
         self._query = query
         self._analysis = analysis
@@ -58,7 +58,7 @@ class Searching:
 
     async def run(self) -> Found:
         """Every channel of the plan but the graph, which starts from what they found."""
-        if self._when is None or self._analysis.unread is None:
+        if self._when is None or self._analysis.unresolved_time is None:
             return await self._search(self._analysis.during)
         # Only what needs the time waits for the model that is asked for it.
         found, told = await asyncio.gather(self._search(None), self.timed("when", partial(self._asked, self._when)))
@@ -73,7 +73,7 @@ class Searching:
         return Found(strands, encodings[0], entities, entries)
 
     async def _asked(self, when: TimeModel) -> Told:
-        return await when.read(self._query.scope.bank, self._query.text[:MAX_READ], self._query.now or utc_now())
+        return await when.read(self._query.scope.bank, self._query.text[:MAX_QUERY_CHARS], self._query.now or utc_now())
 
     async def through_graph(self, found: Found) -> Spread:
         """What the graph leads to; nothing when it is switched off."""

@@ -18,7 +18,7 @@ from vmemo.reflect.evidence import Material
 from vmemo.reflect.llm_schemas import Reflected
 from vmemo.reflect.prompt_building import MOST_QUESTIONS, Question, brief, rules
 from vmemo.reflect.streaming import Teller
-from vmemo.text.injection import gives_orders
+from vmemo.text.injection import contains_instructions
 
 MOST_LOOKS = 3
 """Rounds in which memory may be asked again."""
@@ -150,7 +150,7 @@ def concluded(question: Question, thought: Thought) -> Answer:
 def _dropped(question: Question, thought: Thought) -> Answer:
     """What memory holds, quoted, in place of an answer that gives away what the model was told."""
     why = "the model repeated its instructions in place of an answer, so that was dropped"
-    hits = [hit for hit in thought.material.hits.values() if not gives_orders(hit.text)]
+    hits = [hit for hit in thought.material.hits.values() if not contains_instructions(hit.text)]
     quoting = extractive.answer(question.text, hits, why=why)
     return quoting.model_copy(update={"flaws": (REPEATED.flaw,), "looked": thought.looked})
 

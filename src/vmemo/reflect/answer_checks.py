@@ -10,7 +10,7 @@ from vmemo.models import QueryType
 from vmemo.reflect.citations import BACKGROUND, bare, cited, invented, named
 from vmemo.reflect.evidence import Material
 from vmemo.reflect.llm_schemas import Assessment, FormedOpinion, Reflected
-from vmemo.text.injection import addresses, beside_orders, gives_orders, repeats
+from vmemo.text.injection import addresses_assistant, contains_instructions, remove_instructions, repeats_prompt
 from vmemo.text.tokens import STOP_WORDS, terms
 
 LONGEST_OPINION = 1000
@@ -93,10 +93,10 @@ class Checks:
         beside = f"{self.question}\n{self.material.texts}"
         # Marks between the words don't make them others.
         said = [bare(each) for each in (given.text, *given.steps)]
-        if any(repeats(each, self.told, beside=beside) for each in said):
+        if any(repeats_prompt(each, self.told, beside=beside) for each in said):
             return True
-        secret = "" if addresses(self.question) else self.background
-        return any(repeats(each, secret, beside=beside, run=RUN_OF_BACKGROUND) for each in said)
+        secret = "" if addresses_assistant(self.question) else self.background
+        return any(repeats_prompt(each, secret, beside=beside, run=RUN_OF_BACKGROUND) for each in said)
 
     def _held(self, given: Reflected, marks: list[str]) -> bool:
         """Whether what is told is an opinion: one that is held, or one that is formed on facts just now."""
@@ -105,9 +105,9 @@ class Checks:
     def _obeys(self, given: Reflected, marks: list[str]) -> bool:
         """Whether the answer has nothing from its memories but orders, which the question is not about."""
         behind = [fact.text.partition(": ")[2] or fact.text for fact in self.material.facts(marks)]
-        if not given.found or not behind or not all(map(gives_orders, behind)):
+        if not given.found or not behind or not all(map(contains_instructions, behind)):
             return False
-        told = {term for text in behind for term in terms(beside_orders(text))}
+        told = {term for text in behind for term in terms(remove_instructions(text))}
         orders = {term for text in behind for term in terms(text)} - told
         return told.isdisjoint(terms(bare(given.text))) and orders.isdisjoint(terms(self.question))
 
@@ -140,13 +140,13 @@ class Checks:
             return "has no confidence from 0 to 1"
         if not behind:
             return "names no F or S number that was shown"
-        if all(gives_orders(fact.text) for fact in behind):
+        if all(contains_instructions(fact.text) for fact in behind):
             return "rests only on a memory that gives orders"
         if any(mark[0] != "O" or mark not in self.material.hits for mark in named([opinion.instead_of])):
             return f"takes the place of {opinion.instead_of[:8]!r}, which is no opinion that was shown"
         if not _in_first_person(opinion.text) or not bare(opinion.text):
             return "is not in the first person"
-        if repeats(bare(opinion.text), self.told, beside=self.material.texts):
+        if repeats_prompt(bare(opinion.text), self.told, beside=self.material.texts):
             return "repeats your rules"
         return None
 
@@ -159,7 +159,7 @@ class Checks:
             return None
         if not evidence or not all(mark[0] == "F" and mark in self.material.hits for mark in evidence):
             return "names no facts, or some that were not shown"
-        if repeats(bare(revised.reason), self.told, beside=self.material.texts):
+        if repeats_prompt(bare(revised.reason), self.told, beside=self.material.texts):
             return "repeats your rules"
         return None
 

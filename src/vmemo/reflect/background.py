@@ -15,7 +15,13 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Profile
 from vmemo.models.base import MAX_BACKGROUND
 from vmemo.ports import Store
-from vmemo.text.paraphrase import about_you, impersonal, lost, says, share_told
+from vmemo.text.paraphrase import (
+    contains_sentences,
+    content_overlap,
+    is_second_person,
+    lacks_first_person,
+    lost_clauses,
+)
 
 PROMPTS = Path(__file__).parent / "prompts"
 MOST = 2000
@@ -43,7 +49,7 @@ async def merge(bank: BankId, snippet: str, store: Store, desk: StructuredLLM) -
     told = checked(snippet)
     while True:
         profile = await _profile(bank, store)
-        if says(profile.background, told):
+        if contains_sentences(profile.background, told):
             return profile
         merged = profile.model_copy(update={"background": await _merged(profile.background, told, desk)})
         if await store.save_profile(bank, merged, reason=told, instead_of=profile):
@@ -90,9 +96,9 @@ def _complaint(given: Merged, old: str, told: str) -> str | None:
         return "the background holds control characters"
     if len(new) > MAX_BACKGROUND:
         return f"the background has {len(new)} characters, and may have {MAX_BACKGROUND}"
-    if about_you(new):
+    if is_second_person(new):
         return 'a sentence speaks of "you"; the agent itself speaks, as "I"'
-    if impersonal(new):
+    if lacks_first_person(new):
         return 'nothing is said in the first person; the agent itself speaks, as "I"'
     return _omission(given, old, told)
 
@@ -100,12 +106,12 @@ def _complaint(given: Merged, old: str, told: str) -> str | None:
 def _omission(given: Merged, old: str, told: str) -> str | None:
     """What is missing. Where both texts don't fit together, some of each has to be."""
     fits = len(old) + 1 + len(told) <= MAX_BACKGROUND
-    if share_told(told, given.background) < (_TOLD if fits else _TOLD * _room(told)):
+    if content_overlap(told, given.background) < (_TOLD if fits else _TOLD * _room(told)):
         return "most of what is new is missing"
     if not fits:
-        kept = share_told(old, given.background, without=given.replaced)
+        kept = content_overlap(old, given.background, without=given.replaced)
         return None if kept >= _TOLD * _room(old) else "most of the old background is missing"
-    if gone := lost(old, given.background, given.replaced):
+    if gone := lost_clauses(old, given.background, given.replaced):
         return f"this part of the old background is missing and is not among `replaced`: {'; '.join(gone)}"
     return None
 

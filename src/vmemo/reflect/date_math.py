@@ -8,18 +8,18 @@ from itertools import combinations, pairwise
 
 from vmemo.models import Fact
 from vmemo.reflect.fact_times import Time, Times, closed_on, times_of, true_since
-from vmemo.text.lazy_regex import Pattern
+from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.temporal.durations import (
-    Period,
-    by_label,
-    count,
-    counts,
-    in_words,
+    DateSpan,
+    calendar_difference,
+    count_noun,
+    describe_span,
+    exact_lengths,
+    format_date,
+    format_weekday_date,
+    length_ranges,
     months_and_days,
-    next_yearly,
-    plain_day,
-    rough_counts,
-    weekday_and_day,
+    next_anniversary,
 )
 from vmemo.text.tokens import STOP_WORDS
 
@@ -27,7 +27,7 @@ _LENGTHS = frozenset(
     "long many old soon ago since until till between apart elapsed passed before after later earlier first latest "
     "earliest order sooner longer shorter older younger age duration anniversary days weeks months years hours".split()
 )
-_WORD = Pattern(r"\w+")
+_WORD = LazyPattern(r"\w+")
 WIDE = 31
 """Days from which a time is too wide to stand in an order with others."""
 YEARLY_FROM = 10
@@ -38,7 +38,7 @@ MOST_ORDERED = 24
 
 def asked_on(asked: datetime) -> str:
     """The question's day in its own time zone, such as "Thursday, 22 June 2023"."""
-    return weekday_and_day(asked.date())
+    return format_weekday_date(asked.date())
 
 
 def dated(fact: Fact, asked: datetime) -> str:
@@ -63,12 +63,12 @@ def asks_for_lengths(question: str) -> bool:
 def dates(fact: Fact, asked: datetime) -> str:
     """When a fact was told and when it happened, and no more: enough where no lengths of time are asked for."""
     times = times_of(fact, asked)
-    clauses = [f"told {weekday_and_day(times.told.first)}"]
+    clauses = [f"told {format_weekday_date(times.told.first)}"]
     if times.happened is not None and times.happened.period != times.told:
         plan = times.happened.period.first > times.told.last
         clauses.append(f"{'planned for' if plan else 'happened'} {_by_name(times.happened)}")
     if (closed := closed_on(fact, asked)) is not None:
-        clauses.append(f"{'no longer true since' if closed <= asked.date() else 'true until'} {plain_day(closed)}")
+        clauses.append(f"{'no longer true since' if closed <= asked.date() else 'true until'} {format_date(closed)}")
     return "; ".join(clauses)
 
 
@@ -107,7 +107,7 @@ def _named(times: Times, today: date) -> Iterator[str]:
             continue
         placed, main = _placed(when, today).removeprefix("within "), times.main
         if main is not None and main != when and main.period.is_day and when.period.is_day:
-            apart = _from(when.period.first, main.period.first, weekday_and_day(main.period.first))
+            apart = _from(when.period.first, main.period.first, format_weekday_date(main.period.first))
             placed = f"{placed.removesuffix(')')}; {apart})"
         yield f"{verb} {'' if when.kind == 'on' else 'the time '}{placed}"
         verb = "and of"
@@ -119,10 +119,10 @@ def _yearly(times: Times, today: date) -> Iterator[str]:
     if when is None or when.kind != "on" or not when.period.is_day or when.period.first > min(times.told.last, today):
         return
     day = when.period.first
-    again = next_yearly(day, today) if months_and_days(day, today)[0] >= YEARLY_FROM else None
+    again = next_anniversary(day, today) if months_and_days(day, today)[0] >= YEARLY_FROM else None
     if again is not None:
-        placed = _placed(Time("on", Period(again[0], again[0])), today)
-        yield f"{count(again[1], 'year')} after {plain_day(day)}: {placed}"
+        placed = _placed(Time("on", DateSpan(again[0], again[0])), today)
+        yield f"{count_noun(again[1], 'year')} after {format_date(day)}: {placed}"
 
 
 def _true(fact: Fact, times: Times, asked: datetime) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _true(fact: Fact, times: Times, asked: datetime) -> Iterator[str]:
         yield f"true {_placed(Time('since', since), today)}"
     if closed is not None:
         words = "no longer true since" if closed <= today else "true until"
-        yield f"{words} {plain_day(closed)} ({_from(closed, today)})"
+        yield f"{words} {format_date(closed)} ({_from(closed, today)})"
 
 
 def _placed(when: Time, today: date) -> str:
@@ -143,15 +143,15 @@ def _placed(when: Time, today: date) -> str:
 
 def _by_name(when: Time, *, weekday: bool = True) -> str:
     kind = "" if when.kind == "on" else f"{when.kind} "
-    return kind + in_words(when.period, weekday=weekday, moment=when.kind == "since")
+    return kind + describe_span(when.period, weekday=weekday, moment=when.kind == "since")
 
 
-def _from_question(period: Period, today: date) -> str:
+def _from_question(period: DateSpan, today: date) -> str:
     if period.is_day:
         return _from(period.first, today)
     if period.months is None:
         return _ends(period, today)
-    label = by_label(period, Period(today, today))
+    label = calendar_difference(period, DateSpan(today, today))
     return f"{_reach(period, today)}; {label}" if label else _reach(period, today)
 
 
@@ -159,29 +159,29 @@ def _from(day: date, other: date, name: str = "the question") -> str:
     """How far a day lies from another, in all units."""
     if day == other:
         return f"0 days before {name}: today"
-    first, *more = counts(min(day, other), max(day, other))
+    first, *more = exact_lengths(min(day, other), max(day, other))
     side = "before" if day < other else "after"
     if name == "the question" and first == "1 day":
         more = ["yesterday" if day < other else "tomorrow"]
     return _with(f"{first} {side} {name}", more)
 
 
-def _reach(period: Period, today: date) -> str:
+def _reach(period: DateSpan, today: date) -> str:
     """How far days that are not known closely lie from the question."""
     if period.first <= today <= period.last:
-        before, after = count((today - period.first).days, "day"), count((period.last - today).days, "day")
+        before, after = count_noun((today - period.first).days, "day"), count_noun((period.last - today).days, "day")
         return f"the question's day is inside: from {before} before it to {after} after it"
     is_past = period.last < today
     near = (period.last, today) if is_past else (today, period.first)
     far = (period.first, today) if is_past else (today, period.last)
-    first, *more = rough_counts(near, far)
+    first, *more = length_ranges(near, far)
     return _with(f"{first} {'before' if is_past else 'after'} the question", more)
 
 
-def _ends(period: Period, today: date) -> str:
+def _ends(period: DateSpan, today: date) -> str:
     """Both ends of some days, and how many they are: it may have lasted all the while."""
     days = (period.last - period.first).days
-    length = f"{days + 1} days counting both ends, {count(days, 'day')} from the first to the last"
+    length = f"{days + 1} days counting both ends, {count_noun(days, 'day')} from the first to the last"
     inside = f"; the question's day is number {(today - period.first).days + 1} of them"
     within = inside if period.first <= today <= period.last else ""
     return f"{_reach(period, today)}; {length}{within}"
@@ -208,7 +208,7 @@ def _order(placed: Sequence[tuple[str, Time]]) -> str:
     return ". ".join(filter(None, [line, apart]))
 
 
-def _joint(before: Period, period: Period) -> str:
+def _joint(before: DateSpan, period: DateSpan) -> str:
     if period.first > before.last:
         return "then"
     return "same day:" if period == before and period.is_day else "order not known:"
@@ -227,11 +227,11 @@ def _apart(one: tuple[str, Time], other: tuple[str, Time]) -> str:
     if a == b:
         return f"{ends}: 0 days" if a.is_day else f"{ends}: the same time; which came first is not known"
     if b.first <= a.last:
-        longest = count(max((b.last - a.first).days, (a.last - b.first).days), "day")
+        longest = count_noun(max((b.last - a.first).days, (a.last - b.first).days), "day")
         return f"{ends}: they overlap, {longest} apart at most; which came first is not known"
     exact = a.is_day and b.is_day
-    lengths = counts(a.first, b.first) if exact else rough_counts((a.last, b.first), (a.first, b.last))
-    label = by_label(a, b)
+    lengths = exact_lengths(a.first, b.first) if exact else length_ranges((a.last, b.first), (a.first, b.last))
+    label = calendar_difference(a, b)
     return f"{ends}: {', or '.join(lengths)}" + (f"; {label}" if label else "")
 
 

@@ -15,9 +15,8 @@ from functools import lru_cache
 from typing import Literal
 
 from vmemo.models import Fact
-from vmemo.text import temporal
-from vmemo.text.temporal import TimeExpression
-from vmemo.text.temporal.durations import ONE_DAY, Period, one_month, one_year
+from vmemo.text.temporal import TimeExpression, annotate, find_times
+from vmemo.text.temporal.durations import ONE_DAY, DateSpan, month_span, year_span
 
 MOST_NAMED = 4
 """Times of a text that are reckoned; a long text may be full of them."""
@@ -35,14 +34,14 @@ class Time:
     """A time of a fact: on these days, from one of them on, up to them, or, for want of these, told then."""
 
     kind: Kind
-    period: Period
+    period: DateSpan
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
     """When a fact was told, when it happened as far as a model read that, and what its words name besides."""
 
-    told: Period
+    told: DateSpan
     happened: Time | None
     named: tuple[Time, ...]
 
@@ -81,7 +80,7 @@ def times_of(fact: Fact, asked: datetime) -> Times:
     return Times(told.period, known, others[:MOST_NAMED])
 
 
-def _overlap(one: Period, other: Period) -> bool:
+def _overlap(one: DateSpan, other: DateSpan) -> bool:
     return one.first <= other.last and other.first <= one.last
 
 
@@ -92,7 +91,7 @@ def _each_once(times: Sequence[Time]) -> tuple[Time, ...]:
     return tuple(once[period] for period in dict.fromkeys(when.period for when in times) if period in once)
 
 
-def true_since(fact: Fact) -> Period | None:
+def true_since(fact: Fact) -> DateSpan | None:
     """From when a state is true, where that was read from what was said; a first day may stand for its month or year.
 
     A state that nothing was read about is true from the instant it was told, or from when it happened.
@@ -102,7 +101,7 @@ def true_since(fact: Fact) -> Period | None:
         return None
     if since.day != 1:
         return _day(since.date())
-    return one_year(since.year) if since.month == 1 else one_month(since.date())
+    return year_span(since.year) if since.month == 1 else month_span(since.date())
 
 
 def closed_on(fact: Fact, asked: datetime) -> date | None:
@@ -121,15 +120,19 @@ def _known(fact: Fact) -> Time | None:
 @lru_cache(maxsize=1024)
 def _found(words: str, reference: datetime) -> Sequence[tuple[bool, Time]]:
     """The times of a text, and whether each is a relative one; a question looks at the same facts more than once."""
-    return tuple((each.relative, _read(each, reference)) for each in temporal.dated(words, reference)[1])
+    return tuple((each.relative, _read(each, reference)) for each in annotate(words, reference).expressions)
 
 
 def _read(found: TimeExpression, reference: datetime) -> Time:
     """A time of the text; of "since last summer" that it began some time in that summer."""
-    when = _time(found.generous.start, found.generous.end)
+    when = _time(found.broad_interval.start, found.broad_interval.end)
     if when.kind == "since":
-        named = temporal.find(found.text.partition(" ")[2], reference, prefer="past")[:1]
-        began = [each.generous for each in named if each.generous.start == found.generous.start and each.generous.end]
+        named = find_times(found.text.partition(" ")[2], reference, prefer="past")[:1]
+        began = [
+            each.broad_interval
+            for each in named
+            if each.broad_interval.start == found.broad_interval.start and each.broad_interval.end
+        ]
         return Time("since", _time(began[0].start, began[0].end).period) if began else when
     return when
 
@@ -140,7 +143,7 @@ def _time(start: datetime | None, end: datetime | None) -> Time:
     if start is None:
         return Time("up to", _day(last or _LATEST))
     first = min(start.astimezone(UTC).date(), _LATEST)
-    return Time("since", _day(first)) if last is None else Time("on", Period(first, max(first, last)))
+    return Time("since", _day(first)) if last is None else Time("on", DateSpan(first, max(first, last)))
 
 
 def _last(end: datetime) -> date:
@@ -160,5 +163,5 @@ def _is_midnight(moment: datetime) -> bool:
     return moment.astimezone(UTC).time() == time.min
 
 
-def _day(day: date) -> Period:
-    return Period(day, day)
+def _day(day: date) -> DateSpan:
+    return DateSpan(day, day)

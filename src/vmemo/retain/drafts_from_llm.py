@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from vmemo.models import Fact, FactId, Message
 from vmemo.models.drafts import DraftCause, FactDraft, FoundName, Judgement
 from vmemo.retain.llm_schemas import ReadFact
-from vmemo.text.temporal import dated
+from vmemo.text.temporal import annotate
 from vmemo.text.tokens import terms
 
 _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
@@ -70,10 +70,10 @@ def reference(id: str, known: Sequence[Fact]) -> FactId | None:
 def draft(fact: ReadFact, told: Sequence[Message], known: Sequence[Fact], *, key: str, expected: bool) -> FactDraft:
     """A read fact as a draft; its causes are added once all drafts have their keys."""
     last = max(told, key=lambda message: message.timestamp)
-    text, times = dated(whole_text(fact), last.timestamp)
+    text, times = annotate(whole_text(fact), last.timestamp)
     occurred = stretch(fact.start, fact.end)
     if occurred is None:
-        bounded = ((t.generous.start, t.generous.end) for t in times)
+        bounded = ((t.broad_interval.start, t.broad_interval.end) for t in times)
         occurred = next(((start, end) for start, end in bounded if start is not None and end is not None), None)
     since = _moment(fact.since)
     opinion = fact.kind == "opinion"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from vmemo.llm.prompt_files import quoted
 from vmemo.models import Fact, Message
-from vmemo.text.chunks import split
-from vmemo.text.noise import without_recalled
-from vmemo.text.temporal import dated
+from vmemo.text.chunks import split_text
+from vmemo.text.noise import strip_recalled
+from vmemo.text.temporal import annotate
 
 WINDOW = 24_000
 """Characters that are read in one call; a longer episode takes several."""
@@ -74,10 +74,10 @@ def _head(message: Message) -> str:
 def lines_of(messages: Sequence[Message]) -> tuple[Line, ...]:
     """Messages as lines: without what memory itself had recalled, with relative times dated, long ones in pieces."""
     return tuple(
-        Line(message, dated(piece, message.timestamp)[0])
+        Line(message, annotate(piece, message.timestamp).text)
         for message in messages
-        if (own := without_recalled(message.content).strip())
-        for piece in split(own)
+        if (own := strip_recalled(message.content).strip())
+        for piece in split_text(own)
     )
 
 

@@ -17,7 +17,7 @@ from vmemo.ports import Ask
 from vmemo.retain import drafts_from_llm
 from vmemo.retain.extraction_input import Line, Scene, windows
 from vmemo.retain.llm_schemas import Extraction, Prediction, ReadFact, SmallExtraction
-from vmemo.text.noise import grounded, is_own_words, is_small_talk
+from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk
 
 PROMPTS = Path(__file__).parent / "prompts"
 COLD = 3
@@ -186,7 +186,7 @@ def _told(fact: ReadFact, scene: Scene) -> tuple[Message, ...]:
 def _is_grounded(fact: ReadFact, scene: Scene) -> bool:
     wanted = set(fact.lines)
     said = [_spoken(line) for n, line in enumerate(scene.lines, start=1) if n in wanted]
-    return grounded(drafts_from_llm.whole_text(fact), said, [known.text for known in scene.known])
+    return is_grounded(drafts_from_llm.whole_text(fact), said, [known.text for known in scene.known])
 
 
 def _spoken(line: Line) -> str:
@@ -214,7 +214,7 @@ def _reading(answer: Extraction, scene: Scene, window: int, *, expected: bool) -
 
 
 def _flaw(n: int, fact: ReadFact, scene: Scene) -> str | None:
-    return "is about the conversation and not about the world" if is_own_words(fact.what) else _trouble(n, fact, scene)
+    return "is about the conversation and not about the world" if is_meta_text(fact.what) else _trouble(n, fact, scene)
 
 
 def _restated(answer: Extraction, scene: Scene) -> Iterator[Restated]:
@@ -227,7 +227,7 @@ def _restated(answer: Extraction, scene: Scene) -> Iterator[Restated]:
 
 def _demand_something(reading: ExtractionResult, facts: Sequence[ReadFact], desk: StructuredLLM, ask: Ask) -> None:
     """An answer of which nothing can be used is a failure, and no sign that there was nothing to remember."""
-    unusable = [fact for fact in facts if not is_own_words(fact.what)]
+    unusable = [fact for fact in facts if not is_meta_text(fact.what)]
     if unusable and not reading.drafts:
         desk.refuse(ask)
         raise LLMUnusable(f"{desk.name} wrote {len(unusable)} facts, none of which the episode tells.")

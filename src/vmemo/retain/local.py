@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from vmemo.models import Message
 from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
-from vmemo.text.chunks import split
-from vmemo.text.names.find import find_entities, joined
-from vmemo.text.temporal import TimeExpression, dated
+from vmemo.text.chunks import split_text
+from vmemo.text.names.find import find_names, merge_names
+from vmemo.text.temporal import TimeExpression, annotate
 
 CONTEXT = 400
 """Characters of the turn before that are searched along with a turn."""
@@ -55,7 +55,7 @@ def _more_names(reading: ExtractionResult, names: NameReader) -> ExtractionResul
     """Drafts with further names; a voice in front of the words is no part of them."""
     found = names([draft.text.partition(": ")[2] for draft in reading.drafts])
     drafts = zip(reading.drafts, found, strict=True)
-    return replace(reading, drafts=tuple(replace(d, entities=joined(d.entities, more)) for d, more in drafts))
+    return replace(reading, drafts=tuple(replace(d, entities=merge_names(d.entities, more)) for d, more in drafts))
 
 
 def _read(messages: Sequence[Message], before: Message | None) -> ExtractionResult:
@@ -73,14 +73,14 @@ def _drafts(message: Message, before: Message | None, speakers: set[str]) -> lis
     context = _context(message, before)
     return [
         _draft(message, piece, number, speakers, context if number == 0 else "", before)
-        for number, piece in enumerate(split(message.content))
+        for number, piece in enumerate(split_text(message.content))
     ]
 
 
 def _draft(
     message: Message, piece: str, number: int, speakers: set[str], context: str, before: Message | None
 ) -> FactDraft:
-    text, times = dated(piece, message.timestamp)
+    text, times = annotate(piece, message.timestamp)
     return FactDraft(
         key=f"{message.id}/{number}",
         network="experience" if message.role in ("assistant", "tool") else "world",
@@ -106,13 +106,13 @@ def _context(message: Message, before: Message | None) -> str:
 def _occurred(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | None:
     """The first bounded time that the text speaks of."""
     for time in times:
-        if time.generous.start is not None and time.generous.end is not None:
-            return time.generous.start, time.generous.end
+        if time.broad_interval.start is not None and time.broad_interval.end is not None:
+            return time.broad_interval.start, time.broad_interval.end
     return None
 
 
 def _entities(message: Message, text: str, speakers: set[str]) -> tuple[FoundName, ...]:
-    found = find_entities(text, speakers=speakers)
+    found = find_names(text, speakers=speakers)
     if message.speaker is None:
         return found
     named = {entity.name.casefold() for entity in found}

@@ -19,8 +19,8 @@ from vmemo.text.names.similarity import (
     LONG_ENOUGH,
     RESPACED,
     NameForm,
-    likeness,
     name_form,
+    name_similarity,
     nicknames,
 )
 
@@ -288,8 +288,8 @@ class _Desk:
         fuller = [name_form(self._get(id).name) for id in self.index.fuller(word)]
         return any(
             len(rival.words) > len(short.words)
-            and likeness(rival, subject.form, person=True) == 0.0
-            and likeness(rival, short, person=True) > 0.0
+            and name_similarity(rival, subject.form, person=True) == 0.0
+            and name_similarity(rival, short, person=True) > 0.0
             for rival in (*self.fuller.get(word, ()), *fuller)
         )
 
@@ -311,7 +311,7 @@ def _likeness(subject: _Subject, entity: Entity) -> float:
     longer = subject.type if len(subject.form.words) > len(form.words) else entity.type
     same_length = len(subject.form.words) == len(form.words)
     person = longer == "PERSON" or (same_length and subject.type == "PERSON")
-    best = likeness(subject.form, form, person=person)
+    best = name_similarity(subject.form, form, person=person)
     for alias in map(name_form, entity.aliases):
         if alias.words == subject.form.words:
             best = max(best, EXACT if len(alias.words) >= len(form.words) else KNOWN_SHORT)

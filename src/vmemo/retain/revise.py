@@ -13,7 +13,7 @@ from vmemo.models import BankId, Fact, FactId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.ports import Library, Search
-from vmemo.text.claims.parse import proves, read_claim
+from vmemo.text.claims.parse import compare_claims, parse_claim
 
 NEAR = 8
 """Known facts that a new one is compared with."""
@@ -66,7 +66,7 @@ async def near(bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft]
 
 async def rivals(bank: BankId, new: Sequence[NewFact], shelf: Shelf) -> list[Pair]:
     """Known facts, and earlier ones of the batch, that make a claim beside new ones that make one too."""
-    claims = {at: claim for at, item in enumerate(new) if (claim := read_claim(item.fact.text)) is not None}
+    claims = {at: claim for at, item in enumerate(new) if (claim := parse_claim(item.fact.text)) is not None}
     claiming = [new[at] for at in claims]
     scores, known = await _neighbours(bank, claiming, set(), shelf, limit=MANY, floor=FAR)
     stored = [
@@ -108,8 +108,8 @@ def proven(pairs: Sequence[Pair], new: Sequence[NewFact], *, duplicates: bool) -
     """What follows from the words alone. `duplicates=False` lets a repeated claim be, as its words may differ."""
     found: dict[int, list[Judgement]] = {}
     for pair in pairs:
-        claim, known = read_claim(new[pair.new].fact.text), read_claim(pair.known.text)
-        verdict = proves(claim, known) if claim is not None and known is not None else None
+        claim, known = parse_claim(new[pair.new].fact.text), parse_claim(pair.known.text)
+        verdict = compare_claims(claim, known) if claim is not None and known is not None else None
         if verdict is not None and claim is not None and (duplicates or verdict == "supersede"):
             judged = Judgement(verdict=verdict, fact=pair.known.id, mistaken=claim.mistaken)
             found.setdefault(pair.new, []).append(judged)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-SIZE = 1600
-OVERLAP = 320
+CHUNK_SIZE = 1600
+CHUNK_OVERLAP = 320
 _SENTENCE_END = re.compile(r"(?:[.!?…]+[\"'”’)\]]*|[。！？])(?=\s|$)|\n+|[。！？]")
 
 
-def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[str]:
+def split_text(text: str, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[str]:
     """Pieces of at most `size` characters, each repeating up to `overlap` of the one before from a sentence's start."""
     text = text.strip()
     if len(text) <= size:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vmemo.text.lazy_regex import Pattern
+from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import STOP_WORDS
 
-RUN = 8
+MIN_REPEATED_WORDS = 8
 """Words in a row that an answer may share with its instructions by chance, less one."""
 _OLD = "previous|prior|earlier|preceding|above|former|original|initial|existing|system|safety|hidden|secret|internal"
 _RULES = "instructions?|prompts?|rules?|guidelines?|directives?"
@@ -101,26 +101,26 @@ _OTHER = (
     r"[.!?:;>\n]\s{0,3}system\s{0,3}:",
 )
 _NEAR = r"[^.!?。\n]{0,80}?"
-_ORDER = Pattern(
+_ORDER = LazyPattern(
     "|".join((*(f"(?:{a})(?={_NEAR}(?:{b})){_NEAR}(?:{c})" for a, b, c in _TURNED.values()), *_OTHER)),
     re.IGNORECASE | re.MULTILINE,
 )
-_SENTENCE = Pattern(r"[^.!?。！？\n]+[.!?。！？\n]*")
-_WORD = Pattern(r"\w+")
+_SENTENCE = LazyPattern(r"[^.!?。！？\n]+[.!?。！？\n]*")
+_WORD = LazyPattern(r"\w+")
 _ADDRESSED = frozenset("you your yours yourself you're".split())
 
 
-def gives_orders(text: str) -> bool:
+def contains_instructions(text: str) -> bool:
     """Whether a text reads as if it were meant for the model that is shown it."""
     return _ORDER.search(text) is not None
 
 
-def beside_orders(text: str) -> str:
+def remove_instructions(text: str) -> str:
     """The sentences of a text that give no orders."""
-    return "".join(sentence for sentence in _SENTENCE.findall(text) if not gives_orders(sentence))
+    return "".join(sentence for sentence in _SENTENCE.findall(text) if not contains_instructions(sentence))
 
 
-def repeats(text: str, told: str, *, beside: str, run: int = RUN) -> bool:
+def repeats_prompt(text: str, told: str, *, beside: str, run: int = MIN_REPEATED_WORDS) -> bool:
     """Whether an answer holds a run of words from what a model was told, which stands nowhere in the rest."""
     words, rest = _words(text), f" {' '.join(_words(beside))} "
     whole = f" {' '.join(_words(told))} "
@@ -128,7 +128,7 @@ def repeats(text: str, told: str, *, beside: str, run: int = RUN) -> bool:
     return any(each in whole and each not in rest for each in runs)
 
 
-def addresses(question: str) -> bool:
+def addresses_assistant(question: str) -> bool:
     """Whether a question may be about the one who answers; in languages that we can't read, any may."""
     words = set(_words(question))
     return not _ADDRESSED.isdisjoint(words) or STOP_WORDS.isdisjoint(words)

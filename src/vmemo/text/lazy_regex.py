@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 
-class Pattern:
+class LazyPattern:
     """A regular expression with the methods that are used here."""
 
     def __init__(self, source: str, flags: re.RegexFlag = re.NOFLAG) -> None:

@@ -153,7 +153,7 @@ def _sizes(words: Sequence[str], at: int) -> Iterator[int]:
             yield size
 
 
-def without_recalled(text: str) -> str:
+def strip_recalled(text: str) -> str:
     """The message without lines that memory itself had recalled, and without the headings over them."""
     lines = text.split("\n")
     gone = {at for at, line in enumerate(lines) if _RECALLED.fullmatch(line.rstrip()) or line.strip() == _NOTHING}
@@ -171,7 +171,7 @@ def without_recalled(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", kept).strip()
 
 
-def is_own_words(text: str) -> bool:
+def is_meta_text(text: str) -> bool:
     """Whether a "fact" tells of the conversation, of the model's manners or of its instructions, not of the world."""
     plain = " ".join(text.replace("’", "'").split()).strip(" .!\"'`*-")
     if len(plain) > _LONGEST:
@@ -180,7 +180,7 @@ def is_own_words(text: str) -> bool:
     return not words or set(words) <= _FIELDS or any(pattern.fullmatch(plain) for pattern in _OWN_WORDS)
 
 
-def grounded(text: str, sources: Sequence[str], known: Sequence[str] = ()) -> bool:
+def is_grounded(text: str, sources: Sequence[str], known: Sequence[str] = ()) -> bool:
     """Whether a fact may come from its sources: a word or number is shared, or another language hides what is."""
     wanted = set(terms(text))
     told = {term for source in (*sources, *known) for term in terms(source)}

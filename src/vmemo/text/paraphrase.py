@@ -31,7 +31,7 @@ _ENDING = 2
 """Letters by which one word may be longer than another that is the same."""
 
 
-def says(text: str, told: str) -> bool:
+def contains_sentences(text: str, told: str) -> bool:
     """Whether a text holds every sentence of another word for word."""
     return _sentences(told) <= _sentences(text)
 
@@ -41,13 +41,13 @@ def _sentences(text: str) -> set[str]:
     return {part for part in plain if part}
 
 
-def about_you(text: str) -> bool:
+def is_second_person(text: str) -> bool:
     """Whether a sentence speaks of "you" and not of its speaker."""
     words = [_words(sentence) for sentence in _SENTENCE.split(text)]
     return any(_YOU & set(each) and not _SELF & set(each) for each in words)
 
 
-def impersonal(text: str) -> bool:
+def lacks_first_person(text: str) -> bool:
     """Whether an English text has no word of the first person; of other languages nothing is said."""
     words = _words(text)
     english = sum(word in STOP_WORDS for word in words) >= _MOSTLY * len(words) and bool(_ENGLISH & set(words))
@@ -58,14 +58,14 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def share_told(text: str, new: str, *, without: Iterable[str] = ()) -> float:
+def content_overlap(text: str, new: str, *, without: Iterable[str] = ()) -> float:
     """The share of a text's content words that a new one has, but for some phrases; 1 if it has no content words."""
     wanted = _content(text) - _content(" ".join(without))
     known = _content(new)
     return sum(_in(word, known) for word in wanted) / len(wanted) if wanted else 1.0
 
 
-def lost(old: str, new: str, replaced: Iterable[str]) -> list[str]:
+def lost_clauses(old: str, new: str, replaced: Iterable[str]) -> list[str]:
     """The clauses of an old text of which a new one lacks a name, a number or most content words.
 
     What was replaced is not missed.
@@ -75,7 +75,8 @@ def lost(old: str, new: str, replaced: Iterable[str]) -> list[str]:
     return [
         clause
         for clause in clauses
-        if share_told(clause, new, without=phrases) < _MOST or share_told(_names(clause), new, without=phrases) < 1
+        if content_overlap(clause, new, without=phrases) < _MOST
+        or content_overlap(_names(clause), new, without=phrases) < 1
     ]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vmemo.text.claims.values import VALUES, Attribute, favourite, favourite_value
+from vmemo.text.claims.values import VALUE_PARSERS, Attribute, favourite_category, favourite_value
 
 _BEFORE = r"(?:(?P<adverb>now|just|recently|finally|officially|currently|still|actually) )?"
 _AFTER = r"(?: (?P<after>now|nowadays|these days|instead|currently))?"
@@ -27,7 +27,7 @@ _V = r"(?P<value>\S.*?)"
 _AGREED = frozenset(("now", "just", "recently", "finally", "officially", "nowadays", "these days", "instead", "new"))
 
 
-class Form(NamedTuple):
+class SentenceForm(NamedTuple):
     """One kind of sentence: `event` tells of the change itself, `owned` follows "my" or a name's "'s"."""
 
     kind: str
@@ -37,7 +37,7 @@ class Form(NamedTuple):
     pattern: re.Pattern[str]
 
 
-class Said(NamedTuple):
+class Statement(NamedTuple):
     """What a sentence states about its subject."""
 
     attribute: Attribute
@@ -48,8 +48,8 @@ class Said(NamedTuple):
     detail: str
 
 
-def _form(kind: str, attribute: Attribute, pattern: str, *, owned: bool = False, event: bool = False) -> Form:
-    return Form(kind, attribute, owned, event, re.compile(pattern))
+def _form(kind: str, attribute: Attribute, pattern: str, *, owned: bool = False, event: bool = False) -> SentenceForm:
+    return SentenceForm(kind, attribute, owned, event, re.compile(pattern))
 
 
 _FORMS = (
@@ -128,28 +128,28 @@ _SAME_NUMBER = {"cell": "mobile"}
 _SAME_NAME = {"last name": "surname", "family name": "surname", "full name": "name"}
 
 
-def said(rest: str, *, owned: bool, own: bool) -> Said | None:
+def match_statement(rest: str, *, owned: bool, own: bool) -> Statement | None:
     """What the rest of a sentence states, if it is exactly one of the forms; `own` is what one says of oneself."""
     return next(_readings(rest, owned=owned, own=own), None)
 
 
-def _readings(rest: str, *, owned: bool, own: bool) -> Iterator[Said]:
+def _readings(rest: str, *, owned: bool, own: bool) -> Iterator[Statement]:
     for form in (*_FORMS, _OWN_AGE) if own else _FORMS:
         match = form.pattern.fullmatch(rest) if form.owned is owned else None
         if match and (found := _stated(form, match.groupdict())):
             yield found
 
 
-def _stated(form: Form, parts: dict[str, str | None]) -> Said | None:
+def _stated(form: SentenceForm, parts: dict[str, str | None]) -> Statement | None:
     about, text = parts.get("about") or "", parts["value"] or ""
     if form.kind == "favourite":
-        about = favourite(about) or ""
+        about = favourite_category(about) or ""
         value = favourite_value(about, text) if about else None
     else:
         about = _SAME_NUMBER.get(about, _SAME_NAME.get(about, about))
-        value = VALUES[form.kind](text)
+        value = VALUE_PARSERS[form.kind](text)
     if value is None:
         return None
     marks = {parts.get("adverb"), parts.get("after"), parts.get("new")}
     changes = form.event or (bool(marks & _AGREED) and "still" not in marks)
-    return Said(form.attribute, value, about, changes, form.event, (parts.get("detail") or "").casefold())
+    return Statement(form.attribute, value, about, changes, form.event, (parts.get("detail") or "").casefold())

@@ -9,10 +9,10 @@ import re
 import unicodedata
 from typing import Literal, NamedTuple
 
-from vmemo.text.claims.forms import Said, said
-from vmemo.text.claims.values import VALUES, Attribute, folded
-from vmemo.text.names.lexicon import all_names, bare, is_ordinary
-from vmemo.text.names.places import tier
+from vmemo.text.claims.forms import Statement, match_statement
+from vmemo.text.claims.values import VALUE_PARSERS, Attribute, fold_value
+from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
+from vmemo.text.names.places import place_level
 
 _LONGEST = 300
 _MOST_WORDS = 16
@@ -93,22 +93,22 @@ class _Subject(NamedTuple):
     own: bool = False
 
 
-def read_claim(text: str) -> Claim | None:
+def parse_claim(text: str) -> Claim | None:
     """The claim that is all a fact's text says: present, certain and affirmative; else None."""
     if len(text) > _LONGEST:
         return None
     text = unicodedata.normalize("NFKC", text).replace("’", "'").strip()
     found = _VOICE.match(text)
-    voice = folded(found[1]) if found else ""
+    voice = fold_value(found[1]) if found else ""
     sentence = _sentence(text[found.end() :] if found else text)
     subject = _subject(sentence.words, voice) if sentence and voice not in _MACHINES else None
     if sentence is None or subject is None or not subject.name:
         return None
-    statement = said(subject.rest, owned=subject.owned, own=subject.own)
+    statement = match_statement(subject.rest, owned=subject.owned, own=subject.own)
     return _claim(subject.name, sentence, statement) if statement else None
 
 
-def proves(new: Claim, old: Claim) -> Literal["supersede", "duplicate"] | None:
+def compare_claims(new: Claim, old: Claim) -> Literal["supersede", "duplicate"] | None:
     """What a newer claim shows about an older one; None leaves both standing."""
     if (new.subject, new.attribute, new.about) != (old.subject, old.attribute, old.about):
         return None
@@ -123,14 +123,14 @@ def proves(new: Claim, old: Claim) -> Literal["supersede", "duplicate"] | None:
     return "supersede"
 
 
-def _claim(subject: str, sentence: _Sentence, statement: Said) -> Claim | None:
+def _claim(subject: str, sentence: _Sentence, statement: Statement) -> Claim | None:
     changes = statement.changes or sentence.changes
     denied = ""
     if sentence.denied:
         denied = (
-            VALUES[statement.attribute](sentence.denied) or ""
-            if statement.attribute in VALUES
-            else folded(sentence.denied)
+            VALUE_PARSERS[statement.attribute](sentence.denied) or ""
+            if statement.attribute in VALUE_PARSERS
+            else fold_value(sentence.denied)
         )
         if not denied or denied == statement.value:
             return None
@@ -174,7 +174,7 @@ def _sentence(words: str) -> _Sentence | None:
 def _addressed(words: str) -> re.Match[str] | None:
     """A name that is called first; "Ideally, I live by the sea" calls nobody."""
     called = _CALLED.match(words)
-    return called if called and bare(called[1]) in all_names() else None
+    return called if called and normalize_word(called[1]) in all_names() else None
 
 
 def _without_symbols(words: str) -> str:
@@ -233,13 +233,13 @@ def _named(words: str) -> _Subject | None:
     owners = [i for i, token in enumerate(tokens[:count]) if token.endswith("'s")]
     if owners:
         end = owners[0] + 1
-        return _of(folded(" ".join(tokens[:end]).removesuffix("'s")), " ".join(tokens[end:]))
-    return _Subject(folded(" ".join(tokens[:count])), " ".join(tokens[count:]))
+        return _of(fold_value(" ".join(tokens[:end]).removesuffix("'s")), " ".join(tokens[end:]))
+    return _Subject(fold_value(" ".join(tokens[:count])), " ".join(tokens[count:]))
 
 
 def _is_name(word: str) -> bool:
-    plain = bare(word)
-    return plain in all_names() or not is_ordinary(plain)
+    plain = normalize_word(word)
+    return plain in all_names() or not is_common_word(plain)
 
 
 def _adds_nothing(new: Claim, old: Claim) -> bool:
@@ -270,7 +270,7 @@ def _exclusive(new: Claim, old: Claim) -> bool:
 
 def _apart(new: str, old: str) -> bool:
     """Two known places of one size: neither holds the other, which nobody can tell of a town and a quarter."""
-    sizes = tier(new), tier(old)
+    sizes = place_level(new), place_level(old)
     return sizes[0] == sizes[1] and sizes[0] in ("city", "state", "country") and new.split(",")[0] != old.split(",")[0]
 
 

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from vmemo.text.names.places import canonical_place, tier
+from vmemo.text.names.places import canonical_place, place_level
 
 Attribute = Literal[
     "residence",
@@ -94,12 +94,12 @@ _OFFSET = re.compile(r"(?:utc|gmt) ?([+-]) ?0?(\d{1,2})(?::?(\d\d))?")
 _AREA = re.compile(r"(?:africa|america|asia|atlantic|australia|europe|pacific)/[a-z_]+(?:/[a-z_]+)?")
 
 
-def folded(text: str) -> str:
+def fold_value(text: str) -> str:
     """The text small and without outer marks and double spaces; accents stay, as René is not Rene."""
     return " ".join(unicodedata.normalize("NFC", text.casefold()).split()).strip(" .,!'")
 
 
-def favourite(kind: str) -> str | None:
+def favourite_category(kind: str) -> str | None:
     """The category of a favourite in one spelling, or None for one that depends on the talk ("part", "thing")."""
     words = kind.casefold().split()
     if not words or len(words) > 2 or (len(words) == 2 and words[0] not in _SPECIFIC):
@@ -111,7 +111,7 @@ def favourite(kind: str) -> str | None:
 
 def favourite_value(kind: str, text: str) -> str | None:
     """A value that names one of the category."""
-    words = folded(text).split()
+    words = fold_value(text).split()
     last = kind.split()[-1]
     if last == "colour":
         return " ".join(words) if words and words[-1] in _COLOURS and set(words[:-1]) <= _SHADES else None
@@ -129,7 +129,7 @@ def proper(text: str, *, longest: int = 4) -> str | None:
     words = text.split()
     if not 0 < len(words) <= longest or not _is_capital(words[-1]) or "," in text or ":" in text:
         return None
-    return folded(text) if all(_is_capital(word) or word in _LINKING for word in words) else None
+    return fold_value(text) if all(_is_capital(word) or word in _LINKING for word in words) else None
 
 
 def _is_capital(word: str) -> bool:
@@ -137,8 +137,8 @@ def _is_capital(word: str) -> bool:
 
 
 def _place(text: str) -> str | None:
-    value = canonical_place(folded(text))
-    if all(tier(part) for part in value.split(", ")):
+    value = canonical_place(fold_value(text))
+    if all(place_level(part) for part in value.split(", ")):
         return value
     parts = [part.strip().removeprefix("the ") for part in text.split(",")]
     return value if len(parts) <= 2 and all(proper(part) for part in parts) else None
@@ -147,14 +147,14 @@ def _place(text: str) -> str | None:
 def _known_place(text: str) -> str | None:
     """For what moves anywhere: "I moved to Notion" names no home."""
     value = _place(text)
-    return value if value and tier(value) else None
+    return value if value and place_level(value) else None
 
 
 def _employer(text: str) -> str | None:
     name, _, where = text.partition(" in ")
     if not proper(name, longest=5) or (where and not proper(where)):
         return None
-    return folded(text).removeprefix("the ")
+    return fold_value(text).removeprefix("the ")
 
 
 def _new_employer(text: str) -> str | None:
@@ -164,7 +164,7 @@ def _new_employer(text: str) -> str | None:
 
 
 def _work(text: str) -> str | None:
-    words = folded(text).replace("-", " ").split()
+    words = fold_value(text).replace("-", " ").split()
     return (
         " ".join(words)
         if 0 < len(words) <= 4 and all(word.isalpha() and len(word) > 2 for word in words) and words[-1] not in _NO_WORK
@@ -202,7 +202,7 @@ def _measure(text: str) -> str | None:
 
 
 def _zone(text: str) -> str | None:
-    value = folded(text).removesuffix(" standard").removesuffix(" us").removeprefix("us ")
+    value = fold_value(text).removesuffix(" standard").removesuffix(" us").removeprefix("us ")
     offset = _OFFSET.fullmatch(value)
     if offset:
         return f"utc{offset[1]}{int(offset[2])}:{offset[3] or '00'}"
@@ -213,7 +213,7 @@ def _status(text: str) -> str | None:
     return text if text in _STATUS else None
 
 
-VALUES: Mapping[str, Callable[[str], str | None]] = {
+VALUE_PARSERS: Mapping[str, Callable[[str], str | None]] = {
     "residence": _place,
     "moved": _known_place,
     "employer": _employer,

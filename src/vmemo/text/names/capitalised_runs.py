@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from vmemo.text.names.lexicon import bare, given_names, is_ordinary, word_lists
+from vmemo.text.names.lexicon import given_names, is_common_word, normalize_word, word_lists
 
 _UPPER = "".join(c for c in map(chr, (*range(0x41, 0x590), *range(0x1E00, 0x2000))) if c.isupper())
 # Repetitions are bounded and a word starts at a boundary only, so hostile text costs constant work per character.
@@ -23,7 +23,7 @@ _MONTH_NAMES = frozenset({"april", "may", "june", "august"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class CapitalisedRun:
     """Capitalised words in a row: where they stand, and what their place says."""
 
     words: tuple[str, ...]
@@ -40,12 +40,12 @@ class Run:
         return " ".join(self.words) + self.number
 
 
-def find_runs(text: str, speakers: Collection[str]) -> Iterator[Run]:
+def find_runs(text: str, speakers: Collection[str]) -> Iterator[CapitalisedRun]:
     """Runs that are left after trimming, in order; speakers are folded names that no trimming breaks."""
     never = word_lists()["never"]
     for match in _RUN.finditer(text):
         # Most capitals are an "I" or the first word of a sentence; a look at the list spares them the rest.
-        if " " not in match[0] and bare(match[0]) in never and match[0].casefold() not in speakers:
+        if " " not in match[0] and normalize_word(match[0]) in never and match[0].casefold() not in speakers:
             continue
         for run in _split(text, match):
             trimmed = _trim(run, speakers)
@@ -53,33 +53,33 @@ def find_runs(text: str, speakers: Collection[str]) -> Iterator[Run]:
                 yield trimmed
 
 
-def opens(text: str, start: int) -> bool:
+def may_open_sentence(text: str, start: int) -> bool:
     """Whether the place alone may explain a capital: no word stands directly before it."""
     before = text[max(0, start - 4) : start].rstrip(" \t")
     return not before or not before[-1].isalnum()
 
 
-def completes(word: str) -> bool:
+def is_name_suffix(word: str) -> bool:
     """Whether a word ends names of places, companies or events."""
-    lists, key = word_lists(), bare(word)
+    lists, key = word_lists(), normalize_word(word)
     return key in lists["company"] or key in lists["place"] or key in lists["event"]
 
 
-def _split(text: str, match: re.Match[str]) -> Iterator[Run]:
+def _split(text: str, match: re.Match[str]) -> Iterator[CapitalisedRun]:
     """Cut after each owner: "Anna's Tesla" names two things, "St. Mary's Hospital" one."""
     words, pending = match[1].split(), list[str]()
-    start, opening, cursor = match.start(), opens(text, match.start()), match.start()
+    start, opening, cursor = match.start(), may_open_sentence(text, match.start()), match.start()
     for word, following in zip(words, (*words[1:], ""), strict=True):
         cursor = text.index(word, cursor) + len(word)
         owner = word[:-2] if word[-2:] in ("'s", "’s", "'S", "’S") else word
         pending.append(owner)
-        if owner != word and following and completes(following):
+        if owner != word and following and is_name_suffix(following):
             pending[-1] = word
         elif owner != word:
-            yield Run(words=tuple(pending), start=start, end=cursor, opening=opening, owning=True)
+            yield CapitalisedRun(words=tuple(pending), start=start, end=cursor, opening=opening, owning=True)
             start, opening, pending = cursor, False, []
     if pending:
-        run = Run(words=tuple(pending), start=start, end=match.end(1), opening=opening)
+        run = CapitalisedRun(words=tuple(pending), start=start, end=match.end(1), opening=opening)
         yield replace(run, number=match[2], end=match.end()) if match[2] and not _counts(text, match) else run
 
 
@@ -88,15 +88,15 @@ def _counts(text: str, match: re.Match[str]) -> bool:
     after = text[match.end() : match.end() + 16].split()
     if not after:
         return False
-    key = bare(after[0])
+    key = normalize_word(after[0])
     plural = len(match[2]) < 4 and key.endswith("s") and key not in word_lists()["never"]
     return plural or key in word_lists()["unit"]
 
 
-def _trim(run: Run, speakers: Collection[str]) -> Run | None:
+def _trim(run: CapitalisedRun, speakers: Collection[str]) -> CapitalisedRun | None:
     words, lists, opening, greeted = list(run.words), word_lists(), run.opening, False
     while words and _is_padding(words, run.opening, speakers):
-        key = bare(words.pop(0))
+        key = normalize_word(words.pop(0))
         greeted = greeted or key in lists["greeting"]
         opening = opening and key not in lists["binding"]
     while words and _is_trailing(words[-1], speakers):
@@ -108,21 +108,21 @@ def _trim(run: Run, speakers: Collection[str]) -> Run | None:
 
 
 def _is_trailing(word: str, speakers: Collection[str]) -> bool:
-    return word.islower() or (bare(word) in word_lists()["never"] and word.casefold() not in speakers)
+    return word.islower() or (normalize_word(word) in word_lists()["never"] and word.casefold() not in speakers)
 
 
 def _is_padding(words: list[str], opening: bool, speakers: Collection[str]) -> bool:
     """Whether the first word only stands before the name."""
-    lists, key = word_lists(), bare(words[0])
+    lists, key = word_lists(), normalize_word(words[0])
     if words[0].islower() or len(words) == 1:
         return words[0].islower() or (key in lists["never"] and words[0].casefold() not in speakers)
-    following = bare(words[1])
+    following = normalize_word(words[1])
     person = following in given_names() or following in speakers
     if key in lists["lead"] and not person:
         return False
     if key in lists["never"]:
-        named = key in _MONTH_NAMES and not is_ordinary(following)
+        named = key in _MONTH_NAMES and not is_common_word(following)
         return not (named or (key in lists["leading"] and not opening and not person))
-    if not opening or key in lists["title"] or not is_ordinary(key):
+    if not opening or key in lists["title"] or not is_common_word(key):
         return False
-    return person or following in lists["title"] or (len(words) == 2 and not is_ordinary(following))
+    return person or following in lists["title"] or (len(words) == 2 and not is_common_word(following))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from vmemo.models import EntityType
-from vmemo.text.names.capitalised_runs import Run
-from vmemo.text.names.lexicon import bare, given_names, is_ordinary, word_lists
+from vmemo.text.names.capitalised_runs import CapitalisedRun
+from vmemo.text.names.lexicon import given_names, is_common_word, normalize_word, word_lists
 
 _DEMONYM_ENDINGS = ("ish", "ese", "ian")
 
 
-def guess_type(text: str, run: Run, speakers: Collection[str]) -> EntityType:
+def guess_type(text: str, run: CapitalisedRun, speakers: Collection[str]) -> EntityType:
     """The type that the name itself or its surroundings tell. A wrong type keeps namesakes apart, so it is careful."""
-    first = bare(run.words[0])
+    first = normalize_word(run.words[0])
     if run.words[0].casefold() in speakers or (first in word_lists()["title"] and len(run.words) > 1):
         return "PERSON"
     inner = _by_its_words(run.words)
@@ -25,7 +25,7 @@ def guess_type(text: str, run: Run, speakers: Collection[str]) -> EntityType:
 
 
 def _by_its_words(words: Sequence[str]) -> EntityType | None:
-    lists, first, last = word_lists(), bare(words[0]), bare(words[-1])
+    lists, first, last = word_lists(), normalize_word(words[0]), normalize_word(words[-1])
     if last in lists["holiday"]:
         return "EVENT"
     if len(words) == 1:
@@ -39,11 +39,11 @@ def _by_its_words(words: Sequence[str]) -> EntityType | None:
     return None
 
 
-def _by_surroundings(text: str, run: Run) -> EntityType:
-    lists, first = word_lists(), bare(run.words[0])
+def _by_surroundings(text: str, run: CapitalisedRun) -> EntityType:
+    lists, first = word_lists(), normalize_word(run.words[0])
     if len(run.words) > 3 or not all(word[:1].isupper() and not word.isupper() for word in run.words):
         return "OTHER"
-    before = [bare(word) for word in text[max(0, run.start - 40) : run.start].split()[-3:]]
+    before = [normalize_word(word) for word in text[max(0, run.start - 40) : run.start].split()[-3:]]
     if run.start and text[run.start - 1] == " " and before and before[-1] in lists["kin"]:
         return "PERSON"
     if first in lists["tongue"] or first.endswith(_DEMONYM_ENDINGS):
@@ -52,16 +52,16 @@ def _by_surroundings(text: str, run: Run) -> EntityType:
         return "PERSON"
     if _is_acting(text, run):
         return "PERSON"
-    if not run.owning and not is_ordinary(first) and _is_whereabouts(before):
+    if not run.owning and not is_common_word(first) and _is_whereabouts(before):
         return "LOCATION"
     return "OTHER"
 
 
-def _is_acting(text: str, run: Run) -> bool:
+def _is_acting(text: str, run: CapitalisedRun) -> bool:
     """Whether the name is greeted, speaks, or has kin."""
     lists = word_lists()
     after = text[run.end : run.end + 24].split()
-    following = bare(after[0]) if after else ""
+    following = normalize_word(after[0]) if after else ""
     return (run.greeted and len(run.words) < 3) or following in lists["kin" if run.owning else "speech"]
 
 

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from vmemo.models.drafts import FoundName
-from vmemo.text.names.capitalised_runs import Run, find_runs, opens
+from vmemo.text.names.capitalised_runs import CapitalisedRun, find_runs, may_open_sentence
 from vmemo.text.names.entity_types import guess_type
-from vmemo.text.names.lexicon import bare, is_ordinary, word_lists
+from vmemo.text.names.lexicon import is_common_word, normalize_word, word_lists
 
-MAX_FOUND = 20
+MAX_NAMES = 20
 """Entities of one text; a longer list is a directory, not a memory."""
 
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
@@ -25,7 +25,7 @@ _LONGEST_ACRONYM = 8
 _Spot: TypeAlias = tuple[int, int, FoundName]
 
 
-def find_entities(text: str, *, speakers: Collection[str] = ()) -> tuple[FoundName, ...]:
+def find_names(text: str, *, speakers: Collection[str] = ()) -> tuple[FoundName, ...]:
     """Names in the order of their first appearance, each once, 20 at most; speakers count in any case."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
@@ -37,10 +37,10 @@ def find_entities(text: str, *, speakers: Collection[str] = ()) -> tuple[FoundNa
         if start >= reached:
             reached = end
             _keep(found, entity)
-    return tuple(found.values())[:MAX_FOUND]
+    return tuple(found.values())[:MAX_NAMES]
 
 
-def joined(rules: Sequence[FoundName], others: Sequence[FoundName]) -> tuple[FoundName, ...]:
+def merge_names(rules: Sequence[FoundName], others: Sequence[FoundName]) -> tuple[FoundName, ...]:
     """What the rules found and what another reader adds: new names, and types where the rules had none.
 
     A piece of a name that is known already, or a longer form of one, is no new name.
@@ -50,7 +50,7 @@ def joined(rules: Sequence[FoundName], others: Sequence[FoundName]) -> tuple[Fou
         name = entity.name.casefold()
         if name in found or not any(f" {name} " in f" {known} " or f" {known} " in f" {name} " for known in found):
             _keep(found, entity)
-    return tuple(found.values())[:MAX_FOUND]
+    return tuple(found.values())[:MAX_NAMES]
 
 
 def _keep(found: dict[str, FoundName], entity: FoundName) -> None:
@@ -67,7 +67,7 @@ def _titled(text: str) -> Iterator[_Spot]:
 
 
 def _is_title(words: list[str]) -> bool:
-    if not 2 <= len(words) <= 10 or all(bare(word) in word_lists()["never"] for word in words):
+    if not 2 <= len(words) <= 10 or all(normalize_word(word) in word_lists()["never"] for word in words):
         return False
     capitals = all(word[0].isupper() or word[0].isdigit() or word in _SMALL for word in words)
     return capitals and words[0][0].isupper() and not any(word.endswith((",", ".", "!", "?")) for word in words)
@@ -79,11 +79,11 @@ def _named(text: str, known: Mapping[str, str]) -> Iterator[_Spot]:
             yield run.start, run.end, FoundName(name=run.name, type=guess_type(text, run, known))
 
 
-def _is_name(run: Run) -> bool:
-    keys = [bare(word) for word in run.words]
+def _is_name(run: CapitalisedRun) -> bool:
+    keys = [normalize_word(word) for word in run.words]
     if all(word.isupper() for word in run.words):
         return all(
-            2 <= len(key) <= _LONGEST_ACRONYM and not is_ordinary(key) and not _is_stretched(key) for key in keys
+            2 <= len(key) <= _LONGEST_ACRONYM and not is_common_word(key) and not _is_stretched(key) for key in keys
         )
     if len(keys) > 1:
         return max(map(len, keys)) > 1
@@ -109,7 +109,7 @@ def _is_plain(word: str) -> bool:
     parts = word.split("-")
     if _is_camel(word):
         return False
-    return any(part[:1].islower() for part in parts[1:]) or all(is_ordinary(bare(part)) for part in parts)
+    return any(part[:1].islower() for part in parts[1:]) or all(is_common_word(normalize_word(part)) for part in parts)
 
 
 @lru_cache(maxsize=256)
@@ -119,7 +119,12 @@ def _speaker_names(speakers: frozenset[str]) -> Mapping[str, str]:
     for speaker in sorted(speakers):
         words = unicodedata.normalize("NFC", speaker).split()
         if words and " ".join(words).casefold() not in _ROLES:
-            if len(words) > 1 and len(words[0]) > 2 and words[0].isalpha() and not is_ordinary(bare(words[0])):
+            if (
+                len(words) > 1
+                and len(words[0]) > 2
+                and words[0].isalpha()
+                and not is_common_word(normalize_word(words[0]))
+            ):
                 names.setdefault(words[0].casefold(), words[0])
             names[" ".join(words).casefold()] = " ".join(words)
     return names
@@ -147,7 +152,7 @@ def _spoken_of(text: str, known: Mapping[str, str]) -> Iterator[_Spot]:
 
 def _is_meant(text: str, match: re.Match[str]) -> bool:
     """Whether a speaker's name that is also a word ("Will", "Mark") stands here as a name."""
-    if not is_ordinary(match[0].casefold()):
+    if not is_common_word(match[0].casefold()):
         return True
     addressed = text[match.end() : match.end() + 1] in {",", "!", "?", "'", "’"}
-    return match[0][0].isupper() and (addressed or not opens(text, match.start()))
+    return match[0][0].isupper() and (addressed or not may_open_sentence(text, match.start()))

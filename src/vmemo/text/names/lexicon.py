@@ -32,13 +32,13 @@ def given_names() -> frozenset[str]:
     return frozenset(all_names() - word_lists()["common"] - word_lists()["never"])
 
 
-def bare(word: str) -> str:
+def normalize_word(word: str) -> str:
     """The word as the lists know it: small, and without a last dot or what an apostrophe adds."""
     return word.casefold().replace("’", "'").partition("'")[0].rstrip(".")
 
 
 @lru_cache(maxsize=8192)
-def is_ordinary(word: str) -> bool:
+def is_common_word(word: str) -> bool:
     """Whether a bare word is English as written small, in any inflection."""
     return _is_listed(word) or word.endswith(_MADE_OF_WORDS) or any(map(_is_listed, _bases(word)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Literal
 
-Tier = Literal["city", "state", "country", "region"]
+PlaceLevel = Literal["city", "state", "country", "region"]
 
 _ALIASES = {
     "usa": "united states",
@@ -82,12 +82,12 @@ _CITIES = """aachen|aarhus|abu dhabi|accra|adelaide|ahmedabad|albuquerque|alican
 |vancouver|venice|verona|vienna|vilnius|warsaw|wellington|winnipeg|wroclaw|zagreb|zaragoza|zurich"""
 
 
-def _listed(names: str, tier: Tier) -> dict[str, Tier]:
-    return dict.fromkeys(names.replace("\n", "").split("|"), tier)
+def _listed(names: str, place_level: PlaceLevel) -> dict[str, PlaceLevel]:
+    return dict.fromkeys(names.replace("\n", "").split("|"), place_level)
 
 
 # Delhi is one city under two names, so neither excludes the other.
-_TIERS: dict[str, Tier] = {
+_TIERS: dict[str, PlaceLevel] = {
     **_listed(_CITIES, "city"),
     **_listed(_STATES, "state"),
     **_listed(_COUNTRIES, "country"),
@@ -109,7 +109,7 @@ def _canonical(part: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def tier(place: str) -> Tier | None:
+def place_level(place: str) -> PlaceLevel | None:
     """What a canonical place is, if that is known; a town named with its state or country is a city."""
     head, _, rest = place.partition(", ")
     if rest and _TIERS.get(rest) in ("state", "country") and _TIERS.get(head) in (None, "city"):

@@ -46,7 +46,7 @@ class NameForm(NamedTuple):
         return "".join(self.words)
 
 
-def fold(name: str) -> str:
+def fold_name(name: str) -> str:
     """Small letters without accents. Marks that are letters of their own script stay."""
     if name.isascii():
         return name.lower()
@@ -57,7 +57,7 @@ def fold(name: str) -> str:
 @lru_cache(maxsize=65_536)
 def name_form(name: str) -> NameForm:
     """Read a name; the reading is remembered because a bank's names recur."""
-    words = fold(name).translate(_SPACED).split() or [name]
+    words = fold_name(name).translate(_SPACED).split() or [name]
     proper = name != name.lower() if name.upper() != name.lower() else True
     if len(words) == 1:
         return NameForm((words[0],), None, proper)
@@ -87,7 +87,7 @@ def _is_short_form(one: str, other: str) -> bool:
     return (clipped or diminutive) and len(own) < 4
 
 
-def likeness(one: NameForm, other: NameForm, *, person: bool) -> float:
+def name_similarity(one: NameForm, other: NameForm, *, person: bool) -> float:
     """How likely two names are one, by their letters alone; persons have more ways to be alike."""
     if one.title and other.title and one.title != other.title:
         return 0.0

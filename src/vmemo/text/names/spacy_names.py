@@ -46,7 +46,7 @@ class _Loader(Protocol):
     def load(self, name: str) -> _Pipeline: ...
 
 
-def installed() -> str | None:
+def installed_pipeline() -> str | None:
     """The best pipeline that is installed; nothing is imported. None where spaCy or every pipeline is missing."""
     if find_spec("spacy") is None:
         return None
@@ -58,7 +58,7 @@ class SpacyNames:
     """Fulfils the NameReader port. Loads at first use; may be shared by threads."""
 
     def __init__(self, model: str | None = None) -> None:
-        chosen = model or installed()
+        chosen = model or installed_pipeline()
         if chosen is None or find_spec("spacy") is None:
             raise MissingExtra(
                 "Names are to be found by spaCy, but it or its English pipeline is not installed. "

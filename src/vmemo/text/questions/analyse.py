@@ -9,31 +9,31 @@ from datetime import datetime
 from typing import NamedTuple
 
 from vmemo.models import Interval, QueryType
-from vmemo.text.lazy_regex import Pattern
-from vmemo.text.questions.decompose import AUX, asking, split
-from vmemo.text.questions.unresolved_times import Unread, unread
-from vmemo.text.temporal import TimeExpression, find
+from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.questions.decompose import AUX, decompose, question_sentences
+from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
+from vmemo.text.temporal import TimeExpression, find_times
 from vmemo.text.tokens import STOP_WORDS
 
-MAX_READ = 2_000
+MAX_QUERY_CHARS = 2_000
 """Characters of a query that are analysed; what a person asks stands within them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analysis:
+class QueryAnalysis:
     """What was understood of a query. `parts` are searches of their own; there are none when it can't be split."""
 
     type: QueryType
     during: Interval | None
     parts: tuple[str, ...] = ()
-    unread: Unread | None = None
+    unresolved_time: UnresolvedTime | None = None
     """A time that is named and could not be resolved whole, where such were looked for."""
 
 
-def analyse(text: str, now: datetime, *, thorough: bool = False) -> Analysis:
+def analyse_query(text: str, now: datetime, *, report_unresolved: bool = False) -> QueryAnalysis:
     """Type, time and parts of a query; `now` needs a time zone. Any text gets an answer.
 
-    `thorough` also looks for times that the rules can't resolve; only who can ask somebody else has a use for them.
+    `report_unresolved` also looks for times that the rules can't resolve.
 
     Where a text has questions, only these decide its type. The first that holds wins:
 
@@ -49,26 +49,26 @@ def analyse(text: str, now: datetime, *, thorough: bool = False) -> Analysis:
     10. factual: any other question that has a content word.
     11. general: statements, keywords, greetings. Keywords with a time are temporal, with "current" update.
     """
-    text = text[:MAX_READ].replace("’", "'")
-    times = find(text, now)
-    asked = asking(text)
+    text = text[:MAX_QUERY_CHARS].replace("’", "'")
+    times = find_times(text, now)
+    asked = question_sentences(text)
     inside = [time for time in times if any(sentence.start() <= time.start < sentence.end() for sentence in asked)]
     questions = [sentence[0].strip() for sentence in asked]
-    missed = _missed(text, times, asked, timed=bool(inside)) if thorough else None
+    missed = _missed(text, times, asked, timed=bool(inside)) if report_unresolved else None
     type = _type(text, questions, timed=bool(missed or (inside if asked else times)))
     during = _during(text, inside or times)
     if type in ("assistant", "preference", "general"):
-        return Analysis(type=type, during=during, unread=missed)
-    parts = split(questions, text, [time.text for time in times])
+        return QueryAnalysis(type=type, during=during, unresolved_time=missed)
+    parts = decompose(questions, text, [time.text for time in times])
     type = "multi-hop" if parts and type == "factual" else type
-    return Analysis(type=type, during=during, parts=parts, unread=missed)
+    return QueryAnalysis(type=type, during=during, parts=parts, unresolved_time=missed)
 
 
 def _missed(
     text: str, times: Sequence[TimeExpression], asked: Sequence[re.Match[str]], *, timed: bool
-) -> Unread | None:
+) -> UnresolvedTime | None:
     """The first time that was not resolved; beside a question that has its time, only one of the question counts."""
-    for seen in unread(text, times):
+    for seen in find_unresolved_times(text, times):
         if not timed or any(seen.start < sentence.end() and sentence.start() < seen.end for sentence in asked):
             return seen
     return None
@@ -78,18 +78,18 @@ class _Cue(NamedTuple):
     """A pattern, and the words of which a text must hold one for the pattern to be worth a try."""
 
     words: frozenset[str]
-    pattern: Pattern
+    pattern: LazyPattern
 
     def found(self, text: str, words: Set[str]) -> bool:
         return not self.words.isdisjoint(words) and self.pattern.search(text) is not None
 
 
 def _cue(words: str, *patterns: str) -> _Cue:
-    return _Cue(frozenset(words.split()), Pattern("|".join(patterns)))
+    return _Cue(frozenset(words.split()), LazyPattern("|".join(patterns)))
 
 
-_WORD = Pattern(r"[^\W\d_]+")
-_SMALL_TALK = Pattern(r"\bhow (?:are|do) you(?: (?:do|doing))?\b|\bhow's it going\b|\bwhat(?:'s| is) up\b")
+_WORD = LazyPattern(r"[^\W\d_]+")
+_SMALL_TALK = LazyPattern(r"\bhow (?:are|do) you(?: (?:do|doing))?\b|\bhow's it going\b|\bwhat(?:'s| is) up\b")
 _EMPTY = STOP_WORDS | frozenset("s d m please know tell think mean say ok okay yes hi hello hey thanks".split())
 
 _DONE = r"(?!need|proceed|exceed)[a-z]{2,}ed|said|told|gave|wrote|put|made|drew|chose|came up with|thought|taught"
@@ -206,8 +206,8 @@ _BY_WORDS: tuple[tuple[_Cue, QueryType], ...] = (
     (_COMPARED, "multi-hop"),
     (_LIKES, "preference"),
 )
-_TELLS = Pattern(r"\W*(?:i|we|he|she|it|they|you|there|this|that|my|our|let|thanks?|hi|hello|hey|ok(?:ay)?)\b")
-_JOINT = Pattern(r"[\s,]*(?:(?:to|through|until|till|-|–)\s+)?|[^.?!;]{0,60}\b(?:and|or)\b[^.?!;]{0,60}")
+_TELLS = LazyPattern(r"\W*(?:i|we|he|she|it|they|you|there|this|that|my|our|let|thanks?|hi|hello|hey|ok(?:ay)?)\b")
+_JOINT = LazyPattern(r"[\s,]*(?:(?:to|through|until|till|-|–)\s+)?|[^.?!;]{0,60}\b(?:and|or)\b[^.?!;]{0,60}")
 
 
 def _type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType:
@@ -251,7 +251,7 @@ def _during(text: str, times: Sequence[TimeExpression]) -> Interval | None:
             groups[-1].append(time)
         else:
             groups.append([time])
-    hulls = [hull for group in groups if (hull := _hull([time.generous for time in group])) is not None]
+    hulls = [hull for group in groups if (hull := _hull([time.broad_interval for time in group])) is not None]
     bounded = (hull for hull in hulls if hull.start is not None and hull.end is not None)
     return next(bounded, hulls[0] if hulls else None)
 

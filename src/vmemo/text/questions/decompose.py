@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from vmemo.text.lazy_regex import Pattern
+from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import STOP_WORDS
 
 MAX_PARTS = 4
@@ -36,13 +36,13 @@ _RELATION = (
 _ATTRIBUTE = "name|age|colou?r|title|rest|end|start|beginning|date|kind|type|sort|size|number|address|lot|picture|photo"
 
 
-def _compiled(pattern: str) -> Pattern:
-    return Pattern(pattern, re.IGNORECASE)
+def _compiled(pattern: str) -> LazyPattern:
+    return LazyPattern(pattern, re.IGNORECASE)
 
 
 _ABBREVIATED = r"(?:(?<=\b[A-Za-z])|(?<=\b[DMS][rst])|(?<=Mrs)|(?<=Prof)|(?<=vs))\."
-_SENTENCE = Pattern(rf"(?:[^.?!\n]+|[.!](?=\w)|{_ABBREVIATED})+[.?!]*\s*")
-_MARK = Pattern("[?？؟]")
+_SENTENCE = LazyPattern(rf"(?:[^.?!\n]+|[.!](?=\w)|{_ABBREVIATED})+[.?!]*\s*")
+_MARK = LazyPattern("[?？؟]")
 _HEAD = _compiled(
     rf"{_OPENING}(?:(?:who|whom|whose|which|where|why)\b|what\b(?! an?\b)|whats\b|when(?:'s| (?:{AUX}))\b"
     rf"|how(?:'s|\ (?:{AUX}|many|much|often|long|old|far|soon|recently|frequently|big|tall|well|come))\b"
@@ -51,7 +51,7 @@ _HEAD = _compiled(
     r"|(?:do|have|had|will|may|am)\ (?:i|you|we|they|he|she|it|my|his|her|our|their|the|any|there)\b"
     r"|(?:remind me (?!to\b)|give me|show me|tell me (?!about\b)|list|name|count|compare|put (?:these|in order))\b)",
 )
-_WORD = Pattern(r"[^\W_]+")
+_WORD = LazyPattern(r"[^\W_]+")
 _OPENED = _compiled(_OPENING)
 _PRONOUN = _compiled(r"\b(?:he|him|his|she|her)\b")
 _OWN = _compiled(r"\b(?:i|my|we|our|he|him|his|she|her)\b")
@@ -114,12 +114,12 @@ _CHAINS = (
 )
 
 
-def asking(text: str) -> list[re.Match[str]]:
+def question_sentences(text: str) -> list[re.Match[str]]:
     """The sentences that ask, with or without a question mark."""
     return [found for found in _SENTENCE.finditer(text) if _MARK.search(found[0]) or _HEAD.match(found[0])]
 
 
-def split(questions: Sequence[str], text: str, times: Sequence[str]) -> tuple[str, ...]:
+def decompose(questions: Sequence[str], text: str, times: Sequence[str]) -> tuple[str, ...]:
     """Up to four searches that stand for the questions of a text, or none. What only names a time is no search."""
     if len(questions) > 1:
         return _checked(questions, text, times) if all(map(_stands_alone, questions)) else ()

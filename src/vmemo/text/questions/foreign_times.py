@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vmemo.text.lazy_regex import Pattern
+from vmemo.text.lazy_regex import LazyPattern
 
 _WORDS = [
     # German
@@ -55,5 +55,5 @@ _UNSPACED = [
 _FRENCH = r"^(?=.*\b(?:je|j['’]ai|ai-je|qu['’]|que|qui|nous|vous|avons|avez|est-ce|a-t-)).*?\bhier\b"
 """Without French words beside it, "hier" is German and means here."""
 
-FOREIGN = Pattern("|".join([rf"\b(?:{'|'.join(_WORDS)})\b", f"(?:{'|'.join(_UNSPACED)})", _FRENCH]))
+FOREIGN_TIME = LazyPattern("|".join([rf"\b(?:{'|'.join(_WORDS)})\b", f"(?:{'|'.join(_UNSPACED)})", _FRENCH]))
 """Finds them in a lower-case text."""

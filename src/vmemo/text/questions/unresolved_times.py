@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from vmemo.text.lazy_regex import Pattern
-from vmemo.text.questions.foreign_times import FOREIGN
+from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.questions.foreign_times import FOREIGN_TIME
 from vmemo.text.temporal import TimeExpression
 
 _ONES = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|hundred"
@@ -70,7 +70,7 @@ _WAY = (
 )
 _EDGE = rf"(?:(?:closing|dying|final|opening|waning) (?:few )?{_UNIT}|tail[- ]end) of"
 
-_DEFINITE = Pattern(
+_DEFINITE = LazyPattern(
     "|".join([
         # Weekdays counted in weeks, which begin like plain distances and go on.
         rf"\b(?:{_WEEKDAY}|today|tomorrow) (?:week|fortnight)(?=\W*$| ?[?.!,;:])",
@@ -104,7 +104,7 @@ _DEFINITE = Pattern(
         rf"\b{_FEAST} (?:of |in )?(?:(?:19|20)\d\d|last year|this year|next year)\b",
     ])
 )  # fmt: skip
-_LOOSE = Pattern(
+_LOOSE = LazyPattern(
     "|".join([
         rf"\b(?:over|during|on|at|since|until|till|before|after|around|by|of|for) (?:the )?"
         rf"(?!lent\b|semester|leap year|full moon|new moon){_FEAST}{_END}",
@@ -116,19 +116,19 @@ _LOOSE = Pattern(
     ])
 )  # fmt: skip
 """Times that are habits where the question is about the present: "What do I cook for Diwali?"."""
-_PRESENT = Pattern(r"^(?!.*\b(?:did|didn't|was|were|had)\b).*\b(?:do|does|don't|doesn't|should|can)\b")
-_HABIT = Pattern(
+_PRESENT = LazyPattern(r"^(?!.*\b(?:did|didn't|was|were|had)\b).*\b(?:do|does|don't|doesn't|should|can)\b")
+_HABIT = LazyPattern(
     r"\b(?:usual(?:ly)?|typical(?:ly)?|normal(?:ly)?|always|every|each|how often|(?:once|twice|times) an?|"
     r"tradition\w*)\b"
 )
-_ASKED_FOR = Pattern(
+_ASKED_FOR = LazyPattern(
     r"\b(?:when|(?:what|which|on (?:what|which)) (?:exact )?(?:day|date|weekday|month|year|week))(?: exactly)?"
     r"(?:'s| is| was| are| were| will| does| did)(?: be)?(?: the| my| our)?\W*$"
 )
 """What stands before a time whose date is the question itself."""
 
 
-class Unread(NamedTuple):
+class UnresolvedTime(NamedTuple):
     """Words of a question that name a time; `foreign` where they are not English."""
 
     start: int
@@ -141,7 +141,7 @@ class Unread(NamedTuple):
         return self.start + len(self.text)
 
 
-def unread(text: str, times: Sequence[TimeExpression]) -> Iterator[Unread]:
+def find_unresolved_times(text: str, times: Sequence[TimeExpression]) -> Iterator[UnresolvedTime]:
     """Times that a text names and that none of those which the rules found covers."""
     lowered = text.lower()
     if len(lowered) != len(text):
@@ -149,7 +149,7 @@ def unread(text: str, times: Sequence[TimeExpression]) -> Iterator[Unread]:
         lowered = text
     for start, end, foreign in _named(lowered):
         if not any(time.start <= start and end <= time.end for time in times):
-            yield Unread(start, text[start:end], foreign)
+            yield UnresolvedTime(start, text[start:end], foreign)
 
 
 def _named(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -158,5 +158,5 @@ def _named(text: str) -> Iterator[tuple[int, int, bool]]:
             for match in pattern.finditer(text):
                 if not _ASKED_FOR.search(text[: match.start()]):
                     yield match.start(), match.end(), False
-    for match in FOREIGN.finditer(text):
+    for match in FOREIGN_TIME.finditer(text):
         yield match.start(), match.end(), True

@@ -36,7 +36,7 @@ class _Dates(Protocol):
     DateDataParser: Callable[..., _Parser]
 
 
-class ForeignTimes:
+class DateparserTimes:
     """Fulfils the TimeReader port. Loads at first use; threads take turns."""
 
     def __init__(self, languages: Sequence[str]) -> None:

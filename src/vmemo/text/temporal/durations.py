@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from vmemo.models import Interval
-from vmemo.text.temporal import readable
+from vmemo.text.temporal.date_format import format_interval
 
 ONE_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class DateSpan:
     """Days from the first to the last, both inside: a stretch, or a moment somewhere in it."""
 
     first: date
@@ -43,53 +43,53 @@ class Period:
         return self.months == 12 and self.first.month == 1
 
 
-def one_month(day: date) -> Period:
+def month_span(day: date) -> DateSpan:
     """The month that a day lies in."""
-    return Period(day.replace(day=1), day.replace(day=calendar.monthrange(day.year, day.month)[1]))
+    return DateSpan(day.replace(day=1), day.replace(day=calendar.monthrange(day.year, day.month)[1]))
 
 
-def one_year(year: int) -> Period:
+def year_span(year: int) -> DateSpan:
     """A calendar year."""
-    return Period(date(year, 1, 1), date(year, 12, 31))
+    return DateSpan(date(year, 1, 1), date(year, 12, 31))
 
 
-def weekday_and_day(day: date) -> str:
+def format_weekday_date(day: date) -> str:
     """Such as "Sunday, 7 May 2023"."""
-    return f"{day:%A}, {plain_day(day)}"
+    return f"{day:%A}, {format_date(day)}"
 
 
-def plain_day(day: date) -> str:
+def format_date(day: date) -> str:
     """Such as "7 May 2023"."""
     return f"{day.day} {day:%B} {day.year}"
 
 
-def in_words(period: Period, *, weekday: bool = True, moment: bool = False) -> str:
+def describe_span(period: DateSpan, *, weekday: bool = True, moment: bool = False) -> str:
     """A day with its weekday; of longer periods that more is not known, least of all where a moment in it is meant."""
     if period.is_day:
-        return weekday_and_day(period.first) if weekday else plain_day(period.first)
+        return format_weekday_date(period.first) if weekday else format_date(period.first)
     loose = moment or period.months == 1 or period.is_year
     interval = Interval(start=_midnight(period.first), end=_midnight(period.last + ONE_DAY))
-    return f"{'some time in' if loose else 'within'} {readable(interval)}"
+    return f"{'some time in' if loose else 'within'} {format_interval(interval)}"
 
 
 def months_and_days(earlier: date, later: date) -> tuple[int, int]:
     """The whole months between two dates, and the days that are left over."""
     months = _month_of(later) - _month_of(earlier) - (later.day < earlier.day)
-    return months, (later - months_later(earlier, months)).days
+    return months, (later - add_months(earlier, months)).days
 
 
-def months_later(day: date, months: int) -> date:
+def add_months(day: date, months: int) -> date:
     """The same day of the month some months on, or the last day of a month that is too short for it."""
     year, month = divmod(_month_of(day) + months, 12)
     return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
 
 
-def count(number: int, unit: str) -> str:
+def count_noun(number: int, unit: str) -> str:
     """Such as "1 day" and "2 days"."""
     return f"{number} {unit}{'' if number == 1 else 's'}"
 
 
-def counts(earlier: date, later: date) -> list[str]:
+def exact_lengths(earlier: date, later: date) -> list[str]:
     """A length to the day in all units that it fills: days, weeks, months, years."""
     days = (later - earlier).days
     months, left = months_and_days(earlier, later)
@@ -102,14 +102,14 @@ def counts(earlier: date, later: date) -> list[str]:
     return [_sum(parts) for fills, parts in ways if fills]
 
 
-def rough_counts(near: tuple[date, date], far: tuple[date, date]) -> list[str]:
+def length_ranges(near: tuple[date, date], far: tuple[date, date]) -> list[str]:
     """A length that is not known to the day, from the shortest to the longest that it can be, in whole units."""
     least, most = _wholes(*near), _wholes(*far)
     units = ("day", "whole week", "whole month", "whole year")
     return [_reach(low, high, unit) for low, high, unit in zip(least, most, units, strict=True) if high]
 
 
-def by_label(one: Period, other: Period) -> str:
+def calendar_difference(one: DateSpan, other: DateSpan) -> str:
     """How people count what is known to the month or the year only: by the month's or the year's number alone."""
     if one.is_year or other.is_year:
         return _alone(one.last.year - other.last.year, "year") if _in_one(one, 12) and _in_one(other, 12) else ""
@@ -119,7 +119,7 @@ def by_label(one: Period, other: Period) -> str:
     return ""
 
 
-def next_yearly(day: date, today: date) -> tuple[date, int] | None:
+def next_anniversary(day: date, today: date) -> tuple[date, int] | None:
     """When a day comes round next, today included, and for which time; 29 February does on 1 March of other years."""
     for year in (today.year, today.year + 1):
         if day.year < year <= date.max.year:
@@ -134,13 +134,13 @@ def _month_of(day: date) -> int:
     return day.year * 12 + day.month - 1
 
 
-def _in_one(period: Period, months: int) -> bool:
+def _in_one(period: DateSpan, months: int) -> bool:
     """Whether the whole period lies in one month, or in one year."""
     return _month_of(period.first) // months == _month_of(period.last) // months
 
 
 def _alone(apart: int, unit: str) -> str:
-    return f"counting {unit}s alone: {count(abs(apart), unit)}" if apart else f"in the same {unit}"
+    return f"counting {unit}s alone: {count_noun(abs(apart), unit)}" if apart else f"in the same {unit}"
 
 
 def _wholes(earlier: date, later: date) -> tuple[int, int, int, int]:
@@ -149,12 +149,12 @@ def _wholes(earlier: date, later: date) -> tuple[int, int, int, int]:
 
 
 def _reach(low: int, high: int, unit: str) -> str:
-    return count(high, unit) if low == high else f"{low} to {count(high, unit)}"
+    return count_noun(high, unit) if low == high else f"{low} to {count_noun(high, unit)}"
 
 
 def _sum(parts: Iterable[tuple[int, str]]) -> str:
     """Such as "2 years, 3 months and 5 days"."""
-    *others, last = [count(number, unit) for number, unit in parts if number] or ["0 days"]
+    *others, last = [count_noun(number, unit) for number, unit in parts if number] or ["0 days"]
     return f"{', '.join(others)} and {last}" if others else last
 
 

@@ -22,11 +22,11 @@ class TimeExpression:
     text: str
     interval: Interval
     relative: bool
-    generous: Interval
+    broad_interval: Interval
     """As people mean it: the last day named is inside, and "two years ago" is that whole year. For searching."""
 
 
-def find(
+def find_times(
     text: str, reference: datetime, *, prefer: Prefer | None = None, day_first: bool = False
 ) -> list[TimeExpression]:
     """The time expressions in order, without overlap; day borders are those of the reference's time zone.
@@ -52,8 +52,10 @@ def expression(text: str, token: Token, stretch: Stretch, reference: datetime) -
     zone = _zone(reference)
     interval = _interval(stretch.start, stretch.end, zone)
     meant = stretch.meant or stretch.shown
-    generous = _interval(*meant, zone) if meant else interval
-    return TimeExpression(token.start, token.end, text[token.start : token.end], interval, stretch.relative, generous)
+    broad_interval = _interval(*meant, zone) if meant else interval
+    return TimeExpression(
+        token.start, token.end, text[token.start : token.end], interval, stretch.relative, broad_interval
+    )
 
 
 def _interval(start: date | None, end: date | None, zone: tzinfo) -> Interval:

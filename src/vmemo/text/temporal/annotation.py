@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from vmemo.text.temporal.clauses import Setting, is_habit, led_by, setting, stands, tense
+from vmemo.text.temporal.date_format import format_days
 from vmemo.text.temporal.day_range import Stretch
+from vmemo.text.temporal.find import TimeExpression, expression
 from vmemo.text.temporal.parser import lower, readings
 from vmemo.text.temporal.tense_cues import Cues, Tense, cues
 from vmemo.text.temporal.tokenizer import Token
 
+_ALREADY_DATED = re.compile(r"\s*\([^()]*\d{4}[^()]*\)")
 _FAR = timedelta(days=60)
 """Readings further apart than this are of a yearless date or month."""
 _SOON = timedelta(days=90)
@@ -19,6 +23,36 @@ _UP_TO = frozenset("until till til by up".split())
 _ONWARD = _UP_TO | frozenset("for from to through starting beginning".split())
 _BEHIND = frozenset(("about", "after"))
 """Words before a weekday that was: "I'm still laughing about Friday"."""
+
+
+class AnnotatedText(NamedTuple):
+    """A text with absolute dates added, and the time expressions of the original text."""
+
+    text: str
+    expressions: list[TimeExpression]
+
+
+def annotate(text: str, reference: datetime) -> AnnotatedText:
+    """Return the text with each relative time expression followed by its absolute date in parentheses."""
+    found = spoken(text, reference)
+    pieces: list[str] = []
+    position = 0
+    for token, stretch in found:
+        written = _note(stretch)
+        if written and not _ALREADY_DATED.match(text, token.end):
+            pieces += (text[position : token.end], f" ({written})")
+            position = token.end
+    expressions = [expression(text, token, stretch, reference) for token, stretch in found]
+    return AnnotatedText("".join(pieces) + text[position:], expressions)
+
+
+def _note(stretch: Stretch) -> str:
+    if stretch.quiet or not stretch.relative:
+        return ""
+    if stretch.edge and stretch.whole and stretch.whole.days:
+        return f"{stretch.edge} {format_days(stretch.whole.days)}"
+    days = stretch.label or stretch.shown or stretch.days
+    return format_days(days) if days else ""
 
 
 def spoken(text: str, reference: datetime) -> list[tuple[Token, Stretch]]:
