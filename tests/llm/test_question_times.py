@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -16,7 +16,8 @@ from talk import open_memory, quick, said, talking
 from vmemo import Memory
 from vmemo.errors import StoreBusy
 from vmemo.memory.access_counts import AccessCounts
-from vmemo.models import Bank, BankId, FactId, Interval
+from vmemo.models import Bank, BankId, Interval
+from vmemo.models.changes import Changes
 from vmemo.models.results import Spending, Usage
 from vmemo.models.search import Vectors
 from vmemo.ports import Ask, Completion
@@ -298,12 +299,12 @@ class BusyOnce(SqliteStore):
 
     busy = True
 
-    async def touch(self, bank: BankId, counts: Mapping[FactId, int]) -> None:
-        """Add to access counts."""
+    async def commit(self, changes: Changes) -> bool:
+        """Write changes, from the second call on."""
         if self.busy:
             self.busy = False
             raise StoreBusy("Another process writes.")
-        await super().touch(bank, counts)
+        return await super().commit(changes)
 
 
 def test_costs_are_written_once_and_those_of_no_bank_are_lost_while_the_store_is_busy() -> None:

@@ -15,6 +15,7 @@ from vmemo.errors import InvalidInput, LLMUnusable, NotFound
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, FormerProfile, Profile
 from vmemo.models.base import MAX_BACKGROUND
+from vmemo.models.changes import Changes, ProfileChange
 from vmemo.reflect.background import merge
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import FakeLLM, Received
@@ -279,7 +280,7 @@ def test_a_profile_that_is_changed_meanwhile_keeps_the_change(url: str) -> None:
 
         class Slow(FakeLLM):
             async def complete(self, ask: Any) -> Any:
-                await store.save_profile(BANK, changed)
+                await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=changed)))
                 return await super().complete(ask)
 
         llm = Slow(lambda asked: answer(" ".join(lines_of(asked)).replace("You", "I")))

@@ -14,6 +14,7 @@ from vmemo.llm.prompt_files import load, quoted
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Profile
 from vmemo.models.base import MAX_BACKGROUND
+from vmemo.models.changes import Changes, ProfileChange
 from vmemo.ports import Store
 from vmemo.text.paraphrase import (
     contains_sentences,
@@ -52,7 +53,7 @@ async def merge(bank: BankId, snippet: str, store: Store, desk: StructuredLLM) -
         if contains_sentences(profile.background, told):
             return profile
         merged = profile.model_copy(update={"background": await _merged(profile.background, told, desk)})
-        if await store.save_profile(bank, merged, reason=told, instead_of=profile):
+        if await store.commit(Changes(bank=bank, profile=ProfileChange(profile=merged, reason=told, expected=profile))):
             return merged
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from vmemo.llm.prompt_files import load, quoted
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_id, utc_now
-from vmemo.models.changes import Batch, FactClosure, Lease, NewFact
+from vmemo.models.changes import Changes, FactClosure, Lease, NewFact
 from vmemo.ports import Context, encodings
 from vmemo.reflect.llm_schemas import ProfileOf, Profiles, Statement
 from vmemo.text.fact_text import embedded_text
@@ -54,7 +54,7 @@ async def describe(bank: BankId, work: Mapping[EntityId, Asked], context: Contex
         if entities.get(id) in due:
             written += await _replace(bank, entities[id], profiles.get(id, []), known[id], asked.lease, context, desk)
         else:
-            await context.store.finish(asked.lease)
+            await context.store.commit(Changes(bank=bank, finished=[asked.lease]))
     return written
 
 
@@ -130,17 +130,16 @@ async def _replace(
         ]
         if known:
             fresh = [fact.model_copy(update={"metadata": {"newest": known[0].id}}) for fact in fresh]
-        batch = Batch(
+        batch = Changes(
             bank=bank,
-            claims=(),
             facts=await _embedded(fresh, context),
-            closings=[FactClosure(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in said],
-            spent=desk.spent,
-            job=lease,
+            closures=[FactClosure(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in said],
+            spending=desk.spent,
+            finished=[lease],
             revision=revision,
-            space=context.embedder.name,
+            embedder=context.embedder.name,
         )
-        if await context.store.write(batch):
+        if await context.store.commit(batch):
             desk.settle()
             return len(fresh)
         if not await context.store.renew([lease], lease.seconds):

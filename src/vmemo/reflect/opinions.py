@@ -10,7 +10,7 @@ import numpy as np
 from vmemo.llm.prompt_files import load, quoted
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Stance, utc_now
-from vmemo.models.changes import Batch, Lease
+from vmemo.models.changes import Changes, Lease
 from vmemo.ports import Store
 from vmemo.reflect.llm_schemas import Assessments
 
@@ -64,11 +64,13 @@ async def weigh(
         known = counted(held, await store.moves(bank))
         opinions = touched(held, facts, known)
         if not opinions:
-            await store.finish(lease, desk.spent)
+            await store.commit(Changes(bank=bank, finished=[lease], spending=desk.spent))
             return []
         moves = _moves(await _assessed(opinions, facts, desk), opinions, facts, known)
-        batch = Batch(bank=bank, claims=(), moves=moves, spent=desk.spent, job=lease, revision=revision, space=space)
-        if await store.write(batch):
+        batch = Changes(
+            bank=bank, confidence=moves, spending=desk.spent, finished=[lease], revision=revision, embedder=space
+        )
+        if await store.commit(batch):
             return moves
         if not await store.renew([lease], lease.seconds):
             return []
