@@ -18,12 +18,12 @@ from vmemo.errors import StoreBusy
 from vmemo.memory.access_counts import AccessCounts
 from vmemo.models import Bank, BankId, Interval
 from vmemo.models.changes import Changes
+from vmemo.models.recalled import Recalled
 from vmemo.models.results import Spending, Usage
 from vmemo.models.search import Vectors
 from vmemo.ports import Ask, Completion
 from vmemo.ports.providers import TextKind
 from vmemo.recall.llm_time_resolver import REMEMBERED, REST, TimeModel
-from vmemo.recall.recalled import Recalled
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import (
     CutOff,

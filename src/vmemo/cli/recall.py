@@ -34,7 +34,7 @@ from vmemo.cli.options import (
 )
 from vmemo.cli.output import clipped, many, plain, print_json, stdout, table, when, with_id
 from vmemo.cli.target import Place, run
-from vmemo.recall.explain import Explanation
+from vmemo.models.recalled import Explanation
 from vmemo.text.temporal import format_interval
 
 
