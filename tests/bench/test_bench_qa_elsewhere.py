@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from qa_toy import QUESTIONS, Scripted, toy
 
 from vmemo.errors import InvalidInput
-from vmemo.ports import Ask
+from vmemo.ports import LLMRequest
 from vmemo.testing import FakeLLM
 from vmemo_bench import BenchOptions, Report, dump_prompts, run_benchmark
 
@@ -51,10 +51,10 @@ def judged(asked: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
     return [{"id": line["id"], "judge": line["judge"], **asyncio.run(complete(line))} for line in asked]
 
 
-def _ask(line: Mapping[str, str]) -> Ask:
+def _ask(line: Mapping[str, str]) -> LLMRequest:
     schema: dict[str, JsonValue] = json.loads(json.dumps(line["schema"]))
     step = line.get("step") or f"judge_{line['judge']}"
-    return Ask(step=step, system=line["system"], user=line["user"], schema=schema)
+    return LLMRequest(step=step, system=line["system"], user=line["user"], schema=schema)
 
 
 def test_prompts_go_out_and_answers_and_verdicts_come_back(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from vmemo import Memory
 from vmemo.errors import InvalidInput, LLMDenied
 from vmemo.models import Fact
 from vmemo.models.results import Status
-from vmemo.ports import Ask
+from vmemo.ports import LLMRequest
 from vmemo.settings import Settings
 from vmemo_bench import BenchOptions, run_benchmark, write_report
 from vmemo_bench.datasets import Case, Session, Turn
@@ -88,7 +88,9 @@ def test_tokens_are_counted_as_they_are_sent() -> None:
 def test_a_step_that_nobody_recorded_is_refused() -> None:
     told = case("I bought a kite.")
     with pytest.raises(LLMDenied, match="dream"):
-        asyncio.run(RecordedLLM(told, Recording(told, [])).complete(Ask(step="dream", system="", user="", schema={})))
+        asyncio.run(
+            RecordedLLM(told, Recording(told, [])).complete(LLMRequest(step="dream", system="", user="", schema={}))
+        )
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from vmemo.models.changes import Changes
 from vmemo.models.recalled import Recalled
 from vmemo.models.results import Spending, Usage
 from vmemo.models.search import Vectors
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.ports.providers import TextKind
 from vmemo.recall.llm_time_resolver import REMEMBERED, REST, TimeModel
 from vmemo.stores.sqlite.store import SqliteStore
@@ -277,7 +277,7 @@ class Waiting:
         self._embedded.set()
         return await HashEmbedder().embed(texts, kind)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The one time that it knows."""
         await self._embedded.wait()
         return Completion(text=json.dumps(FRIDAY), usage=Usage(calls=1))

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.answer_parsing import Misfit, fitted
+from vmemo.llm.answer_parsing import InvalidAnswer, parse_answer
 from vmemo.reflect.citations import resolved
 from vmemo.reflect.llm_schemas import Reflected
 from vmemo_bench.qa.records import JUDGES, Answered, Judge, Verdict
@@ -115,8 +115,8 @@ def _answered(id: str, answer: JsonValue) -> Answered:
     """Plain text, or the JSON that the prompt asks for, as text or as it is; marks are taken out."""
     written = json.dumps(answer) if isinstance(answer, dict | list) else str(answer)
     try:
-        told = fitted(written, Reflected)
-    except Misfit:
+        told = parse_answer(written, Reflected)
+    except InvalidAnswer:
         if isinstance(answer, dict | list):
             raise InvalidInput(f"the answer to {id} is neither text nor what the prompt asks for") from None
         return Answered(id=id, text=_unmarked(written))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from vmemo.llm.answer_parsing import Shape
-from vmemo.llm.prompt_files import Prompt, load, quoted
+from vmemo.llm.answer_parsing import AnswerSchema
+from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.ports import LLM, Ask
+from vmemo.ports import LLM, LLMRequest
 from vmemo_bench.datasets import Question
 from vmemo_bench.qa.records import JUDGES, Answered, Judge, Verdict
 from vmemo_bench.qa.rules import RULES, WORDS, rule_of
@@ -20,7 +20,7 @@ LONGEST_REASON = 2000
 """Characters that are kept of a reason."""
 
 
-class Judged(Shape):
+class Judged(AnswerSchema):
     """A verdict as the model writes it."""
 
     reason: str = Field(description="what the key asks for, and what the answer has or lacks of it")
@@ -29,7 +29,7 @@ class Judged(Shape):
 
 def prompt_of(judge: Judge) -> Prompt:
     """The judge's prompt file."""
-    return load(PROMPTS, f"judge_{judge}")
+    return load_prompt(PROMPTS, f"judge_{judge}")
 
 
 def labels() -> str:
@@ -47,16 +47,16 @@ def digest() -> str:
     return whole.hexdigest()[:12]
 
 
-def ask_for(judge: Judge, question: Question, answer: str) -> Ask:
+def ask_for(judge: Judge, question: Question, answer: str) -> LLMRequest:
     """What a judge is asked about one answer. All that comes from a dataset or a model is quoted."""
     asked = question.asked_at
-    return prompt_of(judge).ask(
+    return prompt_of(judge).request(
         Judged,
         rule=WORDS[rule_of(question)][judge],
         today=f"{asked:%A}, {asked.day} {asked:%B %Y}" if asked else "an unknown day",
-        question=quoted([question.text]),
-        key=quoted(_key(question)),
-        answer=quoted(answer.splitlines()),
+        question=quote([question.text]),
+        key=quote(_key(question)),
+        answer=quote(answer.splitlines()),
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.errors import InvalidInput, LLMFailed
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.settings import Settings
 from vmemo_bench.datasets import Case, Dataset, Question, load
 from vmemo_bench.embedders import StoredDocuments
@@ -38,10 +38,10 @@ class _Listener:
     name = "elsewhere"
 
     def __init__(self) -> None:
-        self.heard: Ask | None = None
+        self.heard: LLMRequest | None = None
 
-    async def complete(self, ask: Ask) -> Completion:
-        self.heard = self.heard or ask
+    async def complete(self, request: LLMRequest) -> Completion:
+        self.heard = self.heard or request
         raise _Caught("This model only listens")
 
 
@@ -74,14 +74,14 @@ def _judging(dataset: Dataset, answers: Path, file: Path) -> tuple[Path, int]:
     return file, len(wanted)
 
 
-def _line(ask: Ask, **about: str) -> str:
-    body = {**about, "system": ask.system, "user": ask.user, "schema": dict(ask.schema)}
+def _line(request: LLMRequest, **about: str) -> str:
+    body = {**about, "system": request.system, "user": request.user, "schema": dict(request.schema)}
     return json.dumps(body, ensure_ascii=False) + "\n"
 
 
 async def _asked(
     options: BenchOptions, dataset: Dataset, progress: ProgressSink
-) -> AsyncGenerator[tuple[Question, Ask]]:
+) -> AsyncGenerator[tuple[Question, LLMRequest]]:
     settings = replace(options.settings or Settings(), embedding_cache=None)
     models = Models(answerer=_Listener())
     steps = Steps(progress, f"prompts of {dataset.name}", sum(map(_length, dataset.cases)))
@@ -98,7 +98,7 @@ async def _asked(
         shutil.rmtree(books.banks, ignore_errors=True)
 
 
-async def _heard(case: Case, exam: Exam) -> AsyncGenerator[tuple[Question, Ask]]:
+async def _heard(case: Case, exam: Exam) -> AsyncGenerator[tuple[Question, LLMRequest]]:
     """Each question with what reflect asks about it; one that it answers by itself is left out."""
     listener = _Listener()
     # Nobody is there to tell which time a question is about.

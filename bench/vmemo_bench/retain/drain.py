@@ -12,7 +12,7 @@ from time import perf_counter
 from vmemo import Memory, Message
 from vmemo.errors import VmemoError
 from vmemo.models.results import Usage
-from vmemo.ports import Ask, Completion, Embedder
+from vmemo.ports import Completion, Embedder, LLMRequest
 from vmemo.settings import Settings
 from vmemo_bench.embedders import Placeholder
 from vmemo_bench.environment import sqlite_url
@@ -58,15 +58,15 @@ class QuickLLM:
     samples: list[Sample] = field(default_factory=list[Sample])
     began: float = field(default_factory=perf_counter)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """As little as is allowed."""
-        match ask.step:
+        match request.step:
             case "extract":
-                answer = self._extract(ask.user.rpartition("Lines to read (")[2])
+                answer = self._extract(request.user.rpartition("Lines to read (")[2])
             case "judge":
-                answer = self._judge(ask.user)
+                answer = self._judge(request.user)
             case "identify":
-                asked: list[str] = re.findall(r"^(Q\d+) \|", ask.user, re.MULTILINE)
+                asked: list[str] = re.findall(r"^(Q\d+) \|", request.user, re.MULTILINE)
                 answer = {"answers": [{"name": name, "same_as": "new"} for name in asked]}
             case _:
                 answer = {"statements": list[str]()}

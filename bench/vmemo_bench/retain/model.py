@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.errors import LLMDenied
-from vmemo.llm.answer_parsing import Shape
+from vmemo.llm.answer_parsing import AnswerSchema
 from vmemo.models.results import Usage
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.reflect.llm_schemas import Assessment, Assessments, ProfileOf, Profiles, Statement
 from vmemo.retain.extraction_input import Scene, lines_of
 from vmemo.retain.llm_schemas import (
@@ -79,16 +79,16 @@ class RecordedLLM:
         """Sources of facts told so far that could not be named with them."""
         return sum(self._lost.values())
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The recording's answer, and as many tokens as question, schema and answer have."""
-        answering = self._answers.get(ask.step)
+        answering = self._answers.get(request.step)
         if answering is None:
-            raise LLMDenied(f"The recording has no answer for the step {ask.step}.")
-        text = answering(ask.user).model_dump_json(exclude_defaults=True)
-        asked = sum(map(count_tokens, (ask.system, ask.user, json.dumps(ask.schema))))
+            raise LLMDenied(f"The recording has no answer for the step {request.step}.")
+        text = answering(request.user).model_dump_json(exclude_defaults=True)
+        asked = sum(map(count_tokens, (request.system, request.user, json.dumps(request.schema))))
         return Completion(text=text, usage=Usage(calls=1, input_tokens=asked, output_tokens=count_tokens(text)))
 
-    def _segment(self, user: str) -> Shape:
+    def _segment(self, user: str) -> AnswerSchema:
         """Each part in as few groups of equal size as an episode's size allows."""
         groups: list[Group] = []
         for head, *lines in _parts(user):
@@ -97,11 +97,11 @@ class RecordedLLM:
             groups += [Group(topic=head, lines=numbers[i : i + size]) for i in range(0, len(numbers), size)]
         return Groups(groups=groups)
 
-    def _predict(self, user: str) -> Shape:
+    def _predict(self, user: str) -> AnswerSchema:
         """What is known will be said again: as long an answer as a model may give."""
         return Prediction(statements=[text[:SHORT] for text in _KNOWN.findall(user)[:EXPECTED]])
 
-    def _extract(self, user: str) -> Shape:
+    def _extract(self, user: str) -> AnswerSchema:
         shown = self._shown(user.rpartition(_EPISODE)[2])
         told = self._told(shown)
         numbers = {place: n for n, place in enumerate(told, start=1)}
@@ -110,7 +110,7 @@ class RecordedLLM:
         narrative = " ".join(fact.text[:SHORT] for fact in told.values())
         return Extraction(topics=[Topic(title=title, narrative=narrative, lines=list(shown))], facts=facts)
 
-    def _extract_small(self, user: str) -> Shape:
+    def _extract_small(self, user: str) -> AnswerSchema:
         shown = self._shown(user)
         facts = [SmallFact(text=f.text, lines=_sources(f, shown)) for f in self._told(shown).values()]
         return SmallExtraction(facts=facts)
@@ -141,7 +141,7 @@ class RecordedLLM:
             lines=_sources(fact, shown),
         )
 
-    def _judge(self, user: str) -> Shape:
+    def _judge(self, user: str) -> AnswerSchema:
         """Only the same words are a duplicate."""
         verdicts: list[Judged] = []
         new = text = ""
@@ -152,11 +152,11 @@ class RecordedLLM:
                 verdicts.append(Judged(new=new, known=known, verdict="duplicate" if words == text else "add"))
         return Judgements(verdicts=verdicts)
 
-    def _identify(self, user: str) -> Shape:
+    def _identify(self, user: str) -> AnswerSchema:
         asked = [f"Q{n}" for kind, n, _ in _NUMBERED.findall(user) if kind == "Q"]
         return IdentityAnswers(answers=[Identity(name=name, same_as="new") for name in asked])
 
-    def _observe(self, user: str) -> Shape:
+    def _observe(self, user: str) -> AnswerSchema:
         """The newest facts, cut short, stand for a profile."""
         profiles: dict[str, list[Statement]] = {}
         statements: list[Statement] = []
@@ -167,7 +167,7 @@ class RecordedLLM:
                 statements.append(Statement(text=words.partition(" | ")[2][:SHORT], facts=[f"F{number}"]))
         return Profiles(profiles=[ProfileOf(entity=name, statements=said) for name, said in profiles.items()])
 
-    def _opinions(self, user: str) -> Shape:
+    def _opinions(self, user: str) -> AnswerSchema:
         asked = [f"O{n}" for kind, n, _ in _NUMBERED.findall(user) if kind == "O"]
         return Assessments(assessments=[Assessment(opinion=name, stance="neutral") for name in asked])
 

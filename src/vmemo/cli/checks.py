@@ -15,11 +15,11 @@ from vmemo.cli.target import Place
 from vmemo.errors import ScrubDelayed, VmemoError
 from vmemo.models import Bank, BankId
 from vmemo.models.results import Backlog, Status
-from vmemo.ports import LLM, Ask, Context, Embedder, Store, TokenCounter
+from vmemo.ports import LLM, Context, Embedder, LLMRequest, Store, TokenCounter
 
 State = Literal["ok", "warn", "fail"]
 _OLDEST_PYTHON = (3, 11)
-_ASK = Ask(
+_ASK = LLMRequest(
     step="check",
     system="You are being tested. Answer with JSON and nothing else.",
     user='Answer {"ready": true}',

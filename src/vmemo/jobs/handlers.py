@@ -82,7 +82,7 @@ class Performer:
                 await describe(job.bank, work, self.context, desk)
             case _:
                 assert_never(job.kind)
-        return Retained(usage=desk.settle())
+        return Retained(usage=desk.take_usage())
 
     async def _note(
         self, jobs: Sequence[Job], leases: Sequence[Lease], error: Exception, desk: StructuredLLM | None
@@ -92,7 +92,7 @@ class Performer:
             JobFailure(lease=lease, error=told(error), retry_at=self._retry(job), messages=await self._about(job))
             for job, lease in zip(jobs, leases, strict=True)
         ]
-        spent = () if desk is None else desk.spent
+        spent = () if desk is None else desk.spending
         await self.context.store.commit(Changes(bank=jobs[0].bank, failed=failed, spending=spent))
 
     async def _about(self, job: Job) -> list[MessageId]:

@@ -96,7 +96,7 @@ class _Work:
             desk = StructuredLLM(self.context.llm) if self.context.llm is not None else None
             narratives = await shortened(old, self.context.embedder, desk)
             if desk is not None:
-                await store.commit(Changes(bank=self.bank, spending=desk.spent))
+                await store.commit(Changes(bank=self.bank, spending=desk.spending))
             count += await store.shorten(self.bank, list(zip(old, narratives, strict=True)))
             mark = old[-1]
         return count

@@ -158,8 +158,8 @@ class Reflecting(Recalling):
             await self._spend(desk)
 
     async def _spend(self, desk: StructuredLLM) -> None:
-        if desk.spent:
-            await self._store.commit(Changes(bank=self._name, spending=desk.spent))
+        if desk.spending:
+            await self._store.commit(Changes(bank=self._name, spending=desk.spending))
 
     async def former_profiles(self) -> list[FormerProfile]:
         """The profiles that the bank had before, oldest first."""

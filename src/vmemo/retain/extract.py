@@ -57,7 +57,7 @@ async def group_all(bank: BankId, context: RetainContext, desk: StructuredLLM, l
             revision = await context.store.revision(bank)
             written = await context.store.commit(_grouping(bank, revision, messages, grouped, context, desk))
         if written:
-            usage += desk.settle()
+            usage += desk.take_usage()
         else:
             await demand(lease, context)
     return Retained(usage=usage)
@@ -78,7 +78,7 @@ def _grouping(
         pending=[message.id for message in messages],
         episodes=grouped.episodes,
         jobs=grouped.jobs,
-        spending=desk.spent,
+        spending=desk.spending,
         becomes="grouped",
     )
 
@@ -113,11 +113,11 @@ async def extract(
             jobs = await _follow_up(batch, context, observe_at)
             claims = [message.id for message in unread]
             landed = await context.store.commit(
-                replace(batch, pending=claims, becomes="extracted", jobs=jobs, spending=desk.spent, finished=[lease])
+                replace(batch, pending=claims, becomes="extracted", jobs=jobs, spending=desk.spending, finished=[lease])
             )
         if landed:
             context.entity_cache.landed(bank, revision, batch.entities)
-            return report(batch, desk.settle(), told.reading.skipped)
+            return report(batch, desk.take_usage(), told.reading.skipped)
         await demand(lease, context)
 
 
