@@ -17,8 +17,8 @@ from rich.progress import TaskID
 from rich.table import Table
 
 from vmemo.cli.command import command
-from vmemo.cli.options import Budgeted, budget
-from vmemo.cli.output import clipped, progress, stdout, table
+from vmemo.cli.options import Budgeted, parse_budget
+from vmemo.cli.output import one_line, progress, stdout, table
 from vmemo.models import Budget
 from vmemo_bench import (
     BenchmarkName,
@@ -162,7 +162,7 @@ def benchmark(  # noqa: PLR0913 - each is an option of the command line
         file=file,
         sample=sample,
         limit=limit,
-        budget=budget(how_far),
+        budget=parse_budget(how_far),
         max_tokens=max_tokens,
         cache=cache,
         work=work,
@@ -277,7 +277,7 @@ def _sizes(text: str, option: str) -> tuple[int, ...]:
 
 
 def _budgets(text: str) -> tuple[Budget, ...]:
-    return tuple(budget(part) for part in text.replace(" ", "").split(","))
+    return tuple(parse_budget(part) for part in text.replace(" ", "").split(","))
 
 
 def _elsewhere(options: BenchOptions, export_to: Path | None, import_from: Path | None) -> None:
@@ -320,5 +320,5 @@ def _found(report: Report) -> Iterator[Table]:
             words = {c for c in columns if any(isinstance(cells.get(c), str) for cells in rows.values())}
             made = table("", *(column if column in words else f"{column}>" for column in columns), title=title)
             for name, cells in rows.items():
-                made.add_row(name, *(clipped(plain(cells.get(column))) for column in columns))
+                made.add_row(name, *(one_line(plain(cells.get(column))) for column in columns))
             yield made

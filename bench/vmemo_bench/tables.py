@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from vmemo.cli.output import clipped, table
+from vmemo.cli.output import one_line, table
 from vmemo_bench import Report
 from vmemo_bench.plots import amount
 
@@ -47,7 +47,7 @@ def _variants_by_category(report: Report) -> Table:
     """The same of the first metric, a column per category."""
     metric = next(iter(report.full.metrics), "")
     categories = report.full.categories
-    made = _by_variant(map(clipped, categories), f"{metric} by category")
+    made = _by_variant(map(one_line, categories), f"{metric} by category")
     made.add_row("full", *(f"{categories[name].get(metric, 0.0):.3f}" for name in categories))
     for name, outcome in report.variants.items():
         if name != "full":
@@ -93,7 +93,7 @@ def _categories(categories: Mapping[str, Mapping[str, float]], wanted: Sequence[
     made = table("category", *(f"{name}>" for name in shown))
     for name, metrics in categories.items():
         values = [f"{metrics[metric]:.3f}" if metric in metrics else "" for metric in shown]
-        made.add_row(clipped(name), *values)
+        made.add_row(one_line(name), *values)
     return made
 
 

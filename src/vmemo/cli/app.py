@@ -1,4 +1,4 @@
-"""The command line as a whole: every command by name, and the version."""
+"""The `vmemo` command: registration of all commands."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def _extensions() -> list[Command]:
 COMMANDS = (
     *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
     *(entity.entities, entity.merges, entity.merge, entity.undo),
-    *(serve, mcp, keys.create, keys.listed, keys.revoke),
+    *(serve, mcp, keys.create, keys.list_keys, keys.revoke),
     *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, doctor),
     *_extensions(),
 )
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 _groups = {
-    "entity": "Who is who: list entities, and merge or part them.",
-    "keys": "Who may come in: make, list and revoke the keys of a server.",
+    "entity": "List, merge and separate entities.",
+    "keys": "Create, list and revoke API keys.",
 }
-"""Commands of two words, by the first."""
+"""Help texts of command groups."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -66,18 +66,20 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="Start with [bold]vmemo demo[/bold]; it needs nothing.")
+@app.callback(epilog="Start with [bold]vmemo demo[/bold]; it needs no configuration.")
 def root(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Long-term memory for AI agents: retain what is said, recall what matters, reflect on it."""
+    """Long-term memory for AI agents: retain messages, recall facts, reflect on questions."""
 
 
-_doors = {name: typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=told) for name, told in _groups.items()}
+_subcommands = {
+    name: typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=text) for name, text in _groups.items()
+}
 for each in COMMANDS:
     group, _, name = each.name.rpartition(" ")
-    (_doors[group] if group else app).command(name, epilog=each.epilog)(each.run)
-for name, door in _doors.items():
-    app.add_typer(door, name=name)
+    (_subcommands[group] if group else app).command(name, epilog=each.epilog)(each.run)
+for name, subcommand in _subcommands.items():
+    app.add_typer(subcommand, name=name)
