@@ -1,0 +1,47 @@
+"""Shipped implementations of the ports, for programs that compose their own.
+
+`Memory` chooses these by itself. Import them from here to wrap one, to replay or cache around it, or to measure it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vmemo.embedding.cache import CachedEmbedder, EmbeddingCache
+from vmemo.embedding.packaged import PackagedEmbedder
+from vmemo.embedding.token_cache import CachedTokenEmbedder, cached
+from vmemo.embedding.token_counter import count_tokens
+from vmemo.embedding.vector_files import export_missing, import_vectors
+from vmemo.errors import InvalidInput
+from vmemo.ports import LLM
+from vmemo.retain.local import LocalExtractor
+from vmemo.settings import Settings, build
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+
+__all__ = [
+    "CachedEmbedder",
+    "CachedTokenEmbedder",
+    "EmbeddedPostgres",
+    "EmbeddingCache",
+    "LocalExtractor",
+    "PackagedEmbedder",
+    "cached",
+    "count_tokens",
+    "export_missing",
+    "import_vectors",
+    "resolve_llm",
+]
+
+
+def resolve_llm(model: object, settings: Settings) -> LLM:
+    """Return the language model that `Memory(llm=model)` would use: an object as it is, a name as its adapter."""
+    if isinstance(model, LLM):
+        return model
+    unset = replace(settings, llm=None)
+    llm = build("sqlite:///:memory:", llm=model, embedder=None, reranker=None, settings=unset).llm
+    if llm is None:
+        raise InvalidInput(
+            f"{model!r:.60} can neither answer nor judge: pass a language model, such as openai:gpt-5-mini or an "
+            "object with name and complete()."
+        )
+    return llm
