@@ -1,4 +1,4 @@
-"""Embedders that stand around or in place of the real one while something is measured or collected."""
+"""Embedders that wrap or replace the real one while something is measured or collected."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vmemo.embedding.cache import EmbeddingCache
-from vmemo.embedding.token_cache import cached
 from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
 from vmemo.ports import Embedder, TextKind, encodings
+from vmemo.providers import EmbeddingCache, cached
 
-WIDTH = 48
-"""Of made-up token vectors."""
+TOKEN_DIMENSION = 48
+"""Dimension of synthetic token vectors, that of the packaged encoder."""
 
 
-class Around:
-    """Stands around an embedder under its name."""
+class WrappedEmbedder:
+    """Base of wrappers that keep the name and dimension of the real embedder."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.real = embedder
 
     @property
     def name(self) -> str:
-        """The real embedder's name."""
+        """Name of the real embedder."""
         return self.real.name
 
     @property
     def dimension(self) -> int:
-        """The real embedder's dimension."""
+        """Dimension of the real embedder."""
         return self.real.dimension
 
 
-class Recorder(Around):
-    """Passes everything on, and keeps the document texts that were embedded."""
+class RecordingEmbedder(WrappedEmbedder):
+    """Records the document texts that the real embedder embeds."""
 
     def __init__(self, embedder: Embedder) -> None:
         super().__init__(embedder)
@@ -51,41 +50,42 @@ class Recorder(Around):
         return await encodings(self.real, texts, kind)
 
 
-class StoredDocuments(Around):
-    """Documents are embedded once and for all runs, on disk; queries every time, so that their time is real."""
+class DocumentCacheEmbedder(WrappedEmbedder):
+    """Caches documents on disk across runs; embeds queries every time, so that their time is real."""
 
     def __init__(self, embedder: Embedder, disk: EmbeddingCache) -> None:
         super().__init__(embedder)
-        self._stored = cached(embedder, capacity=0, disk=disk)
+        self._cached = cached(embedder, capacity=0, disk=disk)
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         if kind == "query":
             return await self.real.embed(texts, kind)
-        # The disk keeps fewer digits: what is used is what was read back, in the first run as in the next.
-        await self._stored.embed(texts, kind)
-        return await self._stored.embed(texts, kind)
+        # The disk rounds vectors. Reading them back makes the first run equal to the next.
+        await self._cached.embed(texts, kind)
+        return await self._cached.embed(texts, kind)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
         if kind == "query":
             return await encodings(self.real, texts, kind)
-        await encodings(self._stored, texts, kind)
-        return await encodings(self._stored, texts, kind)
+        await encodings(self._cached, texts, kind)
+        return await encodings(self._cached, texts, kind)
 
 
-class Placeholder(Around):
-    """Vectors that cost nothing and mean nothing, under the real embedder's name."""
+class PlaceholderEmbedder(WrappedEmbedder):
+    """Returns random vectors, determined by the text, under the name of the real embedder."""
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        return _unit([_dice(text).standard_normal(self.dimension, dtype=np.float32) for text in texts], self.dimension)
+        rows = [_random(text).standard_normal(self.dimension, dtype=np.float32) for text in texts]
+        return _normalised(rows, self.dimension)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
         return _with_tokens(texts, await self.embed(texts, kind))
 
 
-class Synthetic(Around):
-    """Documents get a mix of two really embedded vectors with noise, chosen by the text; queries are real.
+class SyntheticEmbedder(WrappedEmbedder):
+    """Returns for a document a mix of two real vectors with noise, determined by the text; embeds queries for real.
 
-    So a bank of 100,000 facts has vectors that lie where real ones lie, without hours of embedding.
+    A bank of 100,000 facts gets vectors distributed like real ones without hours of embedding.
     """
 
     NOISE = 0.35
@@ -97,7 +97,7 @@ class Synthetic(Around):
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         if kind == "query":
             return await self.real.embed(texts, kind)
-        return _unit([self._mix(text) for text in texts], self.dimension)
+        return _normalised([self._mix(text) for text in texts], self.dimension)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
         if kind == "query":
@@ -105,10 +105,10 @@ class Synthetic(Around):
         return _with_tokens(texts, await self.embed(texts, kind))
 
     def _mix(self, text: str) -> Vector:
-        dice = _dice(text)
-        one, two = self._base[dice.integers(len(self._base), size=2)]
-        weight = dice.uniform(0.5, 0.9)
-        noise = dice.standard_normal(self.dimension) * (self.NOISE / np.sqrt(self.dimension))
+        random = _random(text)
+        one, two = self._base[random.integers(len(self._base), size=2)]
+        weight = random.uniform(0.5, 0.9)
+        noise = random.standard_normal(self.dimension) * (self.NOISE / np.sqrt(self.dimension))
         return np.asarray(weight * one + (1 - weight) * two + noise, dtype=np.float32)
 
 
@@ -117,16 +117,16 @@ def _with_tokens(texts: Sequence[str], vectors: Vectors) -> list[Encoding]:
 
 
 def _tokens(text: str) -> TokenVectors:
-    """As many as the text has words, a little more than a model would keep."""
-    rows = _dice(text).standard_normal((len(text.split()) + 4, WIDTH), dtype=np.float32)
+    """Return one vector per word, a little more than a model would keep."""
+    rows = _random(text).standard_normal((len(text.split()) + 4, TOKEN_DIMENSION), dtype=np.float32)
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def _dice(text: str) -> np.random.Generator:
+def _random(text: str) -> np.random.Generator:
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def _unit(rows: Sequence[Vector], dimension: int) -> Vectors:
+def _normalised(rows: Sequence[Vector], dimension: int) -> Vectors:
     vectors = np.array(rows, dtype=np.float32).reshape(len(rows), dimension)
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

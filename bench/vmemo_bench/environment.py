@@ -1,9 +1,11 @@
-"""What a run's numbers depend on: program, embedder, settings; and where a run keeps its files."""
+"""The environment of a run: versions and digests that its numbers depend on, and its files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import resource
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,58 +14,58 @@ from importlib import metadata
 from pathlib import Path
 
 import vmemo
-from vmemo.embedding.cache import EmbeddingCache
 from vmemo.ports import Embedder
+from vmemo.providers import EmbeddingCache
 from vmemo.settings import Settings
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.report import Setting
 
 
 def describe(embedder: Embedder, settings: Settings) -> dict[str, Setting]:
-    """Program, code and embedder, and a digest of the settings."""
+    """Return the version, a digest of the code, the embedder, and a digest of the settings."""
     return {
         "vmemo": metadata.version("vmemo"),
         "code": code_digest(),
         "embedder": embedder.name,
         "dimension": embedder.dimension,
-        "settings": _short(_written(settings)),
+        "settings": _digest(_settings_text(settings)),
     }
 
 
-def _written(settings: Settings) -> str:
-    """The settings as text that is the same in every process, where a set's own order is not."""
+def _settings_text(settings: Settings) -> str:
+    # The order of a set differs between processes.
     rest = replace(settings, embedding_cache=None, channels=frozenset())
     return f"{rest!r} {sorted(settings.channels)}"
 
 
 @cache
 def code_digest() -> str:
-    """A digest of the package's own source and prompts: while they are worked on, its version alone says too little."""
+    """Return a digest of all source and prompts, which change more often than its version."""
     whole = hashlib.sha256()
-    folder = Path(vmemo.__file__).parent
-    for path in sorted(path for kind in ("*.py", "*.md") for path in folder.rglob(kind)):
-        whole.update(path.read_bytes())
+    for folder in (Path(vmemo.__file__).parent, Path(__file__).parent):
+        for path in sorted(path for pattern in ("*.py", "*.md") for path in folder.rglob(pattern)):
+            whole.update(path.read_bytes())
     return whole.hexdigest()[:12]
 
 
 def fingerprint(config: Mapping[str, Setting]) -> str:
-    """A short name for a configuration."""
-    return _short(json.dumps(dict(config), sort_keys=True))
+    """Return a short name for a configuration."""
+    return _digest(json.dumps(dict(config), sort_keys=True))
 
 
-def _short(text: str) -> str:
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, made if need be."""
+    """Create the folder if it is missing, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 @contextmanager
 def embedding_cache(options: BenchOptions) -> Generator[EmbeddingCache]:
-    """The file of vectors that runs share."""
+    """Open the file of vectors that runs share."""
     cache = EmbeddingCache(make_folder(options.cache_folder) / "embeddings.db")
     try:
         yield cache
@@ -72,5 +74,19 @@ def embedding_cache(options: BenchOptions) -> Generator[EmbeddingCache]:
 
 
 def sqlite_url(path: Path) -> str:
-    """The URL of a database file."""
+    """Return the URL of a database file."""
     return f"sqlite:///{path.absolute()}"
+
+
+def peak_mb() -> float:
+    """Return the peak memory of this process so far, in megabytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def current_mb() -> float:
+    """Return the memory of this process, in megabytes; its peak on systems without /proc."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+    except OSError:
+        return peak_mb()

@@ -1,10 +1,10 @@
-"""What a benchmark run can be told, and how it reports on its way."""
+"""Options of a benchmark run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from vmemo.models import Budget
 from vmemo.ports import LLM, Embedder
@@ -16,7 +16,7 @@ BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
 EngineName = Literal["local", "recorded"]
 Mode = Literal["retrieval", "qa"]
 Prices = tuple[float, float]
-"""Dollars for a million tokens in, and out."""
+"""Dollars per million input tokens and per million output tokens."""
 
 DEFAULT_DATA = Path("../shared/data")
 DEFAULT_SIZES = (1_000, 10_000, 100_000)
@@ -26,69 +26,76 @@ DEFAULT_BULK = 5_000
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedOptions:
-    """Sizes to grow a bank to, queries asked at each, and messages retained with the real embedder.
+    """Options of the speed benchmark.
 
-    With `budgets` each of them is measured under its own name, in place of the run's one budget. `banks` are numbers of
-    small banks in one store, each of `facts_per_bank`, and `bulk` is how many messages are written beside a bare COPY;
-    None is the default: both are measured on PostgreSQL, and neither on SQLite.
+    With `budgets`, each budget is measured under its own name instead of the run's single budget. None for `banks` or
+    `bulk` is the default of the store: both are measured on PostgreSQL, neither on SQLite.
     """
 
     sizes: tuple[int, ...] = DEFAULT_SIZES
+    """Facts to grow a bank to."""
     queries: int = 100
+    """Queries at each size."""
     messages: int = 500
+    """Messages retained with the real embedder."""
     base_sentences: int = 500
+    """Embedded sentences that synthetic vectors are mixed from."""
     budgets: tuple[Budget, ...] = ()
     banks: tuple[int, ...] | None = None
+    """Numbers of small banks in one store."""
     facts_per_bank: int = 20
+    """Facts in each of the small banks."""
     bulk: int | None = None
+    """Messages of the bulk write, which is compared with a plain COPY."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions:
-    """How many clients press a server, for how long, over how many banks, and which share of calls retains.
-
-    With `restart` the server is told to stop half way and started again, while the clients go on.
-    """
+    """Options of the load benchmark."""
 
     clients: int = 64
     seconds: float = 120.0
     banks: int = 16
-    retains: float = 0.3
+    retain_share: float = 0.3
+    """Share of calls that retain; the others recall."""
     restart: bool = True
+    """Restart the server halfway, while the clients continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QaOptions:
-    """Who answers, who judges, how many questions at a time, and what their tokens cost.
+    """Options of QA mode.
 
-    A model is what `Memory` takes as llm: a text such as openai:gpt-5-mini, or an object. Without an answerer it is the
-    one of VMEMO_LLM, without a judge the answerer. `answers` is a file of answers and perhaps verdicts from elsewhere.
+    A model is anything that `Memory` accepts as llm: a name such as openai:gpt-5-mini, or an object. The default
+    answerer is the model of VMEMO_LLM, the default judge is the answerer.
     """
 
     answerer: str | LLM | None = None
     judge: str | LLM | None = None
     parallel: int = 4
+    """Questions answered concurrently."""
     looks: int = 3
-    """How often an answer may look into memory again; a prompt that is answered elsewhere has no second look."""
+    """Memory lookups that an answer may make besides the first recall; answers from a file cannot make any."""
     prices: Prices | None = None
     judge_prices: Prices | None = None
-    """Those of the judge, where they are others."""
+    """Prices of the judge, if they differ from those of the answerer."""
     answers: Path | None = None
+    """File of answers, and optionally verdicts, from other systems."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchOptions:
-    """One run. None is the default: packaged embedder, the user's cache folder, the dataset's own depth."""
+    """One benchmark run. None is the default: the packaged embedder, the user's cache folder, the dataset's depth."""
 
     benchmark: BenchmarkName
     dataset: DatasetName = "locomo"
-    """What an ablation runs over; every other benchmark is its own dataset."""
+    """Dataset of an ablation; every other benchmark is its own dataset."""
     mode: Mode = "retrieval"
-    """What is scored of a dataset: what is recalled for a question, or how it is answered."""
+    """Score the recalled facts, or the answers to the questions."""
     engine: EngineName = "local"
-    """Who reads the messages; `recorded` replays what an LLM wrote about LoCoMo's conversations."""
+    """Extraction engine; `recorded` replays extractions of LoCoMo by a language model."""
     store: str = "sqlite"
-    """What banks are built on: sqlite, postgres (a server that is started for the run) or a postgresql:// URL."""
+    """Store of the banks: sqlite, postgres (a server started for the run) or a postgresql:// URL."""
     data: Path | None = None
     file: Path | None = None
     sample: int | None = None
@@ -103,38 +110,19 @@ class BenchOptions:
     qa: QaOptions = QaOptions()
     load: LoadOptions = LoadOptions()
     drain: int | None = None
-    """Messages of a queue that retain drains, in place of what it costs to write LoCoMo."""
+    """Messages of a queue that `retain` drains, instead of measuring the cost of retaining LoCoMo."""
 
     @property
     def data_folder(self) -> Path:
-        """The folder of the datasets."""
+        """Folder of the datasets."""
         return self.data or DEFAULT_DATA
 
     @property
     def cache_folder(self) -> Path:
-        """Where embeddings are kept from run to run."""
+        """Folder of the embeddings that runs share."""
         return self.cache or Path.home() / ".cache" / "vmemo"
 
     @property
     def work_folder(self) -> Path:
-        """Where banks are built and finished cases are noted."""
+        """Folder of temporary banks and of finished cases."""
         return self.work or self.cache_folder / "benchmarks"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a named part of the run is."""
-
-    what: str
-    done: int
-    total: int
-
-
-class ProgressSink(Protocol):
-    """Told whenever a step is done; a command line draws its bar from it."""
-
-    def __call__(self, progress: Progress, /) -> None: ...
-
-
-def silent(progress: Progress, /) -> None:
-    """A sink that shows nothing."""

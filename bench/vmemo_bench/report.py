@@ -1,4 +1,4 @@
-"""What a run found, in one flat and stable form."""
+"""The report of a run and its JSON form."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vmemo_bench.options import BenchmarkName
-from vmemo_bench.qa.records import Examined
+from vmemo_bench.qa.records import JudgedQuestion
 
 Setting = str | int | float | bool | None
 Table = Mapping[str, Mapping[str, Setting]]
-"""Rows by name, and in each the values by column."""
-
-
+"""Rows by name, each with its values by column."""
 _TINY = 0.01
 
 
-def plain(value: Setting) -> str:
-    """A table's value as it is shown: large numbers whole, small ones with two digits."""
+def format_cell(value: Setting) -> str:
+    """Format a table's value: large numbers without decimals, small ones with two digits."""
     if isinstance(value, float):
         if 0 < abs(value) < _TINY:
             return f"{value:.2g}"
@@ -27,45 +25,45 @@ def plain(value: Setting) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """Metrics over all questions and per category."""
+class VariantScores:
+    """Metrics of one ablation variant, over all questions and per category."""
 
     metrics: Mapping[str, float]
     categories: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
 
     @property
     def groups(self) -> dict[str, Mapping[str, float]]:
-        """All questions, then each category."""
+        """Metrics over all questions, then of each category."""
         return {"all": self.metrics, **self.categories}
 
-    def less(self, other: Outcome) -> Outcome:
-        """By how much each metric is above the other's."""
-        categories = {name: _less(self.categories[name], other.categories.get(name, {})) for name in self.categories}
-        return Outcome(metrics=_less(self.metrics, other.metrics), categories=categories)
+    def minus(self, other: VariantScores) -> VariantScores:
+        """Return the difference of each metric to the other's."""
+        categories = {name: _minus(self.categories[name], other.categories.get(name, {})) for name in self.categories}
+        return VariantScores(metrics=_minus(self.metrics, other.metrics), categories=categories)
 
 
-def _less(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+def _minus(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     return {name: one[name] - other[name] for name in one if name in other}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Metrics over all questions and per category, milliseconds per stage, and what was run."""
+    """Metrics over all questions and per category, milliseconds per stage, and the configuration of the run."""
 
     benchmark: BenchmarkName
     metrics: Mapping[str, float]
     categories: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     timings: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     config: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
-    variants: Mapping[str, Outcome] = field(default_factory=dict[str, Outcome])
-    """What an ablation's variants scored, `full` first; empty for every other benchmark."""
+    variants: Mapping[str, VariantScores] = field(default_factory=dict[str, VariantScores])
+    """Scores of an ablation's variants, `full` first; empty for every other benchmark."""
     tables: Mapping[str, Table] = field(default_factory=dict[str, Table])
-    """What else was found, each under its title."""
-    questions: tuple[Examined, ...] = ()
-    """In QA mode every question with its answer, the verdicts on it, and what was recalled."""
+    """Further results, by title."""
+    questions: tuple[JudgedQuestion, ...] = ()
+    """In QA mode, every question with its answer, the verdicts and the recalled facts."""
 
     def to_json(self) -> str:
-        """The report as JSON with sorted keys."""
+        """Return the report as JSON with sorted keys."""
         body: dict[str, object] = {
             "benchmark": self.benchmark,
             "metrics": dict(self.metrics),
@@ -76,23 +74,22 @@ class Report:
         if self.tables:
             body["tables"] = {title: {row: dict(cells) for row, cells in t.items()} for title, t in self.tables.items()}
         if self.variants:
-            body["variants"] = {name: self._variant(outcome) for name, outcome in self.variants.items()}
+            body["variants"] = {name: self._variant_body(scores) for name, scores in self.variants.items()}
         if self.questions:
             body["questions"] = [question.model_dump(mode="json") for question in self.questions]
         return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
     @property
-    def full(self) -> Outcome:
-        """What an ablation's variants are compared with."""
+    def full(self) -> VariantScores:
+        """The complete variant, which the others are compared with."""
         return next(iter(self.variants.values()))
 
-    def _variant(self, outcome: Outcome) -> dict[str, object]:
-        change = outcome.less(self.full)
-        return {
-            "metrics": dict(outcome.metrics),
-            "categories": {name: dict(metrics) for name, metrics in outcome.categories.items()},
-            "difference": {
-                "metrics": dict(change.metrics),
-                "categories": {name: dict(metrics) for name, metrics in change.categories.items()},
-            },
-        }
+    def _variant_body(self, scores: VariantScores) -> dict[str, object]:
+        return {**_body(scores), "difference": _body(scores.minus(self.full))}
+
+
+def _body(scores: VariantScores) -> dict[str, object]:
+    return {
+        "metrics": dict(scores.metrics),
+        "categories": {name: dict(metrics) for name, metrics in scores.categories.items()},
+    }

@@ -1,74 +1,80 @@
-"""E1 in retrieval mode: every case of a dataset, one after the other, and the means over its questions."""
+"""Retrieval mode: run every case of a dataset and report means over its questions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
-from vmemo_bench.audit import tables
+from vmemo_bench.bank_audit import audit_tables
+from vmemo_bench.bench_store import BenchStore, open_store
+from vmemo_bench.case_run import CaseResult, QuestionScore, RunSetup, run_case
+from vmemo_bench.checkpoint import Checkpoint
 from vmemo_bench.datasets import Case, Dataset, load
-from vmemo_bench.engines import engine
 from vmemo_bench.environment import describe, fingerprint
-from vmemo_bench.ledger import Asked, Finished, Ledger
-from vmemo_bench.metrics import means, spread
-from vmemo_bench.options import BenchOptions, ProgressSink
+from vmemo_bench.options import BenchOptions
+from vmemo_bench.progress import ProgressSink, StepCounter
+from vmemo_bench.recordings import engine_of
 from vmemo_bench.report import Report, Setting
-from vmemo_bench.runner import Setup, run_case
-from vmemo_bench.steps import Steps
-from vmemo_bench.stores import Ground, ground
+from vmemo_bench.statistics import means, p50_p95
 
 
 async def measure_retrieval(
     options: BenchOptions, embedder: Embedder, settings: Settings, sink: ProgressSink
 ) -> Report:
-    """Run what is left of the dataset and report on all of it."""
+    """Run the cases that are not finished yet, and report on all of them."""
     dataset = load(options)
     setup = setup_of(options, dataset, embedder, settings)
-    async with ground(options, settings) as land:
-        config = {**config_of(dataset, setup), **land.config}
-        ledger = Ledger(options.work_folder, f"{dataset.name}-{fingerprint(config)}")
-        finished = await _run(dataset, setup, ledger, land, sink)
-    ledger.clear()
-    return summarise(options, dataset, finished, {**config, **setup.engine.counts})
+    async with open_store(options, embedder, settings) as store:
+        config = {**config_of(dataset, setup), **store.config}
+        checkpoint = case_checkpoint(options.work_folder, dataset.name, config)
+        results = await _run(dataset, setup, checkpoint, store, sink)
+    checkpoint.clear()
+    return summarise(options, dataset, results, {**config, **setup.engine.counts})
 
 
-def setup_of(options: BenchOptions, dataset: Dataset, embedder: Embedder, settings: Settings) -> Setup:
-    """How the dataset's cases are kept and asked."""
-    return Setup(
+def case_checkpoint(folder: Path, name: str, config: Mapping[str, Setting]) -> Checkpoint[CaseResult]:
+    """Return the checkpoint of the cases of a run with this configuration."""
+    return Checkpoint(folder / f"{name}-{fingerprint(config)}.jsonl", CaseResult, lambda result: result.case)
+
+
+def setup_of(options: BenchOptions, dataset: Dataset, embedder: Embedder, settings: Settings) -> RunSetup:
+    """Return the setup of a run over the dataset."""
+    return RunSetup(
         embedder=embedder,
         settings=settings,
         unit=dataset.unit,
         budget=options.budget,
         max_tokens=dataset.max_tokens,
-        engine=engine(options, dataset),
+        engine=engine_of(options, dataset),
     )
 
 
-async def _run(dataset: Dataset, setup: Setup, ledger: Ledger, land: Ground, sink: ProgressSink) -> list[Finished]:
-    known = ledger.load()
-    steps = Steps(sink, dataset.name, sum(map(_length, dataset.cases)))
-    finished: list[Finished] = []
+async def _run(
+    dataset: Dataset, setup: RunSetup, checkpoint: Checkpoint[CaseResult], store: BenchStore, sink: ProgressSink
+) -> list[CaseResult]:
+    steps = StepCounter(sink, dataset.name, sum(map(_steps_of, dataset.cases)))
+    results: list[CaseResult] = []
     for case in dataset.cases:
-        done = known.get(case.id)
-        if done is None:
-            async with land.bank(case.id) as spot:
-                done = await run_case(case, setup, spot, steps.advance)
-            ledger.note(done)
+        result = checkpoint.get(case.id)
+        if result is None:
+            async with store.bank(case.id) as location:
+                result = checkpoint.append(await run_case(case, setup, location, steps.advance))
         else:
-            steps.advance(_length(case))
-        finished.append(done)
-    return finished
+            steps.advance(_steps_of(case))
+        results.append(result)
+    return results
 
 
-def _length(case: Case) -> int:
+def _steps_of(case: Case) -> int:
     return len(case.sessions) + len(case.questions)
 
 
-def config_of(dataset: Dataset, setup: Setup) -> dict[str, Setting]:
-    """What the scores depend on."""
-    # What selects cases (sample, limit) is left out: a wider run may build on a narrower one.
+def config_of(dataset: Dataset, setup: RunSetup) -> dict[str, Setting]:
+    """Return the configuration that the scores of a case depend on."""
+    # The selection of cases (sample, limit) is omitted: a larger run resumes from a smaller one.
     return {
         **describe(setup.embedder, setup.settings),
         **setup.engine.config,
@@ -79,33 +85,40 @@ def config_of(dataset: Dataset, setup: Setup) -> dict[str, Setting]:
     }
 
 
-def summarise(
-    options: BenchOptions, dataset: Dataset, finished: Sequence[Finished], config: dict[str, Setting]
-) -> Report:
-    """Means over all questions and per category, and times per stage."""
-    asked = [question for case in finished for question in case.questions]
-    categories: defaultdict[str, list[Asked]] = defaultdict(list)
-    stages: defaultdict[str, list[float]] = defaultdict(list)
-    for question in asked:
-        categories[question.category].append(question)
-        for stage, ms in question.timings.items():
-            stages[stage].append(ms)
-    counts: dict[str, Setting] = {
+def selection_of(options: BenchOptions, dataset: Dataset, results: Sequence[object]) -> dict[str, Setting]:
+    """Return the selected part of a dataset as configuration of the report."""
+    return {
         "sample": options.sample,
         "limit": options.limit,
-        "cases": len(finished),
-        "questions": len(asked),
-        "messages": sum(case.messages for case in finished),
-        "facts": sum(case.facts for case in finished),
+        "cases": len(dataset.cases),
+        "questions": len(results),
         "skipped_evidence": dataset.parsed.skipped_evidence,
         "skipped_questions": dataset.parsed.skipped_questions,
     }
+
+
+def summarise(
+    options: BenchOptions, dataset: Dataset, results: Sequence[CaseResult], config: Mapping[str, Setting]
+) -> Report:
+    """Report means over all questions and per category, and times per stage."""
+    scores = [question for result in results for question in result.questions]
+    categories: defaultdict[str, list[QuestionScore]] = defaultdict(list)
+    stages: defaultdict[str, list[float]] = defaultdict(list)
+    for question in scores:
+        categories[question.category].append(question)
+        for stage, ms in question.timings.items():
+            stages[stage].append(ms)
     return Report(
         benchmark=options.benchmark,
-        metrics=means([question.metrics for question in asked]),
+        metrics=means([question.metrics for question in scores]),
         categories={name: means([q.metrics for q in members]) for name, members in sorted(categories.items())},
-        # Some stages run for some questions only; the sum of all stands at the end.
-        timings={stage: spread(stages[stage]) for stage in sorted(stages, key="total".__eq__)},
-        config=config | counts,
-        tables=tables({case.case: case.audit for case in finished if case.audit is not None}),
+        # The total comes last.
+        timings={stage: p50_p95(stages[stage]) for stage in sorted(stages, key="total".__eq__)},
+        config={
+            **config,
+            **selection_of(options, dataset, scores),
+            "messages": sum(result.messages for result in results),
+            "facts": sum(result.facts for result in results),
+        },
+        tables=audit_tables({result.case: result.audit for result in results if result.audit is not None}),
     )

@@ -1,60 +1,58 @@
-"""From options to a report, and from a report to files."""
+"""Run a benchmark and write its report."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.errors import InvalidInput
+from vmemo.providers import PackagedEmbedder
 from vmemo.settings import Settings
 from vmemo_bench.ablation import measure_ablation
-from vmemo_bench.embedders import StoredDocuments
+from vmemo_bench.embedders import DocumentCacheEmbedder
 from vmemo_bench.environment import embedding_cache, make_folder
-from vmemo_bench.html import render
 from vmemo_bench.load import measure_load
-from vmemo_bench.options import BenchOptions, ProgressSink, QaOptions, silent
-from vmemo_bench.qa.measure import measure_qa
+from vmemo_bench.options import BenchOptions, QaOptions
+from vmemo_bench.pages.report_page import render
+from vmemo_bench.progress import ProgressSink, silent
+from vmemo_bench.qa.run import measure_qa
 from vmemo_bench.report import Report
 from vmemo_bench.retain import measure_drain, measure_retain
 from vmemo_bench.retrieval import measure_retrieval
 from vmemo_bench.speed import measure_speed
 
-_MEASURES = {"ablation": measure_ablation, "retain": measure_retain}
+_WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load}
+_WITH_CACHE = {"ablation": measure_ablation, "retain": measure_retain}
 
 
 async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) -> Report:
-    """Run one benchmark to its end, or what an interrupted run of it left to do."""
+    """Run a benchmark, or the rest of an interrupted run of it, and return its report."""
     _check(options)
     embedder = options.embedder or PackagedEmbedder()
-    # Caching is the benchmarks' own affair: whatever else is set, no file stands before the embedder here.
+    # Benchmarks cache documents by themselves; a cache of the settings would also cache queries.
     settings = replace(options.settings or Settings(), embedding_cache=None)
-    if options.benchmark == "speed":
-        return await measure_speed(options, embedder, settings, progress)
-    if options.benchmark == "load":
-        return await measure_load(options, embedder, settings, progress)
-    if options.drain is not None:
-        if options.benchmark != "retain":
-            raise InvalidInput(f"drain is for retain, not for {options.benchmark}")
-        return await measure_drain(options, embedder, settings, progress)
+    measure = measure_drain if options.drain is not None else _WITHOUT_CACHE.get(options.benchmark)
+    if measure is not None:
+        return await measure(options, embedder, settings, progress)
+    measure = _WITH_CACHE.get(options.benchmark, measure_qa if options.mode == "qa" else measure_retrieval)
     with embedding_cache(options) as cache:
-        usual = measure_qa if options.mode == "qa" else measure_retrieval
-        measure = _MEASURES.get(options.benchmark, usual)
-        return await measure(options, StoredDocuments(embedder, cache), settings, progress)
+        return await measure(options, DocumentCacheEmbedder(embedder, cache), settings, progress)
 
 
 def _check(options: BenchOptions) -> None:
     if options.store != "sqlite" and (options.mode == "qa" or options.benchmark in ("retain", "load")):
-        raise InvalidInput("another store is for retrieval, ablation and speed; the rest is measured on sqlite")
-    if options.mode == "qa" and (options.benchmark == "speed" or options.benchmark in _MEASURES):
-        raise InvalidInput(f"QA mode is for locomo, longmemeval, ours and sample, not for {options.benchmark}")
+        raise InvalidInput("QA mode, retain and load are measured on sqlite only; omit --store.")
+    if options.mode == "qa" and options.benchmark in ("speed", "load", "ablation", "retain"):
+        raise InvalidInput(f"QA mode is for locomo, longmemeval, ours and sample, not for {options.benchmark}.")
     if options.mode != "qa" and options.qa != QaOptions():
-        raise InvalidInput("who answers and who judges matters in QA mode only: pass --mode qa as well")
+        raise InvalidInput("Options of the answerer and the judge apply to QA mode only: pass --mode qa as well.")
+    if options.drain is not None and options.benchmark != "retain":
+        raise InvalidInput(f"drain is an option of retain, not of {options.benchmark}.")
 
 
 def write_report(report: Report, *, json: Path | None = None, html: Path | None = None) -> None:
-    """Write the report in the forms that are asked for; folders are made if need be."""
-    for path, text in ((json, report.to_json()), (html, render(report))):
+    """Write the report as JSON and as an HTML page, each if a path is given; missing folders are created."""
+    for path, format_report in ((json, Report.to_json), (html, render)):
         if path is not None:
             make_folder(path.parent)
-            path.write_text(text, encoding="utf-8")
+            path.write_text(format_report(report), encoding="utf-8")

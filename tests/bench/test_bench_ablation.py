@@ -1,4 +1,4 @@
-"""An ablation asks the same banks in many ways and says what each part is worth."""
+"""An ablation measures recall and retain with one component disabled at a time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from toy import Interrupted, StopAt, ToyEmbedder, options
+from small_data import (
+    CountingEmbedder,
+    Interrupted,
+    MeasuredRun,
+    StopAt,
+    measure,
+    options,
+    recorded_line,
+    run,
+    write_conversations,
+    write_locomo,
+)
 
 from vmemo import Message
-from vmemo.retain.local import LocalExtractor
+from vmemo.providers import LocalExtractor
 from vmemo.settings import Settings
-from vmemo_bench import BenchOptions, Outcome, Progress, Report, run_benchmark
-from vmemo_bench.ablation.readers import WithoutContext, WithoutDates, WithoutDays
-from vmemo_bench.html import render
+from vmemo_bench import BenchOptions, Report, VariantScores
+from vmemo_bench.ablation import ContextFreeExtractor, DaylessEmbedder, UndatedExtractor
+from vmemo_bench.pages.report_page import render
 
-RECALLS = [
+RECALL_VARIANTS = [
     "full",
     "without semantic",
     "without keyword",
@@ -29,129 +40,114 @@ RECALLS = [
     "without reranking",
     "ranks instead of sums",
 ]
-RETAINS = ["without dates", "without day", "without context"]
-SAID = [
+RETAIN_VARIANTS = ["without dates", "without day", "without context"]
+MESSAGES = [
     Message(content="I sold my kite yesterday.", speaker="Ada", timestamp=datetime(2024, 5, 8, 9, tzinfo=UTC)),
-    Message(content="Last week I sold mine.", speaker="Bo", timestamp=datetime(2024, 5, 8, 9, 1, tzinfo=UTC)),
+    Message(content="Last week (really) I sold mine.", speaker="Bo", timestamp=datetime(2024, 5, 8, 9, 1, tzinfo=UTC)),
 ]
 REPORT = Report(
     benchmark="ablation",
     metrics={"recall@10": 0.7},
     variants={
-        "full": Outcome(metrics={"recall@10": 0.7}, categories={"<b>": {"recall@10": 0.5}}),
-        "without keyword": Outcome(metrics={"recall@10": 0.65}, categories={"<b>": {"recall@10": 0.75}}),
+        "full": VariantScores(metrics={"recall@10": 0.7}, categories={"<b>": {"recall@10": 0.5}}),
+        "without keyword": VariantScores(metrics={"recall@10": 0.65}, categories={"<b>": {"recall@10": 0.75}}),
     },
 )
 
 
-def ablation(folder: Path, embedder: ToyEmbedder, *, work: str = "work") -> BenchOptions:
+def small_ablation(folder: Path, embedder: CountingEmbedder, *, work: str = "work") -> BenchOptions:
+    """Return options of an ablation over one conversation of one session: 44 steps in four banks."""
+    write_conversations(folder / "data", {"one": ("kite",)})
     return replace(options(folder, embedder, work=work), benchmark="ablation", dataset="ours")
 
 
-def test_every_part_is_left_out_in_turn(tmp_path: Path) -> None:
-    report = asyncio.run(run_benchmark(ablation(tmp_path, ToyEmbedder())))
-    assert list(report.variants) == [*RECALLS, *RETAINS]
+def test_every_component_is_disabled_in_turn(ablation_run: MeasuredRun) -> None:
+    report = ablation_run.report
+    assert list(report.variants) == [*RECALL_VARIANTS, *RETAIN_VARIANTS]
     assert (report.benchmark, report.config["ablation_of"], report.config["questions"]) == ("ablation", "ours", 7)
-    for outcome in report.variants.values():
-        assert {"recall@10", "evidence@500", "evidence@1000", "evidence@2000"} <= set(outcome.metrics)
-        assert set(outcome.categories) == {"single", "multi"}
+    for scores in report.variants.values():
+        assert {"recall@10", "evidence@500", "evidence@1000", "evidence@2000"} <= set(scores.metrics)
+        assert set(scores.categories) == {"single", "multi"}
 
 
-def test_the_whole_scores_as_the_plain_benchmark_does(tmp_path: Path) -> None:
-    asked = ablation(tmp_path, ToyEmbedder())
-    plain = asyncio.run(run_benchmark(replace(asked, benchmark="ours")))
-    report = asyncio.run(run_benchmark(asked))
-    assert (report.metrics, report.categories) == (plain.metrics, plain.categories)
-    assert report.full.metrics.items() <= plain.metrics.items()
+def test_the_full_variant_scores_like_the_plain_benchmark(
+    ablation_run: MeasuredRun, retrieval_run: MeasuredRun
+) -> None:
+    full, plain = ablation_run.report, retrieval_run.report
+    assert (full.metrics, full.categories) == (plain.metrics, plain.categories)
+    assert full.full.metrics.items() <= plain.metrics.items()
 
 
-def test_a_part_that_matters_shows(tmp_path: Path) -> None:
-    asked = ablation(tmp_path, ToyEmbedder())
-    alone = replace(asked, settings=Settings(channels=frozenset({"keyword"})))
-    report = asyncio.run(run_benchmark(alone))
-    change = report.variants["without keyword"].less(report.full)
+def test_a_component_that_matters_changes_the_scores(tmp_path: Path) -> None:
+    write_conversations(tmp_path / "data", {"one": ("kite",)})
+    keyword = Settings(channels=frozenset({"keyword"}))
+    report = measure(tmp_path, benchmark="ablation", dataset="ours", settings=keyword).report
     assert report.full.metrics["recall@10"] == 1.0
-    assert change.metrics["recall@10"] == -1.0
-    assert report.variants["without graph"].less(report.full).metrics["recall@10"] == 0.0
+    assert report.variants["without keyword"].minus(report.full).metrics["recall@10"] == -1.0
+    assert report.variants["without graph"].minus(report.full).metrics["recall@10"] == 0.0
 
 
-def test_recall_is_varied_over_banks_that_are_retained_once(tmp_path: Path) -> None:
-    seen: list[Progress] = []
-    asyncio.run(run_benchmark(ablation(tmp_path, ToyEmbedder()), seen.append))
-    banks, sessions, questions = 1 + len(RETAINS), 5, 7
-    total = banks * sessions + (len(RECALLS) + len(RETAINS)) * questions
-    assert [seen[0].done, seen[-1].done] == [0, total]
-    assert {progress.total for progress in seen} == {total}
+def test_variants_of_recall_share_a_bank(ablation_run: MeasuredRun) -> None:
+    banks, sessions, questions = 1 + len(RETAIN_VARIANTS), 5, 7
+    total = banks * sessions + (len(RECALL_VARIANTS) + len(RETAIN_VARIANTS)) * questions
+    assert [ablation_run.progress[0].done, ablation_run.progress[-1].done] == [0, total]
+    assert {progress.total for progress in ablation_run.progress} == {total}
 
 
-@pytest.mark.parametrize("step", [2, 60])
-def test_an_interrupted_ablation_goes_on_and_gives_the_same_result(tmp_path: Path, step: int) -> None:
-    whole = asyncio.run(run_benchmark(ablation(tmp_path, ToyEmbedder(), work="whole")))
-    with pytest.raises(Interrupted):
-        asyncio.run(run_benchmark(ablation(tmp_path, ToyEmbedder()), StopAt(step)))
-    again = asyncio.run(run_benchmark(ablation(tmp_path, ToyEmbedder())))
-    assert (again.variants, again.config) == (whole.variants, whole.config)
+def test_an_interrupted_ablation_resumes_and_gives_the_same_result(tmp_path: Path) -> None:
+    whole = run(small_ablation(tmp_path, CountingEmbedder(), work="whole"))
+    first, second = CountingEmbedder(), CountingEmbedder()
+    # Interrupted while the first bank is filled, and after four variants were asked two questions each.
+    for step in (1, 1 + 4 * 2):
+        with pytest.raises(Interrupted):
+            run(small_ablation(tmp_path, first), StopAt(step))
+    resumed = run(small_ablation(tmp_path, second))
+    assert (resumed.variants, resumed.config) == (whole.variants, whole.config)
+    questions = (len(RECALL_VARIANTS) + len(RETAIN_VARIANTS)) * 2
+    assert len(second.queries) < questions
+    assert questions <= len(first.queries) + len(second.queries) <= questions + 2
 
 
-def test_a_variant_that_was_asked_is_not_asked_again(tmp_path: Path) -> None:
-    first, second = ToyEmbedder(), ToyEmbedder()
-    with pytest.raises(Interrupted):
-        asyncio.run(run_benchmark(ablation(tmp_path, first), StopAt(3 + 4 * 4)))
-    asyncio.run(run_benchmark(ablation(tmp_path, second)))
-    whole = (len(RECALLS) + len(RETAINS)) * 7
-    assert len(second.queries) < whole
-    assert whole <= len(first.queries) + len(second.queries) <= whole + 4
+def test_a_finished_ablation_leaves_no_files(ablation_run: MeasuredRun) -> None:
+    assert list(ablation_run.work.iterdir()) == []
 
 
-def test_a_finished_ablation_leaves_nothing_behind(tmp_path: Path) -> None:
-    asyncio.run(run_benchmark(ablation(tmp_path, ToyEmbedder())))
-    assert list((tmp_path / "work" / "runs").iterdir()) == []
+def test_the_day_is_removed_from_documents_only(ablation_run: MeasuredRun) -> None:
+    embedder = ablation_run.embedder
+    without_day = [text for text in embedder.documents if text.startswith("Ada: I bought")]
+    with_day = [text for text in embedder.documents if text.startswith("11 January 2024. Ada: I bought")]
+    assert (len(without_day), len(with_day)) == (5, 2)
+    other = CountingEmbedder()
+    asyncio.run(DaylessEmbedder(other).embed(["8 May 2024. Really?"], "query"))
+    assert other.queries == ["8 May 2024. Really?"]
 
 
-def test_dates_context_and_day_can_be_left_out_alone() -> None:
+def test_dates_and_context_are_removed_separately() -> None:
     async def drafts() -> list[tuple[str, str]]:
-        readers = (LocalExtractor(), WithoutDates(), WithoutContext())
-        readings = [(await reader.read(SAID, None)).drafts[1] for reader in readers]
-        return [(draft.text, draft.context) for draft in readings]
+        extractors = (LocalExtractor(), UndatedExtractor(), ContextFreeExtractor())
+        results = [(await extractor.read(MESSAGES, None)).drafts[1] for extractor in extractors]
+        return [(draft.text, draft.context) for draft in results]
 
-    whole, undated, alone = asyncio.run(drafts())
-    assert "2024" in whole[0]
-    assert whole[1] == "Ada: I sold my kite yesterday."
-    assert undated == ("Bo: Last week I sold mine.", whole[1])
-    assert alone == (whole[0], "")
-
-
-def test_the_day_is_left_out_of_documents_only(tmp_path: Path) -> None:
-    embedder = ToyEmbedder()
-    report = asyncio.run(run_benchmark(ablation(tmp_path, embedder)))
-    assert "without day" in report.variants
-    bare = [text for text in embedder.documents if text.startswith("Ada: I bought")]
-    dayed = [text for text in embedder.documents if text.startswith("11 January 2024. Ada: I bought")]
-    assert len(bare) == 5
-    assert len(dayed) == 2
-    asyncio.run(WithoutDays(embedder).embed(["8 May 2024. Really?"], "query"))
-    assert embedder.queries[-1] == "8 May 2024. Really?"
+    full, undated, without_context = asyncio.run(drafts())
+    assert "2024" in full[0]
+    assert full[1] == "Ada: I sold my kite yesterday."
+    assert undated == ("Bo: Last week (really) I sold mine.", full[1])
+    assert without_context == (full[0], "")
 
 
-def test_a_recordings_ablation_leaves_retain_as_it_is(tmp_path: Path) -> None:
-    place = tmp_path / "locomo" / "extractions"
-    place.mkdir(parents=True)
-    turns = [{"speaker": "Ada", "dia_id": "D1:1", "text": "I bought a kite."}]
-    conversation = {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_1": turns}
-    asked = [{"question": "What did Ada buy?", "evidence": ["D1:1"], "category": 4}]
-    whole = [{"sample_id": "conv-x", "conversation": conversation, "qa": asked}]
-    (tmp_path / "locomo" / "locomo_dev.json").write_text(json.dumps(whole))
-    fact = {"session": 1, "text": "Ada bought a kite.", "fact_type": "world", "sources": ["D1:1"]}
-    (place / "conv-x.jsonl").write_text(json.dumps(fact))
-    wanted = BenchOptions(
-        benchmark="ablation", engine="recorded", data=tmp_path, cache=tmp_path / "cache", embedder=ToyEmbedder()
+def test_an_ablation_of_recordings_has_no_variants_of_retain(tmp_path: Path) -> None:
+    questions = [{"question": "What did Ada buy?", "evidence": ["D1:1"], "category": 4}]
+    data = write_locomo(tmp_path, {1: ["I bought a kite."]}, questions, [recorded_line("Ada bought a kite.", "D1:1")])
+    report = run(
+        BenchOptions(
+            benchmark="ablation", engine="recorded", data=data, cache=tmp_path / "cache", embedder=CountingEmbedder()
+        )
     )
-    report = asyncio.run(run_benchmark(wanted))
-    assert list(report.variants) == RECALLS
+    assert list(report.variants) == RECALL_VARIANTS
     assert (report.config["engine"], report.config["unplaced_facts"]) == ("recorded", 0)
 
 
-def test_the_json_tells_every_variant_and_its_difference() -> None:
+def test_the_json_contains_every_variant_and_its_difference() -> None:
     body = json.loads(REPORT.to_json())["variants"]["without keyword"]
     assert body["metrics"] == {"recall@10": 0.65}
     assert body["difference"]["metrics"]["recall@10"] == pytest.approx(-0.05)

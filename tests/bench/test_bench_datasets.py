@@ -1,4 +1,4 @@
-"""Datasets parsed from tiny files written here."""
+"""Parsers of the datasets, on small files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OURS: dict[str, object] = {
 
 
 def haystack(name: str, kind: str = "single-session-user") -> dict[str, object]:
-    """A question over three sessions, the last of them a copy of the first."""
+    """Return a question over three sessions, the last of them a copy of the first."""
     kite: list[dict[str, object]] = [
         {"role": "user", "content": "My kite is red.", "has_answer": True},
         {"role": "assistant", "content": "  ", "has_answer": False},
@@ -84,12 +84,12 @@ def encoded(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-def test_locomo_dates_are_read_in_its_own_form() -> None:
+def test_locomo_times_are_parsed_as_utc() -> None:
     assert locomo.parse_time("1:56 pm on 8 May, 2023") == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
     assert locomo.parse_time("12:05 am on 1 June, 2023") == datetime(2023, 6, 1, 0, 5, tzinfo=UTC)
 
 
-def test_locomo_turns_carry_their_photo_and_sessions_without_turns_are_no_sessions() -> None:
+def test_locomo_turns_include_the_photo_caption_and_sessions_without_turns_are_omitted() -> None:
     (case,) = locomo.parse(encoded(LOCOMO)).cases
     (session,) = case.sessions
     assert session.document == "session-1"
@@ -97,14 +97,14 @@ def test_locomo_turns_carry_their_photo_and_sessions_without_turns_are_no_sessio
     assert [turn.speaker for turn in session.turns] == ["Ada", "Bo"]
 
 
-def test_locomo_counts_evidence_that_names_no_turn_and_leaves_out_category_five() -> None:
+def test_locomo_counts_unresolved_evidence_and_omits_category_five() -> None:
     parsed = locomo.parse(encoded(LOCOMO))
     (question,) = parsed.cases[0].questions
     assert (question.category, question.evidence) == ("single-hop", {"D1:1"})
     assert (parsed.skipped_evidence, parsed.skipped_questions) == (2, 2)
 
 
-def test_in_qa_mode_locomo_has_every_question_that_can_be_judged() -> None:
+def test_in_qa_mode_locomo_includes_every_question_that_can_be_judged() -> None:
     asked: list[dict[str, object]] = [
         {"question": "How many?", "answer": 3, "evidence": [], "category": 1},
         {"question": "Never told?", "evidence": ["D1:2"], "category": 5, "adversarial_answer": "no"},
@@ -122,7 +122,7 @@ def test_in_qa_mode_locomo_has_every_question_that_can_be_judged() -> None:
     assert parsed.skipped_questions == 2
 
 
-def test_in_qa_mode_questions_without_an_answer_are_in_and_known_as_such() -> None:
+def test_in_qa_mode_unanswerable_questions_are_included_and_marked() -> None:
     parsed = longmemeval.parse(encoded([haystack("q1"), haystack("q2_abs")]), qa=True)
     questions = [case.questions[0] for case in parsed.cases]
     assert [(q.id, q.category, q.answer, q.answerable) for q in questions] == [
@@ -133,13 +133,13 @@ def test_in_qa_mode_questions_without_an_answer_are_in_and_known_as_such() -> No
     assert [(q.answer, q.answerable) for q in case.questions] == [("kite", True), ("nothing", False)]
 
 
-def test_questions_without_an_answer_have_their_share_of_a_sample() -> None:
+def test_unanswerable_questions_have_their_share_of_a_sample() -> None:
     names = [f"q{n}" for n in range(8)] + ["q8_abs", "q9_abs"]
     drawn = longmemeval.parse(encoded([haystack(name) for name in names]), sample=5, qa=True).cases
     assert sum(not case.questions[0].answerable for case in drawn) == 1
 
 
-def test_our_conversations_keep_kinds_and_give_the_assistant_its_role() -> None:
+def test_our_conversations_keep_kinds_and_assign_the_assistant_role() -> None:
     parsed = ours.parse([encoded(OURS)])
     (case,) = parsed.cases
     (session,) = case.sessions
@@ -149,13 +149,13 @@ def test_our_conversations_keep_kinds_and_give_the_assistant_its_role() -> None:
     assert parsed.skipped_questions == 1
 
 
-def test_longmemeval_dates_carry_a_weekday_or_none() -> None:
+def test_longmemeval_times_may_have_a_weekday() -> None:
     expected = datetime(2023, 5, 20, 10, 44, tzinfo=UTC)
     assert longmemeval.parse_time("2023/05/20 (Sat) 10:44") == expected
     assert longmemeval.parse_time("2023/05/20 10:44") == expected
 
 
-def test_longmemeval_names_sessions_and_turns_as_evidence() -> None:
+def test_longmemeval_evidence_consists_of_sessions_and_turns() -> None:
     (case,) = longmemeval.parse(encoded([haystack("q1")])).cases
     (question,) = case.questions
     assert (question.sessions, question.evidence) == ({"kite"}, {"kite:1"})
@@ -163,13 +163,13 @@ def test_longmemeval_names_sessions_and_turns_as_evidence() -> None:
     assert [turn.id for turn in case.sessions[0].turns] == ["kite:1", "kite:3"]
 
 
-def test_longmemeval_leaves_out_questions_without_an_answer() -> None:
+def test_longmemeval_omits_unanswerable_questions() -> None:
     parsed = longmemeval.parse(encoded([haystack("q1"), haystack("q2_abs")]))
     assert [case.id for case in parsed.cases] == ["q1"]
     assert parsed.skipped_questions == 1
 
 
-def test_questions_know_when_they_are_asked_where_the_dataset_tells() -> None:
+def test_questions_have_a_time_if_the_dataset_states_one() -> None:
     parsed = (
         longmemeval.parse(encoded([haystack("q1")])),
         ours.parse([encoded(OURS)]),
@@ -182,7 +182,7 @@ def test_questions_know_when_they_are_asked_where_the_dataset_tells() -> None:
     ]
 
 
-def test_a_sample_keeps_the_shares_of_the_types_and_is_the_same_every_time() -> None:
+def test_a_sample_keeps_the_shares_of_the_types_and_is_deterministic() -> None:
     kinds = ["common"] * 20 + ["usual"] * 10 + ["rare"] * 2
     content = encoded([haystack(f"q{number}", kind) for number, kind in enumerate(kinds)])
     drawn = longmemeval.parse(content, sample=16).cases
@@ -193,7 +193,7 @@ def test_a_sample_keeps_the_shares_of_the_types_and_is_the_same_every_time() -> 
 
 
 @pytest.mark.parametrize(("name", "value"), [("locomo", LOCOMO), ("longmemeval", [haystack("q1")]), ("ours", OURS)])
-def test_a_file_may_be_named_plain_or_compressed(tmp_path: Path, name: BenchmarkName, value: object) -> None:
+def test_a_file_may_be_plain_or_compressed(tmp_path: Path, name: BenchmarkName, value: object) -> None:
     plain, packed = tmp_path / "data.json", tmp_path / "data.json.xz"
     plain.write_bytes(encoded(value))
     packed.write_bytes(lzma.compress(encoded(value)))
@@ -202,13 +202,13 @@ def test_a_file_may_be_named_plain_or_compressed(tmp_path: Path, name: Benchmark
     assert len(one.cases) == 1
 
 
-def test_the_sample_ships_with_the_package() -> None:
+def test_the_sample_is_packaged() -> None:
     dataset = load(BenchOptions(benchmark="sample"))
     assert [case.id for case in dataset.cases] == ["conv_a1", "conv_b1"]
     assert load(BenchOptions(benchmark="sample", limit=1)).cases == dataset.cases[:1]
 
 
-def test_an_ablation_runs_over_the_dataset_that_it_is_told() -> None:
+def test_an_ablation_runs_over_the_chosen_dataset() -> None:
     asked = BenchOptions(benchmark="ablation", dataset="sample", limit=1)
     assert load(asked) == load(BenchOptions(benchmark="sample", limit=1))
 
@@ -218,26 +218,26 @@ def test_speed_has_no_dataset() -> None:
         load(BenchOptions(benchmark="speed"))
 
 
-def test_a_missing_data_folder_says_what_to_pass(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_data_folder_names_the_options(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--data FOLDER") as raised:
         load(BenchOptions(benchmark="locomo", data=tmp_path / "nowhere"))
     assert "benchmark sample" in str(raised.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'[{"sample_id": 1}]', b"\xff\xfe"])
-def test_a_file_of_another_form_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_in_another_format_is_rejected(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "odd.json"
     path.write_bytes(content)
     for name in ("locomo", "longmemeval", "ours"):
-        with pytest.raises(InvalidInput, match="can't be read"):
+        with pytest.raises(InvalidInput, match="cannot be parsed"):
             load(BenchOptions(benchmark=name, file=path))
 
 
-def test_a_stratified_sample_is_refused_where_there_are_no_types() -> None:
+def test_a_stratified_sample_needs_question_types() -> None:
     with pytest.raises(InvalidInput, match="limit"):
         load(BenchOptions(benchmark="sample", sample=3))
 
 
-def test_a_part_of_nothing_is_refused() -> None:
+def test_a_limit_of_zero_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="at least one"):
         load(BenchOptions(benchmark="sample", limit=0))

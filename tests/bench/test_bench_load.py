@@ -1,32 +1,32 @@
-"""The load benchmark: a real server, a restart in the middle, and nothing lost."""
+"""The load benchmark restarts a real server and loses no message."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
+from small_data import run
 
 from vmemo.errors import InvalidInput
-from vmemo_bench import BenchOptions, LoadOptions, run_benchmark
+from vmemo_bench import BenchOptions, LoadOptions
 
 
 def test_a_server_under_load_is_restarted_and_nothing_is_lost(tmp_path: Path) -> None:
-    load = LoadOptions(clients=6, seconds=4, banks=2, retains=0.5)
-    report = asyncio.run(run_benchmark(BenchOptions(benchmark="load", load=load, work=tmp_path, cache=tmp_path)))
-    told = report.metrics
-    assert (told["errors"], told["lost"], told["stored_twice"]) == (0, 0, 0)
-    assert told["retain_calls"] >= 6
-    assert told["recall_calls"] > 0
-    assert told["server_mb"] > 0
+    load = LoadOptions(clients=6, seconds=4, banks=2, retain_share=0.5)
+    report = run(BenchOptions(benchmark="load", load=load, work=tmp_path, cache=tmp_path))
+    metrics = report.metrics
+    assert (metrics["errors"], metrics["lost"], metrics["stored_twice"]) == (0, 0, 0)
+    assert metrics["retain_calls"] >= 6
+    assert metrics["recall_calls"] > 0
+    assert metrics["server_mb"] > 0
     assert report.config["clients"] == 6
 
 
 @pytest.mark.parametrize(
     "load",
-    [LoadOptions(clients=0), LoadOptions(seconds=0), LoadOptions(retains=2)],
-    ids=["clients", "seconds", "retains"],
+    [LoadOptions(clients=0), LoadOptions(seconds=0), LoadOptions(retain_share=2)],
+    ids=["clients", "seconds", "retain_share"],
 )
-def test_a_load_that_can_not_be_is_refused(load: LoadOptions, tmp_path: Path) -> None:
+def test_invalid_load_options_are_rejected(load: LoadOptions, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="load needs"):
-        asyncio.run(run_benchmark(BenchOptions(benchmark="load", load=load, work=tmp_path, cache=tmp_path)))
+        run(BenchOptions(benchmark="load", load=load, work=tmp_path, cache=tmp_path))

@@ -1,8 +1,7 @@
-"""The page of a QA report in a real browser: questions unfold, filters work, nothing is loaded and nothing injected."""
+"""The page of a QA report in a browser: questions unfold, filters work, nothing is loaded and no markup injected."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -10,11 +9,12 @@ from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
-from qa_toy import KNOWN, QUESTIONS, Scripted, toy
+from qa_data import ANSWERS, QUESTIONS, ScriptedModel, qa_options
+from small_data import run
 
 from vmemo.testing import FakeLLM
-from vmemo_bench import Report, run_benchmark, write_report
-from vmemo_bench.html import render
+from vmemo_bench import Report, write_report
+from vmemo_bench.pages.report_page import render
 
 CHROMIUM = shutil.which("chromium")
 QUIET = """--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
@@ -29,15 +29,15 @@ in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this ma
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """A run whose answers try to become markup."""
-    says = {question: replace(known, says=HOSTILE.get(question, known.says)) for question, known in KNOWN.items()}
-    options = toy(tmp_path_factory.mktemp("qa"), answerer=FakeLLM(Scripted(known=says)))
-    return asyncio.run(run_benchmark(options))
+    """A run whose answers contain markup."""
+    says = {question: replace(known, says=HOSTILE.get(question, known.says)) for question, known in ANSWERS.items()}
+    options = qa_options(tmp_path_factory.mktemp("qa"), answerer=FakeLLM(ScriptedModel(answers=says)))
+    return run(options)
 
 
 @pytest.fixture(scope="module")
 def browser_page(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """The page, opened; whatever it complains of or asks for fails the test at the end."""
+    """The open page; errors and requests of the page fail at the end."""
     file = tmp_path_factory.mktemp("page") / "report.html"
     write_report(report, html=file)
     complaints: list[str] = []
@@ -61,18 +61,18 @@ def shown(page: Page) -> int:
 
 
 @in_browser
-def test_a_question_unfolds_to_all_that_is_known_of_it(browser_page: Page) -> None:
+def test_a_question_unfolds_to_its_details(browser_page: Page) -> None:
     fold = browser_page.locator("details.q").nth(2)
     expect(fold.locator("dl")).not_to_be_visible()
     fold.locator("summary").click()
     expect(fold.locator("dl")).to_be_visible()
-    for words in ("What did the canoe cost?", "Right answer", "It cost 700.", "by the key 700", "Recalled", "Usage"):
+    for words in ("What did the canoe cost?", "Correct answer", "It cost 700.", "by the key 700", "Recalled", "Usage"):
         expect(fold).to_contain_text(words)
     assert fold.locator(".evidence").count() >= 2
 
 
 @in_browser
-def test_each_filter_narrows_the_questions(browser_page: Page) -> None:
+def test_each_filter_selects_questions(browser_page: Page) -> None:
     category, show, words = (browser_page.locator(f"#{id}") for id in ("category", "show", "words"))
     assert shown(browser_page) == QUESTIONS
     category.select_option("adversarial")
@@ -94,7 +94,7 @@ def test_each_filter_narrows_the_questions(browser_page: Page) -> None:
 
 
 @in_browser
-def test_answers_stay_text(browser_page: Page) -> None:
+def test_markup_in_answers_is_shown_as_text(browser_page: Page) -> None:
     assert browser_page.title() == "vmemo benchmark locomo (QA)"
     assert browser_page.locator("details.q").count() == QUESTIONS
     assert browser_page.locator("script").count() == 1
@@ -102,7 +102,7 @@ def test_answers_stay_text(browser_page: Page) -> None:
     expect(browser_page.locator("details.q").first).to_contain_text("<script>document.title='x'</script>")
 
 
-def test_hostile_answers_are_escaped_in_the_page_and_whole_in_the_json(report: Report) -> None:
+def test_markup_is_escaped_in_the_page_and_unchanged_in_the_json(report: Report) -> None:
     page = render(report)
     assert page.count("<script>") == 1
     assert "<img" not in page
@@ -112,7 +112,7 @@ def test_hostile_answers_are_escaped_in_the_page_and_whole_in_the_json(report: R
     assert list(body) == ["benchmark", "categories", "config", "metrics", "questions", "tables", "timings"]
 
 
-def test_a_page_of_many_questions_stays_light(report: Report) -> None:
+def test_a_page_of_many_questions_stays_small(report: Report) -> None:
     many = replace(report, questions=report.questions * 200)
     page = render(many)
     assert page.count('<details class="q"') == 200 * QUESTIONS

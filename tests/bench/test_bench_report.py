@@ -1,4 +1,4 @@
-"""The report's two forms: JSON of a fixed shape, and a page that needs nothing from anywhere."""
+"""The report as JSON and as an HTML page without external references."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 
-from vmemo_bench.html import render
+from vmemo_bench.pages.report_page import render
 from vmemo_bench.report import Report
 
 RETRIEVAL = Report(
@@ -32,7 +32,7 @@ SPEED = Report(
 
 
 class References(HTMLParser):
-    """Collects whatever could load something, and every opened tag."""
+    """Collects every tag, and the attributes that could load something."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class References(HTMLParser):
         self.references += [f"{tag} {name}" for name, _ in attrs if name in {"src", "href", "srcset", "data"}]
 
 
-def test_the_json_has_exactly_the_agreed_keys_in_order() -> None:
+def test_the_json_has_the_documented_keys_in_order() -> None:
     body = json.loads(RETRIEVAL.to_json())
     assert list(body) == ["benchmark", "categories", "config", "metrics", "timings"]
     assert body["metrics"]["recall@10"] == 0.7
@@ -53,7 +53,7 @@ def test_the_json_has_exactly_the_agreed_keys_in_order() -> None:
     assert list(body["metrics"]) == sorted(body["metrics"])
 
 
-def test_pages_refer_to_nothing_outside() -> None:
+def test_pages_have_no_external_references() -> None:
     for page in map(render, (RETRIEVAL, SPEED)):
         found = References(page)
         assert found.references == []
@@ -61,7 +61,7 @@ def test_pages_refer_to_nothing_outside() -> None:
         assert not re.search(r"https?:|url\(|@import|//", page.removeprefix("<!doctype html>"))
 
 
-def test_pages_hold_plots_and_escape_what_they_show() -> None:
+def test_pages_contain_plots_and_escape_text() -> None:
     page = render(RETRIEVAL)
     assert page.count("<svg") == 3
     assert "<script" not in page
@@ -69,13 +69,13 @@ def test_pages_hold_plots_and_escape_what_they_show() -> None:
     assert "toy &amp; co" in page
 
 
-def test_a_speed_page_draws_the_ratios_by_size() -> None:
+def test_a_speed_page_plots_the_ratios_by_size() -> None:
     page = render(SPEED)
     assert page.count("<polyline") == 3
     assert "1,000" in page
     assert "10,000" in page
 
 
-def test_an_empty_report_still_renders() -> None:
+def test_an_empty_report_renders() -> None:
     assert "</html>" in render(Report(benchmark="locomo", metrics={}))
     assert "</html>" in render(Report(benchmark="speed", metrics={}))

@@ -1,4 +1,4 @@
-"""From a benchmark's name to its cases: finds the files, reads them and takes the part that was asked for."""
+"""Datasets: find the files of a benchmark, parse them and select the requested part."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from pathlib import Path
 
 from vmemo.errors import InvalidInput
 from vmemo_bench.datasets import locomo, longmemeval, ours
-from vmemo_bench.datasets.cases import Case, Dataset, Parsed, Question, Session, Turn, Unit
+from vmemo_bench.datasets.cases import Case, ChatSession, Dataset, DatasetQuestion, ParsedDataset, RankedUnit, Turn
 from vmemo_bench.options import BenchOptions, DatasetName
 
-__all__ = ["Case", "Dataset", "Parsed", "Question", "Session", "Turn", "Unit", "load"]
+__all__ = ["Case", "ChatSession", "Dataset", "DatasetQuestion", "ParsedDataset", "RankedUnit", "Turn", "load"]
 
-_PLACES: dict[DatasetName, str] = {
+_PATHS: dict[DatasetName, str] = {
     "locomo": "locomo/locomo_dev.json",
     "longmemeval": "longmemeval/longmemeval_s_dev.json.xz",
     "ours": "training/conversations",
 }
 TURN_DEPTH = 8_192
-"""Tokens to recall where turns are ranked: enough for evidence@8000; in QA mode what an answer may be made from."""
+"""Tokens to recall where turns are ranked: enough for evidence@8000. In QA mode, the tokens of an answer's context."""
 SESSION_DEPTH = 32_768
-"""Tokens to recall where sessions are ranked: chat turns are long, and ten sessions need room to show."""
+"""Tokens to recall where sessions are ranked: chat turns are long, and ten sessions must fit."""
 
 
 def load(options: BenchOptions) -> Dataset:
-    """The benchmark's cases. A missing or unreadable file is an `InvalidInput` that says what to pass."""
+    """Return the benchmark's cases. Raise InvalidInput if a file is missing or not in the dataset's format."""
     name = _name(options)
     if any(count is not None and count < 1 for count in (options.sample, options.limit, options.max_tokens)):
-        raise InvalidInput("sample, limit and max_tokens must be at least one")
+        raise InvalidInput("sample, limit and max_tokens must be at least one.")
     if options.sample is not None and name != "longmemeval":
-        raise InvalidInput("sample is for longmemeval, whose questions have types; elsewhere use limit")
+        raise InvalidInput("sample needs the question types of longmemeval; for other datasets use limit.")
     try:
         dataset = _parse(name, options, _contents(name, options))
     except (ValueError, KeyError, lzma.LZMAError, OSError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"this can't be read as {name} data: {error}") from error
+        raise InvalidInput(f"The file cannot be parsed as {name} data: {error}") from error
     return replace(dataset, cases=dataset.parsed.cases[: options.limit])
 
 
 def _name(options: BenchOptions) -> DatasetName:
     if options.benchmark == "speed" or options.benchmark == "load":
-        raise InvalidInput(f"{options.benchmark} has no dataset: it makes its own texts")
+        raise InvalidInput(f"{options.benchmark} has no dataset: it generates its own texts.")
     return options.dataset if options.benchmark in ("ablation", "retain") else options.benchmark
 
 
 def _parse(name: DatasetName, options: BenchOptions, contents: Sequence[bytes]) -> Dataset:
-    unit: Unit = "turn"
+    unit: RankedUnit = "turn"
     qa = options.mode == "qa"
     match name:
         case "locomo":
@@ -81,24 +81,24 @@ def _contents(name: DatasetName, options: BenchOptions) -> list[bytes]:
         folder = resources.files("vmemo_bench") / "sample"
         files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda file: file.name)
         return [file.read_bytes() for file in files]
-    place = _place(_PLACES[name], options)
-    if place.is_dir():
-        return [_read(path) for path in sorted(place.glob("*.json"))]
-    return [_read(place)]
+    path = _path(_PATHS[name], options)
+    if path.is_dir():
+        return [_read(file) for file in sorted(path.glob("*.json"))]
+    return [_read(path)]
 
 
-def _place(usual: str, options: BenchOptions) -> Path:
+def _path(default: str, options: BenchOptions) -> Path:
     if options.file is not None:
         if not options.file.exists():
-            raise InvalidInput(f"no such file: {options.file}")
+            raise InvalidInput(f"No such file: {options.file}")
         return options.file
-    place = options.data_folder / usual
-    if not place.exists():
+    path = options.data_folder / default
+    if not path.exists():
         raise InvalidInput(
-            f"{place} is not there: pass --data FOLDER (or set VMEMO_DATA) with the folder that holds "
-            f"{usual}, or --file with the dataset's own file; `vmemo benchmark sample` needs no data"
+            f"{path} does not exist: pass --data FOLDER (or set VMEMO_DATA) with the folder that contains "
+            f"{default}, or --file with the dataset's file. `vmemo benchmark sample` needs no data."
         )
-    return place
+    return path
 
 
 def _read(path: Path) -> bytes:

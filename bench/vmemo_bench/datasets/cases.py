@@ -1,4 +1,4 @@
-"""What every dataset is turned into: cases, each one bank's worth of sessions with questions about them."""
+"""The common form of all datasets: cases of chat sessions with questions about them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Literal
 from vmemo.models import Role
 from vmemo_bench.options import DatasetName
 
-Unit = Literal["turn", "session"]
+RankedUnit = Literal["turn", "session"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One line of a session; questions name it by its id."""
+    """One turn of a session; the evidence of a question refers to its id."""
 
     id: str
     text: str
@@ -23,8 +23,8 @@ class Turn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Session:
-    """One sitting; it becomes one document of the bank."""
+class ChatSession:
+    """One session of a conversation; it becomes one document of the bank."""
 
     id: str
     document: str
@@ -33,11 +33,11 @@ class Session:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class DatasetQuestion:
     """A question with the turns, and where the dataset names them the sessions, that answer it.
 
-    `asked_at` is the moment it is asked, where the dataset tells. `answer` is the right answer, or what is said in its
-    place of a question that memory can't answer; `lure` is a wrong answer that such a question invites.
+    `asked_at` is the time of the question, if the dataset states one. `answer` is the correct answer, or the dataset's
+    comment on a question that cannot be answered; `lure` is a wrong answer that such a question invites.
     """
 
     id: str
@@ -53,16 +53,16 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One conversation or haystack, kept in a bank of its own, and the questions asked of it."""
+    """One conversation or haystack, retained into its own bank, and the questions about it."""
 
     id: str
-    sessions: tuple[Session, ...]
-    questions: tuple[Question, ...]
+    sessions: tuple[ChatSession, ...]
+    questions: tuple[DatasetQuestion, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parsed:
-    """What a parser made of a file: cases, evidence that names nothing in it, and questions left out."""
+class ParsedDataset:
+    """Cases of a file, and the numbers of unresolved evidence references and of omitted questions."""
 
     cases: tuple[Case, ...]
     skipped_evidence: int
@@ -71,11 +71,11 @@ class Parsed:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Cases to run, the files they come from, the unit that is ranked, and how deep to recall for it."""
+    """Cases to run, a digest of their files, the ranked unit, and the tokens to recall."""
 
     name: DatasetName
     digest: str
-    unit: Unit
+    unit: RankedUnit
     max_tokens: int
-    parsed: Parsed
+    parsed: ParsedDataset
     cases: tuple[Case, ...]

@@ -1,7 +1,7 @@
-"""LongMemEval in its own format: one haystack of chat sessions per question.
+"""Parser of LongMemEval: one haystack of chat sessions per question.
 
-The ranked unit is the session (`answer_session_ids`); turns marked `has_answer` are the
-evidence inside N tokens. Questions whose id ends in `_abs` have no answer in their haystack; retrieval leaves them out.
+The ranked unit is the session (`answer_session_ids`); turns marked `has_answer` are the evidence of `evidence@N`.
+Questions whose id ends in `_abs` have no answer in their haystack; retrieval mode omits them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from itertools import count
 from pydantic import BaseModel, TypeAdapter
 
 from vmemo.models import Role
-from vmemo_bench.datasets.cases import Case, Parsed, Question, Session, Turn
+from vmemo_bench.datasets.cases import Case, ChatSession, DatasetQuestion, ParsedDataset, Turn
 
 SEED = "vmemo-1"
-"""Part of every sample's order: another seed is another sample."""
+"""Seed of stratified samples: another seed selects another sample."""
 
 
-class RawTurn(BaseModel):
-    """A turn as the file holds it."""
+class LongMemEvalTurn(BaseModel):
+    """A turn in the file."""
 
     role: Role
     content: str
     has_answer: bool | None = None
 
 
-class RawQuestion(BaseModel):
-    """A question with its haystack as the file holds it."""
+class LongMemEvalQuestion(BaseModel):
+    """A question with its haystack in the file."""
 
     question_id: str
     question_type: str
@@ -41,60 +41,60 @@ class RawQuestion(BaseModel):
     answer_session_ids: list[str]
     haystack_session_ids: list[str]
     haystack_dates: list[str]
-    haystack_sessions: list[list[RawTurn]]
+    haystack_sessions: list[list[LongMemEvalTurn]]
 
     @property
     def answerable(self) -> bool:
-        """Whether the haystack holds the answer."""
+        """True if the haystack contains the answer."""
         return not self.question_id.endswith("_abs")
 
     @property
     def stratum(self) -> str:
-        """Questions of a kind, for sampling; those without an answer are a kind of their own."""
+        """Stratum for sampling; questions without an answer are a stratum of their own."""
         return self.question_type if self.answerable else "abstention"
 
 
-_FILE = TypeAdapter(list[RawQuestion])
+_FILE = TypeAdapter(list[LongMemEvalQuestion])
 
 
 def parse_time(text: str) -> datetime:
-    """`2023/05/20 (Sat) 10:44`, taken as UTC; the weekday is redundant and may be absent."""
+    """Parse a time such as `2023/05/20 (Sat) 10:44` as UTC; the weekday may be absent."""
     day, _, rest = text.strip().partition(" ")
     return datetime.strptime(f"{day} {rest[-5:]}", "%Y/%m/%d %H:%M").replace(tzinfo=UTC)
 
 
-def parse(content: bytes, sample: int | None = None, *, qa: bool = False) -> Parsed:
-    """Cases (a stratified sample if asked), evidence that names no session, and questions left out.
+def parse(content: bytes, sample: int | None = None, *, qa: bool = False) -> ParsedDataset:
+    """Return the cases, or a stratified sample of them; questions without an answer are omitted.
 
-    With `qa` those without an answer in their haystack are in: they are to be declined.
+    With `qa`, questions without an answer in their haystack are included: the correct answer declines them.
     """
     raws = _FILE.validate_json(content)
     usable = [raw for raw in raws if (str(raw.answer).strip() if qa else raw.answerable)]
     chosen = usable if sample is None else stratified(usable, sample)
     unresolved = sum(len(set(raw.answer_session_ids) - set(raw.haystack_session_ids)) for raw in chosen)
-    return Parsed(
+    return ParsedDataset(
         cases=tuple(map(_case, chosen)),
         skipped_evidence=unresolved,
         skipped_questions=len(raws) - len(usable),
     )
 
 
-def stratified(questions: Sequence[RawQuestion], size: int) -> list[RawQuestion]:
-    """As many questions of each type as its share of the whole asks for; the same ones every time."""
-    strata: defaultdict[str, list[RawQuestion]] = defaultdict(list)
-    for question in sorted(questions, key=_lot):
+def stratified(questions: Sequence[LongMemEvalQuestion], size: int) -> list[LongMemEvalQuestion]:
+    """Return a deterministic sample in which each type has its share of the whole."""
+    strata: defaultdict[str, list[LongMemEvalQuestion]] = defaultdict(list)
+    for question in sorted(questions, key=_sampling_order):
         strata[question.stratum].append(question)
-    seats = _seats({kind: len(members) for kind, members in strata.items()}, min(size, len(questions)))
+    seats = _apportion({kind: len(members) for kind, members in strata.items()}, min(size, len(questions)))
     chosen = {member.question_id for kind, members in strata.items() for member in members[: seats[kind]]}
     return [question for question in questions if question.question_id in chosen]
 
 
-def _lot(question: RawQuestion) -> str:
+def _sampling_order(question: LongMemEvalQuestion) -> str:
     return hashlib.sha256(f"{SEED}/{question.question_id}".encode()).hexdigest()
 
 
-def _seats(sizes: dict[str, int], total: int) -> dict[str, int]:
-    # Largest remainders: whole shares first, what is left to the biggest fractions.
+def _apportion(sizes: dict[str, int], total: int) -> dict[str, int]:
+    # Largest remainder method: whole shares first, the remaining seats to the largest fractions.
     shares = {kind: total * size / sum(sizes.values()) for kind, size in sizes.items()}
     seats = {kind: math.floor(share) for kind, share in shares.items()}
     by_remainder = sorted(shares, key=lambda kind: (seats[kind] - shares[kind], kind))
@@ -103,18 +103,18 @@ def _seats(sizes: dict[str, int], total: int) -> dict[str, int]:
     return seats
 
 
-def _case(raw: RawQuestion) -> Case:
-    sessions: list[Session] = []
+def _case(raw: LongMemEvalQuestion) -> Case:
+    sessions: list[ChatSession] = []
     evidence: set[str] = set()
     copies: defaultdict[str, count[int]] = defaultdict(lambda: count(1))
     for name, date, lines in zip(raw.haystack_session_ids, raw.haystack_dates, raw.haystack_sessions, strict=True):
-        # A few haystacks hold the same session twice; the copies are separate documents of one session.
+        # A few haystacks contain the same session twice; the copies become separate documents.
         document = f"{name}#{next(copies[name])}"
         turns = [(f"{name}:{n}", line) for n, line in enumerate(lines, start=1) if line.content.strip()]
         evidence.update(turn for turn, line in turns if line.has_answer)
-        said = tuple(Turn(id=turn, text=line.content, role=line.role) for turn, line in turns)
-        sessions.append(Session(id=name, document=document, started_at=parse_time(date), turns=said))
-    question = Question(
+        parsed = tuple(Turn(id=turn, text=line.content, role=line.role) for turn, line in turns)
+        sessions.append(ChatSession(id=name, document=document, started_at=parse_time(date), turns=parsed))
+    question = DatasetQuestion(
         id=raw.question_id,
         text=raw.question,
         category=raw.question_type,

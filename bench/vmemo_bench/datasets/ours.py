@@ -1,4 +1,4 @@
-"""Our own conversations: sessions of named turns, questions with evidence and a kind."""
+"""Parser of our own conversations: sessions of turns with ids, questions with evidence and a kind."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, TypeAdapter
 
-from vmemo_bench.datasets.cases import Case, Parsed, Question, Session, Turn
+from vmemo_bench.datasets.cases import Case, ChatSession, DatasetQuestion, ParsedDataset, Turn
 
 
-class RawTurn(BaseModel):
-    """A turn as the file holds it."""
+class OursTurn(BaseModel):
+    """A turn in the file."""
 
     id: str
     speaker: str
     text: str
 
 
-class RawSession(BaseModel):
-    """A session as the file holds it."""
+class OursSession(BaseModel):
+    """A session in the file."""
 
     n: int
     date: str
-    turns: list[RawTurn]
+    turns: list[OursTurn]
 
 
-class RawQuestion(BaseModel):
-    """A question as the file holds it; kind `adversarial` has no evidence."""
+class OursQuestion(BaseModel):
+    """A question in the file; kind `adversarial` has no evidence."""
 
     question: str
     kind: str
@@ -36,55 +36,55 @@ class RawQuestion(BaseModel):
     asked_at: str | None = None
 
 
-class RawConversation(BaseModel):
-    """A conversation as the file holds it."""
+class OursConversation(BaseModel):
+    """A conversation in the file."""
 
     id: str
-    sessions: list[RawSession]
-    questions: list[RawQuestion]
+    sessions: list[OursSession]
+    questions: list[OursQuestion]
 
 
-_FILE = TypeAdapter(RawConversation)
+_FILE = TypeAdapter(OursConversation)
 
 
 def parse_time(text: str) -> datetime:
-    """A day or a time in ISO 8601, taken as UTC where it has no zone."""
-    moment = datetime.fromisoformat(text)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    """Parse a date or time in ISO 8601, as UTC if it has no time zone."""
+    time = datetime.fromisoformat(text)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def parse(contents: Sequence[bytes], *, qa: bool = False) -> Parsed:
-    """Cases, evidence strings that name no turn, and questions left out because no evidence remains.
+def parse(contents: Sequence[bytes], *, qa: bool = False) -> ParsedDataset:
+    """Return the cases; questions without valid evidence are omitted.
 
-    With `qa` all are in that have an answer, also those whose answer is that it is not known.
+    With `qa`, all questions with an answer are included, also those whose answer is that it is not known.
     """
     cases: list[Case] = []
-    unresolved = left_out = 0
+    unresolved = omitted = 0
     for content in contents:
         raw = _FILE.validate_json(content)
         known = {turn.id for session in raw.sessions for turn in session.turns}
         asked = [(f"{raw.id}/{n}", question) for n, question in enumerate(raw.questions)]
-        unresolved += sum(piece not in known for _, q in asked for piece in set(q.evidence))
+        unresolved += sum(turn not in known for _, q in asked for turn in set(q.evidence))
         kept = [(name, q) for name, q in asked if (q.answer if qa else known & set(q.evidence))]
         questions = tuple(_question(name, q, known) for name, q in kept)
-        left_out += len(asked) - len(questions)
+        omitted += len(asked) - len(questions)
         sessions = tuple(map(_session, raw.sessions))
         cases.append(Case(id=raw.id, sessions=sessions, questions=questions))
-    return Parsed(cases=tuple(cases), skipped_evidence=unresolved, skipped_questions=left_out)
+    return ParsedDataset(cases=tuple(cases), skipped_evidence=unresolved, skipped_questions=omitted)
 
 
-def _session(raw: RawSession) -> Session:
+def _session(raw: OursSession) -> ChatSession:
     name = f"session-{raw.n}"
-    return Session(id=name, document=name, started_at=parse_time(raw.date), turns=tuple(map(_turn, raw.turns)))
+    return ChatSession(id=name, document=name, started_at=parse_time(raw.date), turns=tuple(map(_turn, raw.turns)))
 
 
-def _turn(raw: RawTurn) -> Turn:
+def _turn(raw: OursTurn) -> Turn:
     role = "assistant" if raw.speaker == "Assistant" else "user"
     return Turn(id=raw.id, text=raw.text, speaker=raw.speaker, role=role)
 
 
-def _question(name: str, raw: RawQuestion, known: set[str]) -> Question:
-    return Question(
+def _question(name: str, raw: OursQuestion, known: set[str]) -> DatasetQuestion:
+    return DatasetQuestion(
         id=name,
         text=raw.question,
         category=raw.kind,

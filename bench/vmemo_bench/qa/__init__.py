@@ -1,1 +1,1 @@
-"""E1 in QA mode: questions are answered from memory by one model and judged twice by another."""
+"""QA mode: answer the questions of a dataset with one model and judge the answers with another."""

@@ -1,8 +1,9 @@
-"""Answers and verdicts from elsewhere, as a file of JSON Lines tells them."""
+"""Answers and verdicts of other systems, imported from JSON Lines."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.answer_parsing import InvalidAnswer, parse_answer
-from vmemo.reflect.citations import resolved
-from vmemo.reflect.llm_schemas import Reflected
-from vmemo_bench.qa.records import JUDGES, Answered, Judge, Verdict
+from vmemo_bench.qa.model_json import InvalidAnswer, parse
+from vmemo_bench.qa.records import JUDGES, GivenAnswer, Judge, JudgeVerdict
 
-_NAMED = 5
-"""Ids that an error names; of more it gives the number."""
+_LISTED = 5
+"""Ids that an error lists; further ones are counted."""
+_CITATION = re.compile(r"\s*[\[【]\s*[FSO]\d{1,5}(?:[\s,;/&+–-]+[FSO]?\d{1,5})*\s*[\]】]")
 
 
 class _Line(BaseModel):
@@ -32,101 +32,108 @@ class _Line(BaseModel):
 
     @property
     def verdicts(self) -> list[tuple[Judge, bool]]:
-        """Those of this line."""
-        told: list[tuple[Judge | None, bool | None]] = [
+        """The verdicts of this line."""
+        given: list[tuple[Judge | None, bool | None]] = [
             ("strict", self.strict),
             ("lenient", self.lenient),
             (self.judge, self.correct),
         ]
-        return [(judge, correct) for judge, correct in told if judge is not None and correct is not None]
+        return [(judge, correct) for judge, correct in given if judge is not None and correct is not None]
+
+
+class _ReflectAnswer(BaseModel):
+    """The fields of reflect's JSON answer that are used here."""
+
+    text: str
+    found: bool = True
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class ImportedAnswers:
     """Answers by question, and the verdicts on them by question and judge."""
 
-    answers: Mapping[str, Answered]
-    verdicts: Mapping[tuple[str, Judge], Verdict]
+    answers: Mapping[str, GivenAnswer]
+    verdicts: Mapping[tuple[str, Judge], JudgeVerdict]
 
-    def within(self, ids: Collection[str]) -> Given:
-        """What of it is about some questions."""
-        return Given(
-            answers={id: answered for id, answered in self.answers.items() if id in ids},
+    def of_questions(self, ids: Collection[str]) -> ImportedAnswers:
+        """Return the answers and verdicts of some questions."""
+        return ImportedAnswers(
+            answers={id: answer for id, answer in self.answers.items() if id in ids},
             verdicts={key: verdict for key, verdict in self.verdicts.items() if key[0] in ids},
         )
 
     @property
-    def unjudged(self) -> list[tuple[Answered, Judge]]:
-        """Answers with the judges whose verdict they lack."""
+    def unjudged(self) -> list[tuple[GivenAnswer, Judge]]:
+        """Answers, each with a judge whose verdict is missing."""
         answers = self.answers.values()
         return [(answer, judge) for answer in answers for judge in JUDGES if (answer.id, judge) not in self.verdicts]
 
 
-def read_answers(file: Path, known: Collection[str]) -> Given:
-    """What the file holds. Whatever does not belong to one known question, once, is an `InvalidInput`."""
+def read_answers(file: Path, known: Collection[str]) -> ImportedAnswers:
+    """Read a file. Raise InvalidInput for unknown questions, duplicates, and verdicts without an answer."""
     lines = list(_lines(file))
-    if strangers := sorted({line.id for line in lines} - set(known)):
-        raise InvalidInput(f"{file} speaks of questions that the dataset has not: {_listed(strangers)}")
+    if unknown := sorted({line.id for line in lines} - set(known)):
+        raise InvalidInput(f"{file} contains questions that are not in the dataset: {_listed(unknown)}")
     answers = _answers(file, lines)
-    verdicts: dict[tuple[str, Judge], Verdict] = {}
+    verdicts: dict[tuple[str, Judge], JudgeVerdict] = {}
     for line in lines:
         for judge, correct in line.verdicts:
             if line.id not in answers:
-                raise InvalidInput(f"{file} has a verdict on {line.id}, and no answer of it")
+                raise InvalidInput(f"{file} contains a verdict on {line.id}, but no answer to it.")
             if (line.id, judge) in verdicts:
-                raise InvalidInput(f"{file} has two {judge} verdicts on {line.id}")
-            digest = answers[line.id].digest
-            verdicts[line.id, judge] = Verdict(
-                id=line.id, judge=judge, answer=digest, correct=correct, reason=line.reason
+                raise InvalidInput(f"{file} contains two {judge} verdicts on {line.id}.")
+            verdicts[line.id, judge] = JudgeVerdict(
+                id=line.id, judge=judge, answer=answers[line.id].digest, correct=correct, reason=line.reason
             )
-    return Given(answers=answers, verdicts=verdicts)
+    return ImportedAnswers(answers=answers, verdicts=verdicts)
 
 
 def _lines(file: Path) -> Iterable[_Line]:
     if not file.is_file():
-        raise InvalidInput(f"no such file: {file}")
+        raise InvalidInput(f"No such file: {file}")
     try:
         texts = file.read_text(encoding="utf-8").split("\n")
     except ValueError as error:
-        raise InvalidInput(f"{file} is no text in UTF-8: {error}") from error
+        raise InvalidInput(f"{file} is not UTF-8 text: {error}") from error
     for number, text in enumerate(texts, start=1):
         if text.strip():
             try:
                 yield _Line.model_validate_json(text)
             except ValidationError as error:
-                what = error.errors()[0]["msg"]
-                raise InvalidInput(f"line {number} of {file} is neither an answer nor a verdict: {what}") from error
+                problem = error.errors()[0]["msg"]
+                raise InvalidInput(f"line {number} of {file} is neither an answer nor a verdict: {problem}") from error
 
 
-def _answers(file: Path, lines: Iterable[_Line]) -> dict[str, Answered]:
-    answers: dict[str, Answered] = {}
+def _answers(file: Path, lines: Iterable[_Line]) -> dict[str, GivenAnswer]:
+    answers: dict[str, GivenAnswer] = {}
     for line in lines:
         if line.answer is None:
             continue
         if line.id in answers:
-            raise InvalidInput(f"{file} has two answers to {line.id}")
-        answers[line.id] = _answered(line.id, line.answer)
+            raise InvalidInput(f"{file} contains two answers to {line.id}.")
+        answers[line.id] = _answer(line.id, line.answer)
     if not answers:
-        raise InvalidInput(f'{file} holds no answer; its lines read {{"id": ..., "answer": ...}}')
+        raise InvalidInput(f'{file} contains no answer; a line has the form {{"id": ..., "answer": ...}}.')
     return answers
 
 
-def _answered(id: str, answer: JsonValue) -> Answered:
-    """Plain text, or the JSON that the prompt asks for, as text or as it is; marks are taken out."""
+def _answer(id: str, answer: JsonValue) -> GivenAnswer:
+    """Return an answer given as plain text, or as the JSON that the prompt asks for; citation marks are removed."""
     written = json.dumps(answer) if isinstance(answer, dict | list) else str(answer)
     try:
-        told = parse_answer(written, Reflected)
+        parsed = parse(written, _ReflectAnswer)
     except InvalidAnswer:
         if isinstance(answer, dict | list):
-            raise InvalidInput(f"the answer to {id} is neither text nor what the prompt asks for") from None
-        return Answered(id=id, text=_unmarked(written))
-    return Answered(id=id, text=_unmarked(told.text), found=told.found, steps=tuple(told.steps))
+            raise InvalidInput(f"The answer to {id} is neither text nor the JSON that the prompt asks for.") from None
+        return GivenAnswer(id=id, text=_without_citations(written))
+    return GivenAnswer(id=id, text=_without_citations(parsed.text), found=parsed.found, steps=parsed.steps)
 
 
-def _unmarked(text: str) -> str:
-    return resolved(text, lambda _: None)
+def _without_citations(text: str) -> str:
+    return _CITATION.sub("", text).strip()
 
 
 def _listed(ids: list[str]) -> str:
-    rest = len(ids) - _NAMED
-    return ", ".join(ids[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    more = len(ids) - _LISTED
+    return ", ".join(ids[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -1,81 +1,136 @@
-"""Judging: two verdicts on each answer, asked apart so that neither colours the other."""
+"""Judging: a strict and a lenient verdict on each answer, requested separately so that they are independent."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from string import Template
+from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import BaseModel, JsonValue
 
-from vmemo.llm.answer_parsing import AnswerSchema
-from vmemo.llm.prompt_files import Prompt, load_prompt, quote
-from vmemo.llm.structured import StructuredLLM
-from vmemo.ports import LLM, LLMRequest
-from vmemo_bench.datasets import Question
-from vmemo_bench.qa.records import JUDGES, Answered, Judge, Verdict
-from vmemo_bench.qa.rules import RULES, WORDS, rule_of
+from vmemo.ports import LLM, Ask
+from vmemo_bench.datasets import DatasetQuestion
+from vmemo_bench.qa.model_json import ask_model, quote
+from vmemo_bench.qa.records import JUDGES, GivenAnswer, Judge, JudgeVerdict
 
 PROMPTS = Path(__file__).parent / "prompts"
-LONGEST_REASON = 2000
-"""Characters that are kept of a reason."""
+MAX_REASON = 2000
+"""Characters of a reason that are kept."""
+Rule = Literal["fact", "inference", "temporal", "update", "preference", "assistant", "unanswerable"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+_RULE_OF_CATEGORY: Mapping[str, Rule] = {
+    "open-domain": "inference",
+    "inference": "inference",
+    "temporal": "temporal",
+    "temporal-reasoning": "temporal",
+    "update": "update",
+    "knowledge-update": "update",
+    "preference": "preference",
+    "single-session-preference": "preference",
+    "single-session-assistant": "assistant",
+}
+"""Categories of all datasets with their own rule; the others ask for facts."""
+_SCHEMA: Mapping[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        "reason": {"type": "string", "description": "what the key requires, and what the answer has or lacks of it"},
+        "correct": {"type": "boolean"},
+    },
+    "required": ["reason", "correct"],
+}
 
 
-class Judged(AnswerSchema):
-    """A verdict as the model writes it."""
-
-    reason: str = Field(description="what the key asks for, and what the answer has or lacks of it")
+class _Verdict(BaseModel):
+    reason: str
     correct: bool
 
 
-def prompt_of(judge: Judge) -> Prompt:
-    """The judge's prompt file."""
-    return load_prompt(PROMPTS, f"judge_{judge}")
+@dataclass(frozen=True)
+class JudgePrompt:
+    """The prompt file of a judge: a line `version: N`, the system text, and the template of the user text."""
+
+    name: str
+    version: int
+    system: Template
+    user: Template
+
+    @property
+    def label(self) -> str:
+        """Name and version."""
+        return f"{self.name}-{self.version}"
+
+
+@cache
+def prompt_of(judge: Judge) -> JudgePrompt:
+    """Load the prompt of a judge."""
+    name = f"judge_{judge}"
+    version, system, user = (PROMPTS / f"{name}.md").read_text(encoding="utf-8").split("\n---\n")
+    return JudgePrompt(name, int(version.removeprefix("version: ")), Template(system.strip()), Template(user.strip()))
+
+
+@cache
+def rule_text(rule: Rule, judge: Judge) -> str:
+    """Return the additional instructions of a judge for one kind of question."""
+    sections = (PROMPTS / "rules.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    texts = dict(section.split("\n", maxsplit=1) for section in sections)
+    return texts[f"{rule} {judge}"].strip()
+
+
+def rule_of(question: DatasetQuestion) -> Rule:
+    """Return the rule that a question is judged by."""
+    return _RULE_OF_CATEGORY.get(question.category, "fact") if question.answerable else "unanswerable"
 
 
 def labels() -> str:
-    """Names and versions of the judges' prompts."""
+    """Return the names and versions of the judges' prompts."""
     return " ".join(prompt_of(judge).label for judge in JUDGES)
 
 
 def digest() -> str:
-    """Of all that judges are told apart from the question itself."""
+    """Return a digest of everything that judges are given besides the question and the answer."""
     whole = hashlib.sha256()
     for judge in JUDGES:
         prompt = prompt_of(judge)
-        for part in (prompt.system.template, prompt.user.template, *(WORDS[rule][judge] for rule in RULES)):
+        for part in (prompt.system.template, prompt.user.template, *(rule_text(rule, judge) for rule in RULES)):
             whole.update(part.encode())
     return whole.hexdigest()[:12]
 
 
-def ask_for(judge: Judge, question: Question, answer: str) -> LLMRequest:
-    """What a judge is asked about one answer. All that comes from a dataset or a model is quoted."""
-    asked = question.asked_at
-    return prompt_of(judge).request(
-        Judged,
-        rule=WORDS[rule_of(question)][judge],
-        today=f"{asked:%A}, {asked.day} {asked:%B %Y}" if asked else "an unknown day",
-        question=quote([question.text]),
-        key=quote(_key(question)),
-        answer=quote(answer.splitlines()),
+def judge_ask(judge: Judge, question: DatasetQuestion, answer: str) -> Ask:
+    """Return the request to a judge. All text of a dataset or a model is quoted."""
+    prompt, asked = prompt_of(judge), question.asked_at
+    return Ask(
+        step=prompt.name,
+        system=prompt.system.safe_substitute(rule=rule_text(rule_of(question), judge)),
+        user=prompt.user.substitute(
+            today=f"{asked:%A}, {asked.day} {asked:%B %Y}" if asked else "an unknown day",
+            question=quote([question.text]),
+            key=quote(_key(question)),
+            answer=quote(answer.splitlines()),
+        ),
+        schema=_SCHEMA,
     )
 
 
-def _key(question: Question) -> list[str]:
+def _key(question: DatasetQuestion) -> list[str]:
     if question.answerable:
         return question.answer.splitlines()
     lure = [f"This answer would be wrong: {question.lure}"] if question.lure else []
     return [*question.answer.splitlines(), *lure] or ["It is not known."]
 
 
-async def verdict_on(answered: Answered, question: Question, *, judge: Judge, llm: LLM) -> Verdict:
-    """One verdict, with what it cost."""
-    desk = StructuredLLM(llm)
-    judged = await desk.ask(ask_for(judge, question, answered.text), Judged)
-    return Verdict(
+async def judge_answer(answer: GivenAnswer, question: DatasetQuestion, *, judge: Judge, llm: LLM) -> JudgeVerdict:
+    """Request one verdict."""
+    verdict, usage = await ask_model(llm, judge_ask(judge, question, answer.text), _Verdict)
+    return JudgeVerdict(
         id=question.id,
         judge=judge,
-        answer=answered.digest,
-        correct=judged.correct,
-        reason=judged.reason[:LONGEST_REASON],
-        usage=desk.usage,
+        answer=answer.digest,
+        correct=verdict.correct,
+        reason=verdict.reason[:MAX_REASON],
+        usage=usage,
     )

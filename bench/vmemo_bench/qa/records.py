@@ -1,4 +1,4 @@
-"""What is noted of a question on its way: what was recalled for it, how it was answered, and the verdicts on that."""
+"""Records of a QA run: the recalled context of a question, its answer, and the verdicts."""
 
 from __future__ import annotations
 
@@ -15,45 +15,44 @@ Judge = Literal["strict", "lenient"]
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 
 
-class _Noted(BaseModel):
+class _Record(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Held(_Noted):
-    """How much the bank of a case holds."""
+class BankSize(_Record):
+    """Size of the bank of a case."""
 
     case: str
     messages: int
     facts: int
 
 
-class Shown(_Noted):
-    """A recalled fact: its place, what each channel thought of it, and whether it is evidence."""
+class RecalledFact(_Record):
+    """A recalled fact with its rank, its rank in each channel, and whether it is evidence."""
 
     rank: int
     score: float
     day: str
     text: str
     channels: Mapping[str, int]
-    """Ranks by channel."""
     evidence: bool
 
 
-class Recollection(_Noted):
-    """What recall brings for a question, the first facts of it whole."""
+class RecalledContext(_Record):
+    """Facts recalled for a question before it is answered, the first of them with their text."""
 
     id: str
     type: str
-    """What kind of question recall takes it for."""
+    """Question type that recall detected."""
     tokens: int
     count: int
     metrics: Mapping[str, float]
-    facts: tuple[Shown, ...]
+    facts: tuple[RecalledFact, ...]
     timings: Mapping[str, float]
 
 
-class Cited(_Noted):
-    """Something that an answer rests on."""
+class CitedFact(_Record):
+    """A fact, observation or opinion that an answer cites."""
 
     network: Network
     day: str
@@ -61,49 +60,49 @@ class Cited(_Noted):
     evidence: bool
 
 
-class Answered(_Noted):
-    """An answer without its marks. What is None or empty is not known of answers from elsewhere."""
+class GivenAnswer(_Record):
+    """An answer without citation marks. Fields that are None or empty are not known for imported answers."""
 
     id: str
     text: str
     found: bool | None = None
     steps: tuple[str, ...] = ()
     looked: tuple[MemoryLookup, ...] = ()
-    cited: tuple[Cited, ...] | None = None
+    cited: tuple[CitedFact, ...] | None = None
     flaws: tuple[str, ...] | None = None
     usage: Usage = Usage()
     ms: float | None = None
 
     @property
     def digest(self) -> str:
-        """What verdicts on this very answer are noted under."""
+        """Identifies this answer in the keys of its verdicts."""
         return hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-class Verdict(_Noted):
-    """What one judge says of one answer."""
+class JudgeVerdict(_Record):
+    """The verdict of one judge on one answer."""
 
     id: str
     judge: Judge
     answer: str
-    """The answer's digest."""
+    """Digest of the answer."""
     correct: bool
     reason: str = ""
     usage: Usage = Usage()
 
     @property
     def key(self) -> str:
-        """The same only for the same judge of the same answer to the same question."""
+        """Key of this verdict."""
         return verdict_key(self.id, self.judge, self.answer)
 
 
 def verdict_key(question: str, judge: Judge, answer: str) -> str:
-    """What a verdict is found by."""
+    """Return the key of the verdict of a judge on an answer, given by its digest."""
     return f"{judge} {answer} {question}"
 
 
-class Examined(_Noted):
-    """A question with all that came of it."""
+class JudgedQuestion(_Record):
+    """A question with its recalled context, its answer, both verdicts, and the cost in dollars."""
 
     id: str
     category: str
@@ -112,14 +111,13 @@ class Examined(_Noted):
     asked_on: str
     gold: str
     answerable: bool
-    answer: Answered
-    strict: Verdict
-    lenient: Verdict
-    recalled: Recollection | None
+    answer: GivenAnswer
+    strict: JudgeVerdict
+    lenient: JudgeVerdict
+    recalled: RecalledContext | None
     cost: float
-    """In dollars, of answering and judging."""
 
     @property
     def disputed(self) -> bool:
-        """Whether the judges disagree."""
+        """True if the judges disagree."""
         return self.strict.correct != self.lenient.correct

@@ -1,9 +1,8 @@
-"""Draining a long queue with a model and vectors that cost nothing: how fast it goes, and whether memory stays flat."""
+"""Drain a long queue with a model that answers at once and placeholder vectors: speed, and growth of memory."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,36 +11,24 @@ from time import perf_counter
 from vmemo import Memory, Message
 from vmemo.errors import VmemoError
 from vmemo.models.results import Usage
-from vmemo.ports import Completion, Embedder, LLMRequest
+from vmemo.ports import Ask, Completion, Embedder
 from vmemo.settings import Settings
-from vmemo_bench.embedders import Placeholder
-from vmemo_bench.environment import sqlite_url
-from vmemo_bench.metrics import Metrics
+from vmemo_bench.embedders import PlaceholderEmbedder
+from vmemo_bench.environment import current_mb, sqlite_url
 from vmemo_bench.report import Table
-from vmemo_bench.runner import Tick
+from vmemo_bench.retain.recorded_llm import labels_in, lines_in, pairs_in
 from vmemo_bench.speed import texts
-from vmemo_bench.speed.growth import peak_mb
+from vmemo_bench.statistics import Metrics
 
-SITTING = 5
-"""Messages of one document: few enough for rules to group them."""
-WARM = 0.2
-"""The part of the messages after which memory should no longer grow: what is kept between batches is full by then."""
-PAGE = 4096
-_LINE = re.compile(r"^(\d+) \| [^|]* \| ([^|]*) \| (.*)$", re.MULTILINE)
-_PAIR = re.compile(r"^(?:(N\d+) \(new\)|beside (K\d+) \(known\)) \|", re.MULTILINE)
-
-
-def rss_mb() -> float:
-    """The memory that this process holds now; where the system does not tell, the most it has held."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 2**20
-    except OSError:
-        return peak_mb()
+DOCUMENT_SIZE = 5
+"""Messages per document: few enough that rules group them without a model."""
+WARM_UP = 0.2
+"""Share of the messages after which caches are full and memory should no longer grow."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
-    """How far a drain was, after how many seconds, and how much memory was held."""
+class DrainSample:
+    """Processed messages, elapsed seconds and memory at one point of a drain."""
 
     messages: int
     seconds: float
@@ -49,85 +36,75 @@ class Sample:
 
 
 @dataclass
-class QuickLLM:
-    """Answers at once, one fact for each episode, and notes on its way how much memory is held."""
+class InstantLLM:
+    """Language model that answers at once, with one fact per episode, and samples the memory every N messages."""
 
-    every: int
-    name: str = "quick"
-    read: int = 0
-    samples: list[Sample] = field(default_factory=list[Sample])
+    sample_every: int
+    name: str = "instant"
+    messages: int = 0
+    samples: list[DrainSample] = field(default_factory=list[DrainSample])
     began: float = field(default_factory=perf_counter)
 
-    async def complete(self, request: LLMRequest) -> Completion:
-        """As little as is allowed."""
-        match request.step:
+    async def complete(self, ask: Ask) -> Completion:
+        """Return the smallest valid answer."""
+        match ask.step:
             case "extract":
-                answer = self._extract(request.user.rpartition("Lines to read (")[2])
+                answer = self._extract(ask.user)
             case "judge":
-                answer = self._judge(request.user)
+                verdicts = [{"new": new, "known": known, "verdict": "add"} for new, known, _ in pairs_in(ask.user)]
+                answer: dict[str, object] = {"verdicts": verdicts}
             case "identify":
-                asked: list[str] = re.findall(r"^(Q\d+) \|", request.user, re.MULTILINE)
-                answer = {"answers": [{"name": name, "same_as": "new"} for name in asked]}
+                answer = {"answers": [{"name": name, "same_as": "new"} for name in labels_in(ask.user, "Q")]}
             case _:
                 answer = {"statements": list[str]()}
         return Completion(text=json.dumps(answer), usage=Usage(calls=1))
 
-    def _extract(self, shown: str) -> dict[str, object]:
-        lines: list[tuple[str, str, str]] = _LINE.findall(shown)
-        before = self.read
-        self.read += len(lines)
-        if before // self.every != self.read // self.every:
-            self.note()
-        _, voice, words = lines[0]
-        who = {"name": voice, "type": "PERSON"}
-        return {"facts": [{"what": f"{voice} said: {words}", "lines": [1], "entities": [who]}]}
+    def _extract(self, prompt: str) -> dict[str, object]:
+        lines = lines_in(prompt)
+        before = self.messages
+        self.messages += len(lines)
+        if before // self.sample_every != self.messages // self.sample_every:
+            self.sample()
+        entity = {"name": lines[0].speaker, "type": "PERSON"}
+        return {"facts": [{"what": f"{lines[0].speaker} said: {lines[0].words}", "lines": [1], "entities": [entity]}]}
 
-    def _judge(self, user: str) -> dict[str, object]:
-        verdicts: list[dict[str, str]] = []
-        new = ""
-        for fresh, known in _PAIR.findall(user):
-            new = fresh or new
-            if known:
-                verdicts.append({"new": new, "known": known, "verdict": "add"})
-        return {"verdicts": verdicts}
-
-    def note(self) -> None:
-        """Keep a sample of this moment."""
-        self.samples.append(Sample(messages=self.read, seconds=perf_counter() - self.began, rss_mb=rss_mb()))
+    def sample(self) -> None:
+        """Record the current time and memory."""
+        seconds = perf_counter() - self.began
+        self.samples.append(DrainSample(messages=self.messages, seconds=seconds, rss_mb=current_mb()))
 
 
-def queued(count: int) -> list[Message]:
-    """Short messages in many small documents."""
+def queued_messages(count: int) -> list[Message]:
+    """Return short messages in many small documents."""
     return [
-        message.model_copy(update={"document": f"{message.document}-{number // SITTING}"})
+        message.model_copy(update={"document": f"{message.document}-{number // DOCUMENT_SIZE}"})
         for number, message in enumerate(texts.messages(0, count))
     ]
 
 
-async def drain(messages: Sequence[Message], embedder: Embedder, folder: Path, tick: Tick) -> list[Sample]:
-    """Queue all messages, then read them; samples from the first to the last."""
-    model = QuickLLM(max(1, len(messages) // 20))
+async def drain(messages: Sequence[Message], embedder: Embedder, folder: Path) -> list[DrainSample]:
+    """Queue all messages and process them; return samples from the first message to the last."""
+    model = InstantLLM(max(1, len(messages) // 20))
     settings = Settings(background=False, observe_delay=1e9)
-    place = sqlite_url(folder / "drain.db")
-    async with Memory(place, llm=model, embedder=Placeholder(embedder), settings=settings) as memory:
-        model.note()
+    url = sqlite_url(folder / "drain.db")
+    async with Memory(url, llm=model, embedder=PlaceholderEmbedder(embedder), settings=settings) as memory:
+        model.sample()
         await memory.retain(list(messages))
-        model.note()
+        model.sample()
         status = await memory.status()
-        tick()
     if status.pending or status.troubles:
-        raise VmemoError(f"{status.pending} of {len(messages)} messages were not read: {status.troubles}")
+        raise VmemoError(f"{status.pending} of {len(messages)} messages were not processed: {status.troubles}")
     return model.samples
 
 
-def growth(samples: Sequence[Sample]) -> float:
-    """Megabytes by which memory grew after the warm-up, at most."""
-    warm = next(sample for sample in samples if sample.messages >= WARM * samples[-1].messages)
+def growth(samples: Sequence[DrainSample]) -> float:
+    """Return the growth of memory after the warm-up, in megabytes."""
+    warm = next(sample for sample in samples if sample.messages >= WARM_UP * samples[-1].messages)
     return max(sample.rss_mb for sample in samples) - warm.rss_mb
 
 
-def metrics(samples: Sequence[Sample]) -> Metrics:
-    """Speed and growth."""
+def metrics(samples: Sequence[DrainSample]) -> Metrics:
+    """Return speed and growth of memory."""
     return {
         "drained_per_second": samples[-1].messages / samples[-1].seconds,
         "drain_seconds": samples[-1].seconds,
@@ -136,6 +113,6 @@ def metrics(samples: Sequence[Sample]) -> Metrics:
     }
 
 
-def table(samples: Sequence[Sample]) -> Table:
-    """The samples."""
+def table(samples: Sequence[DrainSample]) -> Table:
+    """Return the samples as a table."""
     return {f"{each.messages:,}": {"seconds": each.seconds, "rss MB": each.rss_mb} for each in samples}

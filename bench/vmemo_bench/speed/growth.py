@@ -1,144 +1,240 @@
-"""One bank, filled to each size in turn, closed, opened again and measured.
+"""Retain into an empty bank, and recall from one that grows from size to size, relative to the embedder's own time.
 
-A server is given each size as an export of what was retained into a file, which is there several times as fast; what
-retaining costs on the server is measured apart.
+The bank is closed and reopened before it is queried. On PostgreSQL each size is an import of what was retained into a
+file, which is several times faster; the cost of retain on the server is measured separately.
 """
 
 from __future__ import annotations
 
 import asyncio
-import resource
-import sys
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from time import process_time
 
+from vmemo import Memory, Message
 from vmemo.models.search import Vectors
-from vmemo_bench.clock import timed
-from vmemo_bench.database import Database
-from vmemo_bench.embedders import Recorder, Synthetic
-from vmemo_bench.metrics import Metrics, spread
-from vmemo_bench.speed import table_sizes, texts
-from vmemo_bench.speed.found import Found
-from vmemo_bench.speed.recalls import Pace, race
-from vmemo_bench.speed.retains import cost
-from vmemo_bench.speed.setup import Bench, carry, fill, optimise, server_time
-from vmemo_bench.steps import Steps
-from vmemo_bench.stores import Spot
+from vmemo.ports import Embedder
+from vmemo_bench.bench_store import BankLocation
+from vmemo_bench.embedders import RecordingEmbedder, SyntheticEmbedder
+from vmemo_bench.environment import peak_mb
+from vmemo_bench.postgres import PostgresDatabase
+from vmemo_bench.progress import StepCounter
+from vmemo_bench.speed import texts
+from vmemo_bench.speed.speed_run import RecallVariant, SpeedResult, SpeedRun, server_time
+from vmemo_bench.statistics import Metrics, Timings, p50_p95, percentile, timed
 
 INDEXED = 50_000
-"""Facts from which on a server's maintenance builds an index of a bank's vectors; recall is measured before, too."""
+"""Facts from which on maintenance builds a vector index on PostgreSQL; recall is measured before it as well."""
 WARM_UP = 10
 """Messages retained before retain is measured."""
+CHUNK = 100
+"""Messages of one measured retain; after each the embedder embeds the same texts alone, in one batch."""
 
 
-async def base_vectors(bench: Bench) -> Vectors:
-    """Really embedded sentences; the model is loaded and warm afterwards."""
-    steps = Steps(bench.sink, "base sentences", 1)
-    vectors = await bench.embedder.embed(texts.sentences(bench.options.speed.base_sentences), "document")
-    await bench.embedder.embed(["Is it warm?"], "query")
+async def base_vectors(run: SpeedRun) -> Vectors:
+    """Embed the sentences that synthetic vectors are mixed from; this also loads and warms the model."""
+    steps = StepCounter(run.sink, "base sentences", 1)
+    vectors = await run.embedder.embed(texts.sentences(run.options.speed.base_sentences), "document")
+    await run.embedder.embed(["Is it warm?"], "query")
     steps.advance()
     return vectors
 
 
-async def measure_retain(bench: Bench) -> Found:
+async def measure_retain(run: SpeedRun) -> SpeedResult:
     """Retain with the real embedder into an empty bank."""
-    count = bench.options.speed.messages
-    recorder = Recorder(bench.embedder)
-    async with bench.land.bank("retain") as spot, bench.memory(recorder, spot) as memory:
-        # Word lists and vocabularies are read once per process, as the model was.
+    count = run.options.speed.messages
+    recorder = RecordingEmbedder(run.embedder)
+    async with run.store.bank("retain") as location, run.memory(recorder, location) as memory:
+        # Word lists and vocabularies are loaded once per process.
         await memory.retain(texts.messages(count, count + WARM_UP))
-        spent = await cost(memory, recorder, texts.messages(0, count), Steps(bench.sink, "retain", count))
-    return Found(metrics=spent.metrics())
+        steps = StepCounter(run.sink, "retain", count)
+        return SpeedResult(metrics=await _compare_retain(memory, recorder, texts.messages(0, count), steps))
 
 
-async def measure_growth(bench: Bench, embedder: Synthetic) -> Found:
-    """Recall at each size."""
-    # One query more per size: the first is asked cold and counts apart.
-    asked = bench.options.speed.queries * len(bench.paces) + 1
-    questions = texts.queries(asked * len(bench.sizes))
-    found, reached = Found(), 0
-    async with bench.land.files.bank("speed") as prepared:
-        for number, size in enumerate(bench.sizes):
-            spent = await fill(bench, embedder, prepared, reached, size)
-            mine = questions[number * asked : (number + 1) * asked]
-            if (database := bench.land.database) is None:
-                found |= Found(metrics={f"fill_facts_per_second@{size}": (size - reached) / spent * 1000})
-                found |= await _in_file(bench, embedder, prepared, size, mine)
+async def _compare_retain(
+    memory: Memory, recorder: RecordingEmbedder, messages: Sequence[Message], steps: StepCounter
+) -> Metrics:
+    """Retain in chunks, and embed the texts of each chunk again without retain."""
+    retain_ms = embed_ms = 0.0
+    facts = embedded = 0
+    for first in range(0, len(messages), CHUNK):
+        chunk = messages[first : first + CHUNK]
+        recorder.texts.clear()
+        retained, ms = await timed(memory.retain(chunk))
+        retain_ms += ms
+        embedded += len(recorder.texts)
+        _, ms = await timed(recorder.real.embed(tuple(recorder.texts), "document"))
+        embed_ms += ms
+        facts += len(retained.derived)
+        steps.advance(len(chunk))
+    return {
+        # 1.0 would mean that retain costs nothing beyond embedding.
+        "retain_over_embed": embed_ms / retain_ms,
+        "retain_facts_per_second": facts / retain_ms * 1000,
+        "embedded_texts_per_fact": embedded / max(1, facts),
+    }
+
+
+async def measure_growth(run: SpeedRun, embedder: SyntheticEmbedder) -> SpeedResult:
+    """Measure recall at each size."""
+    # One query more per size: the first is asked cold and reported separately.
+    count = run.options.speed.queries * len(run.recalls) + 1
+    queries = texts.queries(count * len(run.sizes))
+    result, reached = SpeedResult(), 0
+    async with run.store.files.bank("speed") as prepared:
+        for number, size in enumerate(run.sizes):
+            ms = await run.fill(embedder, prepared, reached, size)
+            own = queries[number * count : (number + 1) * count]
+            if (database := run.store.database) is None:
+                result |= SpeedResult(metrics={f"fill_facts_per_second@{size}": (size - reached) / ms * 1000})
+                result |= await _measure_file(run, embedder, prepared, size, own)
             else:
-                found |= await _in_database(bench, embedder, prepared, database, size=size, queries=mine)
+                result |= await _measure_database(run, embedder, prepared, database, size=size, queries=own)
             reached = size
-    last = found.metrics[f"bytes_per_fact@{bench.sizes[-1]}"]
-    return found | Found(metrics={"bytes_per_fact": last})
+    last = result.metrics[f"bytes_per_fact@{run.sizes[-1]}"]
+    return result | SpeedResult(metrics={"bytes_per_fact": last})
 
 
-async def _in_file(bench: Bench, embedder: Synthetic, spot: Spot, size: int, queries: Sequence[str]) -> Found:
-    stored = await asyncio.to_thread(_bytes, spot)
-    found = await measure_recall(bench, embedder, spot, size, queries)
-    return found | Found(metrics={f"bytes_per_fact@{size}": stored / max(1.0, found.metrics[f"facts@{size}"])})
+async def _measure_file(
+    run: SpeedRun, embedder: SyntheticEmbedder, location: BankLocation, size: int, queries: Sequence[str]
+) -> SpeedResult:
+    stored = await asyncio.to_thread(_file_bytes, location)
+    result = await measure_recall(run, embedder, location, size, queries)
+    facts = max(1.0, result.metrics[f"facts@{size}"])
+    return result | SpeedResult(metrics={f"bytes_per_fact@{size}": stored / facts})
 
 
-def _bytes(spot: Spot) -> int:
-    """Bytes of a file and of what stands beside it."""
-    return sum(path.stat().st_size for path in spot.beside.parent.glob(f"{spot.beside.stem}.db*"))
+def _file_bytes(location: BankLocation) -> int:
+    """Return the bytes of the database file and of SQLite's files beside it."""
+    return sum(path.stat().st_size for path in location.export_file.parent.glob(f"{location.export_file.stem}.db*"))
 
 
-async def _in_database(
-    bench: Bench, embedder: Synthetic, prepared: Spot, database: Database, *, size: int, queries: Sequence[str]
-) -> Found:
-    async with bench.land.bank(f"speed {size}") as spot:
-        before = await table_sizes.taken(database)
-        spent = await carry(bench, embedder, prepared, spot)
-        await database.settle()
-        found = await _scanned(bench, embedder, spot, size, queries) if size >= INDEXED else Found()
-        upkeep = await optimise(bench, spot)
-        grown = (await table_sizes.taken(database)).less(before)
+async def _measure_database(
+    run: SpeedRun,
+    embedder: SyntheticEmbedder,
+    prepared: BankLocation,
+    database: PostgresDatabase,
+    *,
+    size: int,
+    queries: Sequence[str],
+) -> SpeedResult:
+    async with run.store.bank(f"speed {size}") as location:
+        before = await database.table_sizes()
+        import_ms = await run.copy_bank(embedder, prepared, location)
+        await database.vacuum()
+        result = await _measure_scan(run, embedder, location, size, queries) if size >= INDEXED else SpeedResult()
+        maintenance_ms = await run.optimise(embedder, location)
+        growth = (await database.table_sizes()).minus(before)
         async with server_time(database, f"server_cpu_ms@{size}", len(queries) - 1) as server:
-            found |= await measure_recall(bench, embedder, spot, size, queries)
-        facts = max(1, int(found.metrics[f"facts@{size}"]))
+            result |= await measure_recall(run, embedder, location, size, queries)
+        facts = max(1, int(result.metrics[f"facts@{size}"]))
         metrics: Metrics = {
-            f"import_facts_per_second@{size}": facts / spent * 1000,
-            f"upkeep_seconds@{size}": upkeep / 1000,
-            f"bytes_per_fact@{size}": grown.total / facts,
+            f"import_facts_per_second@{size}": facts / import_ms * 1000,
+            f"maintenance_seconds@{size}": maintenance_ms / 1000,
+            f"bytes_per_fact@{size}": growth.total / facts,
             **server,
         }
-        table = await table_sizes.by_table(database, spot.bank, grown, facts)
-    return found | Found(metrics=metrics, tables={f"per fact, {size:,} facts in one bank": table})
+        table = await database.bytes_per_fact(location.bank, growth, facts)
+    return result | SpeedResult(metrics=metrics, tables={f"per fact, {size:,} facts in one bank": table})
 
 
-async def _scanned(bench: Bench, embedder: Synthetic, spot: Spot, size: int, queries: Sequence[str]) -> Found:
-    """Recall before there is an index, under a name of its own."""
-    pace = replace(bench.paces[0], name="recall_scan")
-    found = await measure_recall(bench, embedder, spot, size, queries, [pace])
-    kept = {name: times for name, times in found.timings.items() if name.startswith(pace.name)}
-    return Found(metrics=found.metrics, timings=kept)
+async def _measure_scan(
+    run: SpeedRun, embedder: SyntheticEmbedder, location: BankLocation, size: int, queries: Sequence[str]
+) -> SpeedResult:
+    """Measure recall before there is an index, under its own name."""
+    recall = replace(run.recalls[0], name="recall_scan")
+    result = await measure_recall(run, embedder, location, size, queries, [recall])
+    timings = {name: times for name, times in result.timings.items() if name.startswith(recall.name)}
+    return SpeedResult(metrics=result.metrics, timings=timings)
 
 
 async def measure_recall(
-    bench: Bench,
-    embedder: Synthetic,
-    spot: Spot,
+    run: SpeedRun,
+    embedder: SyntheticEmbedder,
+    location: BankLocation,
     size: int,
     queries: Sequence[str],
-    paces: Sequence[Pace] | None = None,
-) -> Found:
-    """Open the bank, ask once cold, then race the rest of the queries against the embedder."""
-    asked = paces or bench.paces
-    memory = bench.memory(embedder, spot)
-    _, opening = await timed(memory.open())
+    recalls: Sequence[RecallVariant] | None = None,
+) -> SpeedResult:
+    """Open the bank, recall once cold, then compare the other queries with the embedder."""
+    measured = recalls or run.recalls
+    memory = run.memory(embedder, location)
+    _, open_ms = await timed(memory.open())
     try:
-        _, cold = await timed(asked[0].recall(memory, queries[0]))
-        # No query is asked twice: its vector would be remembered.
-        steps = Steps(bench.sink, f"recall at {size:,}", len(queries) - 1)
-        raced = await race(memory, bench.embedder, queries[1:], asked, steps)
+        _, cold_ms = await timed(measured[0].recall(memory, queries[0]))
+        # No query is asked twice: its vector would be cached.
+        steps = StepCounter(run.sink, f"recall at {size:,}", len(queries) - 1)
+        compared = await compare_recall(memory, run.embedder, queries[1:], measured, steps)
         facts = (await memory.status()).facts
     finally:
         await memory.close()
     metrics = {f"facts@{size}": float(facts), f"rss_mb@{size}": peak_mb()}
-    times = {f"open@{size}": spread([opening]), f"first_recall@{size}": spread([cold])}
-    return Found(metrics=metrics | raced.metrics(size), timings=times | raced.timings(size))
+    timings = {f"open@{size}": p50_p95([open_ms]), f"first_recall@{size}": p50_p95([cold_ms])}
+    return SpeedResult(metrics=metrics | compared.metrics(size), timings=timings | compared.timings(size))
 
 
-def peak_mb() -> float:
-    """The most memory that this process has held so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+@dataclass(frozen=True)
+class RecallTimes:
+    """Milliseconds of each query: the whole recall, the processor time of this process, and the stages."""
+
+    recall: list[float] = field(default_factory=list[float])
+    cpu: list[float] = field(default_factory=list[float])
+    stages: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict[str, list[float]](list))
+
+    async def measure(self, memory: Memory, recall: RecallVariant, query: str) -> None:
+        """Recall once and record the times."""
+        began = process_time()
+        found, ms = await timed(recall.recall(memory, query))
+        self.recall.append(ms)
+        self.cpu.append((process_time() - began) * 1000)
+        for stage, stage_ms in found.timings.items():
+            if stage != "total":
+                self.stages[stage].append(stage_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallComparison:
+    """Milliseconds of the embedder alone, and of each measured recall."""
+
+    embed: Sequence[float]
+    recalls: dict[str, RecallTimes]
+
+    def metrics(self, size: int) -> Metrics:
+        """Return recall's median and 95th percentile as multiples of the embedder's median, and its mean CPU time."""
+        embed = percentile(self.embed, 0.5)
+        ratios = {
+            f"{name}_p{share}_over_embed@{size}": percentile(times.recall, share / 100) / embed
+            for name, times in self.recalls.items()
+            for share in (50, 95)
+        }
+        return ratios | {f"{name}_cpu_ms@{size}": fmean(times.cpu) for name, times in self.recalls.items() if times.cpu}
+
+    def timings(self, size: int) -> Timings:
+        """Return the median and 95th percentile of everything that was timed."""
+        timings = {f"embed@{size}": p50_p95(self.embed)}
+        for name, times in self.recalls.items():
+            timings[f"{name}@{size}/total"] = p50_p95(times.recall)
+            timings |= {f"{name}@{size}/{stage}": p50_p95(values) for stage, values in times.stages.items()}
+        return timings
+
+
+async def compare_recall(
+    memory: Memory, embedder: Embedder, queries: Sequence[str], recalls: Sequence[RecallVariant], steps: StepCounter
+) -> RecallComparison:
+    """Ask every query once, the variants in turn, so that a slow phase of the machine slows all of them.
+
+    Every other query of a variant is embedded before the recall, so that neither side always runs warm.
+    """
+    embed: list[float] = []
+    times = {recall.name: RecallTimes() for recall in recalls}
+    for number, query in enumerate(queries):
+        turn, position = divmod(number, len(recalls))
+        if turn % 2:
+            embed.append((await timed(embedder.embed([query], "query")))[1])
+        await times[recalls[position].name].measure(memory, recalls[position], query)
+        if not turn % 2:
+            embed.append((await timed(embedder.embed([query], "query")))[1])
+        steps.advance()
+    return RecallComparison(embed=embed, recalls=times)

@@ -1,7 +1,6 @@
-"""Many small banks in one store: what recall costs when there are ten of them, and when there are thousands.
+"""Many small banks in one store: recall with ten of them and with thousands.
 
-One small bank is retained and loaded again under every name, or copied inside the database where that can be done, so
-that thousands are there in minutes.
+One small bank is retained and imported under every name, or on PostgreSQL cloned by SQL.
 """
 
 from __future__ import annotations
@@ -9,165 +8,140 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
 from time import process_time
 
 from vmemo import Memory
-from vmemo.models import Bank
-from vmemo.models.changes import RestoreRecord
-from vmemo.ports import Store
-from vmemo.transfer.files import read
-from vmemo_bench.clock import timed
-from vmemo_bench.embedders import Synthetic
-from vmemo_bench.metrics import percentile, spread
+from vmemo_bench.bench_store import BankLocation
+from vmemo_bench.embedders import SyntheticEmbedder
+from vmemo_bench.progress import StepCounter
 from vmemo_bench.report import Setting
 from vmemo_bench.speed import texts
-from vmemo_bench.speed.cloning import clone
-from vmemo_bench.speed.found import Found
-from vmemo_bench.speed.setup import Bench, fill, opened, optimise, server_time
-from vmemo_bench.steps import Steps
-from vmemo_bench.stores import Spot
+from vmemo_bench.speed.speed_run import SpeedResult, SpeedRun, server_time
+from vmemo_bench.statistics import Metrics, p50_p95, percentile, timed
 
-TOGETHER = 100
-"""Banks that are copied at a time."""
+CLONE_BATCH = 100
+"""Banks cloned in one transaction."""
 WARM_UP = 10
-"""Recalls before those that count."""
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """A small bank that is loaded under many names."""
-
-    bank: Bank
-    records: Sequence[RestoreRecord]
-
-    async def load(self, store: Store, name: str) -> None:
-        """Make a bank of that name."""
-        await store.restore(self.bank.model_copy(update={"id": name}), iter(self.records))
+"""Recalls that are not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Milliseconds of each query: the embedder alone, opening its bank, recalling from it, and processors for that."""
+class BankTimes:
+    """Milliseconds of each query: the embedder alone, opening the bank, the recall, and its processor time."""
 
     embed: list[float] = field(default_factory=list[float])
     opening: list[float] = field(default_factory=list[float])
     recall: list[float] = field(default_factory=list[float])
     cpu: list[float] = field(default_factory=list[float])
 
-    def found(self, count: int) -> Found:
-        """Median and 95th percentile, in milliseconds and as multiples of the embedder's median."""
-        own = percentile(self.embed, 0.5)
-        return Found(
+    def result(self, count: int) -> SpeedResult:
+        """Return the median and 95th percentile, in milliseconds and as multiples of the embedder's median."""
+        embed = percentile(self.embed, 0.5)
+        return SpeedResult(
             metrics={
-                **{f"banks_over_embed_p{p}@{count}": percentile(self.recall, p / 100) / own for p in (50, 95)},
+                **{f"banks_over_embed_p{p}@{count}": percentile(self.recall, p / 100) / embed for p in (50, 95)},
                 f"banks_cpu_ms@{count}": fmean(self.cpu),
             },
             timings={
-                f"banks@{count}/embed": spread(self.embed),
-                f"banks@{count}/open": spread(self.opening),
-                f"banks@{count}/recall": spread(self.recall),
+                f"banks@{count}/embed": p50_p95(self.embed),
+                f"banks@{count}/open": p50_p95(self.opening),
+                f"banks@{count}/recall": p50_p95(self.recall),
             },
         )
 
 
-async def measure_crowd(bench: Bench, embedder: Synthetic) -> Found:
-    """Recall over banks chosen at random, with each number of them."""
-    pattern = await _pattern(bench, embedder)
-    found, made = Found(), 0
-    async with bench.land.banks([f"bank {number}" for number in range(bench.banks[-1])]) as spots:
-        for count in bench.banks:
-            await _load(bench, pattern, spots[:count], made)
-            every = bench.options.speed.queries + WARM_UP
-            async with server_time(bench.land.database, f"banks_server_cpu_ms@{count}", every) as server:
-                asked = await _ask(bench, embedder, spots[:count])
-            found |= asked.found(count) | Found(metrics=server)
-            made = count
-    return found | Found(metrics=_growth(bench, found), tables={"many banks": _table(bench, found)})
+async def measure_many_banks(run: SpeedRun, embedder: SyntheticEmbedder) -> SpeedResult:
+    """Measure recall over banks chosen at random, with each number of banks."""
+    result, existing = SpeedResult(), 0
+    async with (
+        run.store.files.bank("template") as template,
+        run.store.banks([f"bank {number}" for number in range(run.banks[-1])]) as locations,
+    ):
+        await run.fill(embedder, template, 0, run.options.speed.facts_per_bank)
+        async with run.memory(embedder, template) as memory:
+            await memory.export(template.export_file)
+        for count in run.banks:
+            await _create_banks(run, embedder, template.export_file, locations[:count], existing)
+            queries = run.options.speed.queries + WARM_UP
+            async with server_time(run.store.database, f"banks_server_cpu_ms@{count}", queries) as server:
+                times = await _recall_from_banks(run, embedder, locations[:count])
+            result |= times.result(count) | SpeedResult(metrics=server)
+            existing = count
+        template.export_file.unlink()
+    return result | SpeedResult(metrics=_growth(run, result), tables={"many banks": _table(run, result)})
 
 
-async def _pattern(bench: Bench, embedder: Synthetic) -> Pattern:
-    async with bench.land.files.bank("pattern") as spot:
-        await fill(bench, embedder, spot, 0, bench.options.speed.facts_per_bank)
-        async with bench.memory(embedder, spot) as memory:
-            await memory.export(spot.beside)
-        exported = read(spot.beside)
-        records = list(exported.records)
-        spot.beside.unlink()
-    return Pattern(exported.bank, records)
-
-
-async def _load(bench: Bench, pattern: Pattern, spots: Sequence[Spot], made: int) -> None:
-    """Make the banks that are not made yet, then do what maintenance does for a store."""
-    new = spots[made:]
-    steps = Steps(bench.sink, f"{len(new):,} banks more", len(new))
-    if (database := bench.land.database) is None:
-        await _restore(bench, pattern, new, steps)
-    else:
-        first = new[:1] if made == 0 else ()
-        await _restore(bench, pattern, first, steps)
-        for start in range(len(first), len(new), TOGETHER):
-            some = [spot.bank for spot in new[start : start + TOGETHER]]
-            await clone(database, spots[0].bank, some)
-            steps.advance(len(some))
-        await database.settle()
-    await optimise(bench, spots[0])
-
-
-async def _restore(bench: Bench, pattern: Pattern, spots: Sequence[Spot], steps: Steps) -> None:
-    if not spots:
-        return
-    async with opened(bench, spots[0]) as store:
-        for spot in spots:
-            await pattern.load(store, spot.bank)
+async def _create_banks(
+    run: SpeedRun, embedder: SyntheticEmbedder, export_file: Path, locations: Sequence[BankLocation], existing: int
+) -> None:
+    """Create the banks that do not exist yet, then optimise the store."""
+    new = locations[existing:]
+    steps = StepCounter(run.sink, f"{len(new):,} more banks", len(new))
+    database = run.store.database
+    # On PostgreSQL only the first bank is imported; the others are clones of it.
+    imported = new if database is None else new[: 1 if existing == 0 else 0]
+    async with run.memory(embedder, locations[0]) as memory:
+        for location in imported:
+            await memory.bank(location.bank).import_bank(export_file)
             steps.advance()
+    if database is not None:
+        for start in range(len(imported), len(new), CLONE_BATCH):
+            names = [location.bank for location in new[start : start + CLONE_BATCH]]
+            await database.clone_bank(locations[0].bank, names)
+            steps.advance(len(names))
+        await database.vacuum()
+    await run.optimise(embedder, locations[0])
 
 
-async def _ask(bench: Bench, embedder: Synthetic, spots: Sequence[Spot]) -> Asked:
-    """Ask each query of a bank chosen at random, and the embedder in turn."""
-    dice, asked = random.Random(len(spots)), Asked()
-    queries = texts.queries(bench.options.speed.queries + WARM_UP)
-    steps = Steps(bench.sink, f"recall with {len(spots):,} banks", len(queries))
-    async with bench.memory(embedder, spots[0]) as memory:
+async def _recall_from_banks(
+    run: SpeedRun, embedder: SyntheticEmbedder, locations: Sequence[BankLocation]
+) -> BankTimes:
+    choice, times = random.Random(len(locations)), BankTimes()
+    queries = texts.queries(run.options.speed.queries + WARM_UP)
+    steps = StepCounter(run.sink, f"recall with {len(locations):,} banks", len(queries))
+    async with run.memory(embedder, locations[0]) as memory:
         for number, query in enumerate(queries):
             if number == WARM_UP:
-                asked = Asked()
-            await _once(bench, memory.bank(dice.choice(spots).bank), query, asked, first=bool(number % 2))
+                times = BankTimes()
+            bank = memory.bank(choice.choice(locations).bank)
+            await _measure_once(run, bank, query, times, embed_first=bool(number % 2))
             steps.advance()
-    return asked
+    return times
 
 
-async def _once(bench: Bench, memory: Memory, query: str, asked: Asked, *, first: bool) -> None:
-    """One query; every other one is embedded first, so that neither side always runs warm."""
-    if first:
-        asked.embed.append((await timed(bench.embedder.embed([query], "query")))[1])
-    asked.opening.append((await timed(memory.open()))[1])
+async def _measure_once(run: SpeedRun, memory: Memory, query: str, times: BankTimes, *, embed_first: bool) -> None:
+    """Measure one query; the order alternates, so that neither side always runs warm."""
+    if embed_first:
+        times.embed.append((await timed(run.embedder.embed([query], "query")))[1])
+    times.opening.append((await timed(memory.open()))[1])
     began = process_time()
-    asked.recall.append((await timed(bench.paces[0].recall(memory, query)))[1])
-    asked.cpu.append((process_time() - began) * 1000)
-    if not first:
-        asked.embed.append((await timed(bench.embedder.embed([query], "query")))[1])
+    times.recall.append((await timed(run.recalls[0].recall(memory, query)))[1])
+    times.cpu.append((process_time() - began) * 1000)
+    if not embed_first:
+        times.embed.append((await timed(run.embedder.embed([query], "query")))[1])
 
 
-def _growth(bench: Bench, found: Found) -> dict[str, float]:
-    """How much longer the slow recalls take among the most banks than among the fewest."""
-    ends = bench.banks[0], bench.banks[-1]
-    few, many = (found.timings[f"banks@{count}/recall"]["p95_ms"] for count in ends)
-    slow_few, slow_many = (found.metrics[f"banks_over_embed_p95@{count}"] for count in ends)
-    return {"banks_p95_growth": many / few, "banks_over_embed_p95_growth": slow_many / slow_few}
+def _growth(run: SpeedRun, result: SpeedResult) -> Metrics:
+    """Return the 95th percentile with the most banks over that with the fewest."""
+    ends = run.banks[0], run.banks[-1]
+    few, many = (result.timings[f"banks@{count}/recall"]["p95_ms"] for count in ends)
+    ratio_few, ratio_many = (result.metrics[f"banks_over_embed_p95@{count}"] for count in ends)
+    return {"banks_p95_growth": many / few, "banks_over_embed_p95_growth": ratio_many / ratio_few}
 
 
-def _table(bench: Bench, found: Found) -> dict[str, dict[str, Setting]]:
+def _table(run: SpeedRun, result: SpeedResult) -> dict[str, dict[str, Setting]]:
     return {
         f"{count:,} banks": {
-            "facts": count * bench.options.speed.facts_per_bank,
+            "facts": count * run.options.speed.facts_per_bank,
             **{
-                f"{what} {share} ms": found.timings[f"banks@{count}/{what}"][f"{share}_ms"]
-                for what in ("recall", "open", "embed")
+                f"{part} {share} ms": result.timings[f"banks@{count}/{part}"][f"{share}_ms"]
+                for part in ("recall", "open", "embed")
                 for share in ("p50", "p95")
             },
-            "cpu ms": found.metrics[f"banks_cpu_ms@{count}"],
-            "server cpu ms": found.metrics.get(f"banks_server_cpu_ms@{count}"),
+            "cpu ms": result.metrics[f"banks_cpu_ms@{count}"],
+            "server cpu ms": result.metrics.get(f"banks_server_cpu_ms@{count}"),
         }
-        for count in bench.banks
+        for count in run.banks
     }

@@ -1,7 +1,6 @@
-"""Made-up talk for the speed benchmark: messages and questions whose words are spread as in real text.
+"""Generated messages and questions of the speed benchmark.
 
-A few words are frequent and many are rare, so that a keyword search meets long and short posting lists.
-The same numbers give the same texts.
+Words follow Zipf's law, so that keyword search meets long and short posting lists. Equal numbers give equal texts.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from vmemo.models import Message
 STARTED = datetime(2023, 1, 2, 8, tzinfo=UTC)
 SPAN = timedelta(days=730)
 ENDED = STARTED + SPAN
-"""When questions are asked, so that "last month" speaks of talk that is there."""
-SITTING = 20
+"""Time of the questions, so that "last month" refers to existing messages."""
+SESSION_SIZE = 20
 """Messages of one document, a minute apart."""
-GOLDEN = 0.6180339887498949
+GOLDEN_RATIO = 0.6180339887498949
 PEOPLE, TOWNS, BRANDS = 300, 100, 4_000
 
 
@@ -41,38 +40,38 @@ class _Words(BaseModel):
     asked: list[str]
 
     def coin(self, number: int) -> str:
-        """A name that no dictionary has."""
+        """Return a name that is in no dictionary."""
         size = len(self.syllable)
-        places = (number, number // size, number // size // size)
-        return "".join(self.syllable[place % size] for place in places).capitalize()
+        digits = (number, number // size, number // size // size)
+        return "".join(self.syllable[digit % size] for digit in digits).capitalize()
 
 
-class _Bag:
-    """Words drawn by Zipf's law in the order given; flattened, so that the first ones don't take all."""
+class _ZipfSampler:
+    """Draws words by Zipf's law in the given order; `OFFSET` flattens the distribution."""
 
-    FLAT = 5
+    OFFSET = 5
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
-        self._weights = list(accumulate(1 / (self.FLAT + rank) for rank in range(1, len(words) + 1)))
+        self._weights = list(accumulate(1 / (self.OFFSET + rank) for rank in range(1, len(words) + 1)))
 
-    def draw(self, dice: random.Random) -> str:
-        return dice.choices(self._words, cum_weights=self._weights)[0]
+    def draw(self, source: random.Random) -> str:
+        return source.choices(self._words, cum_weights=self._weights)[0]
 
 
 @dataclass(frozen=True)
-class _Talk:
+class _Generator:
     words: _Words
-    bags: dict[str, _Bag]
+    samplers: dict[str, _ZipfSampler]
 
-    def fill(self, templates: Sequence[str], dice: random.Random) -> str:
-        drawn = {slot: bag.draw(dice) for slot, bag in self.bags.items()}
-        text = dice.choice(templates).format(**drawn, number=dice.randint(2, 9_999))
+    def fill(self, templates: Sequence[str], source: random.Random) -> str:
+        drawn = {slot: sampler.draw(source) for slot, sampler in self.samplers.items()}
+        text = source.choice(templates).format(**drawn, number=source.randint(2, 9_999))
         return text[0].upper() + text[1:]
 
 
 @cache
-def _talk() -> _Talk:
+def _generator() -> _Generator:
     words = _Words.model_validate_json((resources.files("vmemo_bench.speed") / "words.json").read_bytes())
     names = words.first
     people = [f"{names[number % len(names)]} {words.coin(number * 131 + 29)}" for number in range(PEOPLE)]
@@ -88,40 +87,40 @@ def _talk() -> _Talk:
         "during": words.during,
         "coined": [words.coin(number * 37 + 5) for number in range(BRANDS)],
     }
-    return _Talk(words, {slot: _Bag(choices) for slot, choices in slots.items()})
+    return _Generator(words, {slot: _ZipfSampler(choices) for slot, choices in slots.items()})
 
 
 def messages(first: int, last: int) -> list[Message]:
-    """The messages numbered from `first` up to `last`, spread over two years in sittings."""
+    """Return the messages numbered from `first` up to `last`, in sessions spread over two years."""
     return [_message(number) for number in range(first, last)]
 
 
 def _message(number: int) -> Message:
-    talk = _talk()
-    sitting, place = divmod(number, SITTING)
+    generator = _generator()
+    session, position = divmod(number, SESSION_SIZE)
     # Multiples of the golden ratio fill the span evenly at every size.
-    started = STARTED + SPAN * (sitting * GOLDEN % 1.0)
+    started = STARTED + SPAN * (session * GOLDEN_RATIO % 1.0)
     return Message(
-        content=talk.fill(talk.words.said, random.Random(f"message {number}")) + ".",
-        speaker=talk.words.first[(sitting + place % 2) % len(talk.words.first)],
-        timestamp=started + timedelta(minutes=place),
-        document=f"sitting-{sitting}",
+        content=generator.fill(generator.words.said, random.Random(f"message {number}")) + ".",
+        speaker=generator.words.first[(session + position % 2) % len(generator.words.first)],
+        timestamp=started + timedelta(minutes=position),
+        document=f"session-{session}",
     )
 
 
 def sentences(count: int) -> list[str]:
-    """Distinct texts of the same kind as the messages."""
-    return _distinct(_talk().words.said, "sentence", count)
+    """Return distinct texts like those of the messages."""
+    return _distinct(_generator().words.said, "sentence", count)
 
 
 def queries(count: int) -> list[str]:
-    """Distinct questions that name people; about a fifth of them name a time."""
-    return _distinct(_talk().words.asked, "query", count)
+    """Return distinct questions that name people; about a fifth of them name a time."""
+    return _distinct(_generator().words.asked, "query", count)
 
 
 def _distinct(templates: Sequence[str], label: str, count: int) -> list[str]:
-    dice = random.Random(label)
+    source = random.Random(label)
     texts: dict[str, None] = {}
     while len(texts) < count:
-        texts[_talk().fill(templates, dice)] = None
+        texts[_generator().fill(templates, source)] = None
     return list(texts)

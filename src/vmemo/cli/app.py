@@ -1,4 +1,4 @@
-"""The `vmemo` command: registration of all commands."""
+"""The command line as a whole: every command by name, and the version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vmemo.cli import entity, keys
-from vmemo.cli.command import Command, command
+from vmemo.cli.command import CommandGroup, command
 from vmemo.cli.demo import demo
 from vmemo.cli.doctor import doctor
 from vmemo.cli.forget import forget
@@ -30,34 +30,40 @@ from vmemo.cli.worker import worker
 from vmemo.errors import MissingExtra
 
 EXTENSIONS = "vmemo.commands"
-"""Entry point group: other distributions add commands to `vmemo` under it."""
+"""Entry point group: other distributions add groups of commands to `vmemo` under it."""
 
 
 @command(name="benchmark")
-def missing_benchmark() -> None:
+def missing_benchmark(
+    arguments: Annotated[list[str] | None, typer.Argument(help="The benchmark and its options.")] = None,
+) -> None:
     """Run benchmarks. Needs the package vmemo-bench."""
-    raise MissingExtra("vmemo benchmark is in a package of its own; install it with: pip install vmemo-bench")
+    raise MissingExtra("`vmemo benchmark` needs the package vmemo-bench. Install it with: pip install vmemo-bench")
 
 
-def _extensions() -> list[Command]:
+def _extensions() -> list[CommandGroup]:
+    """Load the groups of commands that other distributions provide."""
     found = [point.load() for point in entry_points(group=EXTENSIONS)]
-    commands = [each for each in found if isinstance(each, Command)]
-    return commands if any(each.name == "benchmark" for each in commands) else [*commands, missing_benchmark]
+    return [each for each in found if isinstance(each, CommandGroup)]
 
 
-COMMANDS = (
-    *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
-    *(entity.entities, entity.merges, entity.merge, entity.undo),
-    *(serve, mcp, keys.create, keys.list_keys, keys.revoke),
-    *(forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, doctor),
+_GROUPS = (
+    CommandGroup(
+        "entity",
+        "List, merge and separate entities.",
+        (entity.entities, entity.merges, entity.merge, entity.undo),
+    ),
+    CommandGroup("keys", "Create, list and revoke the API keys of a server.", (keys.create, keys.listed, keys.revoke)),
     *_extensions(),
 )
+_HAS_BENCHMARK = any(group.name == "benchmark" for group in _GROUPS)
+COMMANDS = (
+    *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
+    *(serve, mcp, forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, doctor),
+    *(each for group in _GROUPS for each in group.commands),
+    *(() if _HAS_BENCHMARK else (missing_benchmark,)),
+)
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
-_groups = {
-    "entity": "List, merge and separate entities.",
-    "keys": "Create, list and revoke API keys.",
-}
-"""Help texts of command groups."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -66,20 +72,20 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="Start with [bold]vmemo demo[/bold]; it needs no configuration.")
+@app.callback(epilog="Start with [bold]vmemo demo[/bold]; it needs nothing.")
 def root(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Long-term memory for AI agents: retain messages, recall facts, reflect on questions."""
+    """Long-term memory for AI agents: retain what is said, recall what matters, reflect on it."""
 
 
-_subcommands = {
-    name: typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=text) for name, text in _groups.items()
-}
+_typers = {group.name: typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=group.help) for group in _GROUPS}
 for each in COMMANDS:
     group, _, name = each.name.rpartition(" ")
-    (_subcommands[group] if group else app).command(name, epilog=each.epilog)(each.run)
-for name, subcommand in _subcommands.items():
-    app.add_typer(subcommand, name=name)
+    # Without the package, every option of a benchmark leads to the command that installs it.
+    any_option = {"ignore_unknown_options": each is missing_benchmark}
+    (_typers[group] if group else app).command(name, epilog=each.epilog, context_settings=any_option)(each.run)
+for name, each_typer in _typers.items():
+    app.add_typer(each_typer, name=name)

@@ -1,4 +1,4 @@
-"""Structured LLM calls: parse and check each answer, retry an invalid one once, and record what the calls cost."""
+"""The desk where questions to a model are asked: every answer is checked, repaired once, and its cost noted."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from vmemo.errors import LLMFailed, LLMUnusable
-from vmemo.llm.answer_parsing import AnswerSchema, InvalidAnswer, parse_answer
+from vmemo.llm.answer_parsing import Misfit, Shape, fitted
 from vmemo.models.results import Spending, Usage
-from vmemo.ports import LLM, Completion, LLMRequest
+from vmemo.ports import LLM, Ask, Completion
 
-S = TypeVar("S", bound=AnswerSchema)
+S = TypeVar("S", bound=Shape)
 R = TypeVar("R")
-ParseResult: TypeAlias = tuple[str | None, R | None]
-"""The problem with an answer and the parsed value; either can be None."""
-Check: TypeAlias = Callable[[S], str | None]
-"""Return the problem with an answer that matches its schema, or None."""
-_RETRY = """
+Readout: TypeAlias = tuple[str | None, R | None]
+"""What is wrong with an answer, or None, and what could be read of it, or None."""
+Check = Callable[[S], str | None]
+"""What is wrong with an answer that has the right shape, or None."""
+_AGAIN = """
 
-Your previous answer is invalid: {problem}.
-Your previous answer was:
+Your former answer can't be used: {why}.
+This was it:
 {answer}
-Answer the whole request again and fix this."""
-_QUOTED_CHARACTERS = 6000
+Answer the whole question again, and correct that."""
+_MOST_QUOTED = 6000
 
 
 @runtime_checkable
-class _CachingLLM(Protocol):
-    def forget(self, request: LLMRequest) -> None: ...
+class _Remembering(Protocol):
+    def forget(self, ask: Ask) -> None: ...
 
 
 @dataclass
 class StructuredLLM:
-    """An LLM whose answers are validated; `spending` accumulates the cost of each step until `take_usage`."""
+    """A model and what has been spent on it since the desk was set up."""
 
     llm: LLM
-    _spending: dict[str, Spending] = field(default_factory=dict[str, Spending])
+    _spent: dict[str, Spending] = field(default_factory=dict[str, Spending])
 
     @property
     def name(self) -> str:
@@ -44,92 +44,85 @@ class StructuredLLM:
         return self.llm.name
 
     @property
-    def spending(self) -> tuple[Spending, ...]:
-        """The cost of each step since the last `take_usage`."""
-        return tuple(self._spending.values())
+    def spent(self) -> tuple[Spending, ...]:
+        """What each step cost."""
+        return tuple(self._spent.values())
 
     @property
     def usage(self) -> Usage:
-        """The total of `spending`."""
-        return sum((_usage(step) for step in self._spending.values()), Usage())
+        """What all steps cost together."""
+        return sum((_usage(each) for each in self._spent.values()), Usage())
 
-    def take_usage(self) -> Usage:
-        """Return `usage` and reset `spending`. Call it after the spending has been stored."""
+    def settle(self) -> Usage:
+        """What was spent, now that it is written down; the account begins anew."""
         usage = self.usage
-        self._spending.clear()
+        self._spent.clear()
         return usage
 
-    async def ask(
-        self, request: LLMRequest, schema: type[S], check: Check[S] | None = None, *, lenient: bool = False
-    ) -> S:
-        """Return an answer that matches `schema` and passes `check`, after one retry that names the problem.
+    async def ask(self, ask: Ask, shape: type[S], check: Check[S] | None = None, *, lenient: bool = False) -> S:
+        """An answer that fits. One that does not is asked for once more with what is wrong about it.
 
-        With `lenient`, accept a second answer that matches the schema even if `check` still fails; the caller then
-        selects the usable parts of it.
+        `lenient` takes a second answer that has the right shape, though the check still complains; the caller sorts
+        out what can be used of it.
         """
-        return await self.ask_text(request, lambda text: _parse(text, schema, check), lenient=lenient)
+        return await self.read(ask, lambda text: _read(text, shape, check), lenient=lenient)
 
-    async def ask_text(
-        self, request: LLMRequest, parse: Callable[[str], ParseResult[R]], *, lenient: bool = False
-    ) -> R:
-        """Like `ask`, with a parser of the caller's own in place of a schema and a check."""
-        first = await self._complete(request)
-        problem, answer = parse(first.text)
-        if problem is None and answer is not None:
+    async def read(self, ask: Ask, reading: Callable[[str], Readout[R]], *, lenient: bool = False) -> R:
+        """The same for answers of any kind: `reading` tells what is wrong with a text, and what can be made of it."""
+        written = await self._complete(ask)
+        why, answer = reading(written.text)
+        if why is None and answer is not None:
             return answer
-        retry = replace(
-            request, user=request.user + _RETRY.format(problem=problem, answer=first.text[:_QUOTED_CHARACTERS])
-        )
-        problem, answer = parse((await self._complete(retry)).text)
-        if answer is not None and (problem is None or lenient):
+        again = replace(ask, user=ask.user + _AGAIN.format(why=why, answer=written.text[:_MOST_QUOTED]))
+        why, answer = reading((await self._complete(again)).text)
+        if answer is not None and (why is None or lenient):
             return answer
-        self.reject(request)
-        self.reject(retry)
-        raise LLMUnusable(
-            f"{self.name} returned an invalid answer for {request.step!r}, and the retry was invalid too: {problem}."
-        )
+        self.refuse(ask)
+        self.refuse(again)
+        raise LLMUnusable(f"{self.name} gave no usable answer for {ask.step}, and repaired it in vain: {why}.")
 
-    def reject(self, request: LLMRequest) -> None:
-        """Count the answer to `request` as a failure, and drop it from the model's cache if it has one."""
-        self._count_failure(request.step)
-        if isinstance(self.llm, _CachingLLM):
-            self.llm.forget(request)
+    def refuse(self, ask: Ask) -> None:
+        """Count an answer as a failure, so that a model which remembers its answers does not give this one again."""
+        self._failed(ask.step)
+        if isinstance(self.llm, _Remembering):
+            self.llm.forget(ask)
 
-    async def _complete(self, request: LLMRequest) -> Completion:
+    async def _complete(self, ask: Ask) -> Completion:
         try:
-            completion = await self.llm.complete(request)
+            done = await self.llm.complete(ask)
         except LLMFailed:
-            self._count_failure(request.step)
+            self._failed(ask.step)
             raise
-        self._add(request.step, completion.usage)
-        return completion
+        self._add(ask.step, done.usage)
+        return done
 
     def _add(self, step: str, usage: Usage) -> None:
-        before = self._of(step)
-        self._spending[step] = before.model_copy(
+        known = self._of(step)
+        self._spent[step] = known.model_copy(
             update={
-                "calls": before.calls + usage.calls,
-                "input_tokens": before.input_tokens + usage.input_tokens,
-                "output_tokens": before.output_tokens + usage.output_tokens,
-                "cost": before.cost + usage.cost,
+                "calls": known.calls + usage.calls,
+                "input_tokens": known.input_tokens + usage.input_tokens,
+                "output_tokens": known.output_tokens + usage.output_tokens,
+                "cost": known.cost + usage.cost,
             }
         )
 
-    def _count_failure(self, step: str) -> None:
-        before = self._of(step)
-        self._spending[step] = before.model_copy(update={"failures": before.failures + 1})
+    def _failed(self, step: str) -> None:
+        known = self._of(step)
+        self._spent[step] = known.model_copy(update={"failures": known.failures + 1})
 
     def _of(self, step: str) -> Spending:
-        return self._spending.get(step) or Spending(step=step, model=self.name)
+        return self._spent.get(step) or Spending(step=step, model=self.name)
 
 
-def _parse(text: str, schema: type[S], check: Check[S] | None) -> ParseResult[S]:
+def _read(text: str, shape: type[S], check: Check[S] | None) -> Readout[S]:
+    """What is wrong with an answer, if anything, and the answer, if it has the right shape."""
     try:
-        answer = parse_answer(text, schema)
-    except InvalidAnswer as error:
+        answer = fitted(text, shape)
+    except Misfit as error:
         return str(error), None
     return (None if check is None else check(answer)), answer
 
 
-def _usage(step: Spending) -> Usage:
-    return Usage(calls=step.calls, input_tokens=step.input_tokens, output_tokens=step.output_tokens, cost=step.cost)
+def _usage(spent: Spending) -> Usage:
+    return Usage(calls=spent.calls, input_tokens=spent.input_tokens, output_tokens=spent.output_tokens, cost=spent.cost)

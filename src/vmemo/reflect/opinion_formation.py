@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_id, utc_now
-from vmemo.models.changes import Changes, FactClosure, NewFact
+from vmemo.models.changes import Batch, FactClosure, NewFact
 from vmemo.ports import Context, Store, encodings
 from vmemo.reflect.answer import Thought
 from vmemo.reflect.citations import bare, named
@@ -52,15 +52,16 @@ async def form(bank: BankId, thought: Thought, asked: datetime, context: Context
         change.decide(fresh, steps, asked)
         if not change.new and not change.moves:
             break
-        batch = Changes(
+        batch = Batch(
             bank=bank,
+            claims=(),
             facts=change.new,
-            closures=change.closings,
-            confidence=change.moves,
+            closings=change.closings,
+            moves=change.moves,
             revision=revision,
-            embedder=context.embedder.name,
+            space=context.embedder.name,
         )
-        if await context.store.commit(batch):
+        if await context.store.write(batch):
             return Formed(tuple(item.fact for item in change.new), tuple(change.moves))
     return Formed()
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from vmemo.llm.answer_parsing import AnswerSchema
+from vmemo.llm.answer_parsing import Shape
 from vmemo.models import CauseKind, EntityType, Verdict
 
 _TYPES = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"))
@@ -36,33 +36,33 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0.0, le=1.0)]
 Words = Annotated[str, Field(max_length=4000)]
 
 
-class Group(AnswerSchema):
+class Group(Shape):
     """Lines of one topic."""
 
     topic: Words = Field(description="a few words that name the topic")
     lines: list[Line] = Field(description="numbers of its lines")
 
 
-class Groups(AnswerSchema):
+class Groups(Shape):
     """A conversation by topic."""
 
     groups: list[Group]
 
 
-class Prediction(AnswerSchema):
+class Prediction(Shape):
     """What was to be expected."""
 
     statements: list[Words] = Field(max_length=20)
 
 
-class NamedEntity(AnswerSchema):
+class NamedEntity(Shape):
     """A person, place or thing that a fact is about."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     type: Annotated[EntityType, BeforeValidator(_known_type)] = "OTHER"
 
 
-class Cause(AnswerSchema):
+class Cause(Shape):
     """A causal relation to another fact of this answer."""
 
     fact: Line = Field(description="number of the other fact, counted from 1 in the order of this answer")
@@ -70,7 +70,7 @@ class Cause(AnswerSchema):
     strength: Share = 0.5
 
 
-class Known(AnswerSchema):
+class Known(Shape):
     """How a fact relates to one that is known already."""
 
     id: str = Field(description="K number of the known fact")
@@ -79,7 +79,7 @@ class Known(AnswerSchema):
     text: Words = Field(default="", description="for merge: one text that holds both")
 
 
-class ReadFact(AnswerSchema):
+class ReadFact(Shape):
     """One memory."""
 
     what: Annotated[str, Field(min_length=1, max_length=4000)] = Field(
@@ -101,14 +101,14 @@ class ReadFact(AnswerSchema):
     known: list[Known] = Field(default_factory=list[Known])
 
 
-class Again(AnswerSchema):
+class Again(Shape):
     """A known fact that was told again, with nothing new."""
 
     id: str = Field(description="K number of the known fact")
     lines: list[Line]
 
 
-class Topic(AnswerSchema):
+class Topic(Shape):
     """Lines that belong together, and what they are about."""
 
     title: Words = Field(description="at most ten words")
@@ -116,7 +116,7 @@ class Topic(AnswerSchema):
     lines: list[Line] = Field(description="numbers of its lines")
 
 
-class Extraction(AnswerSchema):
+class Extraction(Shape):
     """Everything worth remembering of some lines."""
 
     topics: list[Topic] = Field(default_factory=list[Topic], max_length=25)
@@ -124,7 +124,7 @@ class Extraction(AnswerSchema):
     told_again: list[Again] = Field(default_factory=list[Again])
 
 
-class SmallFact(AnswerSchema):
+class SmallFact(Shape):
     """One memory in the least number of words that a model can get wrong."""
 
     text: Annotated[str, Field(min_length=1, max_length=4000)]
@@ -132,13 +132,13 @@ class SmallFact(AnswerSchema):
     lines: list[Line]
 
 
-class SmallExtraction(AnswerSchema):
+class SmallExtraction(Shape):
     """The same for models that lose their way in a large schema."""
 
     facts: list[SmallFact] = Field(max_length=60)
 
 
-class Judged(AnswerSchema):
+class Judged(Shape):
     """The verdict on one new fact beside one known fact."""
 
     new: str = Field(description="N number of the new fact")
@@ -148,20 +148,20 @@ class Judged(AnswerSchema):
     text: Words = ""
 
 
-class Judgements(AnswerSchema):
+class Judgements(Shape):
     """Verdicts on new facts."""
 
     verdicts: list[Judged]
 
 
-class Identity(AnswerSchema):
+class Identity(Shape):
     """Who a name is."""
 
     name: str = Field(description="Q number of the question")
     same_as: str = Field(description="E number of the one it is, or new")
 
 
-class IdentityAnswers(AnswerSchema):
+class IdentityAnswers(Shape):
     """Who some names are."""
 
     answers: list[Identity]

@@ -1,0 +1,171 @@
+"""Stores that a run creates its banks in: temporary SQLite files, or one PostgreSQL database."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from vmemo import Memory
+from vmemo.errors import InvalidInput
+from vmemo.ports import Embedder
+from vmemo.providers import EmbeddedPostgres
+from vmemo.settings import Settings
+from vmemo_bench.environment import make_folder, sqlite_url
+from vmemo_bench.options import BenchOptions
+from vmemo_bench.postgres import PostgresDatabase, durable_settings
+from vmemo_bench.report import Setting
+
+PREFIX = "benchmark "
+"""Prefix of bank names in a database that may contain other banks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BankLocation:
+    """The URL of a store, the name of a bank in it, and a path for a temporary export of the bank."""
+
+    url: str
+    bank: str
+    export_file: Path
+
+
+def location_in_file(database: Path, bank: str) -> BankLocation:
+    """Return the location of a bank in its own database file."""
+    return BankLocation(url=sqlite_url(database), bank=bank, export_file=database.with_suffix(".jsonl"))
+
+
+def remove_database(database: Path) -> None:
+    """Delete a database file and the files that SQLite keeps beside it."""
+    for path in database.parent.glob(f"{database.name}*"):
+        path.unlink()
+
+
+class BenchStore(ABC):
+    """Creates locations for temporary banks, and removes the banks afterwards."""
+
+    config: Mapping[str, Setting]
+    """Description of the store for the report."""
+
+    @abstractmethod
+    def banks(self, names: Sequence[str]) -> AbstractAsyncContextManager[Sequence[BankLocation]]:
+        """Yield locations in one store for banks that do not exist yet; remove the banks on exit."""
+
+    @asynccontextmanager
+    async def bank(self, name: str) -> AsyncGenerator[BankLocation]:
+        """Yield the location of a single bank."""
+        async with self.banks((name,)) as (location,):
+            yield location
+
+    @property
+    @abstractmethod
+    def files(self) -> SqliteBenchStore:
+        """Store of the banks that are prepared before they are measured here."""
+
+    @property
+    def database(self) -> PostgresDatabase | None:
+        """The PostgreSQL database, if this is one."""
+        return None
+
+
+@dataclass(frozen=True)
+class SqliteBenchStore(BenchStore):
+    """SQLite files in a temporary folder."""
+
+    folder: Path
+    config: Mapping[str, Setting] = field(default_factory=lambda: {"store": "sqlite"})
+    _numbers: count[int] = field(default_factory=count)
+
+    @asynccontextmanager
+    async def banks(self, names: Sequence[str]) -> AsyncGenerator[Sequence[BankLocation]]:
+        """Yield locations in one new file."""
+        database = self.folder / f"{next(self._numbers)}.db"
+        try:
+            yield [location_in_file(database, name) for name in names]
+        finally:
+            remove_database(database)
+
+    @property
+    def files(self) -> SqliteBenchStore:
+        """This store."""
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresBenchStore(BenchStore):
+    """One PostgreSQL database; with `tidy`, each bank is deleted after use."""
+
+    folder: Path
+    memory: Memory
+    postgres: PostgresDatabase
+    config: Mapping[str, Setting]
+    tidy: bool
+    _numbers: count[int] = field(default_factory=count)
+
+    @asynccontextmanager
+    async def banks(self, names: Sequence[str]) -> AsyncGenerator[Sequence[BankLocation]]:
+        """Yield locations whose bank names are not used in the database. Raise InvalidInput if one is."""
+        ours = [PREFIX + name for name in names]
+        if taken := set(ours).intersection(await self.memory.banks()):
+            raise InvalidInput(
+                f"The database already contains a bank {min(taken)!r}, perhaps of a run that was killed. It was not "
+                "changed. Delete it (vmemo forget --all --bank NAME), or pass another database."
+            )
+        export_file = self.folder / f"{next(self._numbers)}.jsonl"
+        try:
+            yield [BankLocation(url=self.postgres.url, bank=bank, export_file=export_file) for bank in ours]
+        finally:
+            if self.tidy:
+                await self._forget(ours)
+
+    async def _forget(self, banks: Sequence[str]) -> None:
+        for bank in set(banks).intersection(await self.memory.banks()):
+            await self.memory.bank(bank).forget(bank=True)
+
+    @property
+    def files(self) -> SqliteBenchStore:
+        """SQLite files in this store's folder."""
+        return SqliteBenchStore(make_folder(self.folder / "prepared"))
+
+    @property
+    def database(self) -> PostgresDatabase:
+        """The database of the banks."""
+        return self.postgres
+
+
+@asynccontextmanager
+async def open_store(options: BenchOptions, embedder: Embedder, settings: Settings) -> AsyncGenerator[BenchStore]:
+    """Open the store of the options, in a temporary folder and, for `postgres`, on a temporary server."""
+    with tempfile.TemporaryDirectory(dir=make_folder(options.work_folder)) as name:
+        folder = Path(name)
+        if options.store == "sqlite":
+            yield SqliteBenchStore(folder)
+        elif options.store == "postgres":
+            with EmbeddedPostgres(settings=durable_settings()) as server:
+                url = await asyncio.to_thread(server.create, "benchmark")
+                async with _open_postgres(Memory(url, embedder=embedder, settings=settings), url, folder, True) as made:
+                    yield made
+        elif options.store.startswith("postgresql://"):
+            memory = Memory(options.store, embedder=embedder, settings=settings)
+            async with _open_postgres(memory, options.store, folder, False) as made:
+                yield made
+        else:
+            # The text after the first colon may contain a password.
+            scheme = options.store.partition(":")[0][:40]
+            raise InvalidInput(f"The store of a benchmark is sqlite, postgres or a postgresql:// URL, not {scheme!r}.")
+
+
+@asynccontextmanager
+async def _open_postgres(memory: Memory, url: str, folder: Path, embedded: bool) -> AsyncGenerator[PostgresBenchStore]:
+    try:
+        # Creates the schema, and no bank.
+        await memory.banks()
+        database = PostgresDatabase(url, local=embedded)
+        config: dict[str, Setting] = {"store": "postgres", "embedded": embedded, **await database.describe()}
+        yield PostgresBenchStore(folder=folder, memory=memory, postgres=database, config=config, tidy=not embedded)
+    finally:
+        await memory.close()

@@ -1,0 +1,241 @@
+"""Command line options of the benchmarks, as dataclasses whose fields become options.
+
+Commands share options by inheriting from the same dataclass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, TypeVar, get_type_hints
+
+import typer
+
+from vmemo.cli.options import Budgeted, budget
+from vmemo.models import Budget
+from vmemo_bench.options import DatasetName, EngineName, LoadOptions, Mode, QaOptions, SpeedOptions
+
+OptionsT = TypeVar("OptionsT")
+_QA = "Questions and answers (--mode qa)"
+_VECTORS = "Vectors computed on another machine"
+
+Data = Annotated[Path | None, typer.Option(envvar="VMEMO_DATA", help="Folder of the datasets.")]
+DataFile = Annotated[Path | None, typer.Option(help="One dataset file instead of the folder.")]
+Store = Annotated[
+    str, typer.Option(metavar="sqlite|postgres|URL", help="Store of the banks; postgres starts a server for the run.")
+]
+Engine = Annotated[EngineName, typer.Option(help="Extraction engine; recorded replays a language model.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")]
+Sample = Annotated[int | None, typer.Option(min=1, help="A stratified sample of N questions.")]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens that a recall returns at most.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """Options of every benchmark."""
+
+    work: Annotated[Path | None, typer.Option(help="Folder of temporary banks and of an interrupted run.")] = None
+    json: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots to this file.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachedOptions(OutputOptions):
+    """Options of benchmarks that cache embeddings."""
+
+    cache: Annotated[Path | None, typer.Option(help="Folder of the embeddings that runs share.")] = None
+    limit: Limit = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleCommandOptions(CachedOptions):
+    """Options of `sample`, and common options of all datasets."""
+
+    store: Store = "sqlite"
+    budget: Budgeted = "mid"
+    max_tokens: MaxTokens = None
+    mode: Annotated[Mode, typer.Option(help="Score the recalled facts, or the answers to the questions.")] = "retrieval"
+    answerer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Model that answers, such as openai:gpt-5-mini; by default VMEMO_LLM.",
+            rich_help_panel=_QA,
+        ),
+    ] = None
+    judge: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Model that judges; by default the answerer.", rich_help_panel=_QA),
+    ] = None
+    parallel: Annotated[int, typer.Option(min=1, help="Questions answered concurrently.", rich_help_panel=_QA)] = 4
+    looks: Annotated[
+        int, typer.Option(min=0, max=3, help="Memory lookups that an answer may make.", rich_help_panel=_QA)
+    ] = 3
+    prices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IN,OUT[,IN,OUT]",
+            help="Dollars per million tokens of the answerer, and of the judge if they differ.",
+            rich_help_panel=_QA,
+        ),
+    ] = None
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="JSON Lines of answers, and optionally verdicts, to score.", rich_help_panel=_QA),
+    ] = None
+    dump_prompts: Annotated[
+        Path | None,
+        typer.Option(help="Only write the prompts for the models to this folder.", rich_help_panel=_QA),
+    ] = None
+    export_texts: Annotated[
+        Path | None, typer.Option(help="Only write the texts whose vectors are missing.", rich_help_panel=_VECTORS)
+    ] = None
+    import_vectors: Annotated[
+        Path | None, typer.Option(help="Only import vectors into the cache.", rich_help_panel=_VECTORS)
+    ] = None
+
+    def qa(self) -> QaOptions:
+        """Return the options of QA mode."""
+        prices = _prices(self.prices) if self.prices else ()
+        return QaOptions(
+            answerer=self.answerer,
+            judge=self.judge,
+            parallel=self.parallel,
+            looks=self.looks,
+            prices=(prices[0], prices[1]) if prices else None,
+            judge_prices=(prices[2], prices[3]) if len(prices) > 2 else None,
+            answers=self.answers,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetCommandOptions(SampleCommandOptions):
+    """Options of datasets in files."""
+
+    data: Data = None
+    file: DataFile = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocomoCommandOptions(DatasetCommandOptions):
+    """Options of `locomo`."""
+
+    engine: Engine = "local"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongMemEvalCommandOptions(DatasetCommandOptions):
+    """Options of `longmemeval`."""
+
+    sample: Sample = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblationCommandOptions(CachedOptions):
+    """Options of `ablation`."""
+
+    dataset: Annotated[DatasetName, typer.Option(help="Dataset to run over.")] = "locomo"
+    data: Data = None
+    file: DataFile = None
+    engine: Engine = "local"
+    sample: Sample = None
+    store: Store = "sqlite"
+    budget: Budgeted = "mid"
+    max_tokens: MaxTokens = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetainCommandOptions(CachedOptions):
+    """Options of `retain`."""
+
+    data: Data = None
+    file: DataFile = None
+    drain: Annotated[int | None, typer.Option(min=1, help="Drain a queue of N messages instead.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedCommandOptions(OutputOptions):
+    """Options of `speed`."""
+
+    store: Store = "sqlite"
+    sizes: Annotated[str | None, typer.Option(metavar="N,N,…", help="Facts to grow a bank to.")] = None
+    budget: Budgeted = "mid"
+    budgets: Annotated[str | None, typer.Option(metavar="low,mid,…", help="Budgets to measure, each by itself.")] = None
+    max_tokens: MaxTokens = None
+    queries: Annotated[int, typer.Option(min=1, help="Queries at each size.")] = SpeedOptions.queries
+    messages: Annotated[int, typer.Option(min=1, help="Messages retained with the real embedder.")] = (
+        SpeedOptions.messages
+    )
+    banks: Annotated[
+        str | None, typer.Option(metavar="N,N,…", help="Numbers of small banks in one store; 0 for none.")
+    ] = None
+    facts_per_bank: Annotated[int, typer.Option(min=1, help="Facts in each small bank.")] = SpeedOptions.facts_per_bank
+    bulk: Annotated[
+        int | None, typer.Option(min=0, help="Messages of a bulk write, compared with COPY; 0 for none.")
+    ] = None
+
+    def speed(self) -> SpeedOptions:
+        """Return the options of the speed benchmark."""
+        return SpeedOptions(
+            sizes=SpeedOptions.sizes if self.sizes is None else _numbers(self.sizes, "--sizes"),
+            queries=self.queries,
+            messages=self.messages,
+            budgets=() if self.budgets is None else _budgets(self.budgets),
+            banks=None if self.banks is None else () if self.banks == "0" else _numbers(self.banks, "--banks"),
+            facts_per_bank=self.facts_per_bank,
+            bulk=self.bulk,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadCommandOptions(OutputOptions):
+    """Options of `load`."""
+
+    clients: Annotated[int, typer.Option(min=1, help="Concurrent clients.")] = LoadOptions.clients
+    seconds: Annotated[float, typer.Option(min=1, help="Duration of the load.")] = LoadOptions.seconds
+
+
+def takes_options(options: type[OptionsT]) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:
+    """Make the fields of a dataclass the options of a command whose function takes the dataclass."""
+    hints = get_type_hints(options, include_extras=True)
+    parameters = [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(options)  # pyright: ignore[reportArgumentType]
+    ]
+
+    def wrap(run: Callable[[OptionsT], None]) -> Callable[..., None]:
+        @wraps(run)
+        def call(**values: object) -> None:
+            run(options(**values))
+
+        # Typer reads both to find the parameters of a command.
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        vars(call)["__signature__"] = Signature(parameters)
+        return call
+
+    return wrap
+
+
+def _prices(text: str) -> tuple[float, ...]:
+    try:
+        prices = tuple(map(float, text.split(",")))
+    except ValueError:
+        prices = ()
+    if len(prices) not in (2, 4) or not all(0 <= price < math.inf for price in prices):
+        raise typer.BadParameter(f"{text!r} is not two or four prices such as 0.25,2.", param_hint="--prices")
+    return prices
+
+
+def _numbers(text: str, option: str) -> tuple[int, ...]:
+    parts = text.replace(" ", "").split(",")
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1000,10000.", param_hint=option)
+    return tuple(map(int, parts))
+
+
+def _budgets(text: str) -> tuple[Budget, ...]:
+    return tuple(budget(part) for part in text.replace(" ", "").split(","))

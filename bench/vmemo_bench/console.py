@@ -1,0 +1,137 @@
+"""A report on the terminal: compact tables, and progress bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.progress import Progress as RichProgress
+from rich.progress import TaskID
+from rich.table import Table
+from rich.text import Text
+
+from vmemo.cli.output import clipped, table
+from vmemo_bench.pages.plots import format_amount
+from vmemo_bench.progress import Progress
+from vmemo_bench.report import Report, format_cell
+
+_RETRIEVAL = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
+_QA = ("accuracy_strict", "accuracy_lenient", "declined", "flawed", "cited_evidence", "recall@10")
+"""Metrics in the table of categories; the JSON has all of them."""
+_SMALL, _LARGE = 0.001, 100.0
+_VISIBLE = 0.0005
+"""Smallest difference that is visible with three digits."""
+
+
+class ProgressBars:
+    """A progress sink that draws one bar per part of a run."""
+
+    def __init__(self, bars: RichProgress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, progress: Progress, /) -> None:
+        """Update the bar of a part."""
+        if progress.part not in self._tasks:
+            self._tasks[progress.part] = self._bars.add_task(progress.part, total=progress.total)
+        self._bars.update(self._tasks[progress.part], completed=progress.done, total=progress.total)
+
+
+def tables_of(report: Report) -> Iterator[Table]:
+    """Yield the tables of a report: metrics, categories and timings, or the variants of an ablation, then its own."""
+    if report.variants:
+        yield _variants(report)
+        yield _variants_by_category(report)
+    else:
+        yield from _scores(report)
+    yield from _report_tables(report)
+
+
+def _scores(report: Report) -> Iterator[Table]:
+    if report.metrics:
+        yield _metrics(report)
+    if report.categories:
+        yield _categories(report.categories, _QA if report.questions else _RETRIEVAL)
+    if report.timings:
+        yield _timings(report.timings)
+
+
+def _variants(report: Report) -> Table:
+    """Return the scores of the full variant, and the differences of the others."""
+    made = _variant_table(report.full.metrics, f"ablation of {report.config.get('ablation_of')}")
+    made.add_row("full", *(f"{value:.3f}" for value in report.full.metrics.values()))
+    for name, scores in report.variants.items():
+        if name != "full":
+            made.add_row(name, *map(_difference, scores.minus(report.full).metrics.values()))
+    return made
+
+
+def _variants_by_category(report: Report) -> Table:
+    """Return the same for the first metric, with a column per category."""
+    metric = next(iter(report.full.metrics), "")
+    categories = report.full.categories
+    made = _variant_table(map(clipped, categories), f"{metric} by category")
+    made.add_row("full", *(f"{categories[name].get(metric, 0.0):.3f}" for name in categories))
+    for name, scores in report.variants.items():
+        if name != "full":
+            changes = scores.minus(report.full).categories
+            made.add_row(name, *(_difference(changes[category].get(metric, 0.0)) for category in categories))
+    return made
+
+
+def _variant_table(columns: Iterable[str], title: str) -> Table:
+    made = table("variant", *(f"{name}>" for name in columns), title=title)
+    made.columns[0].no_wrap = True
+    return made
+
+
+def _difference(value: float) -> Text:
+    if abs(value) < _VISIBLE:
+        return Text("·", style="dim")
+    return Text(f"{value:+.3f}", style="green" if value > 0 else "red")
+
+
+def _metrics(report: Report) -> Table:
+    """Return all metrics in two columns of names and values."""
+    made = table("metric", "value>", "metric", "value>", title=report.benchmark)
+    rows = [(name, _value(report.metrics[name])) for name in sorted(report.metrics, key=_by_number)]
+    half = (len(rows) + 1) // 2
+    for left, right in zip(rows[:half], [*rows[half:], ("", "")], strict=False):
+        made.add_row(*left, *right)
+    return made
+
+
+def _value(value: float) -> str:
+    return f"{value:.3f}" if value == 0 or _SMALL <= abs(value) < _LARGE else format_amount(value)
+
+
+def _by_number(metric: str) -> tuple[str, int]:
+    name, _, size = metric.partition("@")
+    return name, int(size) if size.isdecimal() else 0
+
+
+def _categories(categories: Mapping[str, Mapping[str, float]], wanted: Sequence[str]) -> Table:
+    shown = [name for name in wanted if any(name in metrics for metrics in categories.values())]
+    made = table("category", *(f"{name}>" for name in shown))
+    for name, metrics in categories.items():
+        values = [f"{metrics[metric]:.3f}" if metric in metrics else "" for metric in shown]
+        made.add_row(clipped(name), *values)
+    return made
+
+
+def _timings(timings: Mapping[str, Mapping[str, float]]) -> Table:
+    made = table("stage", "p50 ms>", "p95 ms>")
+    for stage, times in timings.items():
+        made.add_row(stage, f"{times.get('p50_ms', 0):.2f}", f"{times.get('p95_ms', 0):.2f}")
+    return made
+
+
+def _report_tables(report: Report) -> Iterator[Table]:
+    for title, rows in report.tables.items():
+        if not rows:
+            continue
+        columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
+        texts = {column for column in columns if any(isinstance(cells.get(column), str) for cells in rows.values())}
+        made = table("", *(column if column in texts else f"{column}>" for column in columns), title=title)
+        for name, cells in rows.items():
+            made.add_row(name, *(clipped(format_cell(cells.get(column))) for column in columns))
+        yield made

@@ -1,0 +1,1 @@
+"""HTML pages of reports: tables, plots and the list of answered questions."""

@@ -1,0 +1,150 @@
+"""SVG plots in the colours of the page, without scripts or external references."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+Points = Sequence[tuple[float, float]]
+Format = Callable[[float], str]
+
+WIDTH = 640
+_LABEL = 170
+_VALUE = 64
+_BAR = 13
+_GAP = 12
+_MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 24, 24, 44
+_HEIGHT = 280
+
+
+def format_share(value: float) -> str:
+    """Format a share of one with three digits: `.642`."""
+    return f"{value:.3f}".removeprefix("0") if value < 1 else f"{value:.3f}"
+
+
+def format_amount(value: float) -> str:
+    """Format a number with three significant digits, or without decimals from 100."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BarRow:
+    """One label of a bar plot with a value per series; None omits the bar."""
+
+    label: str
+    values: Sequence[float | None]
+
+
+def bars(rows: Sequence[BarRow], *, top: float | None = None, label: Format = format_share) -> str:
+    """Draw horizontal bars, grouped by label, one colour per series."""
+    values = [value for row in rows for value in row.values if value is not None]
+    highest = top or max(values, default=0.0) or 1.0
+    scale = (WIDTH - _LABEL - _VALUE) / highest
+
+    def bar(y: float, series: int, value: float) -> str:
+        return _bar(y, series, _LABEL, min(highest, value) * scale, label(value))
+
+    height, parts = _rows(rows, bar)
+    return _svg(height, parts)
+
+
+def _rows(rows: Sequence[BarRow], bar: Callable[[float, int, float], str]) -> tuple[float, list[str]]:
+    """Draw the labels and bars of all rows; return the total height and the parts."""
+    parts: list[str] = []
+    y = 4.0
+    for row in rows:
+        height = _BAR * len(row.values)
+        parts.append(_text(_LABEL - 10, y + height / 2 + 4, row.label, anchor="end"))
+        parts += [bar(y + n * _BAR, n, value) for n, value in enumerate(row.values) if value is not None]
+        y += height + _GAP
+    return y, parts
+
+
+def _bar(y: float, series: int, start: float, length: float, label: str) -> str:
+    """Draw one bar from `start`, to the left if its length is negative, with the label at its end."""
+    x, width = min(start, start + length), abs(length)
+    bar = f'<rect class="s{series}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_BAR - 2}" rx="2"/>'
+    end, anchor = (x - 6, "end") if length < 0 else (x + width + 6, "start")
+    return bar + _text(end, y + _BAR - 3, label, anchor=anchor, css="value")
+
+
+def differences(rows: Sequence[BarRow]) -> str:
+    """Draw bars to the left of a middle line for losses and to the right for gains."""
+    largest = max((abs(value) for row in rows for value in row.values if value is not None), default=0.0) or 1.0
+    reach = (WIDTH - _LABEL) / 2 - _VALUE
+    middle = _LABEL + _VALUE + reach
+
+    def bar(y: float, series: int, value: float) -> str:
+        return _bar(y, series, middle, value / largest * reach, f"{value:+.3f}")
+
+    height, parts = _rows(rows, bar)
+    parts.append(f'<line class="rule" x1="{middle:.1f}" x2="{middle:.1f}" y1="0" y2="{height}"/>')
+    return _svg(height, parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axes:
+    """Scale and labels of a line plot; `top` is the end of the y axis, by default above the highest point."""
+
+    x_label: str
+    log_x: bool = False
+    top: float | None = None
+    label: Format = format_share
+
+
+def lines(series: Mapping[str, Points], axes: Axes) -> str:
+    """Draw one line per series; the ticks of the x axis are the x values of the points."""
+    ticks = sorted({x for points in series.values() for x, _ in points})
+    if not ticks:
+        return ""
+    highest = axes.top or max(y for points in series.values() for _, y in points) * 1.1 or 1.0
+    to_x = _scale(ticks, log=axes.log_x)
+    plot_height = _HEIGHT - _MARGIN_TOP - _MARGIN_BOTTOM
+
+    def to_y(y: float) -> float:
+        return _MARGIN_TOP + plot_height * (1 - min(1.0, y / highest))
+
+    parts = [_rule(to_y(highest * step / 4), axes.label(highest * step / 4)) for step in range(5)]
+    parts += [_text(to_x(x), _HEIGHT - _MARGIN_BOTTOM + 18, format_amount(x), anchor="middle") for x in ticks]
+    parts.append(_text(WIDTH / 2, _HEIGHT - 6, axes.x_label, anchor="middle"))
+    for number, points in enumerate(series.values()):
+        # Labels of the first of several lines are below it, so that close lines stay readable.
+        offset = 18 if number == 0 and len(series) > 1 else -9
+        parts.append(_line(number, [(to_x(x), to_y(y), axes.label(y)) for x, y in points], offset))
+    return _svg(_HEIGHT, parts)
+
+
+def _scale(ticks: Sequence[float], *, log: bool) -> Callable[[float], float]:
+    def value(x: float) -> float:
+        return math.log10(x) if log else x
+
+    low, high = value(ticks[0]), value(ticks[-1])
+    width = WIDTH - _MARGIN_LEFT - _MARGIN_RIGHT - 40
+    if high == low:
+        return lambda _: _MARGIN_LEFT + 20 + width / 2
+    return lambda x: _MARGIN_LEFT + 20 + width * (value(x) - low) / (high - low)
+
+
+def _line(number: int, points: Sequence[tuple[float, float, str]], offset: float) -> str:
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
+    dots = "".join(
+        f'<circle class="s{number}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>'
+        + _text(x, y + offset, label, anchor="middle", css="value")
+        for x, y, label in points
+    )
+    return f'<polyline class="l{number}" points="{path}"/>{dots}'
+
+
+def _rule(y: float, label: str) -> str:
+    rule = f'<line class="rule" x1="{_MARGIN_LEFT}" x2="{WIDTH - _MARGIN_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    return rule + _text(_MARGIN_LEFT - 8, y + 4, label, anchor="end")
+
+
+def _text(x: float, y: float, text: str, *, anchor: str = "start", css: str = "label") -> str:
+    return f'<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(height: float, parts: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{"".join(parts)}</svg>'

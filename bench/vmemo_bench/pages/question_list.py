@@ -1,0 +1,141 @@
+"""The answered questions of a report, with filters. All text is escaped: an answer may contain markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from vmemo.models.results import Usage
+from vmemo_bench.qa.records import CitedFact, GivenAnswer, JudgedQuestion, JudgeVerdict, RecalledContext, RecalledFact
+
+MAX_FACT_LENGTH = 300
+"""Characters of a fact on the page; a report may contain many thousands of facts."""
+STYLE = """
+.filters { display: flex; flex-wrap: wrap; gap: 8px 20px; align-items: center; margin-bottom: 12px; font-size: 13px; }
+.filters input, .filters select { font: inherit; color: inherit; background: var(--page); padding: 4px 8px;
+  border: 1px solid var(--rule); border-radius: 6px; }
+.filters output { color: var(--soft); margin-left: auto; }
+.q { border-top: 1px solid var(--rule); content-visibility: auto; contain-intrinsic-size: auto 40px; }
+.q[hidden] { display: none; }
+.q summary { cursor: pointer; padding: 8px 0; overflow-wrap: anywhere; }
+.q summary span { color: var(--soft); font-size: 13px; margin-right: 8px; }
+.q dl { display: grid; grid-template-columns: 110px minmax(0, 1fr); gap: 6px 12px; margin: 0 0 16px; font-size: 13px; }
+.q dt { color: var(--soft); } .q dd { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+.q dd ol, .q dd ul { margin: 0; padding-left: 22px; white-space: normal; }
+.q small { color: var(--soft); } .q .evidence { color: var(--up); font-weight: 600; }
+"""
+SCRIPT = """
+const all = [...document.querySelectorAll("details.q")];
+const part = (id) => document.getElementById(id);
+const texts = new Map();
+const text = (q) => {
+  if (!texts.has(q)) texts.set(q, q.textContent.toLowerCase());
+  return texts.get(q);
+};
+function filter() {
+  const category = part("category").value, show = part("show").value;
+  const words = part("words").value.trim().toLowerCase();
+  let shown = 0;
+  for (const q of all) {
+    const fits = (!category || q.dataset.category === category) && (!show || q.dataset[show] === "1");
+    q.hidden = !(fits && (!words || text(q).includes(words)));
+    shown += q.hidden ? 0 : 1;
+  }
+  part("shown").textContent = `${shown} of ${all.length}`;
+}
+let later;
+part("category").addEventListener("change", filter);
+part("show").addEventListener("change", filter);
+part("words").addEventListener("input", () => { clearTimeout(later); later = setTimeout(filter, 100); });
+filter();
+"""
+
+
+def question_list(questions: Sequence[JudgedQuestion]) -> str:
+    """Return a card with filters and a collapsible entry per question."""
+    categories = sorted({each.category for each in questions})
+    options = "".join(f'<option value="{escape(name)}">{escape(name)}</option>' for name in categories)
+    return (
+        '<section class="card wide"><h2>Questions</h2><div class="filters">'
+        f'<label>Category <select id="category"><option value="">all</option>{options}</select></label>'
+        '<label>Show <select id="show"><option value="">all</option><option value="wrong">wrong</option>'
+        '<option value="disputed">judges disagree</option></select></label>'
+        '<label>Search <input id="words" type="search"></label>'
+        f'<output id="shown"></output></div>{"".join(map(_entry, questions))}</section>'
+    )
+
+
+def _entry(each: JudgedQuestion) -> str:
+    wrong = not (each.strict.correct and each.lenient.correct)
+    marks = f"{_mark(each.strict)}{_mark(each.lenient)}"
+    rows = [
+        ("Asked on", escape(each.asked_on)),
+        ("Correct answer", escape(each.gold)),
+        ("Answer", escape(each.answer.text)),
+        *((f"{verdict.judge.capitalize()} judge", _verdict(verdict)) for verdict in (each.strict, each.lenient)),
+        ("Judging rule", escape(each.rule)),
+        *_answer_rows(each.answer),
+        *(_recall_rows(each.recalled) if each.recalled else ()),
+        ("Usage", _usage(each)),
+    ]
+    body = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows if value)
+    return (
+        f'<details class="q" data-category="{escape(each.category)}" data-wrong="{wrong:d}"'
+        f' data-disputed="{each.disputed:d}"><summary>{marks} <span>{escape(each.id)} · {escape(each.category)}</span>'
+        f"{escape(each.question)}</summary><dl>{body}</dl></details>"
+    )
+
+
+def _mark(verdict: JudgeVerdict) -> str:
+    css, sign = ("up", "✓") if verdict.correct else ("down", "✗")
+    return f'<b class="{css}" title="{verdict.judge}">{sign}</b>'
+
+
+def _verdict(verdict: JudgeVerdict) -> str:
+    return f"{_mark(verdict)} {escape(verdict.reason)}"
+
+
+def _answer_rows(answer: GivenAnswer) -> Iterable[tuple[str, str]]:
+    yield "Declined", "memory does not contain it" if answer.found is False else ""
+    yield "Flaws", _list(map(escape, answer.flaws or ()))
+    yield "Steps", _list(map(escape, answer.steps), tag="ol")
+    yield "Lookups", _list(f"{escape(look.query)} <small>{look.found} found</small>" for look in answer.looked)
+    yield "Citations", _list(map(_cited, answer.cited or ()))
+
+
+def _recall_rows(context: RecalledContext) -> Iterable[tuple[str, str]]:
+    yield "Question type", escape(context.type)
+    yield f"Recalled, {len(context.facts)} of {context.count}", _list(map(_recalled, context.facts), tag="ol")
+
+
+def _cited(fact: CitedFact) -> str:
+    return f"{_evidence(fact.evidence)}{_clipped(fact.text)} <small>{fact.network}, {escape(fact.day)}</small>"
+
+
+def _recalled(fact: RecalledFact) -> str:
+    ranks = ", ".join(f"{escape(channel)} {rank}" for channel, rank in fact.channels.items())
+    about = f"score {fact.score:.3f} · {ranks} · {escape(fact.day)}"
+    return f"{_evidence(fact.evidence)}{_clipped(fact.text)} <small>{about}</small>"
+
+
+def _evidence(is_evidence: bool) -> str:
+    return '<span class="evidence">evidence</span> ' if is_evidence else ""
+
+
+def _clipped(text: str) -> str:
+    return escape(text if len(text) <= MAX_FACT_LENGTH else f"{text[: MAX_FACT_LENGTH - 1]}…")
+
+
+def _list(items: Iterable[str], *, tag: str = "ul") -> str:
+    inside = "".join(f"<li>{item}</li>" for item in items)
+    return f"<{tag}>{inside}</{tag}>" if inside else ""
+
+
+def _usage(each: JudgedQuestion) -> str:
+    judged = each.strict.usage + each.lenient.usage
+    context = f", {each.recalled.tokens:,} tokens recalled" if each.recalled else ""
+    return f"answer {_spent(each.answer.usage)}; judges {_spent(judged)}{context}; ${each.cost:.4f}"
+
+
+def _spent(usage: Usage) -> str:
+    return f"{usage.calls} calls, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"

@@ -1,0 +1,217 @@
+"""A report as one HTML page that works offline: tiles, plots and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from vmemo_bench.pages.html import StyledCell, card, cards, page, table, tiles
+from vmemo_bench.pages.plots import Axes, BarRow, bars, differences, format_amount, format_share, lines
+from vmemo_bench.pages.question_list import SCRIPT, STYLE, question_list
+from vmemo_bench.report import Report, Setting, Table, VariantScores, format_cell
+from vmemo_bench.statistics import TOKENS
+
+_RETRIEVAL_TILES = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
+_SPEED_TILES = ("retain_over_embed", "retain_facts_per_second", "bytes_per_fact")
+_QA_TILES = (
+    *("accuracy_strict", "accuracy_lenient", "abstention_strict", "abstention_lenient", "declined", "flawed"),
+    *("cited_evidence", "judges_agree", "context_tokens", "answer_tokens", "judge_tokens", "dollars"),
+)
+_SUBTITLE = ("vmemo", "ablation_of", "engine", "embedder", "answerer", "judge", "budget", "questions", "facts")
+_RETRIEVAL_BARS = ("recall@10", "evidence@1000")
+_QA_BARS = ("accuracy_strict", "accuracy_lenient")
+_VARIANT_BARS = ("recall@10", "recall_all@10", "evidence@1000")
+_VISIBLE = 0.0005
+"""Smallest difference that is visible with three digits."""
+_TINY = 0.001
+"""Values below it need more than three digits."""
+
+
+def render(report: Report) -> str:
+    """Return the whole page."""
+    body = _variants(report) if report.variants else f"{tiles(_tiles(report))}\n{cards(_plots(report))}"
+    title = f"vmemo benchmark {report.benchmark}"
+    subtitle = " · ".join(f"{key} {report.config[key]}" for key in _SUBTITLE if key in report.config)
+    if not report.questions:
+        return page(title, subtitle, f"{body}\n{_tables(report)}")
+    body = f"{body}\n{question_list(report.questions)}\n{_tables(report)}"
+    return page(f"{title} (QA)", subtitle, body, style=STYLE, script=SCRIPT)
+
+
+def _tiles(report: Report) -> list[tuple[str, str]]:
+    """Return the formatted value and the name of each tile."""
+    metrics = report.metrics
+    if report.benchmark in ("retain", "load"):
+        return [(format_amount(value), name) for name, value in metrics.items()]
+    if report.questions:
+        return [(_number(metrics[name]), name) for name in _QA_TILES if name in metrics]
+    if report.benchmark != "speed":
+        return [(format_share(metrics[name]), name) for name in _RETRIEVAL_TILES if name in metrics]
+    ratios = [f"{name}_p50_over_embed" for name in _recall_names(metrics)]
+    names = [key for name in (*ratios, *_SPEED_TILES) for key in _keys(metrics, name)]
+    return [(format_amount(metrics[name]), name) for name in names if name in metrics]
+
+
+def _keys(metrics: Mapping[str, float], name: str) -> list[str]:
+    """Return the metric itself, or the metric at every size."""
+    return [name] if name in metrics else [f"{name}@{size:.0f}" for size, _ in _by_size(metrics, name)]
+
+
+def _plots(report: Report) -> list[str]:
+    match report.benchmark:
+        case "speed":
+            return _speed_cards(report)
+        case "retain" | "load":
+            return []
+        case _ if report.questions:
+            return _qa_cards(report)
+        case _:
+            return _retrieval_cards(report)
+
+
+def _qa_cards(report: Report) -> list[str]:
+    """Plot the accuracy, and the recalled facts where they are known."""
+    accuracy = card("Accuracy by category", bars(_by_category(report, _QA_BARS), top=1.0), _QA_BARS)
+    # An answer takes so long that no stage of recall would be visible next to it.
+    stages = {stage: times for stage, times in report.timings.items() if stage != "answer"}
+    return [accuracy, *(_retrieval_cards(replace(report, timings=stages)) if stages else ())]
+
+
+def _by_category(report: Report, metrics: Sequence[str]) -> list[BarRow]:
+    groups = {**report.categories, "all": report.metrics}
+    return [BarRow(label=name, values=[scores.get(metric) for metric in metrics]) for name, scores in groups.items()]
+
+
+def _retrieval_cards(report: Report) -> list[str]:
+    evidence = [(float(n), report.metrics[f"evidence@{n}"]) for n in TOKENS if f"evidence@{n}" in report.metrics]
+    axes = Axes(x_label="tokens returned", log_x=True, top=1.0)
+    return [
+        card("Recall by category", bars(_by_category(report, _RETRIEVAL_BARS), top=1.0), _RETRIEVAL_BARS),
+        card("Evidence within the first N tokens", lines({"evidence": evidence}, axes)),
+        card("Milliseconds per stage of recall", _stage_bars(report.timings), ("p50", "p95")),
+    ]
+
+
+def _speed_cards(report: Report) -> list[str]:
+    axes = Axes(x_label="facts in the bank", log_x=True, label=format_amount)
+    names = _recall_names(report.metrics)
+    return [
+        *(_ratio_card(report, name, axes) for name in names),
+        card("Peak memory of the process, MB", lines({"MB": _by_size(report.metrics, "rss_mb")}, axes)),
+        *(
+            _stage_card(report, name, size)
+            for name in names
+            for size, _ in _by_size(report.metrics, f"{name}_p50_over_embed")
+        ),
+    ]
+
+
+def _recall_names(metrics: Mapping[str, float]) -> list[str]:
+    """Return `recall`, or names such as `recall_low` if several budgets were measured."""
+    suffix = "_p50_over_embed@"
+    return list(dict.fromkeys(key.partition(suffix)[0] for key in metrics if suffix in key))
+
+
+def _ratio_card(report: Report, name: str, axes: Axes) -> str:
+    series = {p: _by_size(report.metrics, f"{name}_{p}_over_embed") for p in ("p50", "p95")}
+    title = f"{_title(name)} time over the embedder's own time for the query"
+    return card(title, lines(series, axes), ("p50", "p95"))
+
+
+def _stage_card(report: Report, name: str, size: float) -> str:
+    prefix = f"{name}@{size:.0f}/"
+    stages = {key.removeprefix(prefix): times for key, times in report.timings.items() if key.startswith(prefix)}
+    title = f"Milliseconds per stage of {_title(name).lower()}, {size:,.0f} facts"
+    return card(title, _stage_bars(stages), ("p50", "p95"))
+
+
+def _title(name: str) -> str:
+    verb, _, budget = name.partition("_")
+    if budget == "scan":
+        return f"{verb.capitalize()} (without an index)"
+    return f"{verb.capitalize()} (budget {budget})" if budget else verb.capitalize()
+
+
+def _by_size(metrics: Mapping[str, float], name: str) -> list[tuple[float, float]]:
+    sizes = (key.removeprefix(f"{name}@") for key in metrics if key.startswith(f"{name}@"))
+    return [(float(size), metrics[f"{name}@{size}"]) for size in sorted(sizes, key=int)]
+
+
+def _stage_bars(timings: Mapping[str, Mapping[str, float]]) -> str:
+    rows = [BarRow(label=stage, values=[times["p50_ms"], times["p95_ms"]]) for stage, times in timings.items()]
+    return bars(rows, label=format_amount)
+
+
+def _variants(report: Report) -> str:
+    """Plot the variants of an ablation, and show them in one table over all questions and one per metric."""
+    metrics, groups = tuple(report.full.metrics), tuple(report.full.groups)
+    overall = [[name, *(_variant_cell(report, name, "all", metric) for metric in metrics)] for name in report.variants]
+    tables = [table("Every variant, and its difference to full", ["variant", *metrics], overall)]
+    for metric in metrics:
+        rows = [[name, *(_variant_cell(report, name, group, metric) for group in groups)] for name in report.variants]
+        tables.append(table(f"{metric} by category", ["variant", *groups], rows))
+    return cards(_variant_cards(report)) + "".join(tables)
+
+
+def _variant_cards(report: Report) -> list[str]:
+    metrics = [metric for metric in _VARIANT_BARS if metric in report.full.metrics]
+
+    def rows(variants: Mapping[str, VariantScores]) -> list[BarRow]:
+        return [BarRow(label=name, values=[v.metrics.get(m) for m in metrics]) for name, v in variants.items()]
+
+    changes = {name: scores.minus(report.full) for name, scores in report.variants.items() if name != "full"}
+    return [
+        card("Difference without each component", differences(rows(changes)), metrics),
+        card("Every variant", bars(rows(report.variants), top=1.0), metrics),
+    ]
+
+
+def _variant_cell(report: Report, name: str, group: str, metric: str) -> str | StyledCell:
+    scores = report.variants[name]
+    value = scores.groups.get(group, {}).get(metric)
+    if value is None:
+        return ""
+    change = scores.minus(report.full).groups[group].get(metric, 0.0)
+    if abs(change) < _VISIBLE:
+        return f"{value:.3f}"
+    return StyledCell(f"{value:.3f} {change:+.3f}", "up" if change > 0 else "down")
+
+
+def _tables(report: Report) -> str:
+    groups = {"all": report.metrics, **report.categories}
+    names = sorted(report.metrics, key=_natural)
+    metrics = [[name, *(_number(scores.get(name)) for scores in groups.values())] for name in names]
+    stages = sorted(report.timings, key=_natural)
+    times = [[stage, *map(format_amount, report.timings[stage].values())] for stage in stages]
+    config = [[name, str(value)] for name, value in sorted(report.config.items())]
+    return (
+        (table("Metrics", ["metric", *groups], metrics) if metrics else "")
+        + "".join(_report_table(title, rows) for title, rows in report.tables.items() if rows)
+        + (table("Timings", ["stage", "p50 ms", "p95 ms"], times) if times else "")
+        + table("Configuration", ["setting", "value"], config, css="words")
+    )
+
+
+def _report_table(title: str, rows: Table) -> str:
+    """Return a table of the report; text is aligned to the left, numbers to the right."""
+    columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
+    body = [[name, *(format_cell(cells.get(column)) for column in columns)] for name, cells in rows.items()]
+    css = "words" if any(_is_text(value) for cells in rows.values() for value in cells.values()) else "numbers"
+    return table(title.capitalize(), ["", *columns], body, css=css)
+
+
+def _is_text(value: Setting) -> bool:
+    return isinstance(value, str)
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """Return a sort key that puts `recall@5` before `recall@10`."""
+    stem, _, rest = name.partition("@")
+    number, _, stage = rest.partition("/")
+    return stem, int(number) if number.isdecimal() else 0, stage
+
+
+def _number(value: float | None) -> str:
+    if value is not None and 0 < abs(value) < _TINY:
+        return f"{value:.2g}"
+    return "" if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"

@@ -1,0 +1,221 @@
+"""A language model that answers the prompts of retain from a recording, and the parsing of those prompts.
+
+The model sees only prompts. It recognises a turn by the time, speaker and words of its line; turns whose lines look the
+same are the same to it, as they would be to any model. Answers are plain JSON in the shape of the prompt's schema.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vmemo import Message
+from vmemo.errors import LLMDenied
+from vmemo.models.results import Usage
+from vmemo.ports import Ask, Completion
+from vmemo.providers import count_tokens
+from vmemo_bench.case_run import sessions_of
+from vmemo_bench.datasets import Case
+from vmemo_bench.recordings import RecordedFact, Recording
+
+Json = dict[str, object]
+_LINE = re.compile(r"^(\d+) \| (\w{3} \d{2} \w{3} \d{4} \d{2}:\d{2}) \| ([^|\n]*) \| (.*)$", re.MULTILINE)
+"""A message in a prompt: number, time, speaker, words."""
+_NUMBERED_LINE = re.compile(r"\d+ \|")
+_KNOWN = re.compile(r"^K\d+ \| [^|\n]* \| (.*)$", re.MULTILINE)
+_PAIR = re.compile(r"^[^|\n]*\b([NK]\d+)\b[^|\n]*\| [^|\n]* \| (.*)$", re.MULTILINE)
+"""A new (N) or known (K) fact in a prompt of the judge step."""
+_NUMBERED = re.compile(r"^([A-Z])(\d+) \| (.*)$", re.MULTILINE)
+MAX_EPISODE_LINES = 25
+PREDICTED_STATEMENTS, STATEMENT_LENGTH = 8, 120
+PROFILE_STATEMENTS = 5
+
+
+@dataclass(frozen=True)
+class PromptLine:
+    """One message, or a part of one, in a prompt."""
+
+    number: int
+    time: str
+    speaker: str
+    words: str
+
+
+def lines_in(prompt: str) -> list[PromptLine]:
+    """Return the messages that a prompt asks to process."""
+    return [PromptLine(int(number), time, speaker, words) for number, time, speaker, words in _LINE.findall(prompt)]
+
+
+def pairs_in(prompt: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield each new and known fact that a prompt asks to compare, and True if their texts are equal."""
+    new = new_text = ""
+    for label, text in _PAIR.findall(prompt):
+        if label.startswith("N"):
+            new, new_text = label, text
+        else:
+            yield new, label, text == new_text
+
+
+def labels_in(prompt: str, letter: str) -> list[str]:
+    """Return the labels of the items with this letter, such as Q1 and Q2."""
+    return [f"{letter}{number}" for kind, number, _ in _NUMBERED.findall(prompt) if kind == letter]
+
+
+class RecordedLLM:
+    """Language model that replays the recording of one conversation; equal prompts get equal answers.
+
+    A fact is returned with the line of its last source. `split_sources` counts sources that were in another prompt,
+    because an episode ended between them.
+    """
+
+    name = "recorded"
+
+    def __init__(self, case: Case, recording: Recording) -> None:
+        self._recording = recording
+        self._turns = _TurnIndex(case)
+        self._split: dict[int, int] = {}
+        self._steps = {
+            "segment": self._segment,
+            "predict": self._predict,
+            "extract": self._extract,
+            "extract_small": self._extract_small,
+            "judge": self._judge,
+            "identify": self._identify,
+            "observe": self._observe,
+            "opinions": self._opinions,
+        }
+
+    @property
+    def split_sources(self) -> int:
+        """Number of sources of the returned facts that were in another prompt."""
+        return sum(self._split.values())
+
+    async def complete(self, ask: Ask) -> Completion:
+        """Return the recorded answer, and the tokens of prompt, schema and answer."""
+        step = self._steps.get(ask.step)
+        if step is None:
+            raise LLMDenied(f"The recording has no answer for the step {ask.step}.")
+        text = json.dumps(step(ask.user), ensure_ascii=False, separators=(",", ":"))
+        tokens = sum(map(count_tokens, (ask.system, ask.user, json.dumps(ask.schema))))
+        return Completion(text=text, usage=Usage(calls=1, input_tokens=tokens, output_tokens=count_tokens(text)))
+
+    def _segment(self, prompt: str) -> Json:
+        """Divide each part into as few groups of equal size as the size of an episode allows."""
+        groups: list[Json] = []
+        for part, numbers in enumerate(_parts(prompt), start=1):
+            size = -(-len(numbers) // -(-len(numbers) // MAX_EPISODE_LINES))
+            for start in range(0, len(numbers), size):
+                groups.append({"topic": f"Part {part}", "lines": numbers[start : start + size]})
+        return {"groups": groups}
+
+    def _predict(self, prompt: str) -> Json:
+        """Predict that known facts are repeated: the longest answer that a model may give."""
+        return {"statements": [text[:STATEMENT_LENGTH] for text in _KNOWN.findall(prompt)[:PREDICTED_STATEMENTS]]}
+
+    def _extract(self, prompt: str) -> Json:
+        shown = self._turns_in(prompt)
+        facts = self._facts(shown)
+        numbers = {position: number for number, position in enumerate(facts, start=1)}
+        texts = [fact.text[:STATEMENT_LENGTH] for fact in facts.values()]
+        topic = {"title": texts[0] if texts else "", "narrative": " ".join(texts), "lines": list(shown)}
+        return {"topics": [topic], "facts": [self._fact(fact, shown, numbers) for fact in facts.values()]}
+
+    def _extract_small(self, prompt: str) -> Json:
+        shown = self._turns_in(prompt)
+        facts = self._facts(shown).values()
+        return {"facts": [{"text": fact.text, "lines": _sources(fact, shown)} for fact in facts]}
+
+    def _turns_in(self, prompt: str) -> dict[int, frozenset[str]]:
+        """Return the turns that each numbered line may be."""
+        found = {line.number: self._turns.find(line) for line in lines_in(prompt)}
+        return {number: turns for number, turns in found.items() if turns}
+
+    def _facts(self, shown: Mapping[int, frozenset[str]]) -> dict[int, RecordedFact]:
+        turns = frozenset[str]().union(*shown.values())
+        facts = self._recording.facts_of(turns)
+        self._split |= {position: len(set(fact.sources) - turns) for position, fact in facts.items()}
+        return facts
+
+    def _fact(self, fact: RecordedFact, shown: Mapping[int, frozenset[str]], numbers: Mapping[int, int]) -> Json:
+        start, end = fact.days
+        answer: Json = {
+            "what": fact.text,
+            "kind": "experience" if fact.network == "experience" else None,
+            "start": start,
+            "end": end,
+            "entities": [{"name": entity.name, "type": entity.type} for entity in fact.entities],
+            "causes": [
+                {"fact": numbers[target], "relation": cause.type, "strength": cause.strength}
+                for target, cause in self._recording.causes(fact)
+                if target in numbers
+            ],
+        }
+        return {**{key: value for key, value in answer.items() if value}, "lines": _sources(fact, shown)}
+
+    def _judge(self, prompt: str) -> Json:
+        """Take only equal texts for duplicates."""
+        verdicts = [
+            {"new": new, "known": known, "verdict": "duplicate" if equal else "add"}
+            for new, known, equal in pairs_in(prompt)
+        ]
+        return {"verdicts": verdicts}
+
+    def _identify(self, prompt: str) -> Json:
+        return {"answers": [{"name": label, "same_as": "new"} for label in labels_in(prompt, "Q")]}
+
+    def _observe(self, prompt: str) -> Json:
+        """Return the newest facts, shortened, as the profile of each entity."""
+        profiles: dict[str, list[Json]] = {}
+        statements: list[Json] = []
+        for letter, number, words in _NUMBERED.findall(prompt):
+            if letter == "E":
+                statements = profiles.setdefault(f"E{number}", [])
+            elif len(statements) < PROFILE_STATEMENTS:
+                text = words.partition(" | ")[2][:STATEMENT_LENGTH]
+                statements.append({"text": text, "facts": [f"F{number}"]})
+        return {"profiles": [{"entity": name, "statements": found} for name, found in profiles.items()]}
+
+    def _opinions(self, prompt: str) -> Json:
+        return {"assessments": [{"opinion": label, "stance": "neutral"} for label in labels_in(prompt, "O")]}
+
+
+class _TurnIndex:
+    """Finds the turns of a line by its time to the minute, its speaker and its words."""
+
+    def __init__(self, case: Case) -> None:
+        self._messages: defaultdict[tuple[str, str], list[Message]] = defaultdict(list)
+        for _, messages in sessions_of(case):
+            for message in messages:
+                self._messages[f"{message.timestamp:%a %d %b %Y %H:%M}", message.voice].append(message)
+
+    def find(self, line: PromptLine) -> frozenset[str]:
+        """Return the turns whose words are most similar; retain adds dates to the words of a line."""
+        candidates = self._messages[line.time, line.speaker.removesuffix(" (agent)")]
+        similar = {str(message.metadata["turn"]): _similarity(message.content, line.words) for message in candidates}
+        best = max(similar.values(), default=0.0)
+        return frozenset(turn for turn, similarity in similar.items() if best and similarity == best)
+
+
+def _similarity(one: str, other: str) -> float:
+    """Return the share of words that two texts have in common."""
+    words, others = set(one.split()), set(other.split())
+    return len(words & others) / max(1, len(words | others))
+
+
+def _parts(prompt: str) -> Iterator[list[int]]:
+    """Yield the line numbers of each part of a segment prompt: a run of numbered lines."""
+    numbers: list[int] = []
+    for line in (*prompt.splitlines(), ""):
+        if _NUMBERED_LINE.match(line):
+            numbers.append(int(line.partition(" ")[0]))
+        elif numbers:
+            yield numbers
+            numbers = []
+
+
+def _sources(fact: RecordedFact, shown: Mapping[int, frozenset[str]]) -> list[int]:
+    wanted: Sequence[str] = fact.sources
+    return [number for number, turns in shown.items() if not turns.isdisjoint(wanted)]
