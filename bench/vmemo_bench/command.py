@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 
 from vmemo.cli.command import CommandGroup, command
-from vmemo.cli.options import budget
+from vmemo.cli.options import parse_budget
 from vmemo.cli.output import progress, stdout
 from vmemo_bench.command_options import (
     AblationCommandOptions,
@@ -89,7 +89,7 @@ def ablation(options: AblationCommandOptions) -> None:
         file=options.file,
         sample=options.sample,
         limit=options.limit,
-        budget=budget(options.budget),
+        budget=parse_budget(options.budget),
         max_tokens=options.max_tokens,
         cache=options.cache,
         work=options.work,
@@ -108,7 +108,7 @@ def speed(options: SpeedCommandOptions) -> None:
     bench = BenchOptions(
         benchmark="speed",
         store=options.store,
-        budget=budget(options.budget),
+        budget=parse_budget(options.budget),
         max_tokens=options.max_tokens,
         work=options.work,
         speed=options.speed(),
@@ -161,7 +161,7 @@ def _run_dataset(name: DatasetName, options: SampleCommandOptions) -> None:
         file=options.file if isinstance(options, DatasetCommandOptions) else None,
         sample=options.sample if isinstance(options, LongMemEvalCommandOptions) else None,
         limit=options.limit,
-        budget=budget(options.budget),
+        budget=parse_budget(options.budget),
         max_tokens=options.max_tokens,
         cache=options.cache,
         work=options.work,

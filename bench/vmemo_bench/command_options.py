@@ -15,7 +15,7 @@ from typing import Annotated, TypeVar, get_type_hints
 
 import typer
 
-from vmemo.cli.options import Budgeted, budget
+from vmemo.cli.options import Budgeted, parse_budget
 from vmemo.models import Budget
 from vmemo_bench.options import DatasetName, EngineName, LoadOptions, Mode, QaOptions, SpeedOptions
 
@@ -238,4 +238,4 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
 
 
 def _budgets(text: str) -> tuple[Budget, ...]:
-    return tuple(budget(part) for part in text.replace(" ", "").split(","))
+    return tuple(parse_budget(part) for part in text.replace(" ", "").split(","))

@@ -9,7 +9,7 @@ from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
 
-from vmemo.cli.output import clipped, table
+from vmemo.cli.output import one_line, table
 from vmemo_bench.pages.plots import format_amount
 from vmemo_bench.progress import Progress
 from vmemo_bench.report import Report, format_cell
@@ -69,7 +69,7 @@ def _variants_by_category(report: Report) -> Table:
     """Return the same for the first metric, with a column per category."""
     metric = next(iter(report.full.metrics), "")
     categories = report.full.categories
-    made = _variant_table(map(clipped, categories), f"{metric} by category")
+    made = _variant_table(map(one_line, categories), f"{metric} by category")
     made.add_row("full", *(f"{categories[name].get(metric, 0.0):.3f}" for name in categories))
     for name, scores in report.variants.items():
         if name != "full":
@@ -114,7 +114,7 @@ def _categories(categories: Mapping[str, Mapping[str, float]], wanted: Sequence[
     made = table("category", *(f"{name}>" for name in shown))
     for name, metrics in categories.items():
         values = [f"{metrics[metric]:.3f}" if metric in metrics else "" for metric in shown]
-        made.add_row(clipped(name), *values)
+        made.add_row(one_line(name), *values)
     return made
 
 
@@ -133,5 +133,5 @@ def _report_tables(report: Report) -> Iterator[Table]:
         texts = {column for column in columns if any(isinstance(cells.get(column), str) for cells in rows.values())}
         made = table("", *(column if column in texts else f"{column}>" for column in columns), title=title)
         for name, cells in rows.items():
-            made.add_row(name, *(clipped(format_cell(cells.get(column))) for column in columns))
+            made.add_row(name, *(one_line(format_cell(cells.get(column))) for column in columns))
         yield made

@@ -10,7 +10,7 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, VmemoError
 from vmemo.models import Bank, BankId, ConfidenceChange, Disposition, FactId, Profile, new_id
-from vmemo.models.changes import NewFact, RestoreRecord
+from vmemo.models.changes import Changes, NewFact, ProfileChange, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.search import EdgeQuery, Encoding, Scope, VectorQuery
 from vmemo.ports import Store
@@ -60,7 +60,7 @@ class BankConformance(StoreSuite):
     async def test_a_profile_is_replaced(self, store: Store) -> None:
         disposition = Disposition(skepticism=1, literalism=5, empathy=2)
         profile = Profile(name="Гость", disposition=disposition, bias=0.25, background="I paint.")
-        await store.save_profile(BANK, profile)
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=profile)))
         stored = await store.bank(BANK)
         assert stored is not None
         assert stored == a_bank().model_copy(update={"profile": profile})
@@ -82,7 +82,7 @@ class BankConformance(StoreSuite):
         with refused(EmbedderMismatch):
             await near(store, EMBEDDER.vector("roses"))
         with refused(EmbedderMismatch):
-            await store.write(await a_batch(store, [a_fact("elms")]))
+            await store.commit(await a_batch(store, [a_fact("elms")]))
 
     @on_store
     async def test_embeddings_are_not_switched_while_one_is_missing(self, store: Store) -> None:
@@ -112,10 +112,10 @@ class BankConformance(StoreSuite):
     async def test_a_restored_bank_equals_the_exported_one(self, store: Store) -> None:
         await tell_story(store)
         await tell(store, "tulips closed", invalid_at=day(2), expired_at=day(3), access_count=4, tags=["t"])
-        assert await store.write(await a_batch(store, [with_vector(a_fact("tulips"), tokens=some_tokens(3))]))
+        assert await store.commit(await a_batch(store, [with_vector(a_fact("tulips"), tokens=some_tokens(3))]))
         await hear(store, "tulips unread", tags=["x"], metadata={"n": [1]})
         await hear(store, "tulips raw", state="raw")
-        await store.save_profile(BANK, Profile(name="somebody"))
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=Profile(name="somebody"))))
         exported = await snapshot(store)
         assert exported.bank is not None
         await store.restore(exported.bank.model_copy(update={"id": COPY}), _records(exported))
@@ -148,12 +148,12 @@ class BankConformance(StoreSuite):
     async def test_moves_merges_and_costs_survive_a_restore(self, store: Store) -> None:
         story = await tell_story(store)
         opinion = a_fact("Oslo is cold.", network="opinion", confidence=0.5, basis=[story.facts[0].id])
-        assert await store.write(await a_batch(store, [opinion]))
+        assert await store.commit(await a_batch(store, [opinion]))
         step = ConfidenceChange(
             opinion=opinion.id, stance="reinforce", before=0.5, after=0.6, evidence=(opinion.id,), at=day(2)
         )
         spent = [Spending(step="extract", model="m", calls=2, cost=0.5)]
-        assert await store.write(replace(await a_batch(store), moves=[step], spent=spent))
+        assert await store.commit(replace(await a_batch(store), confidence=[step], spending=spent))
         keep, absorb = (entity.id for entity in story.entities)
         made = await store.merge_entities(BANK, keep, absorb, "for a test")
         exported = await snapshot(store)

@@ -10,7 +10,7 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch, NotFound, VmemoError
 from vmemo.models import BankId, EntityId, EpisodeId, FactId, Link, Mention, MessageId, new_id
-from vmemo.models.changes import Batch
+from vmemo.models.changes import Changes
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -35,7 +35,7 @@ from vmemo.testing.samples import (
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
-Outcome = Callable[[Store, Batch], Awaitable[None]]
+Outcome = Callable[[Store, Changes], Awaitable[None]]
 
 
 class WritingConformance(StoreSuite):
@@ -73,7 +73,7 @@ class WritingConformance(StoreSuite):
             engine="some-engine",
         )
         begun = await a_batch(store, [ground, whole])
-        assert await store.write(replace(begun, claims=[said.id], episodes=[episode], entities=[oslo, me]))
+        assert await store.commit(replace(begun, pending=[said.id], episodes=[episode], entities=[oslo, me]))
         assert await store.facts(BANK, [whole.id, ground.id]) == [whole, ground]
 
     @on_store
@@ -91,8 +91,8 @@ class WritingConformance(StoreSuite):
     @on_store
     async def test_claimed_messages_are_read(self, store: Store) -> None:
         kept, extracted, unread = await hear(store, "one", "two", "three")
-        assert await store.write(replace(await a_batch(store), claims=[kept.id]))
-        assert await store.write(replace(await a_batch(store), claims=[extracted.id], becomes="extracted"))
+        assert await store.commit(replace(await a_batch(store), pending=[kept.id]))
+        assert await store.commit(replace(await a_batch(store), pending=[extracted.id], becomes="extracted"))
         states = {m.id: m.state for m in await store.messages(BANK)}
         assert states == {kept.id: "derived", extracted.id: "extracted", unread.id: "pending"}
 
@@ -100,7 +100,7 @@ class WritingConformance(StoreSuite):
     async def test_a_batch_of_many_facts_lands(self, store: Store) -> None:
         said = await hear(store, *(f"number{n}" for n in range(1200)))
         facts = [a_fact(m.content, messages=[m.id]) for m in said]
-        assert await store.write(replace(await a_batch(store, facts), claims=[m.id for m in said]))
+        assert await store.commit(replace(await a_batch(store, facts), pending=[m.id for m in said]))
         found = await store.facts(BANK, [fact.id for fact in reversed(facts)])
         assert [fact.id for fact in found] == [fact.id for fact in reversed(facts)]
         assert await matches(store, "number777") == [facts[777].id]
@@ -110,16 +110,16 @@ class WritingConformance(StoreSuite):
         one, two, three = await hear(store, "one", "two", "three")
         old = an_episode("old title", [one, two])
         new = an_episode("new title", [one, two, three], id=old.id, narrative="More.", ended_at=day(2))
-        assert await store.write(replace(await a_batch(store), claims=[one.id, two.id], episodes=[old]))
-        assert await store.write(replace(await a_batch(store), claims=[three.id], episodes=[new]))
+        assert await store.commit(replace(await a_batch(store), pending=[one.id, two.id], episodes=[old]))
+        assert await store.commit(replace(await a_batch(store), pending=[three.id], episodes=[new]))
         assert await store.episodes(BANK) == [new]
 
     @on_store
     async def test_an_entity_that_exists_is_updated(self, store: Store) -> None:
         old = an_entity("Bob")
         new = an_entity("Robert Smith", id=old.id, type="PERSON", aliases=["Bob", "Bobby"], last_seen=day(9))
-        assert await store.write(replace(await a_batch(store), entities=[old]))
-        assert await store.write(replace(await a_batch(store), entities=[new]))
+        assert await store.commit(replace(await a_batch(store), entities=[old]))
+        assert await store.commit(replace(await a_batch(store), entities=[new]))
         assert await store.entities(BANK) == [new]
 
     @on_store
@@ -135,8 +135,8 @@ class WritingConformance(StoreSuite):
         known = await tell(store, "one")
         batch = await a_batch(store, [a_fact("two")])
         await hear(store, "a message that came meanwhile")
-        await store.touch(BANK, {known.id: 1})
-        assert await store.write(batch)
+        await store.commit(Changes(bank=BANK, accesses={known.id: 1}))
+        assert await store.commit(batch)
 
     @on_store
     async def test_a_stale_claim_lands_nothing(self, store: Store) -> None:
@@ -144,9 +144,9 @@ class WritingConformance(StoreSuite):
         await tell_story(store)
         fresh, read = await hear(store, "tulips again", "already read")
         [foreign] = await hear(store, "of another bank", bank=OTHER)
-        assert await store.write(replace(await a_batch(store), claims=[read.id]))
+        assert await store.commit(replace(await a_batch(store), pending=[read.id]))
         for stale in (read.id, MessageId("missing"), foreign.id):
-            batch = replace(await _everything(store), claims=[fresh.id, stale])
+            batch = replace(await _everything(store), pending=[fresh.id, stale])
             await _changes_nothing(store, batch, _returns_false)
         assert [m.id for m in await store.pending(BANK, 9)] == [fresh.id]
         assert await quotes(store, "tulips") == [fresh.id]
@@ -154,21 +154,21 @@ class WritingConformance(StoreSuite):
     @on_store
     async def test_an_outdated_revision_lands_nothing(self, store: Store) -> None:
         [fresh] = await hear(store, "tulips again")
-        batch = replace(await _everything(store), claims=[fresh.id])
+        batch = replace(await _everything(store), pending=[fresh.id])
         await tell_story(store)
         await _changes_nothing(store, batch, _returns_false)
-        assert await store.write(replace(batch, revision=await store.revision(BANK)))
+        assert await store.commit(replace(batch, revision=await store.revision(BANK)))
 
     @on_store
     async def test_another_embedder_lands_nothing(self, store: Store) -> None:
         [fresh] = await hear(store, "tulips again")
-        batch = replace(await _everything(store), claims=[fresh.id], space="another embedder")
+        batch = replace(await _everything(store), pending=[fresh.id], embedder="another embedder")
         await _changes_nothing(store, batch, _raises(EmbedderMismatch))
 
     @on_store
     async def test_a_batch_for_a_missing_bank_is_refused(self, store: Store) -> None:
         with refused(NotFound):
-            await store.write(replace(await a_batch(store), bank=BankId("nobody")))
+            await store.commit(replace(await a_batch(store), bank=BankId("nobody")))
 
     @on_store
     async def test_a_batch_that_can_not_be_stored_lands_nothing(self, store: Store) -> None:
@@ -189,7 +189,7 @@ class WritingConformance(StoreSuite):
         }
         for case, facts in broken.items():
             good = await _everything(store)
-            batch = replace(good, claims=[fresh.id], facts=[*good.facts, *(await a_batch(store, facts)).facts])
+            batch = replace(good, pending=[fresh.id], facts=[*good.facts, *(await a_batch(store, facts)).facts])
             await _changes_nothing(store, batch, _raises(VmemoError), case)
         assert await matches(store, "crocus") == []
         assert await near(store, EMBEDDER.vector(story.facts[0].text), limit=1) == [story.facts[0].id]
@@ -197,14 +197,14 @@ class WritingConformance(StoreSuite):
     @on_store
     async def test_of_batches_begun_together_one_lands(self, store: Store) -> None:
         said = await hear(store, *(f"line {n}" for n in range(6)))
-        batches = [replace(await a_batch(store, [a_fact(m.content)]), claims=[m.id]) for m in said]
-        landed = await asyncio.gather(*(store.write(batch) for batch in batches))
+        batches = [replace(await a_batch(store, [a_fact(m.content)]), pending=[m.id]) for m in said]
+        landed = await asyncio.gather(*(store.commit(batch) for batch in batches))
         assert landed.count(True) == 1
         assert len(await store.facts(BANK)) == 1
         assert len(await store.pending(BANK, 10)) == 5
 
 
-async def _everything(store: Store) -> Batch:
+async def _everything(store: Store) -> Changes:
     """A valid batch with one new thing of each kind."""
     zoe = an_entity("Zoe")
     fact, other = a_fact("Zoe likes daffodils.", entities=[mention_of(zoe)]), a_fact("Zoe is here.")
@@ -213,22 +213,22 @@ async def _everything(store: Store) -> Batch:
     return replace(await a_batch(store, [fact, other]), entities=[zoe], episodes=[episode], links=[link])
 
 
-async def _returns_false(store: Store, batch: Batch) -> None:
+async def _returns_false(store: Store, batch: Changes) -> None:
     """The store says that the batch is out of date."""
-    assert await store.write(batch) is False
+    assert await store.commit(batch) is False
 
 
 def _raises(error: type[Exception]) -> Outcome:
     """The store refuses the batch."""
 
-    async def check(store: Store, batch: Batch) -> None:
+    async def check(store: Store, batch: Changes) -> None:
         with refused(error):
-            await store.write(batch)
+            await store.commit(batch)
 
     return check
 
 
-async def _changes_nothing(store: Store, batch: Batch, outcome: Outcome, case: str = "") -> None:
+async def _changes_nothing(store: Store, batch: Changes, outcome: Outcome, case: str = "") -> None:
     before, revision = await snapshot(store), await store.revision(BANK)
     await outcome(store, batch)
     assert await snapshot(store) == before, case

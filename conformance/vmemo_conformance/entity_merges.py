@@ -100,10 +100,10 @@ class IdentityConformance(StoreSuite):
         await _meet(store)
         begun = await a_batch(store, [a_fact("tulips")])
         merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
-        assert await store.write(begun) is False
+        assert await store.commit(begun) is False
         begun = await a_batch(store, [a_fact("tulips")])
         await store.undo_merge(BANK, merge.id)
-        assert await store.write(begun) is False
+        assert await store.commit(begun) is False
 
     @on_store
     async def test_facts_told_since_go_with_the_name_they_use(self, store: Store) -> None:
@@ -115,7 +115,7 @@ class IdentityConformance(StoreSuite):
             a_fact("Rob sang.", entities=[mention_of(kept, "Rob")]),
             a_fact("Robert sang.", entities=[mention_of(kept)]),
         ]
-        assert await store.write(await a_batch(store, new))
+        assert await store.commit(await a_batch(store, new))
         await store.undo_merge(BANK, merge.id)
         found = await store.facts(BANK, [fact.id for fact in new])
         assert [[m.id for m in fact.entities] for fact in found] == [[BOB.id], [ROBERT.id], [ROBERT.id]]
@@ -128,7 +128,7 @@ class IdentityConformance(StoreSuite):
         facts = await _meet(store)
         both = a_fact("Bob met Bobby.", entities=[mention_of(BOB), mention_of(third)])
         alone = a_fact("Bobby left.", entities=[mention_of(third)])
-        assert await store.write(replace(await a_batch(store, [both, alone]), entities=[third]))
+        assert await store.commit(replace(await a_batch(store, [both, alone]), entities=[third]))
         before = await snapshot(store)
         for order in ((0, 1), (1, 0)):
             made = [await store.merge_entities(BANK, ROBERT.id, id, "") for id in (BOB.id, third.id)]
@@ -181,7 +181,7 @@ class IdentityConformance(StoreSuite):
             a_fact("Rob sat.", entities=[mention_of(robert, "Rob")]),
         ]
         merge = _adopted(robert, "Bob", "Bobby")
-        assert await store.write(replace(await a_batch(store, facts), entities=[robert], merges=[merge]))
+        assert await store.commit(replace(await a_batch(store, facts), entities=[robert], merges=[merge]))
         assert await store.merges(BANK) == [merge]
         parted = await store.undo_merge(BANK, merge.id)
         assert parted not in {robert.id, merge.id}
@@ -198,7 +198,7 @@ class IdentityConformance(StoreSuite):
     async def test_a_name_that_no_fact_uses_is_parted_too(self, store: Store) -> None:
         robert = ROBERT.model_copy(update={"aliases": ("Bob",)})
         merge = _adopted(robert, "Bob")
-        assert await store.write(replace(await a_batch(store), entities=[robert], merges=[merge]))
+        assert await store.commit(replace(await a_batch(store), entities=[robert], merges=[merge]))
         parted = await store.undo_merge(BANK, merge.id)
         [kept, bob] = await store.entities(BANK)
         assert (kept.aliases, kept.strangers) == ((), ("Bob",))
@@ -207,7 +207,7 @@ class IdentityConformance(StoreSuite):
     @on_store
     async def test_an_only_name_is_not_parted(self, store: Store) -> None:
         merge = _adopted(BOB, "Bob", "Bobby", "ROB")
-        assert await store.write(replace(await a_batch(store), entities=[BOB], merges=[merge]))
+        assert await store.commit(replace(await a_batch(store), entities=[BOB], merges=[merge]))
         before = await snapshot(store)
         with refused(InvalidInput):
             await store.undo_merge(BANK, merge.id)
@@ -236,7 +236,7 @@ class IdentityConformance(StoreSuite):
             await store.undo_merge(OTHER, merge.id)
         for wrong in (_adopted(an_entity("Nobody"), "X"), _adopted(ROBERT), merge):
             with refused(InvalidInput):
-                await store.write(replace(await a_batch(store), merges=[wrong]))
+                await store.commit(replace(await a_batch(store), merges=[wrong]))
         assert await snapshot(store) == before
         assert await store.revision(BANK) == revision
         assert await store.merges(OTHER) == []
@@ -267,7 +267,7 @@ class IdentityConformance(StoreSuite):
             a_fact(fact.text, messages=fact.messages, entities=[mention])
             for fact, mention in zip(facts, said, strict=True)
         ]
-        assert await store.write(replace(await a_batch(store, new), entities=[ROBERT, BOB]))
+        assert await store.commit(replace(await a_batch(store, new), entities=[ROBERT, BOB]))
         merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
         await store.forget(BANK, ForgetTarget(messages=facts[1].messages))
         await store.undo_merge(BANK, merge.id)
@@ -284,7 +284,7 @@ async def _meet(store: Store) -> list[Fact]:
         a_fact("Robert met Bob.", entities=[mention_of(ROBERT), mention_of(BOB)]),
         a_fact("Eve slept.", entities=[mention_of(EVE)]),
     ]
-    assert await store.write(replace(await a_batch(store, facts), entities=[ROBERT, BOB, EVE]))
+    assert await store.commit(replace(await a_batch(store, facts), entities=[ROBERT, BOB, EVE]))
     return facts
 
 

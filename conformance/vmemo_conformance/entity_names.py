@@ -133,7 +133,7 @@ class NamingConformance(StoreSuite):
     async def test_names_of_a_batch_that_does_not_land_are_not_found(self, store: Store) -> None:
         batch = replace(await a_batch(store), entities=[an_entity("Anna")])
         await know(store, an_entity("Bern"))
-        assert await store.write(batch) is False
+        assert await store.commit(batch) is False
         assert await _named(store, "Anna in Bern") == {"Bern"}
 
     @on_store
@@ -181,4 +181,4 @@ async def _told(store: Store, entity: Entity, *lines: str) -> None:
     """Messages, each with a fact that mentions the entity."""
     said = await hear(store, *lines)
     facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(entity)]) for m in said]
-    assert await store.write(replace(await a_batch(store, facts), entities=[entity], claims=[m.id for m in said]))
+    assert await store.commit(replace(await a_batch(store, facts), entities=[entity], pending=[m.id for m in said]))

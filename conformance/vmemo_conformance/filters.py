@@ -95,7 +95,7 @@ class FilterConformance(StoreSuite):
             a_fact("tulips both", entities=[mention_of(bob), mention_of(zoe)]),
             a_fact("tulips nobody"),
         ]
-        assert await store.write(replace(await a_batch(store, facts), entities=[bob, zoe]))
+        assert await store.commit(replace(await a_batch(store, facts), entities=[bob, zoe]))
         bobs, zoes = {"tulips bob", "tulips both"}, {"tulips zoe", "tulips both"}
         for name in ("e1", "Robert Smith", "robert smith", "BOB", "élodie's BÓB"):
             assert await _texts(store, _mentioning(name)) == bobs, name
@@ -183,7 +183,7 @@ class FilterConformance(StoreSuite):
         """A limit counts what passes the filter, not what would have passed without it."""
         facts = [a_fact(f"tulips {n}", tags=["rare"] if n == 77 else []) for n in range(100)]
         items = [with_vector(fact, EMBEDDER.vector("tulips")) for fact in facts]
-        assert await store.write(await a_batch(store, items))
+        assert await store.commit(await a_batch(store, items))
         assert await matches(store, "tulips", _tagged("rare"), limit=1) == [facts[77].id]
         assert await near(store, EMBEDDER.vector("tulips"), _tagged("rare"), limit=1) == [facts[77].id]
 

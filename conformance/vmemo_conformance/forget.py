@@ -56,7 +56,7 @@ class ForgettingConformance(StoreSuite):
         assert waiting == story.messages[1]
         assert await quotes(store, "crockery") == [waiting.id]
         again = story.facts[1].model_copy(update={"episodes": ()})
-        assert await store.write(replace(await a_batch(store, [again]), claims=[waiting.id]))
+        assert await store.commit(replace(await a_batch(store, [again]), pending=[waiting.id]))
         assert await matches(store, "crockery") == [again.id]
         assert await quotes(store, "crockery") == []
 
@@ -66,8 +66,8 @@ class ForgettingConformance(StoreSuite):
         first = an_episode("first", said[:1])
         second = an_episode("second", said[1:2], previous=first.id)
         third = an_episode("third", said[2:], previous=second.id)
-        begun = replace(await a_batch(store), claims=[m.id for m in said], episodes=[first, second, third])
-        assert await store.write(begun)
+        begun = replace(await a_batch(store), pending=[m.id for m in said], episodes=[first, second, third])
+        assert await store.commit(begun)
         await store.forget(BANK, ForgetTarget(messages=[said[1].id]))
         assert {e.title: e.previous for e in await store.episodes(BANK)} == {"first": None, "third": first.id}
 
@@ -109,7 +109,7 @@ class ForgettingConformance(StoreSuite):
     async def test_a_forgotten_entity_takes_facts_that_no_message_told(self, store: Store) -> None:
         zoe = an_entity("Zoe")
         opinion = a_fact("I trust Zoe.", network="opinion", confidence=0.5, entities=[mention_of(zoe)])
-        assert await store.write(replace(await a_batch(store, [opinion]), entities=[zoe]))
+        assert await store.commit(replace(await a_batch(store, [opinion]), entities=[zoe]))
         assert await store.forget(BANK, ForgetTarget(entity=zoe.id)) == Forgotten(facts=1, entities=1)
         assert await matches(store, "trust zoe", Scope(bank=BANK, include_expired=True)) == []
 
@@ -119,7 +119,7 @@ class ForgettingConformance(StoreSuite):
         await tell_story(store)
         loose = a_fact("told by nobody")
         batch = await a_batch(store, [loose])
-        assert await store.write(replace(batch, entities=[an_entity("Unseen")], episodes=[an_episode("empty", [])]))
+        assert await store.commit(replace(batch, entities=[an_entity("Unseen")], episodes=[an_episode("empty", [])]))
         theirs = await tell_story(store, OTHER)
         forgotten = await store.forget(BANK, ForgetTarget(bank=True))
         assert forgotten == Forgotten(messages=4, facts=6, episodes=3, entities=3)
@@ -142,7 +142,7 @@ class ForgettingConformance(StoreSuite):
         asked, answered, after = await hear(store, "Where are the tulips?", "Behind the shed.", "Good.")
         answer = a_fact("Behind the shed.", context=asked.content, context_from=asked.id, messages=[answered.id])
         other = a_fact("Good.", context=answered.content, context_from=answered.id, messages=[after.id])
-        assert await store.write(replace(await a_batch(store, [answer, other]), claims=[answered.id, after.id]))
+        assert await store.commit(replace(await a_batch(store, [answer, other]), pending=[answered.id, after.id]))
         forgotten = await store.forget(BANK, ForgetTarget(messages=[asked.id]))
         assert forgotten == Forgotten(messages=1, facts=1, requeued=1)
         assert await _ids(store) == {other.id}
@@ -156,7 +156,7 @@ class ForgettingConformance(StoreSuite):
         both = a_fact("tulips both", messages=[first.id, second.id], episodes=[e.id for e in episodes])
         beside = a_fact("tulips beside", messages=[third.id], episodes=[episodes[1].id])
         begun = await a_batch(store, [both, beside])
-        assert await store.write(replace(begun, claims=[m.id for m in (first, second, third)], episodes=episodes))
+        assert await store.commit(replace(begun, pending=[m.id for m in (first, second, third)], episodes=episodes))
         forgotten = await store.forget(BANK, ForgetTarget(messages=[first.id]))
         assert forgotten == Forgotten(messages=1, facts=2, episodes=2, requeued=2)
         assert {m.id for m in await store.pending(BANK, 9)} == {second.id, third.id}
@@ -178,8 +178,8 @@ class ForgettingConformance(StoreSuite):
         known = an_entity("Rosalind", id="e1", aliases=["Roz", "Zaza"])
         said, secret = await hear(store, "Roz came by.", "Rosalind is called Zaza.")
         facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(known)]) for m in (said, secret)]
-        begun = replace(await a_batch(store, facts), entities=[known], claims=[said.id, secret.id])
-        assert await store.write(begun)
+        begun = replace(await a_batch(store, facts), entities=[known], pending=[said.id, secret.id])
+        assert await store.commit(begun)
         await store.forget(BANK, ForgetTarget(messages=[secret.id]))
         [entity] = await store.entities(BANK)
         assert (entity.id, entity.name, entity.aliases, entity.mentions) == ("e1", "Roz", (), 1)
@@ -201,9 +201,9 @@ class ForgettingConformance(StoreSuite):
     @on_store
     async def test_forgetting_outdates_batches_that_were_begun_before(self, store: Store) -> None:
         first, second = await hear(store, "tulips one", "tulips two")
-        batch = replace(await a_batch(store, [a_fact("tulips two")]), claims=[second.id])
+        batch = replace(await a_batch(store, [a_fact("tulips two")]), pending=[second.id])
         await store.forget(BANK, ForgetTarget(messages=[first.id]))
-        assert await store.write(batch) is False
+        assert await store.commit(batch) is False
 
     @on_store
     async def test_the_counts_of_a_status_follow(self, store: Store) -> None:
@@ -226,7 +226,7 @@ class ForgettingConformance(StoreSuite):
 
 async def _read(store: Store, said: Iterable[Message]) -> list[Fact]:
     facts = [a_fact(m.content, messages=[m.id]) for m in said]
-    assert await store.write(replace(await a_batch(store, facts), claims=[m.id for m in said]))
+    assert await store.commit(replace(await a_batch(store, facts), pending=[m.id for m in said]))
     return facts
 
 

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import NotFound
 from vmemo.models import ConfidenceChange, Entity, EntityId, Fact, FactId, Message
-from vmemo.models.changes import FactClosure, ForgetTarget, Lease, NewJob
+from vmemo.models.changes import Changes, FactClosure, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob
 from vmemo.models.results import Forgotten
 from vmemo.ports import Store
 from vmemo.testing.samples import (
@@ -116,7 +116,7 @@ class RemnantConformance(StoreSuite):
             a_fact(m.content, messages=[m.id], entities=[mention_of(named, "Zaza")], mentioned_at=day(n + 1))
             for n, m in enumerate(said)
         ]
-        assert await store.write(replace(await a_batch(store, facts), entities=[named], claims=[m.id for m in said]))
+        assert await store.commit(replace(await a_batch(store, facts), entities=[named], pending=[m.id for m in said]))
         await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
         [fact] = await store.facts(BANK)
         assert fact.entities == (mention_of(named.model_copy(update={"name": "Ann"})),)
@@ -125,15 +125,20 @@ class RemnantConformance(StoreSuite):
     async def test_grouped_messages_dissolve_with_their_episode(self, store: Store) -> None:
         said = await hear(store, "tulips one", "tulips two", "tulips three")
         episode, other = an_episode("both", said[:2]), an_episode("alone", said[2:])
-        assert await store.write(
-            replace(await a_batch(store), claims=[m.id for m in said], episodes=[episode, other], becomes="grouped")
+        assert await store.commit(
+            replace(await a_batch(store), pending=[m.id for m in said], episodes=[episode, other], becomes="grouped")
         )
         assert await store.pending(BANK, 9) == []
         assert set(await quotes(store, "tulips")) == {m.id for m in said}
         for held in (episode, other):
             detail: dict[str, JsonValue] = {"episode": held.id, "messages": [*held.messages]}
-            await store.enqueue(BANK, [NewJob(kind="extract", key=held.id, detail=detail)])
-        await store.record_failure(BANK, [said[0].id, said[1].id], "could not read: tulips one")
+            await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="extract", key=held.id, detail=detail)]))
+        await store.commit(
+            Changes(
+                bank=BANK,
+                failures=[MessageFailure(messages=[said[0].id, said[1].id], error="could not read: tulips one")],
+            )
+        )
         forgotten = await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
         assert forgotten == Forgotten(messages=1, episodes=1, requeued=1)
         assert [(m.id, m.state, m.error) for m in await store.messages(BANK)] == [
@@ -147,7 +152,7 @@ class RemnantConformance(StoreSuite):
     async def test_messages_to_read_again_are_queued(self, store: Store) -> None:
         said = await hear(store, "one", "two", "three")
         episodes = [an_episode("both", said[:2]), an_episode("alone", said[2:])]
-        assert await store.write(replace(await a_batch(store), claims=[m.id for m in said], episodes=episodes))
+        assert await store.commit(replace(await a_batch(store), pending=[m.id for m in said], episodes=episodes))
         await _finish_all(store)
         await store.forget(BANK, ForgetTarget(messages=[said[2].id]))
         assert await store.jobs(BANK) == []
@@ -158,10 +163,23 @@ class RemnantConformance(StoreSuite):
     @on_store
     async def test_an_error_that_may_quote_the_forgotten_text_goes(self, store: Store) -> None:
         secret, beside, other = await hear(store, "one", "two", "three")
-        await store.record_failure(BANK, [secret.id, beside.id], "no sense in: one")
-        await store.record_failure(BANK, [other.id], "no sense in: three")
+        await store.commit(
+            Changes(bank=BANK, failures=[MessageFailure(messages=[secret.id, beside.id], error="no sense in: one")])
+        )
+        await store.commit(
+            Changes(bank=BANK, failures=[MessageFailure(messages=[other.id], error="no sense in: three")])
+        )
         [job] = await store.lease("me", 60)
-        await store.fail(Lease(job=job.id, owner="me", asked=job.asked), "no sense in: one", retry_at=day(1))
+        await store.commit(
+            Changes(
+                bank=BANK,
+                failed=[
+                    JobFailure(
+                        lease=Lease(job=job.id, owner="me", asked=job.asked), error="no sense in: one", retry_at=day(1)
+                    )
+                ],
+            )
+        )
         await store.forget(BANK, ForgetTarget(messages=[secret.id]))
         assert [m.error for m in await store.messages(BANK)] == [None, "no sense in: three"]
         assert [job.error for job in await store.jobs(BANK)] == [None]
@@ -180,9 +198,9 @@ class RemnantConformance(StoreSuite):
             _profile(who["closed"], told[7]),
             _profile(who["untouched"], told[9]),
         ]
-        batch = replace(await a_batch(store, [*told, *profiles]), claims=[m.id for m in said])
+        batch = replace(await a_batch(store, [*told, *profiles]), pending=[m.id for m in said])
         ended = FactClosure(fact=profiles[2].id, expired_at=day(2))
-        assert await store.write(replace(batch, entities=list(who.values()), closings=[ended]))
+        assert await store.commit(replace(batch, entities=list(who.values()), closures=[ended]))
         await _finish_all(store)
         await store.forget(BANK, ForgetTarget(messages=[m.id for m in said[:4]]))
         assert {(job.kind, job.key) for job in await store.jobs(BANK)} == {
@@ -193,7 +211,7 @@ class RemnantConformance(StoreSuite):
     @on_store
     async def test_a_forgotten_entity_is_not_described_again(self, store: Store) -> None:
         await _meet(store)
-        await store.enqueue(BANK, [NewJob(kind="observe", key=key) for key in (ANNA.id, "eve")])
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key) for key in (ANNA.id, "eve")]))
         await store.forget(BANK, ForgetTarget(entity=ANNA.id))
         assert [job.key for job in await store.jobs(BANK, ["observe"])] == ["eve"]
 
@@ -218,8 +236,8 @@ async def _meet(store: Store) -> tuple[list[Message], list[Fact]]:
     bob, eve = an_entity("Bob"), an_entity("Eve")
     who = (mention_of(ANNA), mention_of(ANNA, "Ann"), mention_of(bob), mention_of(eve), mention_of(bob))
     facts = [a_fact(m.content, messages=[m.id], entities=[who[n]]) for n, m in enumerate(said)]
-    batch = replace(await a_batch(store, facts), entities=[ANNA, bob, eve], claims=[m.id for m in said])
-    assert await store.write(batch)
+    batch = replace(await a_batch(store, facts), entities=[ANNA, bob, eve], pending=[m.id for m in said])
+    assert await store.commit(batch)
     return said, facts
 
 
@@ -231,10 +249,10 @@ async def _move(store: Store, opinion: FactId, evidence: Sequence[FactId], reaso
     step = ConfidenceChange(
         opinion=opinion, stance="reinforce", before=0.5, after=0.6, evidence=tuple(evidence), reason=reason, at=day(2)
     )
-    assert await store.write(replace(await a_batch(store), moves=[step]))
+    assert await store.commit(replace(await a_batch(store), confidence=[step]))
     return step
 
 
 async def _finish_all(store: Store) -> None:
     for job in await store.lease("me", 60, bank=BANK, limit=99):
-        assert await store.finish(Lease(job=job.id, owner="me", asked=job.asked))
+        assert await store.commit(Changes(bank=BANK, finished=[Lease(job=job.id, owner="me", asked=job.asked)]))

@@ -38,7 +38,7 @@ async def form(
     behind = {"messages": [message.id for message in messages], "basis": [fact.id for fact in basis]}
     ended = {"invalid_at": closed, "expired_at": closed}
     opinion = a_fact(text, network="opinion", confidence=0.5, **behind, **ended, **more)
-    assert await store.write(await a_batch(store, [opinion]))
+    assert await store.commit(await a_batch(store, [opinion]))
     return opinion
 
 
@@ -55,7 +55,7 @@ class FormedConformance(StoreSuite):
             messages=[story.messages[2].id],
             episodes=[story.episodes[1].id],
         )
-        assert await store.write(await a_batch(store, [told]))
+        assert await store.commit(await a_batch(store, [told]))
         alone = await form(store, "She gardens with care.", story.messages[2:3])
         both = await form(store, "She is thorough.", story.messages[2:], story.facts[:1])
         assert [fact.id for fact in await store.untold(BANK)] == [alone.id, both.id]
@@ -72,7 +72,7 @@ class FormedConformance(StoreSuite):
         step = ConfidenceChange(
             opinion=both.id, stance="reinforce", before=0.5, after=0.65, evidence=(story.facts[2].id,), at=START
         )
-        assert await store.write(replace(await a_batch(store), moves=[step]))
+        assert await store.commit(replace(await a_batch(store), confidence=[step]))
         for _ in range(2):
             anew = await read_anew(store, await shadow_of(store))
             assert await store.adopt(BANK)

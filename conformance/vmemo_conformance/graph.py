@@ -240,7 +240,7 @@ async def _write(
     bank: BankId = BANK,
 ) -> None:
     batch = await a_batch(store, facts, bank=bank)
-    assert await store.write(replace(batch, links=links, entities=entities))
+    assert await store.commit(replace(batch, links=links, entities=entities))
 
 
 def _link(source: Fact, target: Fact, kind: LinkKind, weight: float = 1.0) -> Link:

@@ -9,7 +9,7 @@ import numpy as np
 
 from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId, Interval, MessageId, Profile
-from vmemo.models.changes import ForgetTarget
+from vmemo.models.changes import Changes, ForgetTarget, MessageFailure, ProfileChange
 from vmemo.models.search import EdgeQuery, Encoding, Scope, TextQuery, TimeQuery, VectorQuery
 from vmemo.ports import Loaded, Store
 from vmemo.testing.samples import (
@@ -111,9 +111,11 @@ class IsolationConformance(StoreSuite):
         theirs = await tell_story(store, OTHER)
         await hear(store, "unread", bank=OTHER)
         before, revision = await snapshot(store, OTHER), await store.revision(OTHER)
-        await store.touch(BANK, {fact.id: 1 for fact in theirs.facts})
-        await store.record_failure(BANK, [m.id for m in before.messages], "broken")
-        await store.save_profile(BANK, Profile(name="somebody"))
+        await store.commit(Changes(bank=BANK, accesses={fact.id: 1 for fact in theirs.facts}))
+        await store.commit(
+            Changes(bank=BANK, failures=[MessageFailure(messages=[m.id for m in before.messages], error="broken")])
+        )
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=Profile(name="somebody"))))
         await store.append(BANK, [m.model_copy(update={"content": "mine"}) for m in before.messages])
         await tell(store, "tulips")
         assert await store.replace_embeddings(BANK, "new", await _vectors(store), dimension=EMBEDDER.dimension)
@@ -135,10 +137,10 @@ class IsolationConformance(StoreSuite):
         assert await store.append(BANK, [message]) == {message.id}
         assert await store.append(OTHER, [message]) == {message.id}
         fact = a_fact("tulips")
-        assert await store.write(replace(await a_batch(store, [fact]), claims=[message.id]))
+        assert await store.commit(replace(await a_batch(store, [fact]), pending=[message.id]))
         [theirs] = await store.pending(OTHER, 5)
         assert theirs == message
-        assert await store.write(replace(await a_batch(store, [fact], bank=OTHER), claims=[message.id]))
+        assert await store.commit(replace(await a_batch(store, [fact], bank=OTHER), pending=[message.id]))
 
     @on_store
     async def test_a_missing_bank_is_not_found(self, store: Store) -> None:
@@ -151,7 +153,7 @@ class IsolationConformance(StoreSuite):
             store.before(NOBODY, a_message("x")),
             store.messages(NOBODY),
             store.messages(NOBODY, []),
-            store.record_failure(NOBODY, [], "x"),
+            store.commit(Changes(bank=NOBODY, failures=[MessageFailure(messages=[], error="x")])),
             store.nearest(VectorQuery(scope=scope, space=EMBEDDER.name, vector=vector, limit=5)),
             store.matching(text),
             store.verbatim(text),
@@ -165,9 +167,9 @@ class IsolationConformance(StoreSuite):
             store.entities(NOBODY),
             store.links(NOBODY),
             store.revision(NOBODY),
-            store.save_profile(NOBODY, Profile()),
+            store.commit(Changes(bank=NOBODY, profile=ProfileChange(profile=Profile()))),
             store.former_profiles(NOBODY),
-            store.touch(NOBODY, {}),
+            store.commit(Changes(bank=NOBODY, accesses={})),
             store.forget(NOBODY, ForgetTarget(bank=True)),
             store.status(NOBODY),
             store.replace_embeddings(NOBODY, "new", {}, dimension=3),

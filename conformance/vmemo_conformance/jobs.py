@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vmemo.models import EpisodeId, Message
-from vmemo.models.changes import NewJob
+from vmemo.models.changes import Changes, JobFailure, NewJob
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -33,9 +33,9 @@ class WorkConformance(StoreSuite):
         self, store: Store
     ) -> None:
         [said] = await hear(store, "tulips")
-        batch = replace(await a_batch(store, [a_fact("tulips", messages=[said.id])]), claims=[said.id])
+        batch = replace(await a_batch(store, [a_fact("tulips", messages=[said.id])]), pending=[said.id])
         new = [NewJob(kind="opinions", key="1", detail={"facts": ["a"]}), NewJob(kind="observe", key="ann")]
-        assert await store.write(replace(batch, jobs=new, spent=[SPENT], job=await a_lease(store)))
+        assert await store.commit(replace(batch, jobs=new, spending=[SPENT], finished=[await a_lease(store)]))
         assert [(job.kind, job.key) for job in await store.jobs(BANK)] == [("opinions", "1"), ("observe", "ann")]
         assert (await store.status(BANK)).spending == (SPENT,)
         assert len(await store.facts(BANK)) == 1
@@ -43,13 +43,13 @@ class WorkConformance(StoreSuite):
     @on_store
     async def test_a_batch_whose_job_was_lost_changes_nothing(self, store: Store) -> None:
         [said] = await hear(store, "tulips")
-        batch = replace(await a_batch(store, [a_fact("tulips", messages=[said.id])]), claims=[said.id])
-        whole = replace(batch, jobs=[NewJob(kind="observe", key="ann")], spent=[SPENT])
+        batch = replace(await a_batch(store, [a_fact("tulips", messages=[said.id])]), pending=[said.id])
+        whole = replace(batch, jobs=[NewJob(kind="observe", key="ann")], spending=[SPENT])
         taken = await a_lease(store, "slow", seconds=0)
         await store.lease("quick", LONG)
         before, queued = await snapshot(store), await store.jobs(BANK)
-        assert not await store.write(replace(whole, job=taken))
-        assert not await store.write(replace(whole, job=replace(taken, job=taken.job + 1)))
+        assert not await store.commit(replace(whole, finished=[taken]))
+        assert not await store.commit(replace(whole, finished=[replace(taken, finished=[taken.job + 1])]))
         assert await snapshot(store) == before
         assert await store.jobs(BANK) == queued
 
@@ -57,19 +57,19 @@ class WorkConformance(StoreSuite):
     async def test_a_batch_does_not_complete_a_job_of_another_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         await ask(store, "observe", "ann", bank=OTHER)
-        batch = replace(await a_batch(store, [a_fact("tulips")]), job=await a_lease(store, bank=OTHER))
-        assert not await store.write(batch)
+        batch = replace(await a_batch(store, [a_fact("tulips")]), finished=[await a_lease(store, bank=OTHER)])
+        assert not await store.commit(batch)
         assert len(await store.jobs(OTHER)) == 1
         assert await store.facts(BANK) == []
 
     @on_store
-    async def test_a_batch_that_is_out_of_date_leaves_its_joblease_of(self, store: Store) -> None:
+    async def test_a_batch_that_is_out_of_date_leaves_its_job_leased(self, store: Store) -> None:
         [said] = await hear(store, "tulips")
-        stale = replace(await a_batch(store), claims=[said.id], jobs=[NewJob(kind="observe")], spent=[SPENT])
+        stale = replace(await a_batch(store), pending=[said.id], jobs=[NewJob(kind="observe")], spending=[SPENT])
         await tell(store, "roses")
         lease = await a_lease(store)
         queued = await store.jobs(BANK)
-        assert not await store.write(replace(stale, job=lease))
+        assert not await store.commit(replace(stale, finished=[lease]))
         assert await store.jobs(BANK) == queued
         assert (await store.status(BANK)).spending == ()
         assert await store.renew([lease], LONG) == [lease]
@@ -87,7 +87,7 @@ class WorkConformance(StoreSuite):
         [kept] = await store.episodes(BANK)
         assert (kept.messages, kept.previous) == ((said[3].id,), None)
         assert [job.kind for job in await store.jobs(BANK)] == ["process"]
-        assert not await store.write(replace(await a_batch(store), claims=[said[0].id], job=running))
+        assert not await store.commit(replace(await a_batch(store), pending=[said[0].id], finished=[running]))
         assert await store.ungroup(BANK) == 0
 
     @on_store
@@ -97,16 +97,16 @@ class WorkConformance(StoreSuite):
         days = [a_message(f"day {n}", timestamp=day(n)) for n in (1, 2, 3, 4)]
         await store.append(BANK, days)
         episode = an_episode("days", days)
-        grouped = replace(await a_batch(store), claims=[m.id for m in days], episodes=[episode], becomes="grouped")
-        assert await store.write(grouped)
-        assert await store.write(replace(await a_batch(store), claims=[m.id for m in days[1:3]], becomes="extracted"))
+        grouped = replace(await a_batch(store), pending=[m.id for m in days], episodes=[episode], becomes="grouped")
+        assert await store.commit(grouped)
+        assert await store.commit(replace(await a_batch(store), pending=[m.id for m in days[1:3]], becomes="extracted"))
         begun = await a_batch(store)
         assert await store.ungroup(BANK) == 2
         [kept] = await store.episodes(BANK)
         assert kept == episode.model_copy(
             update={"messages": tuple(m.id for m in days[1:3]), "started_at": day(2), "ended_at": day(3)}
         )
-        assert not await store.write(replace(begun, episodes=[episode])), "it holds the episode as it was"
+        assert not await store.commit(replace(begun, episodes=[episode])), "it holds the episode as it was"
 
     @on_store
     async def test_without_grouped_messages_ungrouping_changes_nothing(self, store: Store) -> None:
@@ -121,9 +121,15 @@ class WorkConformance(StoreSuite):
     async def test_a_failure_is_noted_on_the_unread_messages_it_is_about(self, store: Store) -> None:
         pending, grouped, read, other = await hear(store, "pending", "grouped", "read", "other")
         await _group(store, [grouped])
-        assert await store.write(replace(await a_batch(store), claims=[read.id]))
+        assert await store.commit(replace(await a_batch(store), pending=[read.id]))
         about = [pending.id, grouped.id, read.id]
-        await store.fail(await a_lease(store), "timed out", retry_at=day(1), messages=about, spent=[SPENT])
+        await store.commit(
+            Changes(
+                bank=BANK,
+                failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=day(1), messages=about)],
+                spending=[SPENT],
+            )
+        )
         status = await store.status(BANK)
         assert status.pending == 3
         assert [(t.error, t.messages, t.attempts) for t in status.troubles] == [("timed out", 2, 1)]
@@ -135,11 +141,11 @@ class WorkConformance(StoreSuite):
 async def _group(store: Store, said: Sequence[Message], previous: EpisodeId | None = None) -> EpisodeId:
     """Place messages in an episode of their own that is still to be read."""
     episode = an_episode("grouped", said, previous=previous)
-    batch = replace(await a_batch(store), claims=[m.id for m in said], episodes=[episode], becomes="grouped")
-    assert await store.write(replace(batch, jobs=[NewJob(kind="extract", key=episode.id)]))
+    batch = replace(await a_batch(store), pending=[m.id for m in said], episodes=[episode], becomes="grouped")
+    assert await store.commit(replace(batch, jobs=[NewJob(kind="extract", key=episode.id)]))
     return episode.id
 
 
 async def _read(store: Store, said: Message, previous: EpisodeId | None = None) -> None:
     episode = an_episode("read", [said], previous=previous)
-    assert await store.write(replace(await a_batch(store), claims=[said.id], episodes=[episode]))
+    assert await store.commit(replace(await a_batch(store), pending=[said.id], episodes=[episode]))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from vmemo.models import Episode, Fact, Message, utc_now
-from vmemo.models.changes import AddedSource, FactClosure, NewJob
+from vmemo.models.changes import AddedSource, Changes, FactClosure, NewJob
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -50,8 +50,8 @@ class HousekeepingConformance(StoreSuite):
         two = await _read(store, "roses", 3, 4)
         waiting = a_message("lilies", timestamp=_at(5), document="talk")
         await store.append(BANK, [waiting])
-        grouped = replace(await a_batch(store), claims=[waiting.id], becomes="grouped")
-        assert await store.write(replace(grouped, episodes=[an_episode("lilies", [waiting])]))
+        grouped = replace(await a_batch(store), pending=[waiting.id], becomes="grouped")
+        assert await store.commit(replace(grouped, episodes=[an_episode("lilies", [waiting])]))
         assert await _pairs(store, largest=5) == [(one.id, two.id)]
         assert await _pairs(store, largest=4) == []
 
@@ -116,21 +116,23 @@ class HousekeepingConformance(StoreSuite):
     async def test_joining_makes_batches_begun_before_it_outdated(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
         begun = replace(await a_batch(store), episodes=[two])
-        assert await store.join(BANK, _united(one, two), two.id, revision=begun.revision)
-        assert not await store.write(begun)
+        assert await store.join(BANK, _united(one, two), two.id, revision=await store.revision(BANK))
+        assert not await store.commit(begun)
 
     @on_store
     async def test_episodes_that_are_to_be_read_or_may_be_gone_on_with_are_not_joined(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
         kept = _united(one, two)
-        await store.enqueue(BANK, [NewJob(kind="extract", key="x", detail={"episode": two.id, "messages": []})])
+        await store.commit(
+            Changes(bank=BANK, jobs=[NewJob(kind="extract", key="x", detail={"episode": two.id, "messages": []})])
+        )
         assert not await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
-        assert await store.finish(await a_lease(store, kind="extract"))
+        assert await store.commit(Changes(bank=BANK, finished=[await a_lease(store, kind="extract")]))
         await hear(store, "elsewhere", document="letters")
         await hear(store, "waits", document="talk", timestamp=day(5))
         assert not await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
         waiting = [message for message in await store.pending(BANK, 10) if message.document == "talk"]
-        assert await store.write(replace(await a_batch(store), claims=[message.id for message in waiting]))
+        assert await store.commit(replace(await a_batch(store), pending=[message.id for message in waiting]))
         assert await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
 
     @on_store
@@ -169,13 +171,13 @@ class HousekeepingConformance(StoreSuite):
     @on_store
     async def test_facts_tell_what_keeps_them_in_memory(self, store: Store) -> None:
         fact = await tell(store, "tulips", importance=0.3)
-        await store.touch(BANK, {fact.id: 2})
+        await store.commit(Changes(bank=BANK, accesses={fact.id: 2}))
         [trace] = await store.traces(BANK)
         assert (trace.fact, trace.importance, trace.access_count, trace.told_at) == (fact.id, 0.3, 2, START)
         again = a_message("tulips again", recorded_at=day(9), state="derived")
         await store.append(BANK, [again])
-        assert await store.write(
-            replace(await a_batch(store), sourced=[AddedSource(fact=fact.id, messages=(again.id,))])
+        assert await store.commit(
+            replace(await a_batch(store), sources=[AddedSource(fact=fact.id, messages=(again.id,))])
         )
         assert [trace.told_at for trace in await store.traces(BANK)] == [day(9)]
 
@@ -185,10 +187,10 @@ class HousekeepingConformance(StoreSuite):
         opinion = a_fact("I like tulips.", network="opinion", confidence=0.5, basis=[facts[0].id])
         observation = a_fact("About tulips.", network="observation", basis=[facts[1].id])
         closing = FactClosure(fact=facts[2].id, expired_at=utc_now())
-        assert await store.write(replace(await a_batch(store, [opinion, observation]), closings=[closing]))
+        assert await store.commit(replace(await a_batch(store, [opinion, observation]), closures=[closing]))
         assert [trace.fact for trace in await store.traces(BANK)] == [facts[3].id]
         let_go = FactClosure(fact=observation.id, expired_at=utc_now())
-        assert await store.write(replace(await a_batch(store), closings=[let_go]))
+        assert await store.commit(replace(await a_batch(store), closures=[let_go]))
         assert [trace.fact for trace in await store.traces(BANK)] == [facts[1].id, facts[3].id]
 
     @on_store
@@ -202,12 +204,16 @@ class HousekeepingConformance(StoreSuite):
     async def test_work_that_rests_is_queued_for_later_in_the_same_step(self, store: Store) -> None:
         later = utc_now() + HOUR
         await ask(store, "maintain", "")
-        assert await store.rest(await a_lease(store, kind="maintain"), again_at=later)
+        assert await store.commit(
+            Changes(
+                bank=BANK, finished=[await a_lease(store, kind="maintain")], jobs=[NewJob(kind="maintain", due=later)]
+            )
+        )
         [job] = await store.jobs(BANK)
         assert (job.kind, job.due, job.owner, job.attempts) == ("maintain", later, None, 0)
         assert await store.lease("quick", LONG) == []
         [waiting] = await store.lease("quick", LONG, bank=BANK, due=False)
-        assert await store.rest(lease_of(waiting))
+        assert await store.commit(Changes(bank=BANK, finished=[lease_of(waiting)]))
         assert await store.jobs(BANK) == []
 
     @on_store
@@ -215,7 +221,9 @@ class HousekeepingConformance(StoreSuite):
         await ask(store, "maintain", "")
         lease = await a_lease(store, kind="maintain")
         await ask(store, "maintain", "")
-        assert await store.rest(lease, again_at=utc_now() + HOUR)
+        assert await store.commit(
+            Changes(bank=BANK, finished=[lease], jobs=[NewJob(kind="maintain", due=utc_now() + HOUR)])
+        )
         [job] = await store.jobs(BANK)
         assert job.due <= utc_now()
 
@@ -225,7 +233,9 @@ class HousekeepingConformance(StoreSuite):
         lost = await a_lease(store, "slow", seconds=0, kind="maintain")
         await a_lease(store, "quick", kind="maintain")
         queued = await store.jobs(BANK)
-        assert not await store.rest(lost, again_at=utc_now() + HOUR)
+        assert not await store.commit(
+            Changes(bank=BANK, finished=[lost], jobs=[NewJob(kind="maintain", due=utc_now() + HOUR)])
+        )
         assert await store.jobs(BANK) == queued
 
     @on_store
@@ -264,7 +274,7 @@ async def _read(
     told = {"previous": None if last is None else last.id, "narrative": narrative or f"All about {topic}."}
     episode = an_episode(topic, said, **{**told, **fields})
     batch = await a_batch(store, [_fact(message, episode) for message in said])
-    assert await store.write(replace(batch, claims=[message.id for message in said], episodes=[episode]))
+    assert await store.commit(replace(batch, pending=[message.id for message in said], episodes=[episode]))
     return episode
 
 

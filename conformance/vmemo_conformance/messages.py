@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from vmemo.models import Message, MessageId, utc_now
+from vmemo.models.changes import Changes, MessageFailure
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, START, a_batch, a_message, day, hear
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -66,7 +67,7 @@ class ArchiveConformance(StoreSuite):
     async def test_only_unread_messages_are_pending(self, store: Store) -> None:
         await store.append(BANK, [a_message(state, state=state) for state in ("raw", "derived", "extracted")])
         read, unread = await hear(store, "read", "unread")
-        assert await store.write(replace(await a_batch(store), claims=[read.id]))
+        assert await store.commit(replace(await a_batch(store), pending=[read.id]))
         assert [m.id for m in await store.pending(BANK, 10)] == [unread.id]
 
     @on_store
@@ -117,9 +118,9 @@ class ArchiveConformance(StoreSuite):
     @on_store
     async def test_a_failure_is_seen_on_its_messages_and_in_the_status(self, store: Store) -> None:
         one, two, three = await hear(store, "one", "two", "three")
-        await store.record_failure(BANK, [one.id, two.id], "timed out")
-        await store.record_failure(BANK, [one.id], "timed out")
-        await store.record_failure(BANK, [three.id], "refused")
+        await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id, two.id], error="timed out")]))
+        await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id], error="timed out")]))
+        await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[three.id], error="refused")]))
         troubles = {t.error: t for t in (await store.status(BANK)).troubles}
         assert {error: (t.messages, t.attempts) for error, t in troubles.items()} == {
             "timed out": (2, 2),
@@ -131,8 +132,8 @@ class ArchiveConformance(StoreSuite):
     @on_store
     async def test_a_failure_is_over_when_its_messages_are_read(self, store: Store) -> None:
         one, two = await hear(store, "one", "two")
-        await store.record_failure(BANK, [one.id], "timed out")
-        assert await store.write(replace(await a_batch(store), claims=[one.id, two.id]))
-        await store.record_failure(BANK, [two.id], "too late to fail")
+        await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id], error="timed out")]))
+        assert await store.commit(replace(await a_batch(store), pending=[one.id, two.id]))
+        await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[two.id], error="too late to fail")]))
         assert (await store.status(BANK)).troubles == ()
         assert [m.error for m in await store.messages(BANK)] == [None, None]

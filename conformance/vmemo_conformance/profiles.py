@@ -6,7 +6,7 @@ import asyncio
 
 from vmemo.errors import NotFound
 from vmemo.models import BankId, Disposition, FormerProfile, Profile, utc_now
-from vmemo.models.changes import ForgetTarget
+from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, OTHER, a_bank, a_message, day, hear, snapshot, tell_story
 from vmemo_conformance.reprocess import read_anew, shadow_of
@@ -31,9 +31,11 @@ class ProfileConformance(StoreSuite):
     async def test_former_profiles_are_kept_in_their_order_with_when_and_why(self, store: Store) -> None:
         assert await store.former_profiles(BANK) == []
         before = utc_now()
-        assert await store.save_profile(BANK, POET)
-        assert await store.save_profile(BANK, PAINTER, reason="You paint now.\nДа, 'you' do.")
-        assert await store.save_profile(BANK, POET, reason="")
+        assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET)))
+        assert await store.commit(
+            Changes(bank=BANK, profile=ProfileChange(profile=PAINTER, reason="You paint now.\nДа, 'you' do."))
+        )
+        assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, reason="")))
         assert await profile_of(store) == POET
         history = await store.former_profiles(BANK)
         assert [each.profile for each in history] == [Profile(), POET, PAINTER]
@@ -43,28 +45,30 @@ class ProfileConformance(StoreSuite):
 
     @on_store
     async def test_an_equal_profile_changes_nothing(self, store: Store) -> None:
-        assert await store.save_profile(BANK, POET)
+        assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET)))
         history = await store.former_profiles(BANK)
-        assert await store.save_profile(BANK, POET.model_copy(), reason="again")
-        assert await store.save_profile(BANK, POET, instead_of=POET)
+        assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET.model_copy(), reason="again")))
+        assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, expected=POET)))
         assert await store.former_profiles(BANK) == history
 
     @on_store
     async def test_a_profile_is_replaced_only_instead_of_the_one_that_was_meant(self, store: Store) -> None:
-        assert await store.save_profile(BANK, POET, instead_of=Profile())
+        assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, expected=Profile())))
         before, history = await snapshot(store), await store.former_profiles(BANK)
         for new in (PAINTER, POET):
-            assert not await store.save_profile(BANK, new, reason="late", instead_of=Profile())
+            assert not await store.commit(
+                Changes(bank=BANK, profile=ProfileChange(profile=new, reason="late", expected=Profile()))
+            )
         assert await snapshot(store) == before
         assert await store.former_profiles(BANK) == history
-        assert await store.save_profile(BANK, PAINTER, instead_of=POET)
+        assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=PAINTER, expected=POET)))
         assert await profile_of(store) == PAINTER
 
     @on_two_stores
     async def test_of_two_who_replace_the_same_profile_one_does(self, one: Store, other: Store) -> None:
         told = await asyncio.gather(
-            one.save_profile(BANK, POET, instead_of=Profile()),
-            other.save_profile(BANK, PAINTER, instead_of=Profile()),
+            one.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, expected=Profile()))),
+            other.commit(Changes(bank=BANK, profile=ProfileChange(profile=PAINTER, expected=Profile()))),
         )
         assert sorted(told) == [False, True]
         assert await profile_of(other) == (POET if told[0] else PAINTER)
@@ -73,18 +77,20 @@ class ProfileConformance(StoreSuite):
     @on_store
     async def test_histories_of_two_banks_are_apart(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await store.save_profile(BANK, POET)
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET)))
         assert await store.former_profiles(OTHER) == []
-        await store.save_profile(OTHER, PAINTER, reason="theirs")
+        await store.commit(Changes(bank=OTHER, profile=ProfileChange(profile=PAINTER, reason="theirs")))
         theirs = await store.former_profiles(OTHER)
-        await store.save_profile(BANK, PAINTER)
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=PAINTER)))
         await store.forget(BANK, ForgetTarget(bank=True))
         assert await store.former_profiles(OTHER) == theirs
 
     @on_store
     async def test_a_missing_bank_has_no_profiles(self, store: Store) -> None:
         for call in (
-            store.save_profile(BankId("nobody"), POET, reason="x", instead_of=POET),
+            store.commit(
+                Changes(bank=BankId("nobody"), profile=ProfileChange(profile=POET, reason="x", expected=POET))
+            ),
             store.former_profiles(BankId("nobody")),
         ):
             with refused(NotFound):
@@ -92,7 +98,7 @@ class ProfileConformance(StoreSuite):
 
     @on_store
     async def test_a_forgotten_bank_takes_its_history_along(self, store: Store) -> None:
-        await store.save_profile(BANK, POET)
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET)))
         await store.forget(BANK, ForgetTarget(bank=True))
         with refused(NotFound):
             await store.former_profiles(BANK)
@@ -102,7 +108,7 @@ class ProfileConformance(StoreSuite):
     @on_store
     async def test_forgetting_in_a_bank_leaves_its_history(self, store: Store) -> None:
         [said] = await hear(store, "tulips")
-        await store.save_profile(BANK, POET, reason="told")
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, reason="told")))
         history = await store.former_profiles(BANK)
         await store.forget(BANK, ForgetTarget(messages=[said.id]))
         assert await store.former_profiles(BANK) == history
@@ -116,17 +122,17 @@ class ProfileConformance(StoreSuite):
         await store.restore(a_bank(COPY), iter([*history, a_message("tulips")]))
         assert await store.former_profiles(COPY) == history
         assert await store.former_profiles(BANK) == []
-        await store.save_profile(COPY, POET)
+        await store.commit(Changes(bank=COPY, profile=ProfileChange(profile=POET)))
         assert [each.profile for each in await store.former_profiles(COPY)] == [PAINTER, POET, Profile()]
 
     @on_store
     async def test_a_bank_that_is_derived_anew_keeps_its_history(self, store: Store) -> None:
         await tell_story(store)
-        await store.save_profile(BANK, POET, reason="before")
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, reason="before")))
         shadow = await shadow_of(store)
         assert await store.former_profiles(shadow) == []
         await read_anew(store, shadow)
-        await store.save_profile(BANK, PAINTER, reason="meanwhile")
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=PAINTER, reason="meanwhile")))
         history = await store.former_profiles(BANK)
         assert await store.adopt(BANK)
         assert await profile_of(store) == PAINTER

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import NotFound
 from vmemo.models import BankId, JobKind, utc_now
-from vmemo.models.changes import Lease, NewJob
+from vmemo.models.changes import Changes, JobFailure, Lease, NewJob
 from vmemo.models.results import Backlog, Job, Spending
 from vmemo.ports import Store
 from vmemo.testing.samples import (
@@ -62,11 +62,11 @@ class QueueConformance(StoreSuite):
     async def test_the_same_work_waits_once_and_keeps_its_detail_and_its_earlier_time(self, store: Store) -> None:
         later, soon = utc_now() + 2 * HOUR, utc_now() + HOUR
         detail: dict[str, JsonValue] = {"n": 1, "names": ["Zoë", {"deep": None}]}
-        await store.enqueue(BANK, [NewJob(kind="observe", key="ann", detail=detail, due=soon)])
-        await store.enqueue(BANK, [NewJob(kind="observe", key="ann", detail={"n": 2}, due=later)])
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="ann", detail=detail, due=soon)]))
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="ann", detail={"n": 2}, due=later)]))
         [job] = await store.jobs(BANK)
         assert (job.asked, dict(job.detail), job.due) == (2, detail, soon)
-        await store.enqueue(BANK, [NewJob(kind="observe", key="ann")] * 2)
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="ann")] * 2))
         [job] = await store.jobs(BANK)
         assert (job.asked, dict(job.detail)) == (4, detail)
         assert job.due < soon
@@ -89,20 +89,20 @@ class QueueConformance(StoreSuite):
     async def test_an_unknown_bank_is_not_found(self, store: Store) -> None:
         nowhere = BankId("nowhere")
         with refused(NotFound):
-            await store.enqueue(nowhere, [NewJob(kind="maintain")])
+            await store.commit(Changes(bank=nowhere, jobs=[NewJob(kind="maintain")]))
         with refused(NotFound):
             await store.jobs(nowhere)
         with refused(NotFound):
             await store.lease("ann", LONG, bank=nowhere)
         with refused(NotFound):
-            await store.spend(nowhere, [Spending(step="extract", model="m")])
+            await store.commit(Changes(bank=nowhere, spending=[Spending(step="extract", model="m")]))
         with refused(NotFound):
             await store.ungroup(nowhere)
 
     @on_store
     async def test_the_oldest_due_jobs_are_leased_first(self, store: Store) -> None:
         for key, due in (("late", day(3)), ("early", day(1)), ("middle", day(2)), ("tie", day(2))):
-            await store.enqueue(BANK, [NewJob(kind="observe", key=key, due=due)])
+            await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key, due=due)]))
         before = utc_now()
         first = await store.lease("worker", LONG, limit=3)
         assert [job.key for job in first] == ["early", "middle", "tie"]
@@ -135,14 +135,14 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_work_of_a_later_time_is_leased_only_when_asked_for(self, store: Store) -> None:
-        await store.enqueue(BANK, [NewJob(kind="maintain", due=utc_now() + HOUR)])
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="maintain", due=utc_now() + HOUR)]))
         assert await store.lease("worker", LONG) == []
         assert [job.kind for job in await store.lease("worker", LONG, due=False)] == ["maintain"]
 
     @on_store
     async def test_jobs_of_a_shadow_are_leased_only_by_its_name(self, store: Store) -> None:
         shadow = await store.shadow(BANK, "another", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
-        await store.enqueue(shadow, [NewJob(kind="maintain")])
+        await store.commit(Changes(bank=shadow, jobs=[NewJob(kind="maintain")]))
         await ask(store, "maintain", "all")
         assert [job.bank for job in await store.lease("worker", 0, limit=9)] == [BANK]
         assert {job.bank for job in await store.lease("worker", 0, limit=9, bank=shadow)} == {shadow}
@@ -163,9 +163,14 @@ class QueueConformance(StoreSuite):
         [job] = await store.lease("quick", LONG)
         before = await snapshot(store)
         assert await store.renew([slow], LONG) == []
-        assert not await store.finish(slow, [SPENT])
-        await store.release(slow)
-        await store.fail(slow, "too late", retry_at=utc_now() + HOUR, messages=[said.id])
+        assert not await store.commit(Changes(bank=BANK, finished=[slow], spending=[SPENT]))
+        await store.commit(Changes(bank=BANK, released=[slow]))
+        await store.commit(
+            Changes(
+                bank=BANK,
+                failed=[JobFailure(lease=slow, error="too late", retry_at=utc_now() + HOUR, messages=[said.id])],
+            )
+        )
         assert await store.jobs(BANK) == [job]
         assert await snapshot(store) == before
 
@@ -179,75 +184,88 @@ class QueueConformance(StoreSuite):
         assert await store.renew([held], 0) == [held]
         assert [job.kind for job in await store.lease("another", LONG, limit=9)] == ["observe"]
         assert await store.renew([held, over], LONG) == [over]
-        assert await store.finish(over)
+        assert await store.commit(Changes(bank=BANK, finished=[over]))
 
     @on_store
     async def test_a_finished_job_is_gone_and_its_cost_is_counted(self, store: Store) -> None:
         await ask(store, "observe", "ann", "bob")
         lease = await a_lease(store)
-        assert await store.finish(lease, [SPENT])
+        assert await store.commit(Changes(bank=BANK, finished=[lease], spending=[SPENT]))
         assert [job.key for job in await store.jobs(BANK)] == ["bob"]
         assert (await store.status(BANK)).spending == (SPENT,)
-        assert not await store.finish(lease, [SPENT])
+        assert not await store.commit(Changes(bank=BANK, finished=[lease], spending=[SPENT]))
         assert await store.renew([lease], LONG) == []
         assert (await store.status(BANK)).spending == (SPENT,)
 
     @on_store
     async def test_work_asked_for_again_while_it_runs_is_done_again(self, store: Store) -> None:
         await ask(store, "observe", "ann")
-        await store.fail(await a_lease(store), "timed out", retry_at=day(1))
+        await store.commit(
+            Changes(bank=BANK, failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=day(1))])
+        )
         lease = await a_lease(store)
         await ask(store, "observe", "ann")
-        assert await store.finish(lease)
+        assert await store.commit(Changes(bank=BANK, finished=[lease]))
         [job] = await store.jobs(BANK)
         assert (job.asked, job.attempts, job.error, job.owner, job.until) == (2, 0, None, None, None)
         assert day(1) < job.due <= utc_now()
-        assert not await store.finish(lease)
-        assert await store.finish(await a_lease(store))
+        assert not await store.commit(Changes(bank=BANK, finished=[lease]))
+        assert await store.commit(Changes(bank=BANK, finished=[await a_lease(store)]))
         assert await store.jobs(BANK) == []
 
     @on_store
     async def test_reading_waits_again_as_long_as_messages_are_in_no_episode(self, store: Store) -> None:
         one, two, three = await hear(store, "one", "two", "three")
-        assert await store.finish(await a_lease(store))
+        assert await store.commit(Changes(bank=BANK, finished=[await a_lease(store)]))
         for said in (one, two):
             [job] = await store.jobs(BANK)
             assert (job.kind, job.owner) == ("process", None)
-            assert await store.write(replace(await a_batch(store), claims=[said.id], job=await a_lease(store)))
-        last = replace(await a_batch(store), claims=[three.id], becomes="grouped", job=await a_lease(store))
-        assert await store.write(replace(last, episodes=[an_episode("three", [three])]))
+            assert await store.commit(replace(await a_batch(store), pending=[said.id], finished=[await a_lease(store)]))
+        last = replace(await a_batch(store), pending=[three.id], becomes="grouped", finished=[await a_lease(store)])
+        assert await store.commit(replace(last, episodes=[an_episode("three", [three])]))
         assert await store.jobs(BANK) == []
 
     @on_store
     async def test_a_released_job_is_as_it_was(self, store: Store) -> None:
         await ask(store, "observe", "ann")
-        await store.fail(await a_lease(store), "timed out", retry_at=day(1))
+        await store.commit(
+            Changes(bank=BANK, failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=day(1))])
+        )
         before = await store.jobs(BANK)
         lease = await a_lease(store)
         assert await store.jobs(BANK) != before
-        await store.release(lease)
+        await store.commit(Changes(bank=BANK, released=[lease]))
         assert await store.jobs(BANK) == before
-        assert not await store.finish(lease)
+        assert not await store.commit(Changes(bank=BANK, finished=[lease]))
 
     @on_store
     async def test_a_failed_job_waits_for_its_time_however_often_it_is_asked_for(self, store: Store) -> None:
         retry = utc_now() + HOUR
         await ask(store, "observe", "ann")
-        await store.fail(await a_lease(store), "timed out", retry_at=retry)
+        await store.commit(
+            Changes(bank=BANK, failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=retry)])
+        )
         await ask(store, "observe", "ann")
         [job] = await store.jobs(BANK)
         assert (job.asked, job.attempts, job.error, job.owner, job.until) == (2, 1, "timed out", None, None)
         assert job.due == retry
         assert await store.lease("worker", LONG) == []
         [again] = await store.lease("worker", LONG, due=False)
-        await store.fail(lease_of(again), "x" * 5000, retry_at=retry)
+        await store.commit(
+            Changes(bank=BANK, failed=[JobFailure(lease=lease_of(again), error="x" * 5000, retry_at=retry)])
+        )
         [job] = await store.jobs(BANK)
         assert (job.attempts, job.error) == (2, "x" * 2000)
 
     @on_store
     async def test_an_error_is_noted_whatever_characters_it_holds(self, store: Store) -> None:
         await ask(store, "observe", "ann")
-        await store.fail(await a_lease(store), "broken \ud800 and \x00 👋", retry_at=day(1))
+        await store.commit(
+            Changes(
+                bank=BANK,
+                failed=[JobFailure(lease=await a_lease(store), error="broken \ud800 and \x00 👋", retry_at=day(1))],
+            )
+        )
         [job] = await store.jobs(BANK)
         assert job.error == "broken ? and ? 👋"
 
@@ -256,7 +274,9 @@ class QueueConformance(StoreSuite):
         await ask(store, "observe", "ann")
         slow = await a_lease(store, "slow", seconds=0)
         [job] = await store.lease("quick", LONG)
-        await store.fail(slow, "too late", retry_at=day(1), spent=[SPENT])
+        await store.commit(
+            Changes(bank=BANK, failed=[JobFailure(lease=slow, error="too late", retry_at=day(1))], spending=[SPENT])
+        )
         assert await store.jobs(BANK) == [job]
         assert (await store.status(BANK)).spending == (SPENT,)
 
@@ -268,8 +288,17 @@ class QueueConformance(StoreSuite):
         await ask(store, "observe", *"abcde")
         await ask(store, "observe", "elsewhere", bank=OTHER)
         soon, later = utc_now() + HOUR, utc_now() + 2 * HOUR
-        await store.fail(await a_lease(store, kind="observe"), "first", retry_at=soon)
-        await store.fail(await a_lease(store, kind="observe"), "second", retry_at=later)
+        await store.commit(
+            Changes(
+                bank=BANK, failed=[JobFailure(lease=await a_lease(store, kind="observe"), error="first", retry_at=soon)]
+            )
+        )
+        await store.commit(
+            Changes(
+                bank=BANK,
+                failed=[JobFailure(lease=await a_lease(store, kind="observe"), error="second", retry_at=later)],
+            )
+        )
         await store.lease("worker", LONG, bank=BANK, kinds=["process"])
         await store.lease("worker", LONG, bank=BANK, kinds=["observe"], limit=2)
         await store.lease("worker", 0, bank=BANK, kinds=["observe"])
@@ -283,9 +312,9 @@ class QueueConformance(StoreSuite):
     async def test_what_is_spent_adds_up_by_step_and_model(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         dear = SPENT.model_copy(update={"model": "dear", "cost": 1.5})
-        await store.spend(BANK, [SPENT, dear, SPENT])
-        await store.spend(BANK, [SPENT.model_copy(update={"step": "answer"}), dear])
-        await store.spend(OTHER, [SPENT])
+        await store.commit(Changes(bank=BANK, spending=[SPENT, dear, SPENT]))
+        await store.commit(Changes(bank=BANK, spending=[SPENT.model_copy(update={"step": "answer"}), dear]))
+        await store.commit(Changes(bank=OTHER, spending=[SPENT]))
         assert {(item.step, item.model): item for item in (await store.status(BANK)).spending} == {
             ("answer", "m"): SPENT.model_copy(update={"step": "answer"}),
             ("extract", "dear"): _times_two(dear),
@@ -301,7 +330,7 @@ def _times_two(spent: Spending) -> Spending:
 
 async def ask(store: Store, kind: JobKind, *keys: str, bank: BankId = BANK) -> None:
     """Queue work under these keys."""
-    await store.enqueue(bank, [NewJob(kind=kind, key=key) for key in keys])
+    await store.commit(Changes(bank=bank, jobs=[NewJob(kind=kind, key=key) for key in keys]))
 
 
 async def a_lease(

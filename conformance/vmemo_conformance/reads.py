@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from vmemo.models import EntityId, EpisodeId, FactId, Link, MessageId
+from vmemo.models.changes import Changes
 from vmemo.ports import Loaded, Store
 from vmemo.testing.samples import (
     BANK,
@@ -49,7 +50,7 @@ class LibraryConformance(StoreSuite):
     @on_store
     async def test_pages_of_episodes_are_complete(self, store: Store) -> None:
         episodes = [an_episode(f"title {n}", [], started_at=day(9 - n), ended_at=day(10 - n)) for n in range(5)]
-        assert await store.write(replace(await a_batch(store), episodes=episodes))
+        assert await store.commit(replace(await a_batch(store), episodes=episodes))
         found = await store.episodes(BANK, limit=2)
         while page := await store.episodes(BANK, after=found[-1].id, limit=2):
             found += page
@@ -59,7 +60,7 @@ class LibraryConformance(StoreSuite):
     @on_store
     async def test_pages_of_entities_are_complete(self, store: Store) -> None:
         entities = [an_entity(name) for name in ("Zoe", "Ann", "Mia", "Bob", "Eve")]
-        assert await store.write(replace(await a_batch(store), entities=entities))
+        assert await store.commit(replace(await a_batch(store), entities=entities))
         found = await store.entities(BANK, limit=2)
         while page := await store.entities(BANK, after=found[-1].id, limit=2):
             found += page
@@ -71,7 +72,7 @@ class LibraryConformance(StoreSuite):
         [second] = await hear(store, "late", timestamp=day(2))
         [first] = await hear(store, "early", timestamp=day(1))
         episode = an_episode("order", [second, first], previous=EpisodeId("earlier"))
-        assert await store.write(replace(await a_batch(store), claims=[first.id, second.id], episodes=[episode]))
+        assert await store.commit(replace(await a_batch(store), pending=[first.id, second.id], episodes=[episode]))
         [found] = await store.episodes(BANK, [EpisodeId("missing"), episode.id])
         assert found == episode.model_copy(update={"messages": (first.id, second.id)})
 
@@ -90,7 +91,7 @@ class LibraryConformance(StoreSuite):
         assert await store.last_episode(BANK) is None
         late = an_episode("late", [], started_at=day(1), ended_at=day(9))
         early = an_episode("early", [], started_at=day(2), ended_at=day(3))
-        assert await store.write(replace(await a_batch(store), episodes=[late, early]))
+        assert await store.commit(replace(await a_batch(store), episodes=[late, early]))
         assert await store.last_episode(BANK) == late
 
     @on_store
@@ -135,7 +136,7 @@ class LibraryConformance(StoreSuite):
         one, two = await tell(store, "one"), await tell(store, "two")
         kinds = ("temporal", "semantic", "causes", "caused_by", "enables", "prevents")
         links = [Link(source=two.id, target=one.id, kind=kind, weight=0.25) for kind in kinds]
-        assert await store.write(replace(await a_batch(store), links=links))
+        assert await store.commit(replace(await a_batch(store), links=links))
         assert _sorted(await store.links(BANK, [two.id])) == _sorted(links)
 
     @on_store
@@ -163,15 +164,15 @@ class LibraryConformance(StoreSuite):
         together = a_fact("Ann and Bob", entities=[mention_of(ann), mention_of(bob)])
         also = a_fact("Ann and Eve", entities=[mention_of(ann), mention_of(eve)])
         begun = await a_batch(store, [together, also])
-        assert await store.write(replace(begun, entities=[ann, bob, eve, zoe]))
+        assert await store.commit(replace(begun, entities=[ann, bob, eve, zoe]))
         found = await store.cooccurring(BANK, [ann.id, bob.id, zoe.id])
         assert found == {ann.id: {bob.id, eve.id}, bob.id: {ann.id}, zoe.id: set()}
 
     @on_store
     async def test_touching_adds_to_access_counts(self, store: Store) -> None:
         one, two = await tell(store, "one", access_count=5), await tell(store, "two")
-        await store.touch(BANK, {one.id: 2, MISSING: 1})
-        await store.touch(BANK, {one.id: 1})
+        await store.commit(Changes(bank=BANK, accesses={one.id: 2, MISSING: 1}))
+        await store.commit(Changes(bank=BANK, accesses={one.id: 1}))
         assert [f.access_count for f in await store.facts(BANK, [one.id, two.id])] == [8, 0]
 
     @on_store

@@ -9,7 +9,7 @@ import numpy as np
 
 from vmemo.errors import NotFound
 from vmemo.models import BankId, ConfidenceChange, Entity, Fact, Message, Profile
-from vmemo.models.changes import ForgetTarget, Lease, NewFact, NewJob
+from vmemo.models.changes import Changes, ForgetTarget, Lease, MessageFailure, NewFact, NewJob, ProfileChange
 from vmemo.models.results import Spending
 from vmemo.models.search import EdgeQuery, VectorQuery
 from vmemo.ports import Store
@@ -54,7 +54,7 @@ async def read_anew(store: Store, shadow: BankId, entities: Sequence[Entity] = (
     said = await store.pending(shadow, 1000)
     facts = [_fact_of(message, shadow, entities) for message in said]
     batch = await a_batch(store, [with_vector(fact, tokens=some_tokens(2)) for fact in facts], bank=shadow)
-    assert await store.write(replace(batch, claims=[message.id for message in said], entities=entities))
+    assert await store.commit(replace(batch, pending=[message.id for message in said], entities=entities))
     await finish_all(store, shadow)
     return facts
 
@@ -67,7 +67,7 @@ def _fact_of(message: Message, bank: BankId, entities: Sequence[Entity]) -> Fact
 async def finish_all(store: Store, bank: BankId) -> None:
     """Take the reading of a bank off its queue."""
     for job in await store.lease("reader", 60, bank=bank, kinds=["process", "extract"], limit=100, due=False):
-        assert await store.finish(Lease(job=job.id, owner="reader", asked=job.asked))
+        assert await store.commit(Changes(bank=bank, finished=[Lease(job=job.id, owner="reader", asked=job.asked)]))
 
 
 class ShadowConformance(StoreSuite):
@@ -91,7 +91,7 @@ class ShadowConformance(StoreSuite):
         whole = a_message("tulips raw", state="raw", role="tool", speaker="Мария", document="diary", key="1")
         await store.append(BANK, [whole.model_copy(update={"tags": ("ü",), "metadata": {"n": [1, None]}})])
         [failed] = await hear(store, "tulips broken", timestamp=day(3), recorded_at=day(4))
-        await store.record_failure(BANK, [failed.id], "timed out")
+        await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[failed.id], error="timed out")]))
         shadow = await shadow_of(store)
         copies = await store.messages(shadow)
         expected = [
@@ -146,11 +146,11 @@ class ShadowConformance(StoreSuite):
         unread = await store.pending(shadow, 9)
         for message in unread[:-1]:
             fact = a_fact(message.content, bank=shadow, messages=[message.id])
-            assert await store.write(replace(await a_batch(store, [fact], bank=shadow), claims=[message.id]))
+            assert await store.commit(replace(await a_batch(store, [fact], bank=shadow), pending=[message.id]))
         await finish_all(store, shadow)
         assert not await store.adopt(BANK)
         await read_anew(store, shadow)
-        await store.enqueue(shadow, [NewJob(kind="extract", key="an episode")])
+        await store.commit(Changes(bank=shadow, jobs=[NewJob(kind="extract", key="an episode")]))
         assert not await store.adopt(BANK)
         assert await snapshot(store) == before
         await finish_all(store, shadow)
@@ -162,8 +162,8 @@ class ShadowConformance(StoreSuite):
         shadow = await shadow_of(store)
         said = await store.pending(shadow, 9)
         batch = await a_batch(store, bank=shadow)
-        grouped = replace(batch, claims=[said[0].id], episodes=[an_episode("tulips", said)], becomes="grouped")
-        assert await store.write(grouped)
+        grouped = replace(batch, pending=[said[0].id], episodes=[an_episode("tulips", said)], becomes="grouped")
+        assert await store.commit(grouped)
         await finish_all(store, shadow)
         assert not await store.adopt(BANK)
 
@@ -218,13 +218,13 @@ class ShadowConformance(StoreSuite):
     @on_store
     async def test_the_bank_keeps_its_name_profile_age_and_costs(self, store: Store) -> None:
         await tell_story(store)
-        await store.spend(BANK, [Spending(step="read", model="m", calls=2, cost=0.5)])
+        await store.commit(Changes(bank=BANK, spending=[Spending(step="read", model="m", calls=2, cost=0.5)]))
         shadow = await shadow_of(store)
         await read_anew(store, shadow)
         spent = [Spending(step="read", model="m", calls=1, cost=0.25), Spending(step="see", model="m", calls=1)]
-        await store.spend(shadow, spent)
+        await store.commit(Changes(bank=shadow, spending=spent))
         profile = Profile(name="somebody else")
-        await store.save_profile(BANK, profile)
+        await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=profile)))
         revision = await store.revision(BANK)
         assert await store.adopt(BANK)
         assert await store.bank(BANK) == a_bank().model_copy(update={"profile": profile})
@@ -239,19 +239,21 @@ class ShadowConformance(StoreSuite):
         old, new = [await a_batch(store, [a_fact("late", bank=bank)], bank=bank) for bank in (BANK, shadow)]
         await read_anew(store, shadow)
         assert await store.adopt(BANK)
-        assert not await store.write(replace(old, claims=[said.id]))
-        assert not await store.write(old)
+        assert not await store.commit(replace(old, pending=[said.id]))
+        assert not await store.commit(old)
         with refused(NotFound):
-            await store.write(new)
+            await store.commit(new)
         assert len(await store.facts(BANK)) == 1
 
     @on_store
     async def test_work_that_waits_in_the_shadow_is_the_banks_after_the_switch(self, store: Store) -> None:
         await tell_story(store)
-        await store.enqueue(BANK, [NewJob(kind="observe", key="oslo")])
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="oslo")]))
         shadow = await shadow_of(store)
         await read_anew(store, shadow)
-        await store.enqueue(shadow, [NewJob(kind="observe", key="new"), NewJob(kind="opinions", key="1")])
+        await store.commit(
+            Changes(bank=shadow, jobs=[NewJob(kind="observe", key="new"), NewJob(kind="opinions", key="1")])
+        )
         assert await store.adopt(BANK)
         assert {(job.kind, job.key, job.bank) for job in await store.jobs(BANK)} == {
             ("observe", "new", BANK),
@@ -290,8 +292,8 @@ class ShadowConformance(StoreSuite):
         said = await store.pending(shadow, 9)
         anew = [a_fact(message.content, bank=shadow, messages=[message.id]) for message in said]
         vectors = [NewFact(fact=fact, embedding=WIDER.vector(fact.text)) for fact in anew]
-        batch = replace(await a_batch(store, bank=shadow), facts=vectors, space="wider")
-        assert await store.write(replace(batch, claims=[message.id for message in said]))
+        batch = replace(await a_batch(store, bank=shadow), facts=vectors, embedder="wider")
+        assert await store.commit(replace(batch, pending=[message.id for message in said]))
         await finish_all(store, shadow)
         before = await snapshot(store)
         carried = [NewFact(fact=fact, embedding=WIDER.vector(fact.text)) for fact in await store.untold(BANK)]
@@ -386,10 +388,10 @@ async def _believe(store: Store, facts: Sequence[Fact], about: Entity) -> list[F
         entities=[mention_of(about)],
         supersedes=old.id,
     )
-    assert await store.write(await a_batch(store, [old]))
-    assert await store.write(await a_batch(store, [new]))
+    assert await store.commit(await a_batch(store, [old]))
+    assert await store.commit(await a_batch(store, [new]))
     moved = ConfidenceChange(
         opinion=new.id, stance="reinforce", before=0.5, after=0.75, evidence=(facts[2].id,), at=START
     )
-    assert await store.write(replace(await a_batch(store), moves=[moved]))
+    assert await store.commit(replace(await a_batch(store), confidence=[moved]))
     return [old, new]

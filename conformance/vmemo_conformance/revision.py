@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from vmemo.errors import InvalidInput, VmemoError
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, MessageId
-from vmemo.models.changes import AddedSource, Batch, FactClosure
+from vmemo.models.changes import AddedSource, Changes, FactClosure
 from vmemo.models.search import Scope
 from vmemo.ports import Store
 from vmemo.testing.samples import (
@@ -43,7 +43,7 @@ class RevisionConformance(StoreSuite):
         assert await _seen(store) == {"rome"}
         oslo = a_fact("tulips oslo", valid_at=day(10), recorded_at=day(12), supersedes=rome.id)
         ends = FactClosure(fact=rome.id, invalid_at=day(10), expired_at=day(12))
-        assert await store.write(replace(await a_batch(store, [oslo]), closings=[ends]))
+        assert await store.commit(replace(await a_batch(store, [oslo]), closures=[ends]))
         assert await store.facts(BANK, [rome.id]) == [
             rome.model_copy(update={"invalid_at": day(10), "expired_at": day(12)})
         ]
@@ -85,12 +85,12 @@ class RevisionConformance(StoreSuite):
         old, new = a_fact("tulips old"), a_fact("tulips new")
         batch = replace(
             await a_batch(store, [old, new]),
-            claims=[said.id],
-            closings=[FactClosure(fact=old.id, expired_at=day(2))],
-            sourced=[AddedSource(fact=new.id, messages=(said.id,))],
+            pending=[said.id],
+            closures=[FactClosure(fact=old.id, expired_at=day(2))],
+            sources=[AddedSource(fact=new.id, messages=(said.id,))],
             successors={new.id: old.id},
         )
-        assert await store.write(batch)
+        assert await store.commit(batch)
         assert await _seen(store) == {"new"}
         assert (await store.facts(BANK, [new.id]))[0].messages == (said.id,)
         assert [fact.id for fact in await store.successors(BANK, old.id)] == [new.id]
@@ -116,13 +116,13 @@ class RevisionConformance(StoreSuite):
             for batch in (
                 replace(
                     begun,
-                    closings=[FactClosure(fact=mine.id, expired_at=day(2)), FactClosure(fact=id, expired_at=day(2))],
+                    closures=[FactClosure(fact=mine.id, expired_at=day(2)), FactClosure(fact=id, expired_at=day(2))],
                 ),
-                replace(begun, sourced=[AddedSource(fact=id)]),
-                replace(begun, sourced=[AddedSource(fact=mine.id, messages=(MessageId(id),))]),
+                replace(begun, sources=[AddedSource(fact=id)]),
+                replace(begun, sources=[AddedSource(fact=mine.id, messages=(MessageId(id),))]),
                 replace(begun, successors={id: mine.id}),
                 replace(begun, successors={mine.id: id}),
-                replace(begun, moves=[_a_move(id)]),
+                replace(begun, confidence=[_a_move(id)]),
             ):
                 assert id in str(await _refusal(store, batch))
                 assert await snapshot(store) == before
@@ -133,18 +133,18 @@ class RevisionConformance(StoreSuite):
     async def test_a_fact_does_not_replace_itself(self, store: Store) -> None:
         fact = await tell(store, "tulips")
         with refused(InvalidInput):
-            await store.write(replace(await a_batch(store), successors={fact.id: fact.id}))
+            await store.commit(replace(await a_batch(store), successors={fact.id: fact.id}))
 
     @on_store
     async def test_a_fact_gets_further_sources_once(self, store: Store) -> None:
         said, again, third = await hear(store, "tulips one", "tulips two", "tulips three")
         first, second = an_episode("first", [said]), an_episode("second", [again, third])
         fact = a_fact("tulips", messages=[said.id], episodes=[first.id])
-        begun = replace(await a_batch(store, [fact]), claims=[m.id for m in (said, again, third)])
-        assert await store.write(replace(begun, episodes=[first, second]))
+        begun = replace(await a_batch(store, [fact]), pending=[m.id for m in (said, again, third)])
+        assert await store.commit(replace(begun, episodes=[first, second]))
         more = AddedSource(fact=fact.id, messages=(said.id, again.id, again.id), episodes=(first.id, second.id))
         for sourced in ([more], [more, AddedSource(fact=fact.id, messages=(third.id,))]):
-            assert await store.write(replace(await a_batch(store), sourced=sourced))
+            assert await store.commit(replace(await a_batch(store), sources=sourced))
         [found] = await store.facts(BANK)
         assert found.messages == (said.id, again.id, third.id)
         assert found.episodes == (first.id, second.id)
@@ -154,8 +154,8 @@ class RevisionConformance(StoreSuite):
     @on_store
     async def test_a_stored_fact_becomes_a_successor_once(self, store: Store) -> None:
         first, second, third = [await tell(store, f"tulips {n}") for n in range(3)]
-        assert await store.write(replace(await a_batch(store), successors={second.id: first.id, third.id: second.id}))
-        assert await store.write(replace(await a_batch(store), successors={third.id: first.id}))
+        assert await store.commit(replace(await a_batch(store), successors={second.id: first.id, third.id: second.id}))
+        assert await store.commit(replace(await a_batch(store), successors={third.id: first.id}))
         found = {fact.id: fact.supersedes for fact in await store.facts(BANK)}
         assert found == {first.id: None, second.id: first.id, third.id: second.id}
 
@@ -167,8 +167,8 @@ class RevisionConformance(StoreSuite):
         up = _a_move(view.id, before=0.5, after=0.6, evidence=(ground.id,), at=day(2))
         down = _a_move(view.id, stance="contradict", before=0.6, after=0.4, reason="They wilted.", at=day(3))
         aside = _a_move(other.id, stance="neutral", before=0.5, after=0.5, at=day(1))
-        assert await store.write(replace(await a_batch(store), moves=[up, aside]))
-        assert await store.write(replace(await a_batch(store), moves=[down]))
+        assert await store.commit(replace(await a_batch(store), confidence=[up, aside]))
+        assert await store.commit(replace(await a_batch(store), confidence=[down]))
         assert await store.moves(BANK) == [aside, up, down]
         assert await store.moves(BANK, view.id) == [up, down]
         assert await store.moves(BANK, MISSING) == []
@@ -178,14 +178,14 @@ class RevisionConformance(StoreSuite):
     async def test_an_opinion_formed_in_a_batch_may_move_in_it(self, store: Store) -> None:
         ground, view = a_fact("tulips bloom"), a_fact("I like tulips.", network="opinion", confidence=0.5)
         step = _a_move(view.id, before=0.5, after=0.7, evidence=(ground.id,))
-        assert await store.write(replace(await a_batch(store, [ground, view]), moves=[step]))
+        assert await store.commit(replace(await a_batch(store, [ground, view]), confidence=[step]))
         assert [fact.confidence for fact in await store.believed(BANK, "opinion")] == [0.7]
 
     @on_store
     async def test_only_opinions_move(self, store: Store) -> None:
         fact = await tell(store, "tulips")
         before = await snapshot(store)
-        assert fact.id in str(await _refusal(store, replace(await a_batch(store), moves=[_a_move(fact.id)])))
+        assert fact.id in str(await _refusal(store, replace(await a_batch(store), confidence=[_a_move(fact.id)])))
         assert await snapshot(store) == before
 
     @on_store
@@ -215,7 +215,7 @@ class RevisionConformance(StoreSuite):
             for n, network in enumerate(networks)
         ]
         batch = replace(await a_batch(store, [*facts, a_fact("Bern", mentioned_at=day(20))]), entities=[oslo])
-        assert await store.write(replace(batch, closings=[FactClosure(fact=facts[4].id, expired_at=day(2))]))
+        assert await store.commit(replace(batch, closures=[FactClosure(fact=facts[4].id, expired_at=day(2))]))
         expected = [facts[1], facts[2], facts[0]]
         assert await store.facts_about(BANK, oslo.id) == expected
         assert await store.facts_about(BANK, oslo.id, limit=2) == expected[:2]
@@ -230,7 +230,7 @@ class RevisionConformance(StoreSuite):
             a_fact("Bob left.", entities=[mention_of(robert, "Bob")]),
             a_fact("Bobby left.", entities=[mention_of(robert, "Bobby")]),
         ]
-        assert await store.write(replace(await a_batch(store, facts), entities=[anna, robert]))
+        assert await store.commit(replace(await a_batch(store, facts), entities=[anna, robert]))
         ids = [fact.id for fact in facts]
         said = [{mention.said for mention in fact.entities if mention.id == robert.id} for fact in facts]
         for found in (await store.facts(BANK, ids), (await store.load(BANK, ids)).facts):
@@ -250,12 +250,12 @@ async def _an_opinion(store: Store, text: str) -> Fact:
 
 
 async def _close(store: Store, *closings: FactClosure) -> None:
-    assert await store.write(replace(await a_batch(store), closings=closings))
+    assert await store.commit(replace(await a_batch(store), closures=closings))
 
 
-async def _refusal(store: Store, batch: Batch) -> VmemoError:
+async def _refusal(store: Store, batch: Changes) -> VmemoError:
     try:
-        await store.write(batch)
+        await store.commit(batch)
     except InvalidInput as error:
         return error
     raise AssertionError("the batch was not refused")

@@ -173,9 +173,9 @@ class SearchConformance(StoreSuite):
         unread, kept, extracted = await hear(store, "tulips one", "tulips two", "tulips three")
         [raw] = await hear(store, "tulips four", state="raw")
         await hear(store, "tulips five", state="derived")
-        assert await store.write(replace(await a_batch(store, [a_fact("tulips two")]), claims=[kept.id]))
-        assert await store.write(
-            replace(await a_batch(store, [a_fact("flowers")]), claims=[extracted.id], becomes="extracted")
+        assert await store.commit(replace(await a_batch(store, [a_fact("tulips two")]), pending=[kept.id]))
+        assert await store.commit(
+            replace(await a_batch(store, [a_fact("flowers")]), pending=[extracted.id], becomes="extracted")
         )
         assert set(await quotes(store, "tulips")) == {unread.id, extracted.id, raw.id}
 

@@ -138,7 +138,7 @@ class DuringConformance(StoreSuite):
         await _happen(store, "tulips")
         with refused(EmbedderMismatch):
             await store.during(replace(_ASKED, space="another"))
-        assert await store.write(await a_batch(store))
+        assert await store.commit(await a_batch(store))
 
 
 _ASKED = TimeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=at_cosine(1.0), during=MONTH, limit=50)

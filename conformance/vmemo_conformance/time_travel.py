@@ -118,9 +118,9 @@ class TimeTravelConformance(StoreSuite):
     ) -> None:
         [said] = await hear(store, "tulips grow here", timestamp=day(1), recorded_at=day(1))
         old = a_fact("flowers", messages=[said.id], valid_at=day(1), recorded_at=day(1))
-        assert await store.write(replace(await a_batch(store, [old]), claims=[said.id], becomes="extracted"))
+        assert await store.commit(replace(await a_batch(store, [old]), pending=[said.id], becomes="extracted"))
         closing = FactClosure(fact=old.id, invalid_at=day(5), expired_at=day(7))
-        assert await store.write(replace(await a_batch(store), closings=[closing]))
+        assert await store.commit(replace(await a_batch(store), closures=[closing]))
         seen = {
             "now": Scope(bank=BANK),
             "everything": Scope(bank=BANK, include_expired=True),

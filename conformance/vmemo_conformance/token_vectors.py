@@ -65,7 +65,7 @@ class TokenVectorConformance(StoreSuite):
     @on_store
     async def test_many_are_read_at_once(self, store: Store) -> None:
         facts = [with_vector(a_fact(f"{n}"), tokens=some_tokens(n % 7 + 1)) for n in range(1200)]
-        assert await store.write(await a_batch(store, facts))
+        assert await store.commit(await a_batch(store, facts))
         found = await store.token_vectors(BANK, [item.fact.id for item in reversed(facts)])
         assert all(_same(tokens, item.tokens) for tokens, item in zip(found, reversed(facts), strict=True))
 
@@ -121,7 +121,7 @@ class TokenVectorConformance(StoreSuite):
         assert none is None
         assert _same(left, some_tokens(3))
         again = gone.model_copy(update={"messages": ()})
-        assert await store.write(await a_batch(store, [again]))
+        assert await store.commit(await a_batch(store, [again]))
         assert await store.token_vectors(BANK, [gone.id]) == [None]
 
     @on_store
@@ -132,7 +132,7 @@ class TokenVectorConformance(StoreSuite):
             await store.token_vectors(BANK, [fact.id])
         await store.create_bank(a_bank())
         assert await store.token_vectors(BANK, [fact.id]) == [None]
-        assert await store.write(await a_batch(store, [fact.model_copy(update={"messages": ()})]))
+        assert await store.commit(await a_batch(store, [fact.model_copy(update={"messages": ()})]))
         assert await store.token_vectors(BANK, [fact.id]) == [None]
 
     @on_store
@@ -142,9 +142,9 @@ class TokenVectorConformance(StoreSuite):
         before, revision = await snapshot(store), await store.revision(BANK)
         for case, tokens in BAD.items():
             items = [with_vector(a_fact("one"), tokens=some_tokens(3)), with_vector(a_fact("two"), tokens=tokens)]
-            batch = replace(await a_batch(store, items), claims=[said.id], entities=[an_entity("Anna")])
+            batch = replace(await a_batch(store, items), pending=[said.id], entities=[an_entity("Anna")])
             with refused(VmemoError):
-                await store.write(batch)
+                await store.commit(batch)
             assert await snapshot(store) == before, case
             assert await store.revision(BANK) == revision, case
             assert await store.named(BANK, "Anna") == [], case
@@ -165,7 +165,7 @@ async def _write(store: Store, text: str, tokens: TokenVectors, *, bank: BankId 
     [said] = await hear(store, text, bank=bank)
     fact = a_fact(text, bank=bank, messages=[said.id])
     batch = await a_batch(store, [with_vector(fact, tokens=tokens)], bank=bank)
-    assert await store.write(replace(batch, claims=[said.id]))
+    assert await store.commit(replace(batch, pending=[said.id]))
     return fact
 
 

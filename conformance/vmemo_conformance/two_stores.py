@@ -74,7 +74,7 @@ class SharingConformance(StoreSuite):
         for n, writer in enumerate((one, other, one)):
             fact = a_fact(f"tulips {n}", entities=[mention_of(oslo)])
             batch = await a_batch(writer, [with_vector(fact, tokens=some_tokens(n + 1))])
-            assert await writer.write(replace(batch, entities=[oslo]))
+            assert await writer.commit(replace(batch, entities=[oslo]))
             facts.append(fact.id)
             for reader in (one, other):
                 assert await reader.named(BANK, "Oslo") == [mention_of(oslo)]
@@ -124,8 +124,8 @@ class SharingConformance(StoreSuite):
     @on_two_stores
     async def test_of_two_claims_of_one_message_one_lands(self, one: Store, other: Store) -> None:
         [said] = await hear(one, "tulips")
-        batches = [replace(await a_batch(store, [a_fact("tulips")]), claims=[said.id]) for store in (one, other)]
-        landed = await asyncio.gather(one.write(batches[0]), other.write(batches[1]))
+        batches = [replace(await a_batch(store, [a_fact("tulips")]), pending=[said.id]) for store in (one, other)]
+        landed = await asyncio.gather(one.commit(batches[0]), other.commit(batches[1]))
         assert sorted(landed) == [False, True]
         assert len(await one.facts(BANK)) == 1
 

@@ -41,9 +41,8 @@ from vmemo.models import (
     Profile,
     Provenance,
 )
+from vmemo.models.recalled import Explanation, Recalled
 from vmemo.models.results import Answer, Citation, MemoryLookup, Retained, Retracted, Status, TextDelta
-from vmemo.recall.explain import Explanation
-from vmemo.recall.recalled import Recalled
 from vmemo.settings import Settings
 from vmemo.transfer.bank_migration import MigrationProgress, MigrationReport, MovedBank
 from vmemo.transfer.migrate import migrate, migrate_sync

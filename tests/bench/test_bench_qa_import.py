@@ -14,7 +14,7 @@ from qa_data import QUESTIONS, ScriptedModel, qa_options
 from small_data import run
 
 from vmemo.errors import InvalidInput
-from vmemo.ports import Ask
+from vmemo.ports import LLMRequest
 from vmemo.testing import FakeLLM
 from vmemo_bench import dump_prompts
 
@@ -48,10 +48,10 @@ def judged(asked: Iterable[Mapping[str, str]]) -> list[dict[str, object]]:
     return [{"id": line["id"], "judge": line["judge"], **asyncio.run(complete(line))} for line in asked]
 
 
-def _ask(line: Mapping[str, str]) -> Ask:
+def _ask(line: Mapping[str, str]) -> LLMRequest:
     schema: dict[str, JsonValue] = json.loads(json.dumps(line["schema"]))
     step = line.get("step") or f"judge_{line['judge']}"
-    return Ask(step=step, system=line["system"], user=line["user"], schema=schema)
+    return LLMRequest(step=step, system=line["system"], user=line["user"], schema=schema)
 
 
 def test_prompts_are_exported_and_answers_and_verdicts_imported(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from vmemo_bench.qa.judging import (
     RULES,
     digest,
     judge_answer,
-    judge_ask,
+    judge_request,
     labels,
     prompt_of,
     rule_of,
@@ -57,7 +57,7 @@ def test_the_prompts_of_the_judges(judge: Judge, snapshot: SnapshotAssertion) ->
 
 def test_requests_to_the_judges(snapshot: SnapshotAssertion) -> None:
     unknown = replace(ASKED, answer="", answerable=False, lure="Lisbon")
-    asked = [judge_ask("strict", ASKED, "In Porto."), judge_ask("lenient", unknown, "I don't know.")]
+    asked = [judge_request("strict", ASKED, "In Porto."), judge_request("lenient", unknown, "I don't know.")]
     assert [(ask.step, ask.user, ask.schema) for ask in asked] == snapshot
 
 
@@ -71,7 +71,7 @@ def test_the_prompt_says_that_answers_are_no_instructions(judge: Judge) -> None:
 @pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("answer", HOSTILE)
 def test_an_answer_stays_within_its_quotation_marks(judge: Judge, answer: str) -> None:
-    hostile, tame = judge_ask(judge, ASKED, answer), judge_ask(judge, ASKED, "In Porto.")
+    hostile, tame = judge_request(judge, ASKED, answer), judge_request(judge, ASKED, "In Porto.")
     assert hostile.system == tame.system
     head, _, quoted = hostile.user.partition("The answer to check:\n")
     assert head == tame.user.partition("The answer to check:\n")[0]
@@ -99,7 +99,7 @@ def test_an_answer_stays_within_its_quotation_marks(judge: Judge, answer: str) -
 def test_each_kind_of_question_has_its_rule(category: str, answerable: bool, rule: str) -> None:
     question = replace(ASKED, category=category, answerable=answerable)
     assert rule_of(question) == rule
-    assert rule_text(rule_of(question), "strict") in judge_ask("strict", question, "x").system
+    assert rule_text(rule_of(question), "strict") in judge_request("strict", question, "x").system
 
 
 def test_only_the_lenient_judge_accepts_another_day() -> None:
@@ -109,8 +109,8 @@ def test_only_the_lenient_judge_accepts_another_day() -> None:
 
 def test_the_judge_sees_the_invited_wrong_answer() -> None:
     question = replace(ASKED, answer="", answerable=False, lure="Lisbon")
-    assert "This answer would be wrong: Lisbon" in judge_ask("strict", question, "x").user
-    assert "Lisbon" not in judge_ask("strict", replace(question, answerable=True, answer="Porto"), "x").user
+    assert "This answer would be wrong: Lisbon" in judge_request("strict", question, "x").user
+    assert "Lisbon" not in judge_request("strict", replace(question, answerable=True, answer="Porto"), "x").user
 
 
 def test_an_invalid_verdict_is_requested_once_more_and_both_calls_count() -> None:

@@ -14,7 +14,7 @@ from vmemo import Memory
 from vmemo.errors import InvalidInput, LLMDenied
 from vmemo.models import Fact
 from vmemo.models.results import Status
-from vmemo.ports import Ask
+from vmemo.ports import LLMRequest
 from vmemo.settings import Settings
 from vmemo_bench import BenchOptions, write_report
 from vmemo_bench.case_run import sessions_of
@@ -85,7 +85,9 @@ def test_tokens_of_prompt_schema_and_answer_are_counted() -> None:
 def test_a_step_without_recording_is_rejected() -> None:
     case = conversation("I bought a kite.")
     with pytest.raises(LLMDenied, match="dream"):
-        asyncio.run(RecordedLLM(case, Recording(case, [])).complete(Ask(step="dream", system="", user="", schema={})))
+        asyncio.run(
+            RecordedLLM(case, Recording(case, [])).complete(LLMRequest(step="dream", system="", user="", schema={}))
+        )
 
 
 @pytest.fixture

@@ -39,22 +39,22 @@ def texts(invoke: Run, db: str) -> list[str]:
     return [each["text"] for each in json.loads(invoke("inspect", "facts", "--db", db, "--json").stdout)["facts"]]
 
 
-def test_retain_reads_with_the_model_it_is_given(invoke: Run, tmp_path: Path, llm: str) -> None:
+def test_retain_uses_the_given_model(invoke: Run, tmp_path: Path, llm: str) -> None:
     db = str(tmp_path / "x.db")
     result = invoke("retain", "I found a job at Contoso.", "--speaker", "Ana", "--db", db, "--llm", llm)
     assert result.exit_code == 0, result.output
-    assert "1 message stored, 1 fact derived in 1 episode, 0 skipped, 1 call of the model" in result.stdout
+    assert "1 message stored, 1 fact derived in 1 episode, 0 skipped, 1 model call" in result.stdout
     (found,) = json.loads(invoke("inspect", "facts", "--db", db, "--json").stdout)["facts"]
     assert (found["text"], found["engine"].partition("#")[2]) == ("Ana works at Contoso.", "scripted/extract-1")
 
 
-def test_the_model_may_come_from_the_environment(invoke: Run, tmp_path: Path, llm: str) -> None:
+def test_the_model_can_be_set_in_the_environment(invoke: Run, tmp_path: Path, llm: str) -> None:
     db = str(tmp_path / "x.db")
     invoke("retain", "I found a job at Contoso.", "--speaker", "Ana", "--db", db, VMEMO_LLM=llm)
     assert texts(invoke, db) == ["Ana works at Contoso."]
 
 
-def test_a_command_that_asks_no_model_needs_no_key(invoke: Run, db: str) -> None:
+def test_commands_without_a_model_need_no_key(invoke: Run, db: str) -> None:
     environment = {"VMEMO_LLM": "openai:gpt-5-mini", "OPENAI_API_KEY": ""}
     refused = invoke("process", "--db", db, **environment)
     assert refused.exit_code == 1
@@ -63,23 +63,23 @@ def test_a_command_that_asks_no_model_needs_no_key(invoke: Run, db: str) -> None
         assert invoke(*command, *(() if command == ("demo",) else ("--db", db)), **environment).exit_code == 0
 
 
-def test_a_model_that_fails_loses_nothing_and_says_what_resumes(
+def test_a_model_failure_keeps_the_message_and_names_the_command_to_resume(
     invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str
 ) -> None:
     db = str(tmp_path / "x.db")
     server.faults("extract", [Refusal()])
     failed = invoke("retain", "I found a job at Contoso.", "--speaker", "Ana", "--db", db, "--llm", llm)
     assert failed.exit_code == 1
-    assert "declined to answer. Nothing is lost: what was said is stored" in failed.stderr
+    assert "declined to answer. The messages are stored" in failed.stderr
     assert "`vmemo process` resumes" in failed.stderr
     status = shown(invoke("inspect", "--db", db, "--json", "--llm", llm))
     assert (status["messages"], status["pending"], status["facts"]) == (1, 1, 0)
     resumed = invoke("process", "--db", db, "--llm", llm)
-    assert "1 fact derived in 1 episode, 0 skipped, 1 call of the model" in resumed.stdout
+    assert "1 fact derived in 1 episode, 0 skipped, 1 model call" in resumed.stdout
     assert texts(invoke, db) == ["Ana works at Contoso."]
 
 
-def test_for_machines_a_failure_has_its_public_name_and_no_key(
+def test_json_errors_have_the_public_error_name_and_no_key(
     invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str
 ) -> None:
     server.faults("extract", [Status(401, f"wrong key {KEY}")])
@@ -94,7 +94,7 @@ def test_for_machines_a_failure_has_its_public_name_and_no_key(
         assert KEY not in each.output
 
 
-def test_status_shows_engine_backlog_troubles_and_what_each_step_cost(
+def test_status_shows_engine_queue_problems_and_cost_per_step(
     invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str
 ) -> None:
     db = str(tmp_path / "x.db")
@@ -103,7 +103,7 @@ def test_status_shows_engine_backlog_troubles_and_what_each_step_cost(
     invoke("retain", "A job at Contoso.", "--speaker", "Ana", "--db", db, "--llm", llm)
     result = invoke("inspect", "--db", db, "--llm", llm)
     assert "#scripted" in result.stdout
-    assert "1 message unread: LLMRefused:" in result.stdout
+    assert "1 message pending: LLMRefused:" in result.stdout
     queued = next(line for line in result.stdout.splitlines() if line.strip().startswith("extract ") and "Z" in line)
     assert queued.split()[:4] == ["extract", "0", "0", "1"]
     status = shown(invoke("inspect", "--db", db, "--json", "--llm", llm))
@@ -126,11 +126,11 @@ def test_jobs_shows_errors_and_due_times(invoke: Run, tmp_path: Path, server: Sc
     assert "LLMRefused" in row
 
 
-def test_nothing_is_queued_after_the_local_engine_has_read(invoke: Run, db: str) -> None:
-    assert invoke("jobs", "--db", db).stdout == "Nothing is queued.\n"
+def test_the_queue_is_empty_after_the_local_engine_processed(invoke: Run, db: str) -> None:
+    assert invoke("jobs", "--db", db).stdout == "The queue is empty.\n"
 
 
-def test_process_with_the_local_engine_reads_what_is_unread(
+def test_process_with_the_local_engine_processes_pending_messages(
     invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str
 ) -> None:
     db = str(tmp_path / "x.db")
@@ -152,7 +152,7 @@ def test_reprocess_switches_to_another_engine_and_back(invoke: Run, db: str, llm
     assert texts(invoke, db) == before
 
 
-def test_a_reprocess_that_fails_leaves_the_bank_as_it_was_and_goes_on_when_called_again(
+def test_a_failed_reprocess_leaves_the_bank_unchanged_and_resumes(
     invoke: Run, db: str, server: ScriptedServer, llm: str
 ) -> None:
     before = texts(invoke, db)
@@ -165,10 +165,10 @@ def test_a_reprocess_that_fails_leaves_the_bank_as_it_was_and_goes_on_when_calle
     assert sorted(texts(invoke, db)) == ["Ana lives in Leeds.", "Ana works at Contoso."]
 
 
-def test_long_work_shows_a_bar_to_people_and_none_to_machines(invoke: Run, db: str, llm: str) -> None:
+def test_progress_is_shown_on_a_terminal_and_not_with_json(invoke: Run, db: str, llm: str) -> None:
     seen = invoke("reprocess", "--db", db, "--llm", llm, NO_COLOR="", FORCE_COLOR="1")
-    assert "reading messages again" in seen.stderr
-    assert "reading messages" in invoke("process", "--db", db, "--llm", llm, NO_COLOR="", FORCE_COLOR="1").stderr
+    assert "reprocessing messages" in seen.stderr
+    assert "processing messages" in invoke("process", "--db", db, "--llm", llm, NO_COLOR="", FORCE_COLOR="1").stderr
     silent = invoke("process", "--db", db, "--llm", llm, "--json", NO_COLOR="", FORCE_COLOR="1")
     assert silent.stderr == ""
 
@@ -177,10 +177,8 @@ def checks(result: Result) -> dict[str, tuple[str, str]]:
     return {line["check"]: (line["state"], line["detail"]) for line in json.loads(result.stdout)["checks"]}
 
 
-def test_doctor_names_the_engine_and_asks_the_model_only_when_told_to(
-    invoke: Run, db: str, server: ScriptedServer, llm: str
-) -> None:
-    assert checks(invoke("doctor", "--db", db, "--json"))["engine"][1].startswith("local: calls no model")
+def test_doctor_calls_the_model_only_with_llm_check(invoke: Run, db: str, server: ScriptedServer, llm: str) -> None:
+    assert checks(invoke("doctor", "--db", db, "--json"))["engine"][1].startswith("local (no language model")
     quiet = checks(invoke("doctor", "--db", db, "--json", "--llm", llm))
     assert quiet["engine"][0] == "ok"
     assert "#scripted" in quiet["engine"][1]
@@ -190,7 +188,7 @@ def test_doctor_names_the_engine_and_asks_the_model_only_when_told_to(
     assert [each.step for each in server.received] == ["check"]
 
 
-def test_doctor_fails_a_model_that_does_not_answer_or_can_not_be_made(
+def test_doctor_fails_on_an_unavailable_or_invalid_model(
     invoke: Run, db: str, server: ScriptedServer, llm: str
 ) -> None:
     server.faults("check", [Status(404)])
@@ -204,17 +202,17 @@ def test_doctor_fails_a_model_that_does_not_answer_or_can_not_be_made(
     assert checks(unmade)["bank default"][0] == "ok"
 
 
-def test_doctor_tells_of_work_that_failed(invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str) -> None:
+def test_doctor_warns_about_failed_jobs(invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str) -> None:
     db = str(tmp_path / "x.db")
     server.faults("extract", [Refusal()])
     invoke("retain", "A job at Contoso.", "--db", db, "--llm", llm)
     state, detail = checks(invoke("doctor", "--db", db, "--json"))["bank default"]
     assert state == "warn"
-    assert "1 message unread, the last error: LLMRefused" in detail
-    assert "vmemo process --bank default tries again" in detail
+    assert "1 message pending, last error: LLMRefused" in detail
+    assert "vmemo process --bank default retries" in detail
 
 
-def test_maintain_tells_what_it_did(invoke: Run, db: str) -> None:
+def test_maintain_reports_its_result(invoke: Run, db: str) -> None:
     done = shown(invoke("maintain", "--db", db, "--json"))
     assert done["optimised"] is True
-    assert "indexes in order" in invoke("maintain", "--db", db).stdout
+    assert "indexes optimised" in invoke("maintain", "--db", db).stdout

@@ -39,7 +39,7 @@ def test_the_command_line_has_every_verb() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=by_name)
-def test_a_command_says_what_it_does_and_shows_examples(command: Command) -> None:
+def test_help_of_each_command_has_a_description_and_examples(command: Command) -> None:
     shown = help_of(*command.name.split())
     assert command.run.__doc__
     assert command.run.__doc__.splitlines()[0] in shown
@@ -56,7 +56,7 @@ def test_examples_use_options_that_exist(command: Command) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=by_name)
-def test_every_command_and_every_option_is_explained(command: Command) -> None:
+def test_every_command_and_option_has_a_help_text(command: Command) -> None:
     shown = help_of(*command.name.split()).split("Examples")[0]
     assert "--json" in shown
     lines = [line.strip("│ ") for line in shown.splitlines() if line.startswith("│")]
@@ -64,10 +64,10 @@ def test_every_command_and_every_option_is_explained(command: Command) -> None:
     assert all(re.search(r"\s{2,}\S.*\s\S", line) for line in lines), lines
 
 
-def test_the_version_is_told() -> None:
+def test_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout[:6]) == (0, "vmemo ")
 
 
-def test_an_unknown_command_is_wrong_usage() -> None:
+def test_an_unknown_command_is_a_usage_error() -> None:
     assert CliRunner().invoke(app, ["remember"]).exit_code == 2

@@ -13,7 +13,7 @@ from vmemo import Memory
 Run = Callable[..., Result]
 
 
-def test_a_key_is_made_listed_and_revoked(invoke: Run, tmp_path: Path) -> None:
+def test_a_key_is_created_listed_and_revoked(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
     made = json.loads(
         invoke(
@@ -28,7 +28,7 @@ def test_a_key_is_made_listed_and_revoked(invoke: Run, tmp_path: Path) -> None:
     assert json.loads(invoke("keys", "list", "--db", db, "--json").stdout)[0]["revoked_at"] is not None
 
 
-def test_the_secret_is_kept_nowhere(invoke: Run, tmp_path: Path) -> None:
+def test_the_secret_of_a_key_is_not_stored(invoke: Run, tmp_path: Path) -> None:
     db = tmp_path / "x.db"
     secret = invoke("keys", "create", "agent", "--db", str(db)).stdout.split()[0]
     assert secret.startswith("vmemo_")
@@ -37,7 +37,7 @@ def test_the_secret_is_kept_nowhere(invoke: Run, tmp_path: Path) -> None:
         assert memory.exists_sync()
 
 
-def test_making_a_key_makes_no_bank(invoke: Run, tmp_path: Path) -> None:
+def test_creating_a_key_creates_no_bank(invoke: Run, tmp_path: Path) -> None:
     db = tmp_path / "x.db"
     invoke("keys", "create", "agent", "--days", "2", "--db", str(db))
     assert not Memory(f"sqlite:///{db}").banks_sync()
@@ -46,13 +46,13 @@ def test_making_a_key_makes_no_bank(invoke: Run, tmp_path: Path) -> None:
     assert "read every bank" in shown
 
 
-def test_a_key_that_is_not_there_can_not_be_revoked(invoke: Run, tmp_path: Path) -> None:
+def test_revoking_an_unknown_key_is_an_error(invoke: Run, tmp_path: Path) -> None:
     result = invoke("keys", "revoke", "nope", "--db", str(tmp_path / "x.db"))
     assert result.exit_code == 1
     assert "no key 'nope'" in result.stderr
 
 
-def test_a_key_needs_a_name_and_a_known_right(invoke: Run, tmp_path: Path) -> None:
+def test_a_key_requires_a_name_and_a_valid_permission(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
     assert invoke("keys", "create", " ", "--db", db).exit_code == 1
     assert invoke("keys", "create", "agent", "--right", "everything", "--db", db).exit_code == 2

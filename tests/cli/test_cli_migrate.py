@@ -38,7 +38,7 @@ def exported(invoke: Run, db: str, folder: Path, bank: str = "default") -> bytes
     return file.read_bytes()
 
 
-def test_migrate_copies_every_bank_and_tells_what_it_moved(invoke: Run, db: str, target: str, tmp_path: Path) -> None:
+def test_migrate_copies_every_bank_and_reports_it(invoke: Run, db: str, target: str, tmp_path: Path) -> None:
     assert invoke("retain", "Bo sails.", "--bank", "bo", "--db", db).exit_code == 0
     result = invoke("migrate", db, target)
     assert result.exit_code == 0, result.output
@@ -46,13 +46,13 @@ def test_migrate_copies_every_bank_and_tells_what_it_moved(invoke: Run, db: str,
     assert bo.startswith("bo: 1 message, ")
     assert "3 messages" in default
     assert "entities" in default
-    assert last == "2 banks moved and verified."
+    assert last == "2 banks copied and verified."
     assert result.stderr == ""
     for bank in ("bo", "default"):
         assert exported(invoke, target, tmp_path, bank) == exported(invoke, db, tmp_path, bank)
 
 
-def test_migrate_goes_to_postgresql_and_back(
+def test_migrate_copies_to_postgresql_and_back(
     invoke: Run, db: str, postgres_url: str, target: str, tmp_path: Path
 ) -> None:
     there = json.loads(invoke("migrate", db, postgres_url, "--json").stdout)
@@ -61,31 +61,31 @@ def test_migrate_goes_to_postgresql_and_back(
     assert exported(invoke, target, tmp_path) == exported(invoke, db, tmp_path)
 
 
-def test_migrate_again_passes_over_what_is_there(invoke: Run, db: str, target: str) -> None:
+def test_migrate_again_skips_identical_banks(invoke: Run, db: str, target: str) -> None:
     first = json.loads(invoke("migrate", db, target, "--json").stdout)
     again = json.loads(invoke("migrate", db, target, "--json").stdout)
     assert [bank["state"] for bank in (*first["banks"], *again["banks"])] == ["moved", "there"]
     assert first["banks"][0]["records"] == again["banks"][0]["records"]
     told = invoke("migrate", db, target).stdout
-    assert "default: there already and equal (" in told
-    assert "0 banks moved and verified; 1 bank there already and equal." in told
+    assert "default: already present and identical (" in told
+    assert "0 banks copied and verified; 1 bank already present and identical." in told
 
 
-def test_migrate_moves_only_the_banks_that_are_named(invoke: Run, db: str, target: str) -> None:
+def test_migrate_copies_only_the_given_banks(invoke: Run, db: str, target: str) -> None:
     for name in ("bo", "cy"):
         assert invoke("retain", "I sail.", "--bank", name, "--db", db).exit_code == 0
     moved = json.loads(invoke("migrate", db, target, "--bank", "cy", "--bank", "bo", "--json").stdout)
     assert [bank["bank"] for bank in moved["banks"]] == ["bo", "cy"]
 
 
-def test_migrate_tells_of_unread_messages_that_wait_in_the_target(invoke: Run, db: str, target: str) -> None:
+def test_migrate_reports_pending_messages(invoke: Run, db: str, target: str) -> None:
     with closing(sqlite3.connect(db)) as connection:
         connection.execute("UPDATE messages SET state = 'pending'")
         connection.commit()
-    assert "3 unread messages queued" in invoke("migrate", db, target).stdout
+    assert "3 pending messages queued" in invoke("migrate", db, target).stdout
 
 
-def test_migrate_refuses_a_target_that_has_another_bank_of_the_name(invoke: Run, db: str, target: str) -> None:
+def test_migrate_refuses_a_target_with_a_different_bank_of_that_name(invoke: Run, db: str, target: str) -> None:
     assert invoke("retain", "Something else.", "--db", target).exit_code == 0
     result = invoke("migrate", db, target)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -94,7 +94,7 @@ def test_migrate_refuses_a_target_that_has_another_bank_of_the_name(invoke: Run,
     assert told["error"] == "InvalidInput"
 
 
-def test_migrate_makes_nothing_of_a_source_that_is_not_there(invoke: Run, tmp_path: Path, target: str) -> None:
+def test_migrate_with_a_missing_source_creates_nothing(invoke: Run, tmp_path: Path, target: str) -> None:
     result = invoke("migrate", str(tmp_path / "none.db"), target)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "There is no database" in result.stderr
@@ -144,9 +144,7 @@ def stopped(source: str, target: str, how: signal.Signals) -> tuple[int, str]:
     return moving.returncode, said
 
 
-def test_a_migration_that_was_killed_and_interrupted_goes_on_where_it_was(
-    invoke: Run, db: str, target: str, tmp_path: Path
-) -> None:
+def test_a_killed_and_an_interrupted_migration_resume(invoke: Run, db: str, target: str, tmp_path: Path) -> None:
     source = str(tmp_path / "big.db")
     asyncio.run(_many(Path(source)))
     assert stopped(source, target, signal.SIGKILL)[0] == -signal.SIGKILL
@@ -154,12 +152,12 @@ def test_a_migration_that_was_killed_and_interrupted_goes_on_where_it_was(
     assert 0 < killed < LINES
     code, said = stopped(source, target, signal.SIGINT)
     assert code == 130
-    assert "the same command goes on from there" in said
+    assert "run the same command to resume" in said
     there = come(target)
     assert killed < there < LINES
-    left = "Bank 'big' was left unfinished in the target by another migration; --anew drops it."
+    left = "Bank 'big' is left unfinished in the target by another migration; --anew discards it."
     assert left in invoke("migrate", db, target).stdout
     result = invoke("migrate", source, target)
     assert result.exit_code == 0, result.output
-    assert f"; {there:,} records of an earlier try" in result.stdout
-    assert "big: there already and equal (6,000 messages)" in invoke("migrate", source, target).stdout
+    assert f"; {there:,} records from an earlier run" in result.stdout
+    assert "big: already present and identical (6,000 messages)" in invoke("migrate", source, target).stdout

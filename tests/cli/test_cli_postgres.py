@@ -33,7 +33,7 @@ def told(result: Result) -> dict[str, object]:
     return json.loads(result.stdout)
 
 
-def test_every_step_of_a_memorys_life_works_on_a_server(vmemo: Run, postgres_url: str, tmp_path: Path) -> None:
+def test_every_command_works_on_postgresql(vmemo: Run, postgres_url: str, tmp_path: Path) -> None:
     said = "I left Northwind last Friday. Bo found me a job at Contoso."
     retained = told(vmemo("retain", said, "--speaker", "Ana", "--document", "first", "--json"))
     assert len(retained["stored"]) == 1  # pyright: ignore[reportArgumentType]
@@ -53,7 +53,7 @@ def test_every_step_of_a_memorys_life_works_on_a_server(vmemo: Run, postgres_url
     assert whole[1:] == copy[1:]
 
 
-def test_doctor_examines_a_server_and_all_its_banks(vmemo: Run, postgres_url: str) -> None:
+def test_doctor_checks_a_postgresql_database_and_its_banks(vmemo: Run, postgres_url: str) -> None:
     vmemo("retain", "I play the cello.", "--speaker", "Ana")
     lines = told(vmemo("doctor", "--json"))
     assert lines["ok"] is True
@@ -62,7 +62,7 @@ def test_doctor_examines_a_server_and_all_its_banks(vmemo: Run, postgres_url: st
     assert {"check": "database", "state": "ok", "detail": shown} in lines["checks"]  # pyright: ignore[reportOperatorIssue]
 
 
-def test_a_bank_or_a_database_that_is_not_there_is_told_without_the_password(vmemo: Run, invoke: Run) -> None:
+def test_errors_about_a_missing_bank_or_database_hide_the_password(vmemo: Run, invoke: Run) -> None:
     missing = vmemo("recall", "anything", "--bank", "nobody")
     assert missing.exit_code == 1
     assert "There is no bank 'nobody' in postgresql://127.0.0.1:" in missing.stderr

@@ -26,7 +26,7 @@ def start(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_demo_shows_every_part_in_a_hundred_columns(tmp_path: Path) -> None:
+def test_the_demo_shows_every_section_within_100_columns(tmp_path: Path) -> None:
     done = start("-m", "vmemo", "demo", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     parts = ("1. Retain", "2. Recall", "3. Time travel", "4. Reflect", "5. Why", "6. Try next")
@@ -36,7 +36,7 @@ def test_the_demo_shows_every_part_in_a_hundred_columns(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demo_is_for_machines_too_and_shows_the_change_over_time(invoke: Run, tmp_path: Path) -> None:
+def test_the_demo_prints_json(invoke: Run, tmp_path: Path) -> None:
     shown = json.loads(invoke("demo", "--json", "--db", str(tmp_path / "demo.db")).stdout)
     then, now = ([hit["fact"]["text"] for hit in shown[part]["hits"]] for part in ("then", "now"))
     assert any("Brightwater" in text for text in then)
@@ -47,7 +47,7 @@ def test_the_demo_is_for_machines_too_and_shows_the_change_over_time(invoke: Run
     assert len(shown["facts"]) == 24
 
 
-def test_what_the_demo_says_to_try_next_works(invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_that_the_demo_suggests_work(invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     said = invoke("demo").stdout.split("6. Try next")[1].splitlines()
     tries = [shlex.split(line)[1:] for line in said if line.startswith("vmemo ")]
@@ -58,7 +58,7 @@ def test_what_the_demo_says_to_try_next_works(invoke: Run, tmp_path: Path, monke
             assert result.exit_code == 0, (words, result.output)
 
 
-def test_an_error_ends_in_one_red_line_and_exit_code_one(tmp_path: Path) -> None:
+def test_an_error_prints_one_red_line_and_exits_with_1(tmp_path: Path) -> None:
     done = start("-m", "vmemo", "recall", "x", "--db", "none.db", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1
@@ -73,7 +73,7 @@ main()
 """
 
 
-def test_an_interrupt_ends_in_exit_code_130(db: str) -> None:
+def test_an_interrupt_exits_with_130(db: str) -> None:
     command = [sys.executable, "-c", LISTENING, "forget", "--all", "--db", db]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
         assert asking.stderr is not None

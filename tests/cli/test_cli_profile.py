@@ -50,7 +50,7 @@ def test_a_profile_is_shown(invoke: Run, db: str) -> None:
     ]
 
 
-def test_what_is_given_is_changed_and_the_rest_stays(invoke: Run, db: str) -> None:
+def test_given_profile_fields_change_and_the_others_stay(invoke: Run, db: str) -> None:
     changes = ("--name", "Ada", "--skepticism", "5", "--bias", "0", "--background", "I like [bold]order[/bold].")
     first = shown(invoke("profile", *changes, "--db", db, "--json"))["profile"]
     assert first == PLAIN | {
@@ -66,9 +66,9 @@ def test_what_is_given_is_changed_and_the_rest_stays(invoke: Run, db: str) -> No
     assert shown(invoke("profile", "--background", "", "--db", db, "--json"))["profile"]["background"] == ""
 
 
-def test_the_history_shows_who_the_bank_was(invoke: Run, db: str) -> None:
+def test_profile_history_shows_former_profiles(invoke: Run, db: str) -> None:
     assert shown(invoke("profile", "--history", "--db", db, "--json"))["history"] == []
-    assert "It has never been another." in invoke("profile", "--history", "--db", db).stdout
+    assert "There are no former profiles." in invoke("profile", "--history", "--db", db).stdout
     invoke("profile", "--name", "Ada", "--db", db)
     invoke("profile", "--name", "Ada", "--db", db)
     found = shown(invoke("profile", "--name", "Bea", "--history", "--db", db, "--json"))
@@ -79,9 +79,7 @@ def test_the_history_shows_who_the_bank_was(invoke: Run, db: str) -> None:
     assert found["history"][0]["until"][:10] in text
 
 
-def test_a_background_is_merged_by_the_model_and_what_was_told_stands_in_the_history(
-    invoke: Run, db: str, llm: str
-) -> None:
+def test_a_merged_background_keeps_the_snippet_in_the_history(invoke: Run, db: str, llm: str) -> None:
     invoke("profile", "--background", "I was born in Colorado. I like tea.", "--db", db)
     told = ("--add-background", "You were born in Texas.", "--name", "Ada")
     done = shown(invoke("profile", *told, "--db", db, "--llm", llm, "--history", "--json"))
@@ -92,23 +90,21 @@ def test_a_background_is_merged_by_the_model_and_what_was_told_stands_in_the_his
     assert "You were born in Texas." in text
 
 
-def test_merging_without_a_model_is_refused_and_says_so(invoke: Run, db: str) -> None:
+def test_merging_a_background_requires_a_model(invoke: Run, db: str) -> None:
     result = invoke("profile", "--add-background", "You paint.", "--name", "Ada", "--db", db)
     assert result.exit_code == 1
     assert "language model" in result.stderr
     assert shown(invoke("profile", "--db", db, "--json"))["profile"] == PLAIN
 
 
-def test_a_model_that_fails_leaves_the_profile_as_it_was(
-    invoke: Run, db: str, server: ScriptedServer, llm: str
-) -> None:
+def test_a_model_failure_leaves_the_profile_unchanged(invoke: Run, db: str, server: ScriptedServer, llm: str) -> None:
     server.faults("background", [Refusal()])
     failed = invoke("profile", "--add-background", "You paint.", "--name", "Ada", "--db", db, "--llm", llm, "--json")
     assert (failed.exit_code, json.loads(failed.stderr)["error"]) == (1, "LLMRefused")
     assert shown(invoke("profile", "--history", "--db", db, "--json")) == {"profile": PLAIN, "history": []}
 
 
-def test_only_merging_needs_the_models_key(invoke: Run, db: str) -> None:
+def test_only_merging_a_background_needs_the_model_key(invoke: Run, db: str) -> None:
     environment = {"VMEMO_LLM": "openai:gpt-5-mini", "OPENAI_API_KEY": ""}
     assert invoke("profile", "--name", "Ada", "--db", db, **environment).exit_code == 0
     refused = invoke("profile", "--add-background", "You paint.", "--db", db, **environment)
@@ -125,22 +121,21 @@ def test_only_merging_needs_the_models_key(invoke: Run, db: str) -> None:
         ("--background", "I paint.", "--add-background", "You paint."),
     ],
 )
-def test_values_out_of_range_are_wrong_usage(invoke: Run, db: str, arguments: tuple[str, ...]) -> None:
+def test_profile_values_out_of_range_are_usage_errors(invoke: Run, db: str, arguments: tuple[str, ...]) -> None:
     assert invoke("profile", *arguments, "--db", db).exit_code == 2
     assert shown(invoke("profile", "--db", db, "--json"))["profile"] == PLAIN
 
 
-def test_a_profile_that_can_not_be_is_refused_and_nothing_is_merged(
-    invoke: Run, db: str, server: ScriptedServer, llm: str
-) -> None:
+def test_an_invalid_profile_is_refused_before_merging(invoke: Run, db: str, server: ScriptedServer, llm: str) -> None:
     for arguments in (("--name", " ", "--add-background", "You paint."), ("--background", "x" * 601)):
         result = invoke("profile", *arguments, "--db", db, "--llm", llm)
         assert (result.exit_code, "is not valid" in result.stderr) == (1, True)
     assert server.received == []
 
 
-def test_a_profile_of_no_bank_is_not_made(invoke: Run, db: str, tmp_path: Path) -> None:
-    for place in (("--db", db, "--bank", "nobody"), ("--db", str(tmp_path / "none.db"))):
-        result = invoke("profile", "--name", "Ada", *place)
-        assert (result.exit_code, "There is no" in result.stderr) == (1, True)
+def test_profile_of_a_missing_bank_is_an_error(invoke: Run, db: str, tmp_path: Path) -> None:
+    missing_bank = invoke("profile", "--name", "Ada", "--db", db, "--bank", "nobody")
+    assert (missing_bank.exit_code, "There is no bank 'nobody'" in missing_bank.stderr) == (1, True)
+    missing_database = invoke("profile", "--name", "Ada", "--db", str(tmp_path / "none.db"))
+    assert (missing_database.exit_code, "does not exist" in missing_database.stderr) == (1, True)
     assert not (tmp_path / "none.db").exists()

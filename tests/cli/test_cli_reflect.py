@@ -54,14 +54,16 @@ def test_an_answer_has_footnotes(invoke: Run, told: str, model: ScriptedServer) 
     assert [opinion["confidence"] for opinion in held] == [0.7]
 
 
-def test_a_stream_shows_what_is_looked_for_and_the_same_answer(invoke: Run, told: str, model: ScriptedServer) -> None:
+def test_a_streamed_answer_shows_lookups_and_equals_the_answer(invoke: Run, told: str, model: ScriptedServer) -> None:
     result = asked(invoke, told, model, "--stream", "--no-opinions")
-    assert "looking for: what Ana bakes" in result.stderr
+    assert "lookup: what Ana bakes" in result.stderr
     assert result.stdout.startswith("She bakes rye [1].\n\n[1] ")
     assert "opinion" not in result.stderr
 
 
-def test_an_answer_comes_in_a_schema(invoke: Run, told: str, model: ScriptedServer, tmp_path: Path) -> None:
+def test_reflect_returns_structured_data_for_a_schema(
+    invoke: Run, told: str, model: ScriptedServer, tmp_path: Path
+) -> None:
     file = tmp_path / "bread.json"
     file.write_text(json.dumps({"type": "object", "properties": {"bread": {"type": "string"}}}), encoding="utf-8")
     whole = json.loads(asked(invoke, told, model, "--schema", str(file), "--json").stdout)
@@ -70,15 +72,13 @@ def test_an_answer_comes_in_a_schema(invoke: Run, told: str, model: ScriptedServ
 
 
 @pytest.mark.parametrize("content", ["no JSON", "[]"])
-def test_a_schema_that_is_none_is_refused(invoke: Run, told: str, tmp_path: Path, content: str) -> None:
+def test_an_invalid_schema_file_is_refused(invoke: Run, told: str, tmp_path: Path, content: str) -> None:
     file = tmp_path / "bread.json"
     file.write_text(content, encoding="utf-8")
     assert invoke("reflect", "What bread?", "--db", told, "--schema", str(file)).exit_code == 2
 
 
-def test_a_model_that_fails_ends_in_one_line_that_promises_nothing_wrong(
-    invoke: Run, told: str, model: ScriptedServer
-) -> None:
+def test_a_failed_reflection_prints_one_accurate_line(invoke: Run, told: str, model: ScriptedServer) -> None:
     model.faults("reflect", [Status(401)])
     result = invoke("reflect", "What bread?", "--db", told, "--llm", f"{model.url}#scripted")
     assert result.exit_code == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from vmemo.cli.content import PIECE, pieces
+from vmemo.cli.content import CHUNK, split_text
 
 Run = Callable[..., Result]
 
@@ -20,7 +20,7 @@ def messages(invoke: Run, db: str) -> list[dict[str, object]]:
     return json.loads(result.stdout)["messages"]
 
 
-def test_a_text_is_stored_with_all_that_is_said_of_it(invoke: Run, tmp_path: Path) -> None:
+def test_retain_stores_a_text_with_all_options(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "new.db")
     options = "--speaker Bo --role assistant --document d --timestamp 2024-05-01T10:00+02:00 --tag a --tag b".split()
     result = invoke("retain", "Hello there.", *options, "--meta", "n=3", "--meta", "who=Bo", "--no-infer", "--db", db)
@@ -35,14 +35,14 @@ def test_a_text_is_stored_with_all_that_is_said_of_it(invoke: Run, tmp_path: Pat
     assert stored["state"] == "raw"
 
 
-def test_standard_input_is_read_where_the_text_is_a_dash(invoke: Run, tmp_path: Path) -> None:
+def test_retain_reads_standard_input_for_a_dash(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "new.db")
     result = invoke("retain", "-", "--no-infer", "--db", db, input="Grüße aus Köln\n")
     assert "1 message stored" in result.stdout
     assert messages(invoke, db)[0]["content"] == "Grüße aus Köln"
 
 
-def test_the_same_file_again_changes_nothing(invoke: Run, tmp_path: Path) -> None:
+def test_retaining_the_same_file_again_changes_nothing(invoke: Run, tmp_path: Path) -> None:
     db, file = str(tmp_path / "new.db"), tmp_path / "notes.txt"
     file.write_text("A note.\n\nAnother note.", encoding="utf-8")
     arguments = ("retain", "--file", str(file), "--document", "notes", "--no-infer", "--db", db)
@@ -53,7 +53,7 @@ def test_the_same_file_again_changes_nothing(invoke: Run, tmp_path: Path) -> Non
     assert len(messages(invoke, db)) == 1
 
 
-def test_lines_of_json_keep_their_own_values_and_take_the_options_for_the_rest(invoke: Run, tmp_path: Path) -> None:
+def test_json_lines_keep_their_values_and_take_options_as_defaults(invoke: Run, tmp_path: Path) -> None:
     db, file = str(tmp_path / "new.db"), tmp_path / "chat.jsonl"
     file.write_text('{"content": "Yes."}\n\n{"content": "Yes."}\n{"content": "No.", "speaker": "Cy"}\n')
     result = invoke("retain", "--file", str(file), "--speaker", "Bo", "--document", "d", "--no-infer", "--db", db)
@@ -66,13 +66,13 @@ def test_lines_of_json_keep_their_own_values_and_take_the_options_for_the_rest(i
     ("line", "complaint"),
     [
         ("no json", "is not JSON"),
-        ("[1]", "is not an object"),
+        ("[1]", "must be an object"),
         ('{"content": " "}', "must not be empty"),
         ('{"content": "x", "timestamp": "2024-05-01T10:00:00"}', "naive datetimes are refused"),
         ('{"content": "x", "mood": "good"}', "mood"),
     ],
 )
-def test_a_bad_line_is_named_and_nothing_is_stored(invoke: Run, tmp_path: Path, line: str, complaint: str) -> None:
+def test_an_invalid_line_is_named_and_nothing_is_stored(invoke: Run, tmp_path: Path, line: str, complaint: str) -> None:
     db, file = tmp_path / "new.db", tmp_path / "chat.jsonl"
     file.write_text('{"content": "fine"}\n' + line)
     result = invoke("retain", "--file", str(file), "--db", str(db), "--json")
@@ -83,7 +83,7 @@ def test_a_bad_line_is_named_and_nothing_is_stored(invoke: Run, tmp_path: Path, 
     assert not db.exists()
 
 
-def test_a_file_that_is_not_text_is_refused(invoke: Run, tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(invoke: Run, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"\xff\xfe\x00")
     result = invoke("retain", "--file", str(tmp_path / "x.txt"), "--db", str(tmp_path / "new.db"))
     assert result.exit_code == 1
@@ -95,17 +95,15 @@ def test_a_file_that_is_not_text_is_refused(invoke: Run, tmp_path: Path) -> None
     [
         ((), "either a text"),
         (("x", "--file", __file__), "either a text"),
-        (("x", "--timestamp", "2024-05-01T10:00"), "has no time zone. For UTC write 2024-05-01T10:00Z"),
-        (("x", "--timestamp", "2024-05-01"), "For UTC write 2024-05-01T00:00Z"),
-        (("x", "--timestamp", "yesterday"), "is no time in ISO 8601"),
+        (("x", "--timestamp", "2024-05-01T10:00"), "has no time zone. Write 2024-05-01T10:00Z for UTC"),
+        (("x", "--timestamp", "2024-05-01"), "Write 2024-05-01T00:00Z for UTC"),
+        (("x", "--timestamp", "yesterday"), "is not a time in ISO 8601"),
         (("x", "--meta", "colour"), "KEY=VALUE"),
         (("x", "--role", "boss"), "boss"),
         (("--file", "/nowhere/file.txt"), "does not exist"),
     ],
 )
-def test_wrong_usage_says_what_is_right(
-    invoke: Run, tmp_path: Path, arguments: tuple[str, ...], complaint: str
-) -> None:
+def test_usage_errors_name_the_fix(invoke: Run, tmp_path: Path, arguments: tuple[str, ...], complaint: str) -> None:
     db = tmp_path / "new.db"
     result = invoke("retain", *arguments, "--db", str(db))
     assert result.exit_code == 2
@@ -113,18 +111,18 @@ def test_wrong_usage_says_what_is_right(
     assert not db.exists()
 
 
-def test_a_long_text_is_cut_between_paragraphs_and_loses_nothing() -> None:
+def test_a_long_text_is_split_between_paragraphs_without_loss() -> None:
     text = "\n\n".join(f"Paragraph {n} " + "word " * (n % 40) for n in range(600))
-    cut = list(pieces(text))
+    cut = list(split_text(text))
     assert len(cut) > 2
-    assert all(len(piece) <= PIECE and piece.startswith("Paragraph") for piece in cut)
+    assert all(len(piece) <= CHUNK and piece.startswith("Paragraph") for piece in cut)
     assert " ".join(cut).split() == text.split()
 
 
-def test_pieces_stay_the_same_when_a_text_grows() -> None:
+def test_chunks_stay_the_same_when_a_text_grows() -> None:
     text = "\n".join(f"line {n}" for n in range(8000))
-    assert list(pieces(text + "\nand more"))[:-1] == list(pieces(text))[:-1]
+    assert list(split_text(text + "\nand more"))[:-1] == list(split_text(text))[:-1]
 
 
-def test_an_unbroken_text_is_cut_where_it_is_full() -> None:
-    assert [len(piece) for piece in pieces("x" * (2 * PIECE + 5))] == [PIECE, PIECE, 5]
+def test_a_text_without_breaks_is_split_at_the_limit() -> None:
+    assert [len(piece) for piece in split_text("x" * (2 * CHUNK + 5))] == [CHUNK, CHUNK, 5]

@@ -43,7 +43,7 @@ def logged(stderr: str) -> list[tuple[str, ...]]:
     return [line.groups() for line in lines if line is not None]
 
 
-def test_a_worker_does_what_is_due_and_leaves(invoke: Run, tmp_path: Path) -> None:
+def test_worker_once_runs_due_jobs_and_exits(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
     stored(db, "default", "other")
     with ScriptedServer(Reader(TAUGHT)) as server:
@@ -57,22 +57,22 @@ def test_a_worker_does_what_is_due_and_leaves(invoke: Run, tmp_path: Path) -> No
     assert [status(invoke, db, bank)["facts"] for bank in ("default", "other")] == [1, 1]
 
 
-def test_a_worker_of_some_banks_leaves_the_others_alone(invoke: Run, tmp_path: Path) -> None:
+def test_a_worker_for_some_banks_ignores_the_others(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
     stored(db, "one", "two", "three")
     result = invoke("worker", "--once", "--bank", "one", "--bank", "three", "--db", db)
-    assert "2 pieces of work done, 0 failed" in result.stdout
+    assert "2 jobs done, 0 failed" in result.stdout
     assert [status(invoke, db, bank)["pending"] for bank in ("one", "two", "three")] == [0, 1, 0]
 
 
-def test_a_worker_tells_what_failed_and_leaves_it_queued(invoke: Run, tmp_path: Path) -> None:
+def test_a_worker_reports_failed_jobs_and_leaves_them_queued(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
     stored(db, "default")
     with ScriptedServer(Reader(TAUGHT)) as server:
         server.faults("extract", [Refusal("piece 1 is private")])
         result = invoke("worker", "--once", "--db", db, "--llm", f"{server.url}#scripted")
     assert result.exit_code == 0, result.output
-    assert "1 piece of work done, 1 failed" in result.stdout
+    assert "1 job done, 1 failed" in result.stdout
     (_, (state, kind, _, error)) = logged(result.stderr)
     assert (state, kind) == ("failed", "extract")
     assert "LLMRefused: " in error
@@ -81,14 +81,14 @@ def test_a_worker_tells_what_failed_and_leaves_it_queued(invoke: Run, tmp_path: 
 
 
 @pytest.mark.parametrize(("hours", "queued"), [("0", 0), ("6", 1)])
-def test_a_worker_sees_to_it_that_maintenance_is_queued(invoke: Run, db: str, hours: str, queued: int) -> None:
+def test_a_worker_schedules_maintenance(invoke: Run, db: str, hours: str, queued: int) -> None:
     for _ in range(2):
         assert invoke("worker", "--once", "--maintain-every", hours, "--db", db).exit_code == 0
         jobs = json.loads(invoke("jobs", "--db", db, "--json").stdout)["jobs"]
         assert [job["kind"] for job in jobs] == ["maintain"] * queued
 
 
-def test_a_worker_wants_a_database_and_banks_that_are_there(invoke: Run, filled: Path, tmp_path: Path) -> None:
+def test_a_worker_requires_existing_database_and_banks(invoke: Run, filled: Path, tmp_path: Path) -> None:
     missing = invoke("worker", "--once", "--db", str(tmp_path / "none.db"))
     assert (missing.exit_code, (tmp_path / "none.db").exists()) == (1, False)
     strange = invoke("worker", "--once", "--bank", "nobody", "--db", str(filled))
@@ -109,7 +109,7 @@ def working(db: str, llm: str) -> Generator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_that_is_told_to_stop_finishes_what_runs(invoke: Run, tmp_path: Path, sign: signal.Signals) -> None:
+def test_a_signalled_worker_finishes_running_jobs(invoke: Run, tmp_path: Path, sign: signal.Signals) -> None:
     db = str(tmp_path / "x.db")
     stored(db, "default")
     reader, asked, go_on = Reader(TAUGHT), threading.Event(), threading.Event()
@@ -126,13 +126,13 @@ def test_a_worker_that_is_told_to_stop_finishes_what_runs(invoke: Run, tmp_path:
         stored(db, "late")
         go_on.set()
         out, err = worker.communicate(timeout=60)
-    assert (worker.returncode, out) == (0, "2 pieces of work done, 0 failed\n")
+    assert (worker.returncode, out) == (0, "2 jobs done, 0 failed\n")
     assert [line[:3] for line in logged(err)] == [("done", "process", "default"), ("done", "extract", "default")]
     assert status(invoke, db)["facts"] == 1
     assert status(invoke, db, "late")["pending"] == 1
 
 
-def test_a_second_signal_gives_the_work_back_to_the_queue(invoke: Run, tmp_path: Path) -> None:
+def test_a_second_signal_returns_jobs_to_the_queue(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
     stored(db, "default")
     reader, asked, go_on = Reader(TAUGHT), threading.Event(), threading.Event()

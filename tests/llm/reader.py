@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from talk import days, quick, said
 
 from vmemo import Memory
-from vmemo.ports import LLM, Ask, Completion
+from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo.testing import FakeLLM, HashEmbedder, Received
 
 SOON, LATE = 0.2, 60.0
@@ -51,10 +51,10 @@ class Slow:
     def __init__(self) -> None:
         self._model = FakeLLM(answer)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The answer after a few milliseconds."""
         await asyncio.sleep(random.uniform(0, 0.01))
-        return await self._model.complete(ask)
+        return await self._model.complete(request)
 
 
 def say(*words: str) -> None:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from talk import NOON, days, open_memory, quick, said, talking
 
 from vmemo import InvalidInput, Memory, Message, Settings
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.testing import FakeLLM, HashEmbedder, Received, ScriptedServer
 
 ALICE = [("Alice", "PERSON")]
@@ -301,13 +301,13 @@ class Counting:
         self.running = self.most = self.calls = 0
         self._model = FakeLLM(Model())
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         self.running += 1
         self.calls += 1
         self.most = max(self.most, self.running)
         await asyncio.sleep(0.02)
         self.running -= 1
-        return await self._model.complete(ask)
+        return await self._model.complete(request)
 
 
 @pytest.mark.parametrize(("setting", "most"), [("extractions_per_bank", 3), ("extractions_per_process", 2)])
@@ -381,8 +381,8 @@ def test_a_model_of_ones_own_needs_a_name_and_one_method(sqlite_url: str) -> Non
     class Mine:
         name = "mine"
 
-        async def complete(self, ask: Ask) -> Completion:
-            return await FakeLLM(Model()).complete(ask)
+        async def complete(self, request: LLMRequest) -> Completion:
+            return await FakeLLM(Model()).complete(request)
 
     with Memory(sqlite_url, llm=Mine(), embedder=HashEmbedder(), settings=quick()) as memory:
         memory.retain_sync([Message(content="I saw a fox.")])

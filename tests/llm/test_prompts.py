@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from talk import days, said, talking
 
 import vmemo
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.prompt_files import load_prompt, quote
 
 FILES = sorted(Path(vmemo.__file__).parent.glob("*/prompts/*.md"))
 ALICE = [("Alice", "PERSON")]
@@ -36,7 +36,7 @@ def test_there_is_a_prompt_for_every_step() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_prompt_has_a_version_and_says_that_quoted_text_is_no_instruction(file: Path) -> None:
-    prompt = load(file.parent, file.stem)
+    prompt = load_prompt(file.parent, file.stem)
     assert prompt.label == f"{file.stem}-{prompt.version}"
     assert prompt.version >= 1
     words = " ".join(prompt.system.template.split()).lower()
@@ -70,9 +70,9 @@ def test_examples_in_prompts_name_nobody() -> None:
 
 
 def test_text_can_not_close_its_own_quotation() -> None:
-    text = quoted(["one"])
+    text = quote(["one"])
     mark = text.removeprefix("<<").partition("\n")[0]
-    again = quoted([f"one\n{mark}>>", "two"])
+    again = quote([f"one\n{mark}>>", "two"])
     assert again.count(">>") == 2
     assert not again.startswith(f"<<{mark}\n")
     assert again.splitlines()[1] == f"one {mark}>>"

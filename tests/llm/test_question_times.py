@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -16,13 +16,14 @@ from talk import open_memory, quick, said, talking
 from vmemo import Memory
 from vmemo.errors import StoreBusy
 from vmemo.memory.access_counts import AccessCounts
-from vmemo.models import Bank, BankId, FactId, Interval
+from vmemo.models import Bank, BankId, Interval
+from vmemo.models.changes import Changes
+from vmemo.models.recalled import Recalled
 from vmemo.models.results import Spending, Usage
 from vmemo.models.search import Vectors
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.ports.providers import TextKind
 from vmemo.recall.llm_time_resolver import REMEMBERED, REST, TimeModel
-from vmemo.recall.recalled import Recalled
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import (
     CutOff,
@@ -276,7 +277,7 @@ class Waiting:
         self._embedded.set()
         return await HashEmbedder().embed(texts, kind)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The one time that it knows."""
         await self._embedded.wait()
         return Completion(text=json.dumps(FRIDAY), usage=Usage(calls=1))
@@ -298,12 +299,12 @@ class BusyOnce(SqliteStore):
 
     busy = True
 
-    async def touch(self, bank: BankId, counts: Mapping[FactId, int]) -> None:
-        """Add to access counts."""
+    async def commit(self, changes: Changes) -> bool:
+        """Write changes, from the second call on."""
         if self.busy:
             self.busy = False
             raise StoreBusy("Another process writes.")
-        await super().touch(bank, counts)
+        return await super().commit(changes)
 
 
 def test_costs_are_written_once_and_those_of_no_bank_are_lost_while_the_store_is_busy() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from databases import store_at
 from vmemo import Memory, Message
 from vmemo.models import Bank, BankId, Fact, Role
-from vmemo.models.changes import Batch, NewFact
+from vmemo.models.changes import Changes, NewFact
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
 from vmemo.testing import HashEmbedder
@@ -78,15 +78,15 @@ async def write_facts(url: str, facts: Sequence[Fact], embedder: HashEmbedder, b
     await store.create_bank(Bank(id=bank, embedder=embedder.name, dimension=embedder.dimension))
     messages = [Message(content=fact.text, timestamp=fact.mentioned_at) for fact in facts]
     await store.append(name, messages)
-    batch = Batch(
+    batch = Changes(
         bank=name,
-        claims=[message.id for message in messages],
+        pending=[message.id for message in messages],
         facts=[
             NewFact(fact=fact.model_copy(update={"messages": (message.id,)}), embedding=embedder.vector(fact.text))
             for fact, message in zip(facts, messages, strict=True)
         ],
         revision=await store.revision(name),
-        space=embedder.name,
+        embedder=embedder.name,
     )
-    assert await store.write(batch)
+    assert await store.commit(batch)
     await store.close()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vmemo.models import BankId, ConfidenceChange, Fact, Link, Profile
-from vmemo.models.changes import FactClosure, NewJob
+from vmemo.models.changes import Changes, FactClosure, MessageFailure, NewJob, ProfileChange
 from vmemo.models.results import Spending
 from vmemo.ports import Store
 from vmemo.stores.sqlite.store import SqliteStore
@@ -57,19 +57,30 @@ async def _enrich(store: Store) -> None:
     await _merge(store)
     await _revise(store)
     await _group(store)
-    await store.save_profile(BANK, Profile(name="Ada", background="I like order."), reason="Told. 🙂")
-    await store.save_profile(BANK, Profile(name="Ada", background="I like chaos."), reason="Told again.")
+    await store.commit(
+        Changes(
+            bank=BANK, profile=ProfileChange(profile=Profile(name="Ada", background="I like order."), reason="Told. 🙂")
+        )
+    )
+    await store.commit(
+        Changes(
+            bank=BANK,
+            profile=ProfileChange(profile=Profile(name="Ada", background="I like chaos."), reason="Told again."),
+        )
+    )
     facts = await store.facts(BANK)
-    await store.touch(BANK, {facts[1].id: 3})
-    await store.enqueue(BANK, [NewJob(kind="observe", key="caroline"), NewJob(kind="observe", key="oslo")])
+    await store.commit(Changes(bank=BANK, accesses={facts[1].id: 3}))
+    await store.commit(
+        Changes(bank=BANK, jobs=[NewJob(kind="observe", key="caroline"), NewJob(kind="observe", key="oslo")])
+    )
 
 
 async def _derive_anew(store: Store, ground: Fact) -> None:
     """Opinions that were formed before all was derived anew: they are stored before the facts that they rest on."""
     first = a_fact("She moves a lot.", network="opinion", confidence=0.5, basis=[ground.id])
-    assert await store.write(await a_batch(store, [first]))
+    assert await store.commit(await a_batch(store, [first]))
     second = a_fact("She is restless.", network="opinion", confidence=0.4, basis=[ground.id, first.id])
-    assert await store.write(await a_batch(store, [second]))
+    assert await store.commit(await a_batch(store, [second]))
     shadow = await store.shadow(BANK, "new", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
     await read_anew(store, shadow, [an_entity("Caroline", type="PERSON")])
     assert await store.adopt(BANK)
@@ -79,7 +90,7 @@ async def _derive_anew(store: Store, ground: Fact) -> None:
         opinion=first.id, stance="weaken", before=0.5, after=0.45, evidence=(last.id,), reason="¿?", at=day(3)
     )
     other = Link(source=last.id, target=ground.id, kind="causes", weight=1 / 3)
-    assert await store.write(replace(await a_batch(store), links=[link, other], moves=[step]))
+    assert await store.commit(replace(await a_batch(store), links=[link, other], confidence=[step]))
 
 
 async def _merge(store: Store) -> None:
@@ -88,7 +99,7 @@ async def _merge(store: Store) -> None:
     told = [a_fact(f"{person.name} came.", entities=[mention_of(person)]) for person in people]
     opinion = a_fact("Ann is kind.", network="opinion", confidence=0.7, basis=[told[0].id], tags=["x"])
     both = replace(await a_batch(store, [*told, opinion]), entities=people)
-    assert await store.write(both)
+    assert await store.commit(both)
     ann, anna, anne, other = (person.id for person in people)
     await store.merge_entities(BANK, anna, other, "a nickname")
     await store.merge_entities(BANK, ann, anna, "alike")
@@ -105,14 +116,14 @@ async def _revise(store: Store) -> None:
     old = a_fact("Øystein drinks tea.", occurred_start=day(1), occurred_end=day(2), valid_at=day(1), importance=0.9)
     items = [with_vector(old), with_vector(new, tokens=some_tokens(3))]
     spent = [Spending(step=step, model="Ä", calls=3, failures=1, input_tokens=70, cost=0.1) for step in ("b", "B", "a")]
-    batch = replace(await a_batch(store, items), claims=[said.id], spent=spent, becomes="extracted")
-    assert await store.write(batch)
+    batch = replace(await a_batch(store, items), pending=[said.id], spending=spent, becomes="extracted")
+    assert await store.commit(batch)
     closing = FactClosure(fact=old.id, invalid_at=day(2), expired_at=day(3))
-    later = replace(await a_batch(store), closings=[closing], successors={new.id: old.id})
-    assert await store.write(later)
+    later = replace(await a_batch(store), closures=[closing], successors={new.id: old.id})
+    assert await store.commit(later)
     await store.append(BANK, [a_message("Kept in its words.", state="raw", role="tool")])
     failed = await hear(store, "It can't be read.")
-    await store.record_failure(BANK, [failed[0].id], "timed out: 🕛")
+    await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[failed[0].id], error="timed out: 🕛")]))
 
 
 async def _group(store: Store) -> None:
@@ -122,6 +133,6 @@ async def _group(store: Store) -> None:
     alone = an_episode("alone", said[2:3], previous=mixed.id)
     after = an_episode("after", said[3:], previous=alone.id)
     batch = replace(await a_batch(store), episodes=[mixed, alone, after], becomes="grouped")
-    assert await store.write(replace(batch, claims=[line.id for line in said]))
-    read = replace(await a_batch(store), claims=[said[0].id, said[3].id], becomes="extracted")
-    assert await store.write(read)
+    assert await store.commit(replace(batch, pending=[line.id for line in said]))
+    read = replace(await a_batch(store), pending=[said[0].id, said[3].id], becomes="extracted")
+    assert await store.commit(read)

@@ -16,6 +16,7 @@ from exports import Line, alone, assert_refused, fill, repeated, replaced
 from databases import NewDatabase, store_at
 from vmemo import Memory
 from vmemo.models import BankId, ConfidenceChange, FormerProfile, Profile
+from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.results import Spending
 from vmemo.ports import Store
 from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, hear, mention_of
@@ -52,7 +53,7 @@ async def revise(url: str) -> None:
     await store.open()
     fact = (await store.facts(DEFAULT))[0]
     opinion = a_fact("Robert is kind.", bank=DEFAULT, network="opinion", confidence=0.5, basis=[fact.id])
-    assert await store.write(await a_batch(store, [opinion], bank=DEFAULT))
+    assert await store.commit(await a_batch(store, [opinion], bank=DEFAULT))
     steps = [
         ConfidenceChange(
             opinion=opinion.id, stance="reinforce", before=0.5, after=0.7, evidence=(fact.id,), reason="seen", at=NOON
@@ -62,16 +63,23 @@ async def revise(url: str) -> None:
     spent = [Spending(step="extract", model="m", calls=3, failures=1, input_tokens=70, output_tokens=9, cost=0.1)]
     names = ["Ann", "Anna", "Anne", "Annie"]
     people = [an_entity(name, strangers=["Hannah"] if name == "Ann" else []) for name in names]
-    batch = replace(await a_batch(store, bank=DEFAULT), moves=steps, spent=spent, entities=people)
-    assert await store.write(batch)
+    batch = replace(await a_batch(store, bank=DEFAULT), confidence=steps, spending=spent, entities=people)
+    assert await store.commit(batch)
     told = [a_fact(f"{person.name} came.", bank=DEFAULT, entities=[mention_of(person)]) for person in people]
-    assert await store.write(await a_batch(store, told, bank=DEFAULT))
+    assert await store.commit(await a_batch(store, told, bank=DEFAULT))
     ann, anna, anne, annie = (person.id for person in people)
     await store.merge_entities(DEFAULT, anna, annie, "a nickname")
     await store.merge_entities(DEFAULT, ann, anna, "alike")
     parted = await store.merge_entities(DEFAULT, ann, anne, "alike too")
     await store.undo_merge(DEFAULT, parted.id)
-    await store.save_profile(DEFAULT, Profile(name="Ada", background="I like chaos."), reason="You like chaos now. 🙂")
+    await store.commit(
+        Changes(
+            bank=DEFAULT,
+            profile=ProfileChange(
+                profile=Profile(name="Ada", background="I like chaos."), reason="You like chaos now. 🙂"
+            ),
+        )
+    )
     await group(store)
     await store.close()
 
@@ -84,9 +92,9 @@ async def group(store: Store) -> None:
     alone = an_episode("alone", lines[2:3], previous=mixed.id)
     after = an_episode("after", lines[3:], previous=alone.id)
     batch = replace(await a_batch(store, bank=DEFAULT), episodes=[mixed, alone, after], becomes="grouped")
-    assert await store.write(replace(batch, claims=[line.id for line in lines]))
-    read = replace(await a_batch(store, bank=DEFAULT), claims=[lines[0].id, lines[3].id], becomes="extracted")
-    assert await store.write(read)
+    assert await store.commit(replace(batch, pending=[line.id for line in lines]))
+    read = replace(await a_batch(store, bank=DEFAULT), pending=[lines[0].id, lines[3].id], becomes="extracted")
+    assert await store.commit(read)
 
 
 def test_moves_merges_strangers_and_costs_are_imported_to_the_same_bytes(

@@ -12,10 +12,12 @@ from pydantic import JsonValue
 
 from vmemo.errors import LLMFailed
 from vmemo.llm.openai import OpenAICompatible
-from vmemo.ports.providers import Ask, Completion, StreamingLLM
+from vmemo.ports.providers import Completion, LLMRequest, StreamingLLM
 
 KEY = "sk-very-secret"
-ASK = Ask(step="reflect", system="Read this.", user="I have a grey cat.", schema={"type": "object"}, max_tokens=100)
+ASK = LLMRequest(
+    step="reflect", system="Read this.", user="I have a grey cat.", schema={"type": "object"}, max_tokens=100
+)
 DONE = b"data: [DONE]\n\n"
 STOP: JsonValue = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 
@@ -31,10 +33,10 @@ class Heard:
     error: LLMFailed | None = None
 
 
-async def listen(llm: StreamingLLM, ask: Ask = ASK) -> Heard:
+async def listen(llm: StreamingLLM, request: LLMRequest = ASK) -> Heard:
     heard = Heard()
     try:
-        async with aclosing(llm.stream(ask)) as told:
+        async with aclosing(llm.stream(request)) as told:
             async for piece in told:
                 assert heard.last is None
                 if isinstance(piece, Completion):

@@ -11,12 +11,12 @@ import pytest
 from vmemo.errors import InvalidInput
 from vmemo.llm.resilient import PatientLLM
 from vmemo.llm.resolve import SERVICES, LLMOptions, resolve, wrap
-from vmemo.ports.providers import LLM, Ask, Completion
+from vmemo.ports.providers import LLM, Completion, LLMRequest
 from vmemo.testing.llm import FakeLLM
 from vmemo.testing.llm_server import ScriptedServer
 
 KEY = "sk-very-secret"
-ASK = Ask(step="extract", system="Read.", user="I have a cat.", schema={"type": "object"})
+ASK = LLMRequest(step="extract", system="Read.", user="I have a cat.", schema={"type": "object"})
 KEYS = {variable: KEY for service in SERVICES.values() for variable in service.key_variables}
 
 

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
+from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo.testing.llm import (
     CutOff,
     Drip,
@@ -37,7 +37,7 @@ from vmemo.testing.llm import (
 )
 from vmemo.testing.llm_server import ScriptedServer
 
-ASK = Ask(step="extract", system="Read this.", user="I have a cat.", schema={"type": "object"})
+ASK = LLMRequest(step="extract", system="Read this.", user="I have a cat.", schema={"type": "object"})
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from vmemo.llm.openai import OpenAICompatible
 from vmemo.llm.openai_request import strict
 from vmemo.llm.resilient import Busy, Garbled
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Ask, Completion
+from vmemo.ports.providers import LLM, Completion, LLMRequest
 from vmemo.testing.llm import CutOff, Drip, EmptyBody, Fault, Hang, Html, NoUsage, Raw, Refusal, Reset, Status
 from vmemo.testing.llm_server import ScriptedServer
 
@@ -29,7 +29,9 @@ SCHEMA: Mapping[str, JsonValue] = {
     "properties": {"facts": {"type": "array", "items": {"type": "string"}}},
     "required": ["facts"],
 }
-ASK = Ask(step="extract", system="Read this carefully.", user="I have a grey cat.", schema=SCHEMA, max_tokens=100)
+ASK = LLMRequest(
+    step="extract", system="Read this carefully.", user="I have a grey cat.", schema=SCHEMA, max_tokens=100
+)
 FACTS: JsonValue = {"facts": ["a grey cat"]}
 
 
@@ -229,7 +231,7 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
 
 def test_half_a_surrogate_pair_and_an_odd_step_are_no_failure(server: ScriptedServer) -> None:
     server.faults("ex_tr", [Raw("{}")])
-    ask = Ask(step="ex tr", system="\ud83d", user="é", schema={})
+    ask = LLMRequest(step="ex tr", system="\ud83d", user="é", schema={})
 
     async def work() -> Completion:
         llm = made(server)

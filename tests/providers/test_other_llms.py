@@ -23,7 +23,7 @@ from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnav
 from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.pydantic_ai import PydanticAI
 from vmemo.llm.resilient import Busy
-from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
+from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo.testing.llm import CutOff, Drip, EmptyBody, Fault, Hang, Html, NoUsage, Raw, Refusal, Reset, Status, Torn
 from vmemo.testing.llm_server import ScriptedServer
 
@@ -35,7 +35,9 @@ SCHEMA: Mapping[str, JsonValue] = {
     "properties": {"facts": {"type": "array", "items": {"type": "string"}}},
     "required": ["facts"],
 }
-ASK = Ask(step="extract", system="Read this carefully.", user="I have a grey cat.", schema=SCHEMA, max_tokens=100)
+ASK = LLMRequest(
+    step="extract", system="Read this carefully.", user="I have a grey cat.", schema=SCHEMA, max_tokens=100
+)
 FACTS: JsonValue = {"facts": ["a grey cat"]}
 Adapter = PydanticAI | LiteLLM
 Maker = Callable[[str, float], Adapter]

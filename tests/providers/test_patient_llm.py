@@ -15,12 +15,12 @@ from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnav
 from vmemo.llm.openai import OpenAICompatible
 from vmemo.llm.resilient import Busy, Garbled, PatientLLM
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Ask, Completion
+from vmemo.ports.providers import LLM, Completion, LLMRequest
 from vmemo.testing.llm import EmptyBody, FakeLLM, Fault, Html, Refusal, Reset, Status
 from vmemo.testing.llm_server import ScriptedServer
 
 R = TypeVar("R")
-ASK = Ask(step="extract", system="Read.", user="I have a cat.", schema={"type": "object", "required": ["n"]})
+ASK = LLMRequest(step="extract", system="Read.", user="I have a cat.", schema={"type": "object", "required": ["n"]})
 SPENT = Usage(calls=1, input_tokens=4, output_tokens=2)
 
 
@@ -50,7 +50,7 @@ class Slow:
         self.go = asyncio.Event()
         self.name = "slow"
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         self.asked += 1
         try:
             await self.go.wait()
@@ -67,7 +67,7 @@ class Failing:
         self.errors = list(errors)
         self.name = "failing"
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         if self.errors:
             raise self.errors.pop(0)
         return Completion(text='{"n": 1}', usage=SPENT)
@@ -277,7 +277,7 @@ def test_an_answer_is_kept_for_a_while_and_costs_nothing_again() -> None:
         replace(ASK, max_tokens=7),
     ],
 )
-def test_another_ask_is_another_call(other: Ask) -> None:
+def test_another_ask_is_another_call(other: LLMRequest) -> None:
     inner, clock = FakeLLM(lambda _: {"n": 1}), Clock()
     llm = patient(inner, clock)
     in_a_moment(lambda: llm.complete(ASK))
@@ -314,7 +314,7 @@ def test_a_failure_that_nobody_waits_for_any_more_is_silent() -> None:
         class Spiteful:
             name = "spiteful"
 
-            async def complete(self, ask: Ask) -> Completion:
+            async def complete(self, request: LLMRequest) -> Completion:
                 try:
                     await gate.wait()
                 except asyncio.CancelledError:

@@ -12,10 +12,10 @@ from listening import listen, made
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused
 from vmemo.llm.resilient import Busy, PatientLLM
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
+from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo.testing import CutOff, EmptyBody, FakeLLM, Fault, Html, Refusal, Reset, ScriptedServer, Status, Torn
 
-ASK = Ask(step="reflect", system="Read.", user="I have a cat.", schema={"type": "object", "required": ["n"]})
+ASK = LLMRequest(step="reflect", system="Read.", user="I have a cat.", schema={"type": "object", "required": ["n"]})
 SPENT = Usage(calls=1, input_tokens=4, output_tokens=2)
 PIECES = ['{"n":', " 1}"]
 
@@ -45,10 +45,10 @@ class Slow:
         self.go = asyncio.Event()
         self.name = "slow"
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         raise AssertionError("nobody wants the whole")
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         self.asked += 1
         try:
             yield PIECES[0]
@@ -66,7 +66,7 @@ class Whole:
         self.asked = 0
         self.name = "whole"
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         self.asked += 1
         if self.asked == 1:
             raise Busy("come again")

@@ -15,6 +15,7 @@ from vmemo.errors import InvalidInput, LLMUnusable, NotFound
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, FormerProfile, Profile
 from vmemo.models.base import MAX_BACKGROUND
+from vmemo.models.changes import Changes, ProfileChange
 from vmemo.reflect.background import merge
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import FakeLLM, Received
@@ -244,8 +245,8 @@ def test_two_merges_at_once_lose_nothing(url: str) -> None:
             super().__init__(lambda asked: answer(" ".join(lines_of(asked)).replace("You", "I")))
             self.all_asked = asyncio.Event()
 
-        async def complete(self, ask: Any) -> Any:
-            done = await super().complete(ask)
+        async def complete(self, request: Any) -> Any:
+            done = await super().complete(request)
             if len(self.received) == len(snippets):
                 self.all_asked.set()
             await self.all_asked.wait()
@@ -278,9 +279,9 @@ def test_a_profile_that_is_changed_meanwhile_keeps_the_change(url: str) -> None:
         changed = Profile(name="Ada", background="I keep bees.")
 
         class Slow(FakeLLM):
-            async def complete(self, ask: Any) -> Any:
-                await store.save_profile(BANK, changed)
-                return await super().complete(ask)
+            async def complete(self, request: Any) -> Any:
+                await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=changed)))
+                return await super().complete(request)
 
         llm = Slow(lambda asked: answer(" ".join(lines_of(asked)).replace("You", "I")))
         profile = await merge(BANK, "You play chess.", store, StructuredLLM(llm))

@@ -21,7 +21,7 @@ from thinking import NOON, citing, in_turn, looks, mark_of, said, says, thinking
 from vmemo import Answer, LLMUnusable, Memory, Profile
 from vmemo.models.results import MemoryLookup, TextDelta, Usage
 from vmemo.models.search import Vectors
-from vmemo.ports import Ask, Completion, TextKind
+from vmemo.ports import Completion, LLMRequest, TextKind
 from vmemo.sync import portal
 from vmemo.testing import FakeLLM, HashEmbedder, Received
 
@@ -237,7 +237,7 @@ class Slow:
         self.waits = asyncio.Event()
         self.answers = [looks("fish")]
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         if not self.answers:
             self.waits.set()
             await asyncio.Event().wait()
@@ -265,7 +265,7 @@ def test_a_reflection_that_is_cancelled_still_counts_what_it_cost(sqlite_url: st
 class Broken(Slow):
     """A stream that ends too early."""
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         yield '{"look_for": [], "text": "Tom'
 
 
@@ -297,7 +297,7 @@ class Endless(Slow):
 
     stopped = threading.Event()
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         yield '{"look_for": [], "text": "Tom is '
         try:
             await asyncio.Event().wait()

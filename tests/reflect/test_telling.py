@@ -10,7 +10,7 @@ from thinking import citing, in_turn, leaking, looks, says, thinking, told
 
 from vmemo import Answer, LLMFailed, Memory, Settings
 from vmemo.models.results import Event, MemoryLookup, Retracted, TextDelta
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.testing import FakeLLM, HashEmbedder, Raw, ScriptedServer, Torn
 
 LONG = "She lives in Rome {}, in a house by the river, with two dogs and a cat {}. She has lived there for years."
@@ -135,8 +135,8 @@ class Whole:
     def __init__(self, model: FakeLLM) -> None:
         self._model = model
 
-    async def complete(self, ask: Ask) -> Completion:
-        return await self._model.complete(ask)
+    async def complete(self, request: LLMRequest) -> Completion:
+        return await self._model.complete(request)
 
 
 def test_a_model_that_can_not_stream_tells_its_answer_in_one_piece(sqlite_url: str) -> None:
@@ -188,7 +188,7 @@ class Endless(Whole):
 
     stopped = False
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         yield '{"look_for": [], "text": "In Rome and '
         try:
             await asyncio.Event().wait()

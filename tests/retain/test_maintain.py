@@ -19,7 +19,7 @@ from vmemo.lifecycle.maintain import MaintenanceSettings, maintain
 from vmemo.lifecycle.shorten_episodes import LENGTHY
 from vmemo.memory.reads import why
 from vmemo.models import ConfidenceChange, Episode, Fact, Message, utc_now
-from vmemo.models.changes import Lease, NewJob
+from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.results import Job, Maintained
 from vmemo.models.search import Scope, Vectors
 from vmemo.models.settings import Settings
@@ -101,7 +101,7 @@ async def read(
     previous = None if last is None else last.id
     episode = an_episode(title, said, **{"narrative": narrative, "previous": previous, **fields})
     batch = await a_batch(store, [_fact(message, episode) for message in said])
-    assert await store.write(replace(batch, claims=[message.id for message in said], episodes=[episode]))
+    assert await store.commit(replace(batch, pending=[message.id for message in said], episodes=[episode]))
     return episode
 
 
@@ -177,8 +177,8 @@ async def test_an_episode_that_is_not_read_yet_is_left_alone(store: Store) -> No
     said = a_message(f"{ALIKE}.", timestamp=at(2), document="talk")
     await store.append(BANK, [said])
     waiting = an_episode("waiting", [said])
-    batch = replace(await a_batch(store, [_fact(said, waiting)]), episodes=[waiting], claims=[said.id])
-    assert await store.write(replace(batch, becomes="grouped"))
+    batch = replace(await a_batch(store, [_fact(said, waiting)]), episodes=[waiting], pending=[said.id])
+    assert await store.commit(replace(batch, becomes="grouped"))
     before = await snapshot(store)
     assert (await maintain(BANK, context(store), MaintenanceSettings(), now=at(60))).joined == 0
     assert await snapshot(store) == before
@@ -276,7 +276,7 @@ async def test_what_is_old_unimportant_and_never_recalled_is_closed_and_not_dele
     faint = await tell(store, "tulips", importance=0.2)
     firm = await tell(store, "roses", importance=0.9)
     used = await tell(store, "lilies", importance=0.2)
-    await store.touch(BANK, {used.id: 1})
+    await store.commit(Changes(bank=BANK, accesses={used.id: 1}))
     now = START + timedelta(days=180)
     messages = await store.messages(BANK)
     assert (await maintain(BANK, context(store), replace(QUIET, fade_below=0.1), now=now)).pruned == 0
@@ -297,8 +297,8 @@ async def test_what_opinions_and_observations_rest_on_does_not_fade(store: Store
     step = ConfidenceChange(
         opinion=opinion.id, stance="reinforce", before=0.5, after=0.6, evidence=(facts[2].id,), at=START
     )
-    assert await store.write(await a_batch(store, [opinion, seen]))
-    assert await store.write(replace(await a_batch(store), moves=[step]))
+    assert await store.commit(await a_batch(store, [opinion, seen]))
+    assert await store.commit(replace(await a_batch(store), confidence=[step]))
     done = await maintain(BANK, context(store), replace(QUIET, fade_below=0.5), now=day(999))
     assert done.pruned == 1
     assert [fact.id for fact in await store.facts(BANK) if fact.expired_at is not None] == [facts[3].id]
@@ -313,7 +313,7 @@ async def _queued(store: Store) -> list[Job]:
 
 @on_store
 async def test_scheduled_maintenance_is_queued_for_the_next_time(store: Store) -> None:
-    await store.enqueue(BANK, [NewJob(kind="maintain")])
+    await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="maintain")]))
     begun = utc_now()
     await maintain(BANK, context(store), MaintenanceSettings(every=6), lease=await lease(store))
     [job] = await _queued(store)
@@ -323,7 +323,7 @@ async def test_scheduled_maintenance_is_queued_for_the_next_time(store: Store) -
 
 @on_store
 async def test_maintenance_that_is_never_due_again_leaves_no_job(store: Store) -> None:
-    await store.enqueue(BANK, [NewJob(kind="maintain")])
+    await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="maintain")]))
     await maintain(BANK, context(store), MaintenanceSettings(every=0), lease=await lease(store))
     assert await _queued(store) == []
     await maintain(BANK, context(store), MaintenanceSettings())
@@ -335,7 +335,7 @@ async def test_a_worker_that_lost_the_job_stops_and_changes_nothing(store: Store
     await read(store, f"{ALIKE}.", narrative=LONG)
     await read(store, f"{ALIKE}.", minute=2)
     await tell(store, "faint", importance=0.1)
-    await store.enqueue(BANK, [NewJob(kind="maintain")])
+    await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="maintain")]))
     lost = await lease(store, "slow", seconds=0)
     await lease(store, "quick")
     before, queued = await snapshot(store), await _queued(store)

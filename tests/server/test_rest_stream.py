@@ -13,7 +13,7 @@ from serving import serving
 
 from vmemo import Answer, LLMFailed, Memory, TextDelta
 from vmemo.client import Client
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.testing import FakeLLM, HashEmbedder, Status
 
 SAYS: dict[str, JsonValue] = {
@@ -46,7 +46,7 @@ class Hanging:
     def __init__(self) -> None:
         self.asked, self.left = Event(), Event()
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """Never an answer."""
         self.asked.set()
         try:
@@ -55,9 +55,9 @@ class Hanging:
             self.left.set()
         raise AssertionError("unreachable")
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         """Never a word."""
-        yield await self.complete(ask)
+        yield await self.complete(request)
 
 
 def test_an_answer_comes_in_events_with_the_whole_as_the_last(database: str) -> None:

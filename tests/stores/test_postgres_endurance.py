@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from vmemo import Fact, Memory, Message, ProcessingDelayed, Settings, StoreBusy
 from vmemo.jobs.run_result import RunResult
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.testing import FakeLLM, HashEmbedder, Received
 
@@ -61,10 +61,10 @@ class Slow:
     def __init__(self) -> None:
         self._model = FakeLLM(answer)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The answer after a few milliseconds."""
         await asyncio.sleep(random.uniform(0, 0.02))
-        return await self._model.complete(ask)
+        return await self._model.complete(request)
 
 
 def a_memory(url: str, *, connections: int, model: Slow | None = None) -> Memory:

@@ -52,7 +52,7 @@ async def _opened(url: str, large: int = LARGE) -> AsyncGenerator[PostgresStore]
 
 async def _write(store: PostgresStore, items: Sequence[NewFact]) -> None:
     for start in range(0, len(items), 500):
-        assert await store.write(await a_batch(store, items[start : start + 500]))
+        assert await store.commit(await a_batch(store, items[start : start + 500]))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def filled(postgres: EmbeddedPostgres, postgres_template: str) -> Iterator[str]:
             await store.create_bank(a_bank(OTHER))
             await _write(store, [_item(number) for number in range(FACTS)])
             few = [with_vector(a_fact(f"other {n}", bank=OTHER, id=f"o{n}"), _vector(n)) for n in range(40)]
-            assert await store.write(await a_batch(store, few, bank=OTHER))
+            assert await store.commit(await a_batch(store, few, bank=OTHER))
 
     asyncio.run(fill(postgres.create("hnsw", postgres_template)))
     yield "hnsw"
@@ -176,7 +176,7 @@ def test_an_index_is_built_while_others_write(database: Database) -> None:
 
     async def write(store: PostgresStore) -> None:
         for start in range(0, len(new), 20):
-            assert await store.write(await a_batch(store, new[start : start + 20]))
+            assert await store.commit(await a_batch(store, new[start : start + 20]))
 
     async def both() -> None:
         async with _opened(database.url) as one, _opened(database.url) as other:
@@ -261,7 +261,7 @@ def test_vectors_of_more_dimensions_than_an_index_can_hold_are_scanned(postgres_
         async with _opened(postgres_url, 4) as store:
             await store.create_bank(Bank(id=BANK, embedder=EMBEDDER.name, dimension=wide, created_at=START))
             items = [with_vector(a_fact(f"number {n}", id=f"f{n}"), _vector(n, wide)) for n in range(5)]
-            assert await store.write(await a_batch(store, items))
+            assert await store.commit(await a_batch(store, items))
             await store.optimise()
             query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=_vector(3, wide), limit=1)
             assert [hit.id for hit in (await store.nearest(query)).hits] == ["f3"]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from vmemo import Memory, OutcomeUnknown, ProcessingDelayed, Settings, StoreBusy
 from vmemo.jobs.run_result import RunResult
-from vmemo.models.changes import NewJob
+from vmemo.models.changes import Changes, NewJob
 from vmemo.models.results import Spending
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
@@ -69,18 +69,19 @@ def test_a_message_that_was_there_before_is_not_counted(postgres_url: str) -> No
 
 def test_a_batch_lands_once_and_is_said_to_have_landed(postgres_url: str) -> None:
     async def work(store: PostgresStore, held: Wire) -> None:
+        before = await store.revision(BANK)
         batch = await a_batch(store, [a_fact("tulips"), a_fact("roses")])
-        assert await store.write(batch)
+        assert await store.commit(batch)
         assert len(await store.facts(BANK)) == 2
-        assert await store.revision(BANK) == batch.revision + 1
-        assert not await store.write(batch), "a second time it is out of date"
+        assert await store.revision(BANK) == before + 1
+        assert not await store.commit(batch), "a second time it is out of date"
 
     with_store(postgres_url, work)
 
 
 def test_jobs_are_taken_once_and_none_is_left_in_nobodys_hands(postgres_url: str) -> None:
     async def work(store: PostgresStore, held: Wire) -> None:
-        await store.enqueue(BANK, [NewJob(kind="observe", key=key) for key in ("ann", "bob", "eve")])
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key) for key in ("ann", "bob", "eve")]))
         held.cuts = 0
         held.cut()
         taken = await store.lease("worker", 600, limit=2)
@@ -96,7 +97,7 @@ def test_a_count_that_is_perhaps_written_is_told_and_not_written_twice(postgres_
     async def work(store: PostgresStore, held: Wire) -> None:
         spent = Spending(step="extract", model="m", calls=1)
         with pytest.raises(OutcomeUnknown, match="look before you repeat") as raised:
-            await store.spend(BANK, [spent])
+            await store.commit(Changes(bank=BANK, spending=[spent]))
         assert not isinstance(raised.value, StoreBusy)
         assert [item.calls for item in (await store.status(BANK)).spending] == [1]
 

@@ -90,11 +90,11 @@ async def _fill(*stores: Store) -> None:
         await store.create_bank(a_bank())
         await store.append(BANK, said)
         batch = replace(await a_batch(store, items), entities=entities, links=links)
-        assert await store.write(batch)
+        assert await store.commit(batch)
         # Some messages told a fact that was closed since: their words are history too.
         told = [replace_messages(item, said[n].id) for n, item in enumerate(_told())]
         begun = await a_batch(store, told)
-        assert await store.write(replace(begun, claims=[m.id for m in said[: len(told)]], becomes="extracted"))
+        assert await store.commit(replace(begun, pending=[m.id for m in said[: len(told)]], becomes="extracted"))
 
 
 async def _close(*stores: Store) -> None:
@@ -283,7 +283,7 @@ def test_current_facts_are_found_behind_many_closed_ones(postgres_url: str) -> N
         store = PostgresStore(postgres_url)
         await store.open()
         await store.create_bank(a_bank())
-        assert await store.write(await a_batch(store, items))
+        assert await store.commit(await a_batch(store, items))
         assert await near(store, at_cosine(1.0), limit=2) == ["f0", "f1"]
         assert await near(store, at_cosine(1.0), limit=2, floor=0.5) == []
         assert await matches(store, "tulips", limit=5) == ["f0", "f1", "f2"]
@@ -304,7 +304,7 @@ def test_a_large_banks_ground_is_that_of_a_sample(postgres_url: str) -> None:
         await store.open()
         await store.create_bank(a_bank())
         for start in range(0, count, 500):
-            assert await store.write(await a_batch(store, facts[start : start + 500]))
+            assert await store.commit(await a_batch(store, facts[start : start + 500]))
         query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=_asked(1), limit=10)
         found = await store.nearest(query)
         none = await store.nearest(replace(query, scope=replace(EVERYTHING, tags=frozenset({"none"}))))

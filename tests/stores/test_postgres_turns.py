@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId
-from vmemo.models.changes import ForgetTarget, Lease, NewJob
+from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, NewJob
 from vmemo.models.results import Job, Spending
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_batch, a_fact, a_message, day, hear, tell
@@ -47,7 +47,7 @@ def test_many_create_the_same_bank_and_all_get_the_stored_one(postgres_url: str)
 def test_of_many_batches_begun_together_one_lands(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         batches = [await a_batch(store, [a_fact(f"tulips {number}")]) for number in range(MANY)]
-        assert sum(await asyncio.gather(*map(store.write, batches))) == 1
+        assert sum(await asyncio.gather(*map(store.commit, batches))) == 1
         assert len(await store.facts(BANK)) == 1
 
     meeting(postgres_url, test)
@@ -55,7 +55,9 @@ def test_of_many_batches_begun_together_one_lands(postgres_url: str) -> None:
 
 def test_what_many_ask_for_at_once_is_queued_once(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
-        await asyncio.gather(*(store.enqueue(BANK, [NewJob(kind="observe", key="alice")]) for _ in range(MANY)))
+        await asyncio.gather(
+            *(store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="alice")])) for _ in range(MANY))
+        )
         [job] = await store.jobs(BANK)
         assert job.asked == MANY
 
@@ -65,7 +67,7 @@ def test_what_many_ask_for_at_once_is_queued_once(postgres_url: str) -> None:
 def test_what_many_spend_at_once_is_all_counted(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         call = Spending(step="extract", model="small", calls=1, input_tokens=10, output_tokens=1, cost=0.5)
-        await asyncio.gather(*(store.spend(BANK, [call]) for _ in range(MANY)))
+        await asyncio.gather(*(store.commit(Changes(bank=BANK, spending=[call])) for _ in range(MANY)))
         [spent] = (await store.status(BANK)).spending
         assert (spent.calls, spent.input_tokens, spent.cost) == (MANY, 10 * MANY, 0.5 * MANY)
 
@@ -83,14 +85,19 @@ def test_the_same_message_told_by_many_is_stored_once(postgres_url: str) -> None
 
 def test_no_job_is_taken_by_two(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
-        await store.enqueue(BANK, [NewJob(kind="observe", key=str(number)) for number in range(20)])
-        await store.enqueue(OTHER, [NewJob(kind="observe", key=str(number)) for number in range(20)])
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=str(number)) for number in range(20)]))
+        await store.commit(Changes(bank=OTHER, jobs=[NewJob(kind="observe", key=str(number)) for number in range(20)]))
         taken: list[int] = []
 
         async def work(owner: str) -> None:
             while jobs := await store.lease(owner, 60, limit=3):
                 taken.extend(job.id for job in jobs)
-                await asyncio.gather(*(store.finish(lease) for lease in leases(jobs, owner)))
+                await asyncio.gather(
+                    *(
+                        store.commit(Changes(bank=job.bank, finished=[lease]))
+                        for job, lease in zip(jobs, leases(jobs, owner), strict=True)
+                    )
+                )
 
         await asyncio.gather(*(work(f"worker {number}") for number in range(MANY)))
         # Who comes while others hold all that is left goes home; nothing is left behind.
@@ -117,8 +124,8 @@ def test_what_is_said_while_a_bank_is_replaced_is_kept(postgres_url: str) -> Non
         for round in range(5):
             shadow = await store.shadow(BANK, f"new {round}", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
             said = await store.pending(shadow, 1000)
-            claimed = replace(await a_batch(store, bank=shadow), claims=[message.id for message in said])
-            assert await store.write(claimed)
+            claimed = replace(await a_batch(store, bank=shadow), pending=[message.id for message in said])
+            assert await store.commit(claimed)
             adopted, *_ = await asyncio.gather(
                 store.adopt(BANK), *(hear(store, f"tulips {round} {number}") for number in range(MANY))
             )
@@ -147,7 +154,7 @@ def test_one_of_two_imports_under_a_new_name_is_refused(postgres_url: str) -> No
 
 def test_work_goes_on_while_leases_are_renewed_and_memories_are_forgotten(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
-        await store.enqueue(BANK, [NewJob(kind="observe", key=str(number)) for number in range(12)])
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=str(number)) for number in range(12)]))
         held = leases(await store.lease("worker", 60, limit=12), "worker")
         told = [await tell(store, f"tulips {number}") for number in range(4)]
 
@@ -156,7 +163,9 @@ def test_work_goes_on_while_leases_are_renewed_and_memories_are_forgotten(postgr
                 await run()
 
         async def ask() -> None:
-            await store.enqueue(BANK, [NewJob(kind="observe", key=str(number)) for number in reversed(range(12))])
+            await store.commit(
+                Changes(bank=BANK, jobs=[NewJob(kind="observe", key=str(number)) for number in reversed(range(12))])
+            )
 
         forgetting = [ForgetTarget(messages=fact.messages) for fact in told]
         await asyncio.gather(
@@ -164,7 +173,10 @@ def test_work_goes_on_while_leases_are_renewed_and_memories_are_forgotten(postgr
             again(lambda: store.renew(held[::-1], 60), 10),
             again(ask, 10),
             *(store.forget(BANK, target) for target in forgetting),
-            *(store.fail(lease, "no", retry_at=day(2)) for lease in held[:3]),
+            *(
+                store.commit(Changes(bank=BANK, failed=[JobFailure(lease=lease, error="no", retry_at=day(2))]))
+                for lease in held[:3]
+            ),
         )
         assert await store.renew(held, 60) == held[3:]
 
@@ -174,12 +186,14 @@ def test_work_goes_on_while_leases_are_renewed_and_memories_are_forgotten(postgr
 def test_who_lost_a_lease_lands_nothing(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         for round in range(10):
-            await store.enqueue(BANK, [NewJob(kind="observe", key=str(round))])
+            await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=str(round))]))
             [lease] = leases(await store.lease("slow", 0, limit=1), "slow")
-            batch = replace(await a_batch(store, [a_fact(f"tulips {round}")]), job=lease)
-            landed, taken = await asyncio.gather(store.write(batch), store.lease("quick", 60, limit=1))
+            batch = replace(await a_batch(store, [a_fact(f"tulips {round}")]), finished=[lease])
+            landed, taken = await asyncio.gather(store.commit(batch), store.lease("quick", 60, limit=1))
             assert landed != bool(taken)
-            await asyncio.gather(*(store.finish(lease) for lease in leases(taken, "quick")))
+            await asyncio.gather(
+                *(store.commit(Changes(bank=BANK, finished=[lease])) for lease in leases(taken, "quick"))
+            )
             assert await store.jobs(BANK) == []
 
     meeting(postgres_url, test)

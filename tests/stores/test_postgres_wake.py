@@ -17,7 +17,7 @@ from vmemo import Memory, Settings
 from vmemo.errors import InvalidInput, StoreBusy, StoreError
 from vmemo.jobs.run_result import RunResult
 from vmemo.models import utc_now
-from vmemo.models.changes import Lease, NewJob
+from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.results import Job
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.store import PostgresStore
@@ -56,7 +56,7 @@ async def listening(store: PostgresStore) -> int:
 
 async def queue(store: PostgresStore, *keys: str, later: bool = False) -> None:
     due = utc_now() + timedelta(hours=1) if later else None
-    await store.enqueue(BANK, [NewJob(kind="observe", key=key, due=due) for key in keys])
+    await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key, due=due) for key in keys]))
 
 
 def test_who_waits_is_woken_by_what_another_process_queues(postgres_url: str) -> None:
@@ -90,7 +90,7 @@ def test_one_transaction_wakes_once_and_only_for_new_work_that_is_due(postgres_u
         while seen < heard + 2:
             seen = await store.wait_for_work(FOREVER, seen)
         assert job.owner is not None
-        await other.release(Lease(job=job.id, owner=job.owner, asked=job.asked))
+        await other.commit(Changes(bank=BANK, released=[Lease(job=job.id, owner=job.owner, asked=job.asked)]))
         assert await store.wait_for_work(FOREVER, seen) == heard + 3, "a job that is given back is for others"
 
     with_stores(postgres_url, work)

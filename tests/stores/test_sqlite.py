@@ -209,17 +209,17 @@ def test_a_write_behind_a_lock_is_busy_and_writes_nothing(tmp_path: Path) -> Non
     async def run() -> None:
         async with opened(tmp_path / "memory.db") as store:
             [said] = await hear(store, "tulips")
-            batch = replace(await a_batch(store, [a_fact("tulips")]), claims=[said.id])
+            batch = replace(await a_batch(store, [a_fact("tulips")]), pending=[said.id])
             before = await snapshot(store)
             with raw(tmp_path / "memory.db") as other:
                 other.execute("BEGIN IMMEDIATE")
                 with pytest.raises(StoreBusy):
-                    await store.write(batch)
+                    await store.commit(batch)
                 with pytest.raises(StoreBusy):
                     await hear(store, "roses")
                 other.execute("ROLLBACK")
             assert await snapshot(store) == before
-            assert await store.write(batch)
+            assert await store.commit(batch)
 
     asyncio.run(run())
 

@@ -12,7 +12,7 @@ import pytest
 from vmemo import Memory
 from vmemo.errors import SchemaTooNew
 from vmemo.models import EntityId, Interval, Profile
-from vmemo.models.changes import ForgetTarget
+from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.models.search import EdgeQuery, Encoding, TimeQuery
 from vmemo.stores.sql import migrate
 from vmemo.stores.sqlite.file import SqliteFile
@@ -153,7 +153,9 @@ def test_a_database_of_the_third_schema_keeps_all_it_holds_and_begins_a_history_
         assert await store.schema_version() == migrate.HEAD
         assert await snapshot(store) == kept
         assert await store.former_profiles(BANK) == []
-        assert await store.save_profile(BANK, second, reason="You grow orchids.", instead_of=first)
+        assert await store.commit(
+            Changes(bank=BANK, profile=ProfileChange(profile=second, reason="You grow orchids.", expected=first))
+        )
         [former] = await store.former_profiles(BANK)
         assert (former.profile, former.reason) == (first, "You grow orchids.")
         await store.close()
@@ -217,7 +219,7 @@ def test_facts_of_the_first_release_are_searched_without_token_vectors_and_can_b
         edges = await store.edges(EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=second))
         assert {(edge.target, edge.kind) for edge in edges} >= {(ids[0], "temporal"), (ids[2], "entity")}
         new = a_fact("roses")
-        assert await store.write(await a_batch(store, [with_vector(new, tokens=some_tokens(2))]))
+        assert await store.commit(await a_batch(store, [with_vector(new, tokens=some_tokens(2))]))
         [none, some] = await store.token_vectors(BANK, [ids[0], new.id])
         assert none is None
         assert some is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from vmemo.models.changes import Lease, NewJob
+from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.stores.sql import message_rows, migrate
 from vmemo.stores.sqlite import rows
 from vmemo.stores.sqlite.file import SqliteFile
@@ -41,7 +41,7 @@ def fill(path: Path) -> set[int]:
         store = SqliteStore(path)
         await store.open()
         await store.create_bank(a_bank())
-        await store.enqueue(BANK, [NewJob(kind="observe", key=str(n)) for n in range(JOBS)])
+        await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=str(n)) for n in range(JOBS)]))
         found = {job.id for job in await store.jobs(BANK)}
         await store.close()
         return found
@@ -100,7 +100,7 @@ def test_what_an_earlier_release_left_unread_is_queued_by_the_upgrade_and_asked_
         [job] = await store.lease("worker", 600)
         claims = [message.id for message in await store.pending(BANK, 9)]
         lease = Lease(job=job.id, owner="worker", asked=job.asked)
-        assert await store.write(replace(await a_batch(store), claims=claims, job=lease))
+        assert await store.commit(replace(await a_batch(store), pending=claims, finished=[lease]))
         assert await store.jobs(BANK) == []
         await store.close()
 

@@ -10,7 +10,7 @@ import pytest
 
 from vmemo.errors import ScrubDelayed
 from vmemo.models import ConfidenceChange, EntityId, Merge, MessageId, Profile
-from vmemo.models.changes import ForgetTarget, Lease, NewJob
+from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob, ProfileChange
 from vmemo.models.search import Encoding
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
@@ -56,7 +56,9 @@ async def tell_secret(store: SqliteStore, count: int) -> None:
     for n in range(count):
         await tell(store, f"An unrelated line, number {n}, about gardening.")
     await store.append(BANK, [SECRET])
-    await store.record_failure(BANK, [SECRET.id], "Krakatau: could not read it")
+    await store.commit(
+        Changes(bank=BANK, failures=[MessageFailure(messages=[SECRET.id], error="Krakatau: could not read it")])
+    )
     [reply] = await hear(store, "Nobody will look there.")
     facts = [
         a_fact(SECRET.content, messages=[SECRET.id], entities=[mention_of(ZEPHYRINE)]),
@@ -66,8 +68,8 @@ async def tell_secret(store: SqliteStore, count: int) -> None:
     facts[2] = facts[2].model_copy(update={"basis": (facts[0].id,)})
     episode = an_episode("Zibaldone", [SECRET, reply], narrative="Marginalia about Quetzalcoatl.")
     batch = await a_batch(store, [with_vector(facts[0], tokens=TOKENS), *facts[1:]])
-    assert await store.write(
-        replace(batch, claims=[SECRET.id, reply.id], episodes=[episode], entities=[ZEPHYRINE], becomes="extracted")
+    assert await store.commit(
+        replace(batch, pending=[SECRET.id, reply.id], episodes=[episode], entities=[ZEPHYRINE], becomes="extracted")
     )
     for n in range(count):
         await hear(store, f"A later line, number {n}, about gardening.")
@@ -130,8 +132,8 @@ def test_a_name_that_only_forgotten_text_used_leaves_no_trace(tmp_path: Path) ->
         known = an_entity("Rosalind", aliases=["Çõntràriän"])
         said, secret = await hear(store, "Rosalind came by.", "They call her Çõntràriän.")
         facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(known)]) for m in (said, secret)]
-        batch = replace(await a_batch(store, facts), entities=[known], claims=[said.id, secret.id])
-        assert await store.write(batch)
+        batch = replace(await a_batch(store, facts), entities=[known], pending=[said.id, secret.id])
+        assert await store.commit(batch)
         assert "contrarian" in traces(tmp_path)
         await store.forget(BANK, ForgetTarget(messages=[secret.id]))
         assert traces(tmp_path) == set()
@@ -161,13 +163,13 @@ async def revise_secret(store: SqliteStore) -> tuple[MessageId, str]:
         reason="The xylophone was hidden.",
         at=day(1),
     )
-    batch = replace(await a_batch(store, [*facts, view]), entities=[rosalind, eve, ZEPHYRINE], moves=[step])
+    batch = replace(await a_batch(store, [*facts, view]), entities=[rosalind, eve, ZEPHYRINE], confidence=[step])
     named = Merge(id="named", entity=rosalind.id, names=("Rosa",), reason="It sounds alike.", at=day(1))
-    assert await store.write(replace(batch, claims=[m.id for m in (said, other, secret)], merges=[named]))
-    await store.enqueue(BANK, [NewJob(kind="maintain")])
+    assert await store.commit(replace(batch, pending=[m.id for m in (said, other, secret)], merges=[named]))
+    await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="maintain")]))
     [job] = await store.lease("worker", 60, bank=BANK, kinds=["maintain"])
     lease = Lease(job=job.id, owner="worker", asked=job.asked)
-    await store.fail(lease, "Krakatau erupted", retry_at=day(1))
+    await store.commit(Changes(bank=BANK, failed=[JobFailure(lease=lease, error="Krakatau erupted", retry_at=day(1))]))
     merge = await store.merge_entities(BANK, rosalind.id, ZEPHYRINE.id, "Both keep a xylophone.")
     return secret.id, merge.id
 
@@ -198,7 +200,7 @@ def test_token_vectors_that_were_replaced_leave_no_trace_after_the_next_scrub(tm
         await store.open()
         await store.create_bank(a_bank())
         fact = a_fact("tulips")
-        assert await store.write(await a_batch(store, [with_vector(fact, tokens=TOKENS)]))
+        assert await store.commit(await a_batch(store, [with_vector(fact, tokens=TOKENS)]))
         assert traces(tmp_path) == {"slithytovesgyre", *terms("slithytovesgyre")}
         new = {fact.id: Encoding(EMBEDDER.vector("roses"))}
         assert await store.replace_embeddings(BANK, "new", new, dimension=EMBEDDER.dimension)
@@ -214,10 +216,18 @@ def test_a_profile_and_those_before_it_go_with_their_bank(tmp_path: Path) -> Non
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
         await store.create_bank(a_bank())
-        await store.save_profile(BANK, Profile(name="Balthasar", background="I hid a xylophone."))
-        await store.save_profile(BANK, Profile(name="Nobody"), reason="Zephyrine told it.")
+        await store.commit(
+            Changes(
+                bank=BANK, profile=ProfileChange(profile=Profile(name="Balthasar", background="I hid a xylophone."))
+            )
+        )
+        await store.commit(
+            Changes(bank=BANK, profile=ProfileChange(profile=Profile(name="Nobody"), reason="Zephyrine told it."))
+        )
         for n in range(200):
-            await store.save_profile(BANK, Profile(name=f"number {n}"), reason="Krakatau " * 20)
+            await store.commit(
+                Changes(bank=BANK, profile=ProfileChange(profile=Profile(name=f"number {n}"), reason="Krakatau " * 20))
+            )
         assert {"balthasar", "xylophone", "zephyrine", "krakatau"} <= traces(tmp_path)
         await store.forget(BANK, ForgetTarget(bank=True))
         assert traces(tmp_path) == set()

@@ -12,9 +12,9 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, JsonValue
 
-from vmemo.ports import LLM, Ask
+from vmemo.ports import LLM, LLMRequest
 from vmemo_bench.datasets import DatasetQuestion
-from vmemo_bench.qa.model_json import ask_model, quote
+from vmemo_bench.qa.model_json import quote, request_json
 from vmemo_bench.qa.records import JUDGES, GivenAnswer, Judge, JudgeVerdict
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -100,10 +100,10 @@ def digest() -> str:
     return whole.hexdigest()[:12]
 
 
-def judge_ask(judge: Judge, question: DatasetQuestion, answer: str) -> Ask:
+def judge_request(judge: Judge, question: DatasetQuestion, answer: str) -> LLMRequest:
     """Return the request to a judge. All text of a dataset or a model is quoted."""
     prompt, asked = prompt_of(judge), question.asked_at
-    return Ask(
+    return LLMRequest(
         step=prompt.name,
         system=prompt.system.safe_substitute(rule=rule_text(rule_of(question), judge)),
         user=prompt.user.substitute(
@@ -125,7 +125,7 @@ def _key(question: DatasetQuestion) -> list[str]:
 
 async def judge_answer(answer: GivenAnswer, question: DatasetQuestion, *, judge: Judge, llm: LLM) -> JudgeVerdict:
     """Request one verdict."""
-    verdict, usage = await ask_model(llm, judge_ask(judge, question, answer.text), _Verdict)
+    verdict, usage = await request_json(llm, judge_request(judge, question, answer.text), _Verdict)
     return JudgeVerdict(
         id=question.id,
         judge=judge,

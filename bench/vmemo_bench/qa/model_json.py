@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from vmemo.errors import LLMUnusable
 from vmemo.models.results import Usage
-from vmemo.ports import LLM, Ask
+from vmemo.ports import LLM, LLMRequest
 
 M = TypeVar("M", bound=BaseModel)
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
@@ -50,16 +50,16 @@ def parse(text: str, model: type[M]) -> M:
         raise InvalidAnswer("the answer contains no complete JSON object") from error
 
 
-async def ask_model(llm: LLM, ask: Ask, model: type[M]) -> tuple[M, Usage]:
+async def request_json(llm: LLM, request: LLMRequest, model: type[M]) -> tuple[M, Usage]:
     """Return the parsed answer and its usage; an invalid answer is requested once more with the reason."""
-    first = await llm.complete(ask)
+    first = await llm.complete(request)
     try:
         return parse(first.text, model), first.usage
     except InvalidAnswer as error:
         retry = _RETRY.format(reason=error, answer=first.text[:_MAX_QUOTED])
-    second = await llm.complete(replace(ask, user=ask.user + retry))
+    second = await llm.complete(replace(request, user=request.user + retry))
     try:
         return parse(second.text, model), first.usage + second.usage
     except InvalidAnswer as error:
-        message = f"{llm.name} returned an invalid answer for {ask.step!r}, and the retry was invalid too: {error}."
+        message = f"{llm.name} returned an invalid answer for {request.step!r}, and the retry was invalid too: {error}."
         raise LLMUnusable(message) from error

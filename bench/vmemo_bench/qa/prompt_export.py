@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.providers import PackagedEmbedder
 from vmemo.settings import Settings
 from vmemo_bench.bench_store import remove_database
@@ -21,7 +21,7 @@ from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter, silent
 from vmemo_bench.qa.answering import answering_memory, database_of, dated_questions, make_neutral, reflect
 from vmemo_bench.qa.journal import open_journal
-from vmemo_bench.qa.judging import judge_ask
+from vmemo_bench.qa.judging import judge_request
 from vmemo_bench.qa.models import QaModels
 from vmemo_bench.qa.run import EXTERNAL, QaRun, imported_answers, qa_config, qa_setup
 
@@ -36,10 +36,10 @@ class _PromptCapture:
     name = EXTERNAL
 
     def __init__(self) -> None:
-        self.prompt: Ask | None = None
+        self.prompt: LLMRequest | None = None
 
-    async def complete(self, ask: Ask) -> Completion:
-        self.prompt = self.prompt or ask
+    async def complete(self, request: LLMRequest) -> Completion:
+        self.prompt = self.prompt or request
         raise _PromptCaptured("The prompt was captured.")
 
 
@@ -57,8 +57,8 @@ async def dump_prompts(options: BenchOptions, folder: Path, progress: ProgressSi
         return _dump_judge_prompts(dataset, options.qa.answers, folder / "judge.jsonl")
     count, file = 0, folder / "answer.jsonl"
     with file.open("w", encoding="utf-8") as lines:
-        async for question, ask in _answer_prompts(options, dataset, progress):
-            lines.write(_line(ask, id=question.id, category=question.category, step=ask.step))
+        async for question, request in _answer_prompts(options, dataset, progress):
+            lines.write(_line(request, id=question.id, category=question.category, step=request.step))
             count += 1
     return file, count
 
@@ -68,18 +68,18 @@ def _dump_judge_prompts(dataset: Dataset, answers: Path, file: Path) -> tuple[Pa
     questions = {question.id: question for case in dataset.cases for question in dated_questions(case)}
     with file.open("w", encoding="utf-8") as lines:
         for answer, judge in unjudged:
-            lines.write(_line(judge_ask(judge, questions[answer.id], answer.text), id=answer.id, judge=judge))
+            lines.write(_line(judge_request(judge, questions[answer.id], answer.text), id=answer.id, judge=judge))
     return file, len(unjudged)
 
 
-def _line(ask: Ask, **fields: str) -> str:
-    body = {**fields, "system": ask.system, "user": ask.user, "schema": dict(ask.schema)}
+def _line(request: LLMRequest, **fields: str) -> str:
+    body = {**fields, "system": request.system, "user": request.user, "schema": dict(request.schema)}
     return json.dumps(body, ensure_ascii=False) + "\n"
 
 
 async def _answer_prompts(
     options: BenchOptions, dataset: Dataset, progress: ProgressSink
-) -> AsyncGenerator[tuple[DatasetQuestion, Ask]]:
+) -> AsyncGenerator[tuple[DatasetQuestion, LLMRequest]]:
     settings = replace(options.settings or Settings(), embedding_cache=None)
     models = QaModels(answerer=_PromptCapture())
     total = sum(len(case.sessions) + len(case.questions) for case in dataset.cases)
@@ -97,7 +97,7 @@ async def _answer_prompts(
         shutil.rmtree(journal.banks, ignore_errors=True)
 
 
-async def _case_prompts(case: Case, run: QaRun) -> AsyncGenerator[tuple[DatasetQuestion, Ask]]:
+async def _case_prompts(case: Case, run: QaRun) -> AsyncGenerator[tuple[DatasetQuestion, LLMRequest]]:
     """Yield each question with reflect's first prompt; a question that needs no model is omitted."""
     capture = _PromptCapture()
     # No model is available to resolve the time of a question.

@@ -11,7 +11,7 @@ from time import perf_counter
 from vmemo import Memory, Message
 from vmemo.errors import VmemoError
 from vmemo.models.results import Usage
-from vmemo.ports import Ask, Completion, Embedder
+from vmemo.ports import Completion, Embedder, LLMRequest
 from vmemo.settings import Settings
 from vmemo_bench.embedders import PlaceholderEmbedder
 from vmemo_bench.environment import current_mb, sqlite_url
@@ -45,16 +45,16 @@ class InstantLLM:
     samples: list[DrainSample] = field(default_factory=list[DrainSample])
     began: float = field(default_factory=perf_counter)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """Return the smallest valid answer."""
-        match ask.step:
+        match request.step:
             case "extract":
-                answer = self._extract(ask.user)
+                answer = self._extract(request.user)
             case "judge":
-                verdicts = [{"new": new, "known": known, "verdict": "add"} for new, known, _ in pairs_in(ask.user)]
+                verdicts = [{"new": new, "known": known, "verdict": "add"} for new, known, _ in pairs_in(request.user)]
                 answer: dict[str, object] = {"verdicts": verdicts}
             case "identify":
-                answer = {"answers": [{"name": name, "same_as": "new"} for name in labels_in(ask.user, "Q")]}
+                answer = {"answers": [{"name": name, "same_as": "new"} for name in labels_in(request.user, "Q")]}
             case _:
                 answer = {"statements": list[str]()}
         return Completion(text=json.dumps(answer), usage=Usage(calls=1))

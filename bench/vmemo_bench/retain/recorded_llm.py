@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from vmemo import Message
 from vmemo.errors import LLMDenied
 from vmemo.models.results import Usage
-from vmemo.ports import Ask, Completion
+from vmemo.ports import Completion, LLMRequest
 from vmemo.providers import count_tokens
 from vmemo_bench.case_run import sessions_of
 from vmemo_bench.datasets import Case
@@ -93,13 +93,13 @@ class RecordedLLM:
         """Number of sources of the returned facts that were in another prompt."""
         return sum(self._split.values())
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """Return the recorded answer, and the tokens of prompt, schema and answer."""
-        step = self._steps.get(ask.step)
+        step = self._steps.get(request.step)
         if step is None:
-            raise LLMDenied(f"The recording has no answer for the step {ask.step}.")
-        text = json.dumps(step(ask.user), ensure_ascii=False, separators=(",", ":"))
-        tokens = sum(map(count_tokens, (ask.system, ask.user, json.dumps(ask.schema))))
+            raise LLMDenied(f"The recording has no answer for the step {request.step}.")
+        text = json.dumps(step(request.user), ensure_ascii=False, separators=(",", ":"))
+        tokens = sum(map(count_tokens, (request.system, request.user, json.dumps(request.schema))))
         return Completion(text=text, usage=Usage(calls=1, input_tokens=tokens, output_tokens=count_tokens(text)))
 
     def _segment(self, prompt: str) -> Json:

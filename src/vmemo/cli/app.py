@@ -1,4 +1,4 @@
-"""The command line as a whole: every command by name, and the version."""
+"""The `vmemo` command: registration of all commands."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ _GROUPS = (
         "List, merge and separate entities.",
         (entity.entities, entity.merges, entity.merge, entity.undo),
     ),
-    CommandGroup("keys", "Create, list and revoke the API keys of a server.", (keys.create, keys.listed, keys.revoke)),
+    CommandGroup(
+        "keys", "Create, list and revoke the API keys of a server.", (keys.create, keys.list_keys, keys.revoke)
+    ),
     *_extensions(),
 )
 _HAS_BENCHMARK = any(group.name == "benchmark" for group in _GROUPS)
@@ -72,13 +74,13 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="Start with [bold]vmemo demo[/bold]; it needs nothing.")
+@app.callback(epilog="Start with [bold]vmemo demo[/bold]; it needs no configuration.")
 def root(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Long-term memory for AI agents: retain what is said, recall what matters, reflect on it."""
+    """Long-term memory for AI agents: retain messages, recall facts, reflect on questions."""
 
 
 _typers = {group.name: typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=group.help) for group in _GROUPS}

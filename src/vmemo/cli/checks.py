@@ -1,4 +1,4 @@
-"""What the doctor looks at. A check never raises for what it finds: it says so."""
+"""Checks of `vmemo doctor`. A check reports a problem and never raises it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from vmemo.cli.output import many, moment
+from vmemo.cli.output import counted, timestamp
 from vmemo.cli.tables import size
-from vmemo.cli.target import Place
+from vmemo.cli.target import Target
 from vmemo.errors import ScrubDelayed, VmemoError
 from vmemo.models import Bank, BankId
 from vmemo.models.results import Backlog, Status
-from vmemo.ports import LLM, Ask, Context, Embedder, Store, TokenCounter
+from vmemo.ports import LLM, Context, Embedder, LLMRequest, Store, TokenCounter
 
 State = Literal["ok", "warn", "fail"]
 _OLDEST_PYTHON = (3, 11)
-_ASK = Ask(
+_ASK = LLMRequest(
     step="check",
     system="You are being tested. Answer with JSON and nothing else.",
     user='Answer {"ready": true}',
@@ -31,7 +31,7 @@ _SENTENCE, _SENTENCE_TOKENS = "Memory holds what was said.", 6
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report."""
+    """The result of one check."""
 
     name: str
     state: State
@@ -40,7 +40,7 @@ class Check:
 
 @runtime_checkable
 class Checkable(Protocol):
-    """A store whose file can be examined and rewritten."""
+    """A store that can verify and scrub its database."""
 
     async def schema_version(self) -> str: ...
     async def damage(self) -> list[str]: ...
@@ -55,7 +55,7 @@ class Closable(Protocol):
 
 
 async def installation(context: Context) -> list[Check]:
-    """Python, SQLite, the packaged model and the token counter."""
+    """Check Python, SQLite, the packaged model and the token counter."""
     return [_python(), _sqlite(), await _model(context.embedder), _tokens(context.counter)]
 
 
@@ -76,7 +76,7 @@ def _sqlite() -> Check:
 
 
 async def _model(embedder: Embedder) -> Check:
-    """Loading the model checks the hash of each of its files."""
+    """Check that the model loads, which verifies the hash of each of its files."""
     try:
         vectors = await embedder.embed([_SENTENCE], "document")
     except VmemoError as error:
@@ -87,23 +87,23 @@ async def _model(embedder: Embedder) -> Check:
 def _tokens(counter: TokenCounter) -> Check:
     count = counter(_SENTENCE)
     state: State = "ok" if count == _SENTENCE_TOKENS else "fail"
-    return Check("tokens", state, f"cl100k counts offline: {count} tokens where {_SENTENCE_TOKENS} are right")
+    return Check("tokens", state, f"cl100k works offline: counted {count} tokens, expected {_SENTENCE_TOKENS}")
 
 
-def engine(place: Place) -> tuple[Check, Context]:
-    """Who reads here, and the context that go with it; a model that can't be made is left out of them."""
+def engine(target: Target) -> tuple[Check, Context]:
+    """Check the engine; return the context too, without the model if that cannot be constructed."""
     try:
-        context = place.context()
+        context = target.context()
     except VmemoError as error:
-        # A model's name, its key or its extra is wrong, and the message says which.
-        return Check("engine", "fail", str(error)), Place(place.db, place.bank).context()
+        # The message names what is wrong: the model's name, its key or a missing extra.
+        return Check("engine", "fail", str(error)), Target(target.db, target.bank).context()
     if context.llm is None:
-        return Check("engine", "ok", "local: calls no model; --llm or VMEMO_LLM names one"), context
-    return Check("engine", "ok", f"{context.llm.name}, all it needs is installed; --llm-check asks it once"), context
+        return Check("engine", "ok", "local (no language model; set --llm or VMEMO_LLM to use one)"), context
+    return Check("engine", "ok", f"{context.llm.name}, installed; --llm-check sends one request"), context
 
 
-async def answers(llm: LLM) -> Check:
-    """Whether the model answers a tiny question."""
+async def model_answers(llm: LLM) -> Check:
+    """Send one small request to the model."""
     try:
         usage = (await llm.complete(_ASK)).usage
     except VmemoError as error:
@@ -111,17 +111,17 @@ async def answers(llm: LLM) -> Check:
     finally:
         if isinstance(llm, Closable):
             await llm.close()
-    spent = f"{many(usage.input_tokens, 'token')} in, {usage.output_tokens:,} out"
+    spent = f"{counted(usage.input_tokens, 'token')} in, {usage.output_tokens:,} out"
     return Check("llm", "ok", f"{llm.name} answers ({spent})")
 
 
-async def database(place: Place, context: Context) -> list[Check]:
-    """The database's file and all its banks; a file that is not there is not made."""
-    if place.file is not None and not place.file.exists():
-        return [Check("database", "warn", f"there is no {place.file} yet; vmemo retain makes it")]
+async def database(target: Target, context: Context) -> list[Check]:
+    """Check the database and its banks; a missing file is not created."""
+    if target.file is not None and not target.file.exists():
+        return [Check("database", "warn", f"{target.file} does not exist yet; vmemo retain creates it")]
     try:
         await context.store.open()
-        return [Check("database", "ok", f"{place.shown} opens"), *[check async for check in _opened(context)]]
+        return [Check("database", "ok", f"{target.safe_url} opens"), *[check async for check in _opened(context)]]
     except VmemoError as error:
         return [Check("database", "fail", str(error))]
     finally:
@@ -143,8 +143,10 @@ async def _opened(context: Context) -> AsyncIterator[Check]:
 
 def _integrity(damage: list[str]) -> Check:
     if damage:
-        return Check("integrity", "fail", f"SQLite finds {many(len(damage), 'fault')}: {damage[0]}. Restore a backup.")
-    return Check("integrity", "ok", "SQLite finds no fault")
+        return Check(
+            "integrity", "fail", f"SQLite reports {counted(len(damage), 'error')}: {damage[0]}. Restore a backup."
+        )
+    return Check("integrity", "ok", "no errors found")
 
 
 def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
@@ -153,25 +155,25 @@ def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
         return Check(name, "warn", f"written with {bank.embedder}; run: vmemo reembed --bank {bank.id}")
     resume = f"vmemo process --bank {bank.id}"
     if status.troubles:
-        unread = f"{many(status.pending, 'message')} unread"
-        return Check(name, "warn", f"{unread}, the last error: {status.troubles[-1].error}; {resume} tries again")
+        pending = f"{counted(status.pending, 'message')} pending"
+        return Check(name, "warn", f"{pending}, last error: {status.troubles[-1].error}; {resume} retries")
     if failed := [each for each in status.backlog if each.failed]:
         return Check(name, "warn", "; ".join(map(_failed, failed)))
     if status.pending:
-        return Check(name, "warn", f"{many(status.pending, 'message')} unread; {resume} reads them")
-    return Check(name, "ok", f"{many(status.messages, 'message')}, {many(status.facts, 'fact')}, nothing unread")
+        return Check(name, "warn", f"{counted(status.pending, 'message')} pending; {resume} processes them")
+    return Check(name, "ok", f"{counted(status.messages, 'message')}, {counted(status.facts, 'fact')}, none pending")
 
 
 def _failed(work: Backlog) -> str:
-    again = "" if work.next_at is None else f", next try {moment(work.next_at)}"
-    return f"{work.failed:,} of {work.kind} failed, the last error: {work.error}{again}"
+    again = "" if work.next_at is None else f", next attempt {timestamp(work.next_at)}"
+    return f"{counted(work.failed, f'{work.kind} job')} failed, last error: {work.error}{again}"
 
 
 async def _scrub(store: Store, pending: bool) -> Check:
     if not (pending and isinstance(store, Checkable)):
-        return Check("scrub", "ok", "nothing forgotten is left in the file")
+        return Check("scrub", "ok", "no deleted text is left in the file")
     try:
         await store.scrub()
     except ScrubDelayed as error:
         return Check("scrub", "warn", str(error))
-    return Check("scrub", "ok", "traces of a forget were left, and are gone now")
+    return Check("scrub", "ok", "deleted text was left in the file and is removed now")

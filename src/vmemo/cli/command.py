@@ -1,4 +1,4 @@
-"""What every command has: a name, examples in its help, and errors that end in a message instead of a traceback."""
+"""Definition of a command: its name, examples in its help, and errors printed without a traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Command:
-    """A command ready to be registered; its function takes what the command line gives."""
+    """A command to register; `run` takes the command line's arguments."""
 
     name: str
     run: Callable[..., None]
@@ -27,7 +27,7 @@ class Command:
 
     @property
     def epilog(self) -> str:
-        """The examples as the end of the help text; Typer keeps a line's end only where a blank line follows."""
+        """The examples as the end of the help text. Typer keeps a line break only before a blank line."""
         return "\n\n".join(["[bold]Examples[/bold]", *(f"  {example}" for example in self.examples)])
 
 
@@ -43,9 +43,9 @@ class CommandGroup:
 def command(
     *examples: str, name: str | None = None, resume: str = "vmemo process"
 ) -> Callable[[Callable[P, None]], Command]:
-    """Make a command of a function: its docstring is the help, and the examples follow it.
+    """Turn a function into a command: its docstring is the help text, followed by the examples.
 
-    `resume` is what goes on with the work when a model has failed, if there is work to go on with.
+    `resume` is the command that completes the work after a model failed; empty if there is none.
     """
 
     def wrap(run: Callable[P, None]) -> Command:
@@ -78,6 +78,5 @@ def _message(error: VmemoError | OSError, resume: str) -> str:
     if isinstance(error, LLMFailed) and not resume:
         return f"{str(error).rstrip('.')}. Nothing was changed; try again."
     if isinstance(error, LLMFailed):
-        kept = "Nothing is lost: what was said is stored and what is unread stays queued"
-        return f"{str(error).rstrip('.')}. {kept}; `{resume}` resumes."
+        return f"{str(error).rstrip('.')}. The messages are stored and stay queued; `{resume}` resumes."
     return str(error)

@@ -1,4 +1,4 @@
-"""`vmemo demo`: a conversation of a year, what memory makes of it, and what it finds in it."""
+"""`vmemo demo`: retain, recall, time travel and reflect on a sample conversation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import typer
 
 from vmemo import Memory, Message
 from vmemo.cli.command import command
-from vmemo.cli.content import messages
-from vmemo.cli.demo_pages import Shown, show
+from vmemo.cli.content import parse_messages
+from vmemo.cli.demo_pages import DemoResult, show
 from vmemo.cli.options import AsJson, BankName
 from vmemo.cli.output import print_json, stderr
-from vmemo.cli.target import Place, run
+from vmemo.cli.target import Target, run
 
 _QUESTION = "Where does Maya work?"
 _THEN = datetime(2024, 5, 1, tzinfo=UTC)
@@ -25,31 +25,31 @@ _REFLECTION = "What food does Maya avoid?"
 
 @command(
     "vmemo demo",
-    "vmemo demo --db demo.db   keeps the memory, to go on with the other commands",
+    "vmemo demo --db demo.db   keeps the database for other commands",
     "vmemo demo --json",
 )
 def demo(
     db: Annotated[
-        str | None, typer.Option("--db", metavar="URL|FILE", help="Where to keep it; a temporary file if left out.")
+        str | None, typer.Option("--db", metavar="URL|FILE", help="The database to create. Default: a temporary file.")
     ] = None,
     bank: BankName = "demo",
     as_json: AsJson = False,
 ) -> None:
-    """Show what vmemo does with a conversation that goes on for a year. Needs no key, no server and no download."""
+    """Run vmemo on a sample conversation of one year. Needs no API key, server or download."""
     with tempfile.TemporaryDirectory(prefix="vmemo-demo-", ignore_cleanup_errors=True) as folder:
-        place = Place(db or str(Path(folder) / "demo.db"), bank)
-        with stderr().status("reading a year of conversation"):
-            shown = run(place, _tour, creates=True)
+        target = Target(db or str(Path(folder) / "demo.db"), bank)
+        with stderr().status("processing the conversation"):
+            shown = run(target, _tour, creates=True)
     if as_json:
         print_json(shown.to_json())
     else:
-        show(shown, place if db else None)
+        show(shown, target if db else None)
 
 
-async def _tour(memory: Memory) -> Shown:
+async def _tour(memory: Memory) -> DemoResult:
     retained = await memory.retain(conversation(), document="demo")
     recalled = await memory.recall(_QUESTION, max_tokens=120)
-    return Shown(
+    return DemoResult(
         retained=retained,
         facts=tuple(await memory.facts(limit=1000)),
         recalled=recalled,
@@ -61,6 +61,6 @@ async def _tour(memory: Memory) -> Shown:
 
 
 def conversation() -> list[Message]:
-    """The built-in conversation."""
+    """Return the built-in conversation."""
     text = (resources.files("vmemo.cli") / "demo.jsonl").read_text(encoding="utf-8")
-    return list(messages(text, "demo.jsonl", {}))
+    return list(parse_messages(text, "demo.jsonl", {}))

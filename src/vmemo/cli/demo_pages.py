@@ -1,4 +1,4 @@
-"""What the demo shows, part by part."""
+"""The output of `vmemo demo`, section by section."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rich.rule import Rule
 from rich.text import Text
 
 from vmemo import Answer, Fact, Provenance, Recalled, Retained
-from vmemo.cli.output import clipped, day, happened, stdout, table, when
+from vmemo.cli.output import day, occurred, one_line, stdout, table, when
 from vmemo.cli.recall import summary
-from vmemo.cli.target import Place
+from vmemo.cli.target import Target
 from vmemo.cli.why import tree
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What came out of the demo's verbs."""
+class DemoResult:
+    """The results of the demo's verbs."""
 
     retained: Retained
     facts: tuple[Fact, ...]
@@ -33,7 +33,7 @@ class Shown:
     why: Provenance
 
     def to_json(self) -> JsonValue:
-        """The same for machines."""
+        """Return the results as JSON."""
         return {
             "retained": self.retained.model_dump(mode="json"),
             "facts": [fact.model_dump(mode="json") for fact in self.facts],
@@ -45,8 +45,8 @@ class Shown:
         }
 
 
-def show(shown: Shown, kept: Place | None) -> None:
-    """Print all parts; `kept` is where the memory stays, if it does."""
+def show(shown: DemoResult, kept: Target | None) -> None:
+    """Print all sections; `kept` is the database, if the demo keeps it."""
     console = stdout()
     for number, (title, part) in enumerate(_parts(shown, kept), start=1):
         console.print()
@@ -55,39 +55,39 @@ def show(shown: Shown, kept: Place | None) -> None:
     console.print()
 
 
-def _parts(shown: Shown, kept: Place | None) -> Iterable[tuple[str, RenderableType]]:
+def _parts(shown: DemoResult, kept: Target | None) -> Iterable[tuple[str, RenderableType]]:
     yield "Retain: messages become dated facts", _retained(shown)
-    yield "Recall: what matters for a question, inside a token budget", _recalled(shown.recalled)
-    yield "Time travel: the same question, asked of two moments", _travelled(shown)
+    yield "Recall: relevant facts within a token budget", _recalled(shown.recalled)
+    yield "Time travel: the same question at two points in time", _travelled(shown)
     yield "Reflect: an answer with citations", _reflected(shown.answer)
-    yield "Why: where a fact comes from", tree(shown.why)
+    yield "Why: the provenance of a fact", tree(shown.why)
     yield "Try next", Text("\n".join(_next(shown, kept)), no_wrap=True, overflow="ignore")
 
 
-def _retained(shown: Shown) -> RenderableType:
+def _retained(shown: DemoResult) -> RenderableType:
     episodes = len({episode for fact in shown.facts for episode in fact.episodes})
-    head = f"{len(shown.facts)} facts in {episodes} episodes. Those that name a time, with the time resolved:"
-    again = "" if shown.retained.stored else "This memory holds the conversation already; nothing was stored twice. "
+    head = f"{len(shown.facts)} facts in {episodes} episodes. Facts that mention a time, with the time resolved:"
+    again = "" if shown.retained.stored else "The conversation is stored already; nothing was stored twice. "
     rows = table("said", "happened", "fact")
     for fact in shown.facts:
         if fact.occurred_start is not None:
-            rows.add_row(day(fact.mentioned_at), happened(fact), clipped(fact.text))
+            rows.add_row(day(fact.mentioned_at), occurred(fact), one_line(fact.text))
     return Group(again + head, rows)
 
 
 def _recalled(found: Recalled) -> RenderableType:
     rows = table("#>", "score>", "date", "fact", title=found.query)
     for rank, hit in enumerate(found.hits, start=1):
-        rows.add_row(str(rank), f"{hit.score:.3f}", when(hit.fact), clipped(hit.text))
+        rows.add_row(str(rank), f"{hit.score:.3f}", when(hit.fact), one_line(hit.text))
     return Group(rows, Text(summary(found), style="dim"))
 
 
-def _travelled(shown: Shown) -> RenderableType:
+def _travelled(shown: DemoResult) -> RenderableType:
     return Columns([_moment(shown.then), _moment(shown.now)], equal=True, expand=True)
 
 
 def _moment(found: Recalled) -> Panel:
-    lines = [Text.assemble((day(hit.fact.mentioned_at), "dim"), "\n", clipped(hit.text)) for hit in found.hits]
+    lines = [Text.assemble((day(hit.fact.mentioned_at), "dim"), "\n", one_line(hit.text)) for hit in found.hits]
     return Panel(Group(*lines), title=f"at {day(found.at_time)}" if found.at_time else "now", width=48)
 
 
@@ -96,7 +96,7 @@ def _reflected(answer: Answer) -> RenderableType:
     return Group(Text(answer.query, style="bold"), Text(answer.text), cited)
 
 
-def _next(shown: Shown, kept: Place | None) -> list[str]:
+def _next(shown: DemoResult, kept: Target | None) -> list[str]:
     if kept is None:
         first, where = ["vmemo demo --db demo.db"], "--db demo.db --bank demo"
     else:

@@ -10,11 +10,11 @@ import typer
 from pydantic import JsonValue
 from rich.text import Text
 
-from vmemo.cli.checks import Check, answers, database, engine, installation
+from vmemo.cli.checks import Check, database, engine, installation, model_answers
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
-from vmemo.cli.output import clipped, print_json, stdout
-from vmemo.cli.target import Place
+from vmemo.cli.output import one_line, print_json, stdout
+from vmemo.cli.target import Target
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -26,29 +26,27 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
     "VMEMO_URL=sqlite:///team.db vmemo doctor",
 )
 def doctor(
-    llm_check: Annotated[
-        bool, typer.Option("--llm-check", help="Ask the model once, which costs a few tokens.")
-    ] = False,
+    llm_check: Annotated[bool, typer.Option("--llm-check", help="Send one small request to the model.")] = False,
     db: Db = DEFAULT_DB,
     llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the installation, the engine and a database with all its banks; finish what a forget left to do."""
-    checks = asyncio.run(_all(Place(db, "", llm), llm_check))
+    """Check the installation, the engine and the database; complete an interrupted forget."""
+    checks = asyncio.run(_all(Target(db, "", llm), llm_check))
     if as_json:
         print_json({"ok": _sound(checks), "checks": [_line(check) for check in checks]})
     else:
         for check in checks:
             state = (f"{check.state:>4}", _STYLES[check.state])
-            stdout().print(Text.assemble(state, f"  {check.name:<12} {clipped(check.detail)}"), soft_wrap=True)
+            stdout().print(Text.assemble(state, f"  {check.name:<12} {one_line(check.detail)}"), soft_wrap=True)
     if not _sound(checks):
         raise typer.Exit(1)
 
 
-async def _all(place: Place, llm_check: bool) -> list[Check]:
-    who, parts = engine(place)
-    answering = [await answers(parts.llm)] if llm_check and parts.llm is not None else []
-    return [*await installation(parts), who, *answering, *await database(place, parts)]
+async def _all(target: Target, llm_check: bool) -> list[Check]:
+    engine_check, context = engine(target)
+    answering = [await model_answers(context.llm)] if llm_check and context.llm is not None else []
+    return [*await installation(context), engine_check, *answering, *await database(target, context)]
 
 
 def _line(check: Check) -> JsonValue:

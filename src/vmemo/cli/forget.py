@@ -10,8 +10,8 @@ from rich.text import Text
 
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
-from vmemo.cli.output import clipped, many, print_json, stderr, stdout
-from vmemo.cli.target import Place, run
+from vmemo.cli.output import counted, one_line, print_json, stderr, stdout
+from vmemo.cli.target import Target, run
 
 
 @command(
@@ -21,40 +21,42 @@ from vmemo.cli.target import Place, run
     "vmemo forget --all --yes --json",
 )
 def forget(  # noqa: PLR0913 - each is an option of the command line
-    message: Annotated[list[str] | None, typer.Option(metavar="ID", help="A message; repeatable.")] = None,
+    message: Annotated[list[str] | None, typer.Option(metavar="ID", help="A message id; repeatable.")] = None,
     document: Annotated[str | None, typer.Option(metavar="NAME", help="All messages of a document.")] = None,
     entity: Annotated[
-        str | None, typer.Option(metavar="NAME|ID", help="An entity, with every message that speaks of it.")
+        str | None, typer.Option(metavar="NAME|ID", help="An entity and every message that mentions it.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="The whole bank.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete for good, with all that was derived from it. The text is gone from the file too."""
+    """Delete messages and everything derived from them, permanently, from the database file too."""
     target = _target(message or [], document, entity, bank if everything else None)
-    if not (yes or Confirm.ask(Text(f"Forget {target} in bank {clipped(bank)!r} for good?"), console=stderr())):
+    if not (yes or Confirm.ask(Text(f"Delete {target} from bank {one_line(bank)!r} permanently?"), console=stderr())):
         raise typer.Abort
     gone = run(
-        Place(db, bank, llm),
+        Target(db, bank, llm),
         lambda memory: memory.forget(messages=message or [], document=document, entity=entity, bank=everything),
     )
     if as_json:
         print_json(gone.model_dump(mode="json"))
     else:
-        again = f" What stood beside it was read again: {many(gone.requeued, 'message')}." if gone.requeued else ""
-        deleted = f"{many(gone.messages, 'message')}, {many(gone.facts, 'fact')}, {many(gone.episodes, 'episode')}"
-        stdout().print(f"Forgotten: {deleted}, {many(gone.entities, 'entity', 'entities')}.{again}")
+        again = f" Processed again: {counted(gone.requeued, 'message')}." if gone.requeued else ""
+        deleted = (
+            f"{counted(gone.messages, 'message')}, {counted(gone.facts, 'fact')}, {counted(gone.episodes, 'episode')}"
+        )
+        stdout().print(f"Deleted: {deleted}, {counted(gone.entities, 'entity', 'entities')}.{again}")
 
 
 def _target(messages: list[str], document: str | None, entity: str | None, bank: str | None) -> str:
-    """What would be forgotten, in words; exactly one thing must be named."""
+    """Describe the target; raise BadParameter unless exactly one is given."""
     named = [f"{len(messages)} message(s)"] if messages else []
-    named += [f"document {clipped(document)!r}"] if document is not None else []
-    named += [f"entity {clipped(entity)!r} and every message about it"] if entity is not None else []
+    named += [f"document {one_line(document)!r}"] if document is not None else []
+    named += [f"entity {one_line(entity)!r} and every message that mentions it"] if entity is not None else []
     named += ["everything"] if bank is not None else []
     if len(named) != 1:
-        raise typer.BadParameter("Name exactly one: --message (repeatable), --document, --entity or --all.")
+        raise typer.BadParameter("Give exactly one of --message (repeatable), --document, --entity or --all.")
     return named[0]

@@ -1,4 +1,4 @@
-"""`vmemo inspect`: what a bank holds."""
+"""`vmemo inspect`: the contents of a bank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import print_json, stdout
 from vmemo.cli.tables import banks_table, entity_table, episode_table, fact_table, message_table, status_table
-from vmemo.cli.target import Place, run
+from vmemo.cli.target import Target, run
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
 
 Listed = Literal["facts", "episodes", "entities", "messages"]
@@ -27,31 +27,31 @@ Page = Sequence[Fact] | Sequence[Episode] | Sequence[Entity] | Sequence[Message]
     "vmemo inspect",
     "vmemo inspect facts --limit 50",
     "vmemo inspect messages --document chat-2024-05 --json",
-    "vmemo inspect facts --after 6d0c1f7e-…   the next page begins after the last id of this one",
+    "vmemo inspect facts --after 6d0c1f7e-…   the page after this id",
 )
 def inspect(  # noqa: PLR0913 - each is an option of the command line
     what: Annotated[What, typer.Argument(help="What to show.")] = "status",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Records on a page.")] = 20,
-    after: Annotated[str | None, typer.Option(metavar="ID", help="Go on after this record.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="ID", help="Start after this record.")] = None,
     document: Annotated[str | None, typer.Option(metavar="NAME", help="Only messages of this document.")] = None,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a bank holds: its status, or a page of its records."""
+    """Show a bank's status, or a page of its records."""
     if document is not None and what != "messages":
         raise typer.BadParameter("Only messages belong to a document.", param_hint="--document")
-    place = Place(db, bank, llm)
+    target = Target(db, bank, llm)
     match what:
         case "status":
-            status = run(place, lambda memory: memory.status())
+            status = run(target, lambda memory: memory.status())
             _show(as_json, status.model_dump(mode="json"), status_table(status))
         case "banks":
-            names = run(place, lambda memory: memory.banks())
+            names = run(target, lambda memory: memory.banks())
             _show(as_json, {"banks": [*names]}, banks_table(names))
         case "facts" | "episodes" | "entities" | "messages":
-            page = run(place, lambda memory: _page(memory, what, limit, after, document))
+            page = run(target, lambda memory: _page(memory, what, limit, after, document))
             _show_page(as_json, what, page, limit)
 
 
@@ -73,7 +73,7 @@ def _show_page(as_json: bool, what: Listed, page: Page, limit: int) -> None:
     more = page[-1].id if len(page) == limit else None
     _show(as_json, {what: [item.model_dump(mode="json") for item in page], "next": more}, _table(page))
     if more and not as_json:
-        stdout().print(Text(f"There may be more: add --after {more}", style="dim"))
+        stdout().print(Text(f"For the next page add --after {more}", style="dim"))
 
 
 def _table(page: Page) -> RenderableType:

@@ -1,4 +1,4 @@
-"""`vmemo keys`: who may come in through a server's doors."""
+"""`vmemo keys`: API keys of the server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pydantic import JsonValue
 from vmemo.auth.service import AuthService
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db
-from vmemo.cli.output import clipped, moment, print_json, stdout, table
-from vmemo.cli.target import Place, run
+from vmemo.cli.output import one_line, print_json, stdout, table, timestamp
+from vmemo.cli.target import Target, run
 from vmemo.models import utc_now
 from vmemo.models.auth import ApiKey, Permission
 
@@ -26,55 +26,59 @@ R = TypeVar("R")
     name="keys create",
 )
 def create(
-    name: Annotated[str, typer.Argument(help="What the key is for; shown in lists and nowhere else.")],
+    name: Annotated[str, typer.Argument(help="A label for the key.")],
     bank: Annotated[
         list[str] | None,
-        typer.Option("--bank", metavar="NAME", help="A bank, or the beginning of names with * behind it; repeatable."),
+        typer.Option(
+            "--bank", metavar="NAME", help="A bank, or a prefix followed by *; repeatable. Default: all banks."
+        ),
     ] = None,
-    right: Annotated[Permission, typer.Option(help="What it may do: write holds read, admin holds both.")] = "read",
-    days: Annotated[float | None, typer.Option(min=0.001, help="Days until it expires; else never.")] = None,
+    right: Annotated[Permission, typer.Option(help="Permission; write includes read, admin includes both.")] = "read",
+    days: Annotated[float | None, typer.Option(min=0.001, help="Days until the key expires. Default: never.")] = None,
     db: Db = DEFAULT_DB,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key to some banks, or to all. Its secret is shown this once and kept nowhere."""
+    """Create an API key. Its secret is shown once and not stored."""
     ends = None if days is None else utc_now() + timedelta(days=days)
-    key, secret = _ask(db, lambda gate: gate.create_key(name, banks=bank or ["*"], right=right, expires_at=ends))
+    key, secret = _ask(db, lambda keys: keys.create_key(name, banks=bank or ["*"], right=right, expires_at=ends))
     if as_json:
         print_json({**_plain(key), "secret": secret})
     else:
         stdout().print(f"{secret}", markup=False, soft_wrap=True)
-        stdout().print(f"Key {key.id} may {_may(key)}. Keep the secret: it can't be shown again.", markup=False)
+        stdout().print(
+            f"Key {key.id} has permission to {_may(key)}. Save the secret: it cannot be shown again.", markup=False
+        )
 
 
 @command("vmemo keys list", "vmemo keys list --db memory.db --json", name="keys list")
-def listed(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
-    """Every key that was ever made, without its secret."""
-    keys = _ask(db, lambda gate: gate.keys())
+def list_keys(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
+    """List all keys, revoked ones included, without their secrets."""
+    found = _ask(db, lambda keys: keys.keys())
     if as_json:
-        print_json([_plain(key) for key in keys])
+        print_json([_plain(key) for key in found])
         return
-    shown = table("id", "name", "may", "made", "ends")
-    for key in keys:
-        shown.add_row(key.id, clipped(key.name), clipped(_may(key)), moment(key.created_at), _ends(key))
-    stdout().print(shown if keys else "There is no key. A server without keys listens on this machine only.")
+    shown = table("id", "name", "permission", "created", "expires")
+    for key in found:
+        shown.add_row(key.id, one_line(key.name), one_line(_may(key)), timestamp(key.created_at), _ends(key))
+    stdout().print(shown if found else "There are no keys. A server without keys only listens on loopback addresses.")
 
 
 @command("vmemo keys revoke 3c2597927148", name="keys revoke")
 def revoke(
-    key: Annotated[str, typer.Argument(help="The key's id, as `vmemo keys list` shows it.")],
+    key: Annotated[str, typer.Argument(help="The key's id, from `vmemo keys list`.")],
     db: Db = DEFAULT_DB,
     as_json: AsJson = False,
 ) -> None:
-    """End a key at once, for every running server."""
-    _ask(db, lambda gate: gate.revoke(key))
+    """Revoke a key; running servers refuse it immediately."""
+    _ask(db, lambda keys: keys.revoke(key))
     if as_json:
         print_json({"id": key, "revoked": True})
     else:
-        stdout().print(f"Key {clipped(key)} opens nothing any more.", markup=False)
+        stdout().print(f"Key {one_line(key)} is revoked.", markup=False)
 
 
 def _ask(db: str, ask: Callable[[AuthService], Awaitable[R]]) -> R:
-    return run(Place(db, "default"), lambda memory: ask(memory.gate), creates=True)
+    return run(Target(db, "default"), lambda memory: ask(memory.gate), creates=True)
 
 
 def _plain(key: ApiKey) -> dict[str, JsonValue]:
@@ -87,9 +91,9 @@ def _may(key: ApiKey) -> str:
 
 def _ends(key: ApiKey) -> str:
     if key.revoked_at is not None:
-        return f"revoked {moment(key.revoked_at)}"
+        return f"revoked {timestamp(key.revoked_at)}"
     return _moment_or(key.expires_at, "never")
 
 
 def _moment_or(at: datetime | None, otherwise: str) -> str:
-    return otherwise if at is None else moment(at)
+    return otherwise if at is None else timestamp(at)

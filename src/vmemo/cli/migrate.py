@@ -12,8 +12,8 @@ from vmemo import MigrationProgress, MigrationReport, MovedBank
 from vmemo import migrate as move
 from vmemo.cli.command import command
 from vmemo.cli.options import AsJson
-from vmemo.cli.output import clipped, many, print_json, progress, stderr, stdout
-from vmemo.cli.target import Place
+from vmemo.cli.output import counted, one_line, print_json, progress, stderr, stdout
+from vmemo.cli.target import Target
 
 _PLURALS = {"entity": "entities", "spending": "spendings"}
 _STEPS = {"load": "loading", "verify": "verifying"}
@@ -22,35 +22,39 @@ _STEPS = {"load": "loading", "verify": "verifying"}
 @command(
     "vmemo migrate memory.db postgresql://vmemo@localhost/vmemo",
     "vmemo migrate postgresql://vmemo@localhost/vmemo sqlite:///copy.db --bank alice --bank bob",
-    "vmemo migrate memory.db team.db --json   run again after an interruption, it goes on",
+    "vmemo migrate memory.db team.db --json   run it again to resume after an interruption",
 )
 def migrate(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The database to copy from; it is only read.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The database to copy to; it is made if need be.")],
-    bank: Annotated[list[str] | None, typer.Option("--bank", metavar="NAME", help="Only this bank.")] = None,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The database to copy from; it is not modified.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The database to copy to; created if it does not exist.")
+    ],
+    bank: Annotated[
+        list[str] | None, typer.Option("--bank", metavar="NAME", help="Only this bank; repeatable.")
+    ] = None,
     anew: Annotated[
-        bool, typer.Option("--anew", help="Drop what interrupted migrations left in TARGET, and begin anew.")
+        bool, typer.Option("--anew", help="Discard what interrupted migrations left in TARGET and start over.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy all banks, or some, into another database, each whole and verified; run it again to go on after a stop."""
+    """Copy banks into another database and verify them; run it again to resume after an interruption."""
     with progress(shown=not as_json) as shown:
         verb = move(
-            Place(source, "").url, Place(target, "").url, banks=bank or None, anew=anew, on_progress=_Bars(shown)
+            Target(source, "").url, Target(target, "").url, banks=bank or None, anew=anew, on_progress=_Bars(shown)
         )
         try:
             report = asyncio.run(verb)
         except KeyboardInterrupt:
-            stderr().print("Stopped. What was loaded is kept; the same command goes on from there.")
+            stderr().print("Stopped. Records loaded so far are kept; run the same command to resume.")
             raise
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
-        _tell(report)
+        _print_report(report)
 
 
 class _Bars:
-    """One bar for each step, over the records of all banks."""
+    """One progress bar per step, over the records of all banks."""
 
     def __init__(self, shown: Progress) -> None:
         self._shown = shown
@@ -59,32 +63,32 @@ class _Bars:
     def __call__(self, now: MigrationProgress) -> None:
         if now.step not in self._bars:
             self._bars[now.step] = self._shown.add_task(_STEPS[now.step], total=now.total)
-        told = f"{_STEPS[now.step]} {clipped(now.bank, 30)}"
-        self._shown.update(self._bars[now.step], description=told, completed=now.done, total=now.total)
+        description = f"{_STEPS[now.step]} {one_line(now.bank, 30)}"
+        self._shown.update(self._bars[now.step], description=description, completed=now.done, total=now.total)
 
 
-def _tell(report: MigrationReport) -> None:
+def _print_report(report: MigrationReport) -> None:
     for bank in report.banks:
         stdout().print(_line(bank), markup=False, soft_wrap=True)
     moved = sum(bank.state == "moved" for bank in report.banks)
     there = len(report.banks) - moved
-    passed = f"; {many(there, 'bank')} there already and equal" if there else ""
-    stdout().print(f"{many(moved, 'bank')} moved and verified{passed}.")
+    passed = f"; {counted(there, 'bank')} already present and identical" if there else ""
+    stdout().print(f"{counted(moved, 'bank')} copied and verified{passed}.")
     for name in report.unfinished:
-        left = "was left unfinished in the target by another migration; --anew drops it."
-        stdout().print(f"Bank {clipped(name)!r} {left}", markup=False, soft_wrap=True)
+        left = "is left unfinished in the target by another migration; --anew discards it."
+        stdout().print(f"Bank {one_line(name)!r} {left}", markup=False, soft_wrap=True)
 
 
 def _line(bank: MovedBank) -> str:
-    name, held = clipped(bank.bank), ", ".join(_counted(kind, count) for kind, count in bank.records.items())
+    name, held = one_line(bank.bank), ", ".join(_counted(kind, count) for kind, count in bank.records.items())
     if bank.state == "there":
-        return f"{name}: there already and equal ({held or 'empty'})"
-    resumed = f"; {many(bank.resumed, 'record')} of an earlier try" if bank.resumed else ""
-    unread = f"; {many(bank.unread, 'unread message')} queued" if bank.unread else ""
+        return f"{name}: already present and identical ({held or 'empty'})"
+    resumed = f"; {counted(bank.resumed, 'record')} from an earlier run" if bank.resumed else ""
+    unread = f"; {counted(bank.unread, 'pending message')} queued" if bank.unread else ""
     left = ", ".join(f"{count:,} {kind}" for kind, count in bank.left.items())
-    behind = f"; queued work left behind: {left}" if left else ""
+    behind = f"; queued jobs not copied: {left}" if left else ""
     return f"{name}: {held or 'empty'}{resumed}{unread}{behind}"
 
 
 def _counted(kind: str, count: int) -> str:
-    return many(count, kind, _PLURALS.get(kind))
+    return counted(count, kind, _PLURALS.get(kind))

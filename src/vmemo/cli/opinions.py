@@ -1,4 +1,4 @@
-"""`vmemo opinions` and `vmemo observations`: what is believed, how that moved, and what is observed of an entity."""
+"""`vmemo opinions` and `vmemo observations`."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ from rich.text import Text
 from vmemo import Fact, Memory
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
-from vmemo.cli.output import clipped, day, print_json, stdout, table, with_id
+from vmemo.cli.output import day, one_line, print_json, stdout, table, with_id
 from vmemo.cli.tables import fact_table
-from vmemo.cli.target import Place, run
+from vmemo.cli.target import Target, run
 from vmemo.errors import NotFound
 from vmemo.models import ConfidenceChange
 
 
 @command(
     "vmemo opinions",
-    "vmemo opinions --why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d   an id as the list shows it",
+    "vmemo opinions --why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d   an id from the list",
     "vmemo opinions --bank alice --json",
 )
 def opinions(
-    why: Annotated[str | None, typer.Option(metavar="ID", help="How this opinion's confidence moved.")] = None,
+    why: Annotated[str | None, typer.Option(metavar="ID", help="Show how this opinion's confidence changed.")] = None,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     as_json: AsJson = False,
 ) -> None:
-    """Show the opinions that are held now with their confidence, or how one of them got there."""
-    place = Place(db, bank)
+    """List current opinions with their confidence, or the confidence history of one."""
+    target = Target(db, bank)
     if why is not None:
-        opinion, moves = run(place, lambda memory: _way(memory, why))
+        opinion, moves = run(target, lambda memory: _history(memory, why))
         value: JsonValue = {
             "opinion": opinion.model_dump(mode="json"),
             "moves": [move.model_dump(mode="json") for move in moves],
         }
         shown: RenderableType = _trajectory(opinion, moves)
     else:
-        held = run(place, lambda memory: memory.opinions())
+        held = run(target, lambda memory: memory.opinions())
         value = {"opinions": [opinion.model_dump(mode="json") for opinion in held]}
-        shown = _held(held) if held else "No opinion is held."
+        shown = _held(held) if held else "There are no opinions."
     if as_json:
         print_json(value)
     else:
         stdout().print(shown)
 
 
-async def _way(memory: Memory, id: str) -> tuple[Fact, list[ConfidenceChange]]:
+async def _history(memory: Memory, id: str) -> tuple[Fact, list[ConfidenceChange]]:
     opinion = (await memory.why(id)).fact
     if opinion.network != "opinion":
-        raise NotFound(f"{id!r} is no opinion; `vmemo opinions` lists them, and `vmemo why` tells of other facts.")
+        raise NotFound(f"{id!r} is not an opinion. `vmemo opinions` lists opinions; use `vmemo why` for other facts.")
     return opinion, await memory.trajectory(id)
 
 
 def _held(held: Sequence[Fact]) -> Table:
-    rows = table("confidence>", "formed", "opinion and its id")
+    rows = table("confidence>", "formed", "opinion and id")
     for opinion in held:
         rows.add_row(f"{opinion.confidence or 0:.2f}", day(opinion.mentioned_at), with_id(opinion.text, opinion.id))
     return rows
 
 
 def _trajectory(opinion: Fact, moves: Sequence[ConfidenceChange]) -> RenderableType:
-    head = Text.assemble((clipped(opinion.text), "bold"), f"\nconfidence {opinion.confidence or 0:.2f}, {opinion.id}")
+    head = Text.assemble((one_line(opinion.text), "bold"), f"\nconfidence {opinion.confidence or 0:.2f}, {opinion.id}")
     if not moves:
-        return Group(head, "It has not moved since it was formed.")
+        return Group(head, "Its confidence has not changed.")
     rows = table("when", "stance", "confidence>", "reason and evidence")
     for move in moves:
-        reason = Text.assemble(clipped(move.reason), *(("\n" + id, "dim") for id in move.evidence))
+        reason = Text.assemble(one_line(move.reason), *(("\n" + id, "dim") for id in move.evidence))
         rows.add_row(day(move.at), move.stance, f"{move.before:.2f} → {move.after:.2f}", reason)
     return Group(head, rows)
 
@@ -79,15 +79,15 @@ def _trajectory(opinion: Fact, moves: Sequence[ConfidenceChange]) -> RenderableT
 @command("vmemo observations", 'vmemo observations "Alice" --json', "vmemo observations Alice --bank team")
 def observations(
     entity: Annotated[
-        str | None, typer.Argument(metavar="ENTITY", help="An entity by name or id; all if left out.")
+        str | None, typer.Argument(metavar="ENTITY", help="An entity by name or id. Default: all.")
     ] = None,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is observed of an entity, or of all; `vmemo why` tells which facts are behind a statement."""
-    found = run(Place(db, bank), lambda memory: memory.observations(entity))
+    """List observations of an entity, or of all; `vmemo why` shows the facts behind one."""
+    found = run(Target(db, bank), lambda memory: memory.observations(entity))
     if as_json:
         print_json({"observations": [fact.model_dump(mode="json") for fact in found]})
     else:
-        stdout().print(fact_table(found) if found else "Nothing is observed yet.")
+        stdout().print(fact_table(found) if found else "There are no observations.")

@@ -1,4 +1,4 @@
-"""How things look: consoles, dates, and text that may hold anything."""
+"""Console output: tables, dates, and text from memory made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from vmemo.models import Fact, Interval
 from vmemo.text.temporal import format_interval
 
 WIDTH = 100
-"""Columns where there is no terminal to ask."""
+"""Columns when the output is not a terminal."""
 
 
 def stdout() -> Console:
-    """Where results go."""
+    """Return the console for results."""
     return Console(width=_width(), highlight=False)
 
 
 def stderr() -> Console:
-    """Where errors and progress go, so that results can be piped."""
+    """Return the console for errors and progress, so that results can be piped."""
     return Console(width=_width(), highlight=False, stderr=True)
 
 
@@ -37,55 +37,55 @@ def _width() -> int:
 
 
 def print_json(value: JsonValue) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def plain(text: str) -> str:
-    """Text without control characters: a memory must not be able to steer the terminal that shows it."""
+    """Return the text without control characters: stored text must not control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
-def clipped(text: str, most: int = 400) -> str:
-    """Plain text on one line, cut where it gets long."""
+def one_line(text: str, most: int = 400) -> str:
+    """Return plain text on one line, truncated to `most` characters."""
     line = " ".join(plain(text).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def many(count: int, noun: str, plural: str | None = None) -> str:
-    """A count with its noun."""
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun in the right number."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def day(moment: datetime) -> str:
-    """A day with its weekday."""
-    return f"{moment:%a} {moment.day} {moment:%b %Y}"
+def day(at: datetime) -> str:
+    """Return a date with its weekday."""
+    return f"{at:%a} {at.day} {at:%b %Y}"
 
 
-def moment(at: datetime) -> str:
-    """A moment in UTC, to the second."""
+def timestamp(at: datetime) -> str:
+    """Return a time in UTC, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
-def happened(fact: Fact) -> Text:
-    """The time that the fact speaks of, if it names one."""
+def occurred(fact: Fact) -> Text:
+    """Return the time at which the fact occurred, empty if unknown."""
     if fact.occurred_start is None and fact.occurred_end is None:
         return Text()
     return Text(format_interval(Interval(start=fact.occurred_start, end=fact.occurred_end)), style="cyan")
 
 
 def when(fact: Fact) -> Text:
-    """When it happened, or else, dimmed, when it was said."""
-    return happened(fact) or Text(day(fact.mentioned_at), style="dim")
+    """Return the time of occurrence, or, dimmed, of the mention."""
+    return occurred(fact) or Text(day(fact.mentioned_at), style="dim")
 
 
 def with_id(text: str, id: str) -> Text:
-    """A text with its id on a line of its own, whole, so that it can be copied."""
-    return Text.assemble(clipped(text), "\n", (id, "dim"))
+    """Return a text with its full id on a second line, so that the id can be copied."""
+    return Text.assemble(one_line(text), "\n", (id, "dim"))
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """An empty table in the house style; a column whose name ends with > stands to the right."""
+    """Return an empty table; a column whose name ends with > is right-aligned."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
     for column in columns:
         side: Literal["left", "right"] = "right" if column.endswith(">") else "left"
@@ -94,7 +94,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def progress(*, shown: bool = True) -> Progress:
-    """A bar on stderr that goes away when done; without a terminal there is none."""
+    """Return a transient progress bar on stderr, disabled without a terminal."""
     console = stderr()
     return Progress(
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""`vmemo profile`: who the bank is, how that is changed, and who it was before."""
+"""`vmemo profile`: show and change the bank's profile."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rich.text import Text
 from vmemo import Memory, Profile
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
-from vmemo.cli.output import clipped, moment, print_json, stdout, table, with_id
-from vmemo.cli.target import Place, run
+from vmemo.cli.output import one_line, print_json, stdout, table, timestamp, with_id
+from vmemo.cli.target import Target, run
 from vmemo.models import Disposition, FormerProfile
 
 _WHOLE = 2000
-"""Characters within which backgrounds and what was told are shown whole."""
+"""Maximum characters of a background or reason in the output."""
 
 
 def _trait(name: str, help: str) -> object:
@@ -28,8 +28,8 @@ def _trait(name: str, help: str) -> object:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changes:
-    """What is to be another in a profile; None stays."""
+class ProfileOptions:
+    """New values of profile fields; None keeps a field."""
 
     name: str | None
     skepticism: int | None
@@ -39,7 +39,7 @@ class Changes:
     background: str | None
 
     def applied(self, to: Profile) -> Profile:
-        """The profile with these changes."""
+        """Return the profile with these values applied."""
         traits = {"skepticism": self.skepticism, "literalism": self.literalism, "empathy": self.empathy}
         own = {"name": self.name, "bias": self.bias, "background": self.background}
         disposition = Disposition.of({**to.disposition.model_dump(), **_given(traits)})
@@ -58,22 +58,22 @@ def _given(values: dict[str, int | None] | dict[str, str | float | None]) -> dic
     resume="",
 )
 def profile(  # noqa: PLR0913 - each is an option of the command line
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the agent is called.")] = None,
-    skepticism: Annotated[int | None, _trait("--skepticism", "From 1, trusting, to 5, doubting.")] = None,
-    literalism: Annotated[int | None, _trait("--literalism", "From 1, reading between the lines, to 5, exact.")] = None,
-    empathy: Annotated[int | None, _trait("--empathy", "From 1, detached, to 5, caring.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The agent's name.")] = None,
+    skepticism: Annotated[int | None, _trait("--skepticism", "1 (trusting) to 5 (skeptical).")] = None,
+    literalism: Annotated[int | None, _trait("--literalism", "1 (reads between the lines) to 5 (literal).")] = None,
+    empathy: Annotated[int | None, _trait("--empathy", "1 (detached) to 5 (empathetic).")] = None,
     bias: Annotated[
         float | None,
-        typer.Option("--bias", min=0.0, max=1.0, help="How far character shapes answers; 0 is facts only."),
+        typer.Option("--bias", min=0.0, max=1.0, help="How strongly the profile shapes answers; 0 is facts only."),
     ] = None,
     background: Annotated[
-        str | None, typer.Option("--background", metavar="TEXT", help="A background in place of the present one.")
+        str | None, typer.Option("--background", metavar="TEXT", help="Replace the background.")
     ] = None,
     add_background: Annotated[
         str | None,
-        typer.Option("--add-background", metavar="TEXT", help="Merge this into the background; needs --llm."),
+        typer.Option("--add-background", metavar="TEXT", help="Merge this into the background; requires --llm."),
     ] = None,
-    history: Annotated[bool, typer.Option("--history", help="Show the profiles before, too.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Show former profiles too.")] = False,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     llm: Model = None,
@@ -81,13 +81,13 @@ def profile(  # noqa: PLR0913 - each is an option of the command line
 ) -> None:
     """Show the bank's name, disposition, bias and background, or change them."""
     if background is not None and add_background is not None:
-        raise typer.BadParameter("Give either --background, which replaces, or --add-background, which merges.")
-    changes = Changes(
+        raise typer.BadParameter("Give either --background (replaces) or --add-background (merges), not both.")
+    changes = ProfileOptions(
         name=name, skepticism=skepticism, literalism=literalism, empathy=empathy, bias=bias, background=background
     )
-    # Only merging asks the model; all else needs no key.
-    place = Place(db, bank, None if add_background is None else llm)
-    now, former = run(place, lambda memory: _changed(memory, changes, add_background))
+    # Only merging calls the model; everything else works without a key.
+    target = Target(db, bank, None if add_background is None else llm)
+    now, former = run(target, lambda memory: _changed(memory, changes, add_background))
     if as_json:
         value: dict[str, JsonValue] = {"profile": now.model_dump(mode="json")}
         if history:
@@ -97,8 +97,8 @@ def profile(  # noqa: PLR0913 - each is an option of the command line
         stdout().print(_shown(now, former) if history else _present(now))
 
 
-async def _changed(memory: Memory, changes: Changes, snippet: str | None) -> tuple[Profile, list[FormerProfile]]:
-    """The profile after its changes, and those before it. A model that fails leaves all as it was."""
+async def _changed(memory: Memory, changes: ProfileOptions, snippet: str | None) -> tuple[Profile, list[FormerProfile]]:
+    """Apply the changes; return the new profile and the former ones. If the model fails, nothing changes."""
     stored = await memory.profile()
     changes.applied(stored)
     if snippet is not None:
@@ -111,9 +111,9 @@ async def _changed(memory: Memory, changes: Changes, snippet: str | None) -> tup
 
 def _present(profile: Profile) -> Table:
     grid = Table.grid(padding=(0, 2))
-    background = clipped(profile.background, _WHOLE) or "(none)"
+    background = one_line(profile.background, _WHOLE) or "(none)"
     for name, value in (
-        ("name", clipped(profile.name)),
+        ("name", one_line(profile.name)),
         ("disposition", _traits(profile.disposition)),
         ("bias", f"{profile.bias:.2f}"),
         ("background", background),
@@ -128,11 +128,11 @@ def _traits(disposition: Disposition) -> str:
 
 def _shown(now: Profile, former: Sequence[FormerProfile]) -> RenderableType:
     if not former:
-        return Group(_present(now), "It has never been another.")
-    rows = table("until", "name", "disposition, bias", "background, and what was told then")
+        return Group(_present(now), "There are no former profiles.")
+    rows = table("until", "name", "disposition, bias", "background and reason of the change")
     for each in former:
         was = each.profile
         character = Text(f"{_traits(was.disposition)}, {was.bias:.2f}")
-        told = with_id(clipped(was.background, _WHOLE) or "(none)", clipped(each.reason, _WHOLE))
-        rows.add_row(moment(each.until), Text(clipped(was.name)), character, told)
+        background = with_id(one_line(was.background, _WHOLE) or "(none)", one_line(each.reason, _WHOLE))
+        rows.add_row(timestamp(each.until), Text(one_line(was.name)), character, background)
     return Group(_present(now), rows)

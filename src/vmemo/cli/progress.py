@@ -1,4 +1,4 @@
-"""Work that takes a while, with a bar that tells how far it is."""
+"""Progress bar for long-running work."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from vmemo.errors import VmemoError
 
 R = TypeVar("R")
 _POLL = 0.2
-"""Seconds between two looks at how much is left."""
+"""Seconds between two queries of the remaining count."""
 
 
-async def watched(work: Coroutine[Any, Any, R], left: Callable[[], Awaitable[int]], *, what: str, shown: bool) -> R:
-    """Do work while a bar shows how what is left gets less."""
+async def with_progress(
+    work: Coroutine[Any, Any, R], left: Callable[[], Awaitable[int]], *, what: str, shown: bool
+) -> R:
+    """Await work while a progress bar shows the remaining count that `left` returns."""
     with progress(shown=shown) as bar:
-        watcher = asyncio.create_task(_watch(left, bar, what))
+        updates = asyncio.create_task(_update(left, bar, what))
         try:
             return await work
         finally:
-            watcher.cancel()
+            updates.cancel()
 
 
-async def _watch(left: Callable[[], Awaitable[int]], bar: Progress, what: str) -> None:
+async def _update(left: Callable[[], Awaitable[int]], bar: Progress, what: str) -> None:
     task, most = bar.add_task(what, total=None), 0
     while not bar.disable:
         await asyncio.sleep(_POLL)
-        # What is looked at may be busy, or gone because all is done; the work itself tells of errors.
+        # The store may be busy or closed already; the work itself raises errors.
         with suppress(VmemoError):
             count = await left()
             most = max(most, count)

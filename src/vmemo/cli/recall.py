@@ -23,18 +23,18 @@ from vmemo.cli.options import (
     Budgeted,
     Db,
     Entities,
-    Filters,
+    FilterOptions,
     IncludeExpired,
     KnownAt,
     Metadata,
     Networks,
     Tags,
-    budget,
-    instant,
+    parse_budget,
+    parse_time,
 )
-from vmemo.cli.output import clipped, many, plain, print_json, stdout, table, when, with_id
-from vmemo.cli.target import Place, run
-from vmemo.recall.explain import Explanation
+from vmemo.cli.output import counted, one_line, plain, print_json, stdout, table, when, with_id
+from vmemo.cli.target import Target, run
+from vmemo.models.recalled import Explanation
 from vmemo.text.temporal import format_interval
 
 
@@ -46,15 +46,17 @@ from vmemo.text.temporal import format_interval
     'vmemo recall "Where did we eat last week?" --explain --now 2024-05-01T09:30Z',
 )
 def recall(  # noqa: PLR0913 - each is an option of the command line
-    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
-    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens that the facts may sum to.")] = 4096,
-    top_k: Annotated[int | None, typer.Option(min=1, help="So many facts, however many tokens.")] = None,
-    how_far: Budgeted = "mid",
-    prompt: Annotated[bool, typer.Option("--prompt", help="Print what an LLM would be given.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Tell why each fact was found.")] = False,
+    query: Annotated[str, typer.Argument(help="The question or search text.")],
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum total tokens of the facts.")] = 4096,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Return this many facts, regardless of tokens.")] = None,
+    budget: Budgeted = "mid",
+    prompt: Annotated[bool, typer.Option("--prompt", help="Print the result formatted for an LLM prompt.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show why each fact was found.")] = False,
     now: Annotated[
         datetime | None,
-        typer.Option("--now", parser=instant, metavar="TIME", help='When this is asked, for "last week" and the like.'),
+        typer.Option(
+            "--now", parser=parse_time, metavar="TIME", help='The reference time for "last week" etc. Default: now.'
+        ),
     ] = None,
     at_time: AtTime = None,
     known_at: KnownAt = None,
@@ -69,8 +71,8 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     bank: BankName = DEFAULT_BANK,
     as_json: AsJson = False,
 ) -> None:
-    """Find the facts that matter for a question, best first."""
-    options = Filters(
+    """Find the facts most relevant to a question."""
+    options = FilterOptions(
         at_time=at_time,
         known_at=known_at,
         after=after,
@@ -82,18 +84,16 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
         meta=meta,
     ).options()
     options.update(explain=explain, now=now)
-    most = budget(how_far)
+    explored = parse_budget(budget)
     if explain and prompt:
-        raise typer.BadParameter(
-            "--prompt prints only what an LLM would be given. Leave one of them out.", param_hint="--explain"
-        )
+        raise typer.BadParameter("--explain and --prompt cannot be combined.", param_hint="--explain")
 
     async def find(memory: Memory) -> Recalled:
         if top_k is not None:
             return await memory.retrieve(query, top_k, **options)
-        return await memory.recall(query, max_tokens, most, **options)
+        return await memory.recall(query, max_tokens, explored, **options)
 
-    found = run(Place(db, bank), find)
+    found = run(Target(db, bank), find)
     if as_json:
         print_json(found.model_dump(mode="json"))
     elif prompt:
@@ -103,19 +103,19 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
 
 
 def show(found: Recalled) -> None:
-    """Hits as a table, with what they sum to, and the explanation where there is one."""
+    """Print the hits as a table, a summary, and the explanation if present."""
     why = found.explanation
     if found.hits:
         stdout().print(_hits(found, why))
         stdout().print(f"[dim]{summary(found)}[/dim]")
     else:
-        stdout().print("Memory holds nothing about this.")
+        stdout().print("No matching facts.")
     if why is not None:
         stdout().print(_explained(why, found.timings))
 
 
 def _hits(found: Recalled, why: Explanation | None) -> Table:
-    rows = table("#>", "score>", "date", "network", "fact and its id")
+    rows = table("#>", "score>", "date", "network", "fact and id")
     names = {str(entity.id): entity.name for entity in why.entities} if why else {}
     for rank, hit in enumerate(found.hits, start=1):
         kind = "verbatim" if hit.verbatim else hit.fact.network
@@ -127,7 +127,7 @@ def _hits(found: Recalled, why: Explanation | None) -> Table:
 
 
 def _reasons(hit: Hit, names: Mapping[str, str]) -> str:
-    """Rank and score in each channel, the way through the graph, and what the reranker did."""
+    """Return rank and score per channel, the graph path and the reranking."""
     ranks = (f"{channel} #{place.rank} ({place.score:.3f})" for channel, place in hit.channels.items())
     lines = [f"found by {', '.join(ranks)}"]
     if hit.path:
@@ -135,27 +135,28 @@ def _reasons(hit: Hit, names: Mapping[str, str]) -> str:
             f"{names.get(step.source, step.source)} ({' '.join(filter(None, (step.kind, step.via)))} {step.weight:.2f})"
             for step in hit.path
         )
-        lines.append(f"path {clipped(' → '.join(steps))} → here")
+        lines.append(f"path {one_line(' → '.join(steps))} → here")
     if (moved := hit.reranking) is not None:
-        thought = "without a score" if moved.score is None else f"score {moved.score:.3f}"
-        lines.append(f"reranked from #{moved.before} to #{moved.after}, {thought}")
+        score = "no score" if moved.score is None else f"score {moved.score:.3f}"
+        lines.append(f"reranked from #{moved.before} to #{moved.after}, {score}")
     return "\n".join(lines)
 
 
 def _explained(why: Explanation, timings: Mapping[str, float]) -> Table:
-    """How the question was read, what each channel brought, and how long each stage took."""
-    rows = table("how it was found", "")
+    """Return the query analysis, the candidates per channel and the time per stage as a table."""
+    rows = table("explanation", "")
     rows.add_row("type", why.type)
     rows.add_row("time", format_interval(why.during) if why.during else "none")
-    rows.add_row("parts", Text(clipped("; ".join(why.parts)) or "none"))
-    rows.add_row("entities", Text(clipped(", ".join(entity.name for entity in why.entities)) or "none"))
+    rows.add_row("parts", Text(one_line("; ".join(why.parts)) or "none"))
+    rows.add_row("entities", Text(one_line(", ".join(entity.name for entity in why.entities)) or "none"))
     for channel, weight in why.weights.items():
-        rows.add_row(channel, f"{many(why.candidates.get(channel, 0), 'candidate')}, weight {weight:g}")
-    rows.add_row("reranker", Text(f"{clipped(why.reranker)}, looked at {many(why.reranked, 'candidate')}"))
+        rows.add_row(channel, f"{counted(why.candidates.get(channel, 0), 'candidate')}, weight {weight:g}")
+    rows.add_row("reranker", Text(f"{one_line(why.reranker)}, scored {counted(why.reranked, 'candidate')}"))
     rows.add_row("milliseconds", ", ".join(f"{stage} {spent:.1f}" for stage, spent in timings.items()))
     return rows
 
 
 def summary(found: Recalled) -> str:
-    """How much was found, and how fast."""
-    return f"{many(len(found.hits), 'fact')}, {many(found.tokens, 'token')}, {found.timings.get('total', 0.0):.0f} ms"
+    """Return the number of facts and tokens and the time taken."""
+    milliseconds = found.timings.get("total", 0.0)
+    return f"{counted(len(found.hits), 'fact')}, {counted(found.tokens, 'token')}, {milliseconds:.0f} ms"

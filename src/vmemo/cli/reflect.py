@@ -26,18 +26,18 @@ from vmemo.cli.options import (
     Budgeted,
     Db,
     Entities,
-    Filters,
+    FilterOptions,
     IncludeExpired,
     KnownAt,
     Metadata,
     Model,
     Networks,
     Tags,
-    budget,
-    instant,
+    parse_budget,
+    parse_time,
 )
-from vmemo.cli.output import many, plain, print_json, stderr
-from vmemo.cli.target import Place, run
+from vmemo.cli.output import counted, plain, print_json, stderr
+from vmemo.cli.target import Target, run
 from vmemo.memory.reflect import MAX_TOKENS, ReflectOptions
 from vmemo.models.results import Event
 
@@ -54,19 +54,17 @@ _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
 )
 def reflect(  # noqa: PLR0913 - each is an option of the command line
     query: Annotated[str, typer.Argument(help="The question.")],
-    stream: Annotated[bool, typer.Option("--stream", help="Show the answer while it is written.")] = False,
-    schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A JSON schema that the answer is put into.")
-    ] = None,
-    looks: Annotated[int, typer.Option(min=0, max=3, help="How often memory may be asked again.")] = 3,
+    stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it is generated.")] = False,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON schema for a structured answer.")] = None,
+    looks: Annotated[int, typer.Option(min=0, max=3, help="Maximum number of further memory lookups.")] = 3,
     opinions: Annotated[
-        bool, typer.Option("--opinions/--no-opinions", help="Whether opinions may be formed and moved.")
+        bool, typer.Option("--opinions/--no-opinions", help="Form opinions and update their confidence.")
     ] = True,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens that memory may bring.")] = MAX_TOKENS,
-    how_far: Budgeted = "mid",
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of recalled facts.")] = MAX_TOKENS,
+    budget: Budgeted = "mid",
     now: Annotated[
         datetime | None,
-        typer.Option("--now", parser=instant, metavar="TIME", help="The question's date; the present if left out."),
+        typer.Option("--now", parser=parse_time, metavar="TIME", help="The date of the question. Default: now."),
     ] = None,
     at_time: AtTime = None,
     known_at: KnownAt = None,
@@ -82,8 +80,8 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question from memory in the bank's character, and show what the answer rests on."""
-    filters = Filters(
+    """Answer a question from memory, with citations, in the bank's character."""
+    filters = FilterOptions(
         at_time=at_time,
         known_at=known_at,
         after=after,
@@ -100,19 +98,19 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
         "looks": looks,
         "opinions": opinions,
         "max_tokens": max_tokens,
-        "budget": budget(how_far),
+        "budget": parse_budget(budget),
         "schema": _schema(schema),
     }
-    place = Place(db, bank, llm)
+    target = Target(db, bank, llm)
     if stream and not as_json:
-        _closing(run(place, lambda memory: _streamed(memory, query, options)))
+        _print_details(run(target, lambda memory: _streamed(memory, query, options)))
         return
-    answer = run(place, lambda memory: memory.reflect(query, **options))
+    answer = run(target, lambda memory: memory.reflect(query, **options))
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return
     typer.echo(plain(answer.text if answer.extractive else answer.readable()))
-    _closing(answer)
+    _print_details(answer)
 
 
 def _schema(file: Path | None) -> Mapping[str, JsonValue] | None:
@@ -123,23 +121,23 @@ def _schema(file: Path | None) -> Mapping[str, JsonValue] | None:
     except ValueError as error:
         raise typer.BadParameter(f"{file} is not JSON: {error}.", param_hint="--schema") from error
     if not isinstance(value, dict):
-        raise typer.BadParameter(f"{file} holds no JSON schema, which is an object.", param_hint="--schema")
+        raise typer.BadParameter(f"{file} must contain a JSON schema, which is an object.", param_hint="--schema")
     return cast("dict[str, JsonValue]", value)
 
 
 @dataclass
-class _Shown:
-    """Shows what a reflection tells: questions to memory beside it, the answer's words with numbers for ids."""
+class _EventPrinter:
+    """Prints streamed events: lookups on stderr, the answer's text with numbers in place of ids."""
 
     numbers: dict[str, int] = field(default_factory=dict[str, int])
 
-    def show(self, event: Event) -> None:
+    def print(self, event: Event) -> None:
         match event:
             case MemoryLookup(query=query, found=found):
-                stderr().print(f"looking for: {plain(query)} ({found:,} new)", markup=False)
+                stderr().print(f"lookup: {plain(query)} ({found:,} new)", markup=False)
             case Retracted(reason=reason):
                 typer.echo("")
-                stderr().print(f"withdrawn: {reason}", markup=False)
+                stderr().print(f"retracted: {reason}", markup=False)
             case TextDelta(text=text):
                 typer.echo(plain(_ID.sub(self._number, text)), nl=False)
             case Answer():
@@ -150,22 +148,22 @@ class _Shown:
 
 
 async def _streamed(memory: Memory, query: str, options: ReflectOptions) -> Answer:
-    shown, last = _Shown(), None
+    printer, last = _EventPrinter(), None
     async for event in memory.reflect_stream(query, **options):
-        shown.show(event)
+        printer.print(event)
         last = event
     assert isinstance(last, Answer)
     return last
 
 
-def _closing(answer: Answer) -> None:
-    """What else there is to know of an answer, beside it."""
+def _print_details(answer: Answer) -> None:
+    """Print structured data, opinions and usage."""
     if answer.data is not None:
         print_json(answer.data)
     for opinion in answer.formed:
         stderr().print(f"opinion formed ({opinion.confidence:.2f}): {plain(opinion.text)}", markup=False)
     for move in answer.moved:
-        stderr().print(f"opinion moved ({move.before:.2f} to {move.after:.2f}): {move.opinion}", markup=False)
+        stderr().print(f"opinion changed ({move.before:.2f} to {move.after:.2f}): {move.opinion}", markup=False)
     if answer.usage.calls:
         used = answer.usage.input_tokens + answer.usage.output_tokens
-        stderr().print(f"[dim]{many(answer.usage.calls, 'call')}, {many(used, 'token')}[/dim]")
+        stderr().print(f"[dim]{counted(answer.usage.calls, 'call')}, {counted(used, 'token')}[/dim]")

@@ -13,10 +13,10 @@ from rich.text import Text
 from vmemo import Memory, Message, Retained
 from vmemo.cli.command import command
 from vmemo.cli.content import from_file, from_stdin
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model, instant, pairs
-from vmemo.cli.output import clipped, many, print_json, stdout
-from vmemo.cli.progress import watched
-from vmemo.cli.target import Place, run
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model, parse_metadata, parse_time
+from vmemo.cli.output import counted, one_line, print_json, stdout
+from vmemo.cli.progress import with_progress
+from vmemo.cli.target import Target, run
 from vmemo.models import Role
 from vmemo.retain.prepare import MessageOptions
 
@@ -29,36 +29,39 @@ from vmemo.retain.prepare import MessageOptions
     'a line of chat.jsonl: {"speaker": "Maya", "content": "Hello!", "timestamp": "2024-05-01T09:30Z"}',
 )
 def retain(  # noqa: PLR0913 - each is an option of the command line
-    text: Annotated[str | None, typer.Argument(help="What was said, or - to read it from standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="The text to retain, or - for standard input.")] = None,
     file: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, readable=True, help="Plain text, or messages if it ends in .jsonl."),
+        typer.Option(exists=True, dir_okay=False, readable=True, help="A text file, or messages if it ends in .jsonl."),
     ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said it.")] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="The speaker's name.")] = None,
     role: Annotated[Role, typer.Option(help="The speaker's role.")] = "user",
     document: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What it is part of; the same lines again change nothing.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The document it belongs to; retaining the same lines again changes nothing."
+        ),
     ] = None,
     timestamp: Annotated[
         datetime | None,
-        typer.Option(parser=instant, metavar="TIME", help="When it was said, with time zone; now if left out."),
+        typer.Option(parser=parse_time, metavar="TIME", help="When it was said, with a time zone. Default: now."),
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag to filter by; repeatable.")] = None,
     meta: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; repeatable.")] = None,
-    no_infer: Annotated[bool, typer.Option("--no-infer", help="Keep the words and derive nothing.")] = False,
+    no_infer: Annotated[bool, typer.Option("--no-infer", help="Store the words without deriving facts.")] = False,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Store what was said, and derive facts from it. When a model fails, what was said is stored all the same."""
+    """Store messages and derive facts from them. Messages stay stored if the model fails."""
     said: dict[str, object] = {"role": role, "speaker": speaker}
     if timestamp is not None:
         said["timestamp"] = timestamp
     content = _content(text, file, said)
-    options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=pairs(meta or ()))
+    options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=parse_metadata(meta or ()))
     retained = run(
-        Place(db, bank, llm),
+        Target(db, bank, llm),
         lambda memory: _watched(memory, content, options, infer=not no_infer, shown=not as_json),
         creates=True,
     )
@@ -78,33 +81,36 @@ def _content(text: str | None, file: Path | None, said: dict[str, object]) -> li
 async def _watched(
     memory: Memory, content: list[Message], options: MessageOptions, *, infer: bool, shown: bool
 ) -> Retained:
-    """Retain as a whole, so that repeated lines of a document are told apart, and show how far it is."""
-    return await watched(
-        memory.retain(content, infer, **options), lambda: unread(memory), what="reading messages", shown=shown
+    """Retain everything in one call, so that repeated lines of a document stay distinct, with progress."""
+    return await with_progress(
+        memory.retain(content, infer, **options),
+        lambda: pending_messages(memory),
+        what="processing messages",
+        shown=shown,
     )
 
 
-async def unread(memory: Memory) -> int:
-    """How many messages wait to be read."""
+async def pending_messages(memory: Memory) -> int:
+    """Return the number of pending messages."""
     return (await memory.status()).pending
 
 
 def show(retained: Retained, *, stored: bool = True) -> None:
-    """What was done, in a line, and what was skipped."""
+    """Print a summary and the skipped messages."""
     console = stdout()
-    console.print(", ".join(_told(retained, stored)))
+    console.print(", ".join(_summary(retained, stored)))
     for skipped in retained.skipped[:5]:
-        console.print(Text(f"  skipped {clipped(skipped.what)}: {clipped(skipped.reason)}", style="dim"))
+        console.print(Text(f"  skipped {one_line(skipped.what)}: {one_line(skipped.reason)}", style="dim"))
     if len(retained.skipped) > 5:
         console.print(f"  … and {len(retained.skipped) - 5} more")
 
 
-def _told(retained: Retained, stored: bool) -> Iterator[str]:
+def _summary(retained: Retained, stored: bool) -> Iterator[str]:
     if stored:
-        yield f"{many(len(retained.stored), 'message')} stored"
-    yield f"{many(len(retained.derived), 'fact')} derived in {many(len(retained.episodes), 'episode')}"
+        yield f"{counted(len(retained.stored), 'message')} stored"
+    yield f"{counted(len(retained.derived), 'fact')} derived in {counted(len(retained.episodes), 'episode')}"
     if retained.revised:
         yield f"{len(retained.revised):,} revised"
     yield f"{len(retained.skipped):,} skipped"
     if retained.usage.calls:
-        yield f"{many(retained.usage.calls, 'call')} of the model"
+        yield f"{counted(retained.usage.calls, 'model call')}"

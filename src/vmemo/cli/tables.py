@@ -1,4 +1,4 @@
-"""Records as tables."""
+"""Tables of records."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vmemo.cli.output import clipped, day, happened, many, moment, table, with_id
+from vmemo.cli.output import counted, day, occurred, one_line, table, timestamp, with_id
 from vmemo.models import Entity, Episode, Fact, Message
 from vmemo.models.results import Backlog, Spending, Status
 
 
 def status_table(status: Status) -> RenderableType:
-    """What a bank holds and what is left to do."""
+    """Return a bank's status as a table."""
     grid = Table.grid(padding=(0, 2))
     for name, value in _counts(status):
-        grid.add_row(Text(name, style="bold"), Text(clipped(value)))
-    troubles = [Text(f"{many(t.messages, 'message')} unread: {clipped(t.error)}", style="red") for t in status.troubles]
+        grid.add_row(Text(name, style="bold"), Text(one_line(value)))
+    problems = [
+        Text(f"{counted(t.messages, 'message')} pending: {one_line(t.error)}", style="red") for t in status.troubles
+    ]
     queued = [_backlog_table(status.backlog)] if status.backlog else []
     spent = [_spending_table(status.spending)] if status.spending else []
-    return Group(grid, *troubles, *queued, *spent)
+    return Group(grid, *problems, *queued, *spent)
 
 
 def _backlog_table(backlog: Sequence[Backlog]) -> Table:
-    rows = table("queued work", "waiting>", "running>", "failed>", "next due", "last error")
+    rows = table("queued jobs", "waiting>", "running>", "failed>", "next due", "last error")
     for each in backlog:
-        due = "" if each.next_at is None else moment(each.next_at)
-        error = Text(clipped(each.error or ""), style="red")
+        due = "" if each.next_at is None else timestamp(each.next_at)
+        error = Text(one_line(each.error or ""), style="red")
         rows.add_row(each.kind, str(each.waiting), str(each.running), str(each.failed), due, error)
     return rows
 
@@ -37,7 +39,7 @@ def _spending_table(spending: Sequence[Spending]) -> Table:
     rows = table("step", "model", "calls>", "failures>", "tokens in>", "tokens out>", "cost>")
     for each in (*spending, *([_total(spending)] if len(spending) > 1 else [])):
         counts = (each.calls, each.failures, each.input_tokens, each.output_tokens)
-        rows.add_row(each.step, clipped(each.model), *(f"{count:,}" for count in counts), f"${each.cost:.4f}")
+        rows.add_row(each.step, one_line(each.model), *(f"{count:,}" for count in counts), f"${each.cost:.4f}")
     return rows
 
 
@@ -59,7 +61,7 @@ def _counts(status: Status) -> list[tuple[str, str]]:
         ("bank", status.bank),
         ("engine", status.engine),
         ("embedder", f"{status.embedder} ({status.dimension} dimensions)"),
-        ("messages", f"{status.messages:,} ({status.pending:,} unread)"),
+        ("messages", f"{status.messages:,} ({status.pending:,} pending)"),
         ("episodes", f"{status.episodes:,}"),
         ("facts", f"{status.facts:,} ({status.closed_facts:,} closed)"),
         ("entities", f"{status.entities:,}"),
@@ -70,20 +72,20 @@ def _counts(status: Status) -> list[tuple[str, str]]:
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """Return a number of bytes in kB or MB."""
     return f"{count / 1_000_000:.1f} MB" if count >= 1_000_000 else f"{count / 1000:.0f} kB"
 
 
 def banks_table(names: Sequence[str]) -> RenderableType:
-    """The banks' names, one a line."""
-    return Text("\n".join(clipped(name) for name in names))
+    """Return the banks' names, one per line."""
+    return Text("\n".join(one_line(name) for name in names))
 
 
 def fact_table(facts: Sequence[Fact]) -> Table:
-    """Facts with the day they were said and the time they speak of."""
-    rows = table("said", "happened", "network", "fact and its id")
+    """Return a table of facts with their mention and occurrence dates."""
+    rows = table("mentioned", "occurred", "network", "fact and id")
     for fact in facts:
-        rows.add_row(day(fact.mentioned_at), happened(fact), fact.network, with_id(_marked(fact), fact.id))
+        rows.add_row(day(fact.mentioned_at), occurred(fact), fact.network, with_id(_marked(fact), fact.id))
     return rows
 
 
@@ -94,7 +96,7 @@ def _marked(fact: Fact) -> str:
 
 
 def episode_table(episodes: Sequence[Episode]) -> Table:
-    """Episodes with their titles."""
+    """Return a table of episodes."""
     rows = table("started", "messages>", "title and id")
     for episode in episodes:
         rows.add_row(day(episode.started_at), str(len(episode.messages)), with_id(episode.title, episode.id))
@@ -102,7 +104,7 @@ def episode_table(episodes: Sequence[Episode]) -> Table:
 
 
 def entity_table(entities: Sequence[Entity]) -> Table:
-    """Entities with their aliases."""
+    """Return a table of entities with their aliases."""
     rows = table("type", "mentions>", "last seen", "name, aliases and id")
     for entity in entities:
         names = ", ".join((entity.name, *(alias for alias in entity.aliases if alias != entity.name)))
@@ -111,9 +113,9 @@ def entity_table(entities: Sequence[Entity]) -> Table:
 
 
 def message_table(messages: Sequence[Message]) -> Table:
-    """Messages in the order they were stored."""
-    rows = table("said", "state", "document", "message and its id")
+    """Return a table of messages."""
+    rows = table("timestamp", "state", "document", "message and id")
     for message in messages:
         said = with_id(f"{message.voice}: {message.content}", message.id)
-        rows.add_row(day(message.timestamp), message.state, clipped(message.document or ""), said)
+        rows.add_row(day(message.timestamp), message.state, one_line(message.document or ""), said)
     return rows

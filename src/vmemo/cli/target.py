@@ -1,4 +1,4 @@
-"""Which memory a command works on, and how it is opened for one verb."""
+"""The database, bank and model that a command works with."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True)
-class Place:
-    """A database, given as URL or as a plain path, a bank in it, and the model that reads, if one does."""
+class Target:
+    """A database (URL or path), a bank in it, and the language model, if any."""
 
     db: str
     bank: str
@@ -28,53 +28,55 @@ class Place:
 
     @property
     def url(self) -> str:
-        """The database as URL."""
+        """The database URL."""
         return self.db if "://" in self.db else _SQLITE + self.db
 
     @property
-    def shown(self) -> str:
-        """The URL as it may be told: without user, password and parameters."""
-        context = urlsplit(self.url)
-        if self.file is not None or not context.netloc:
+    def safe_url(self) -> str:
+        """The URL without user, password and parameters."""
+        url = urlsplit(self.url)
+        if self.file is not None or not url.netloc:
             return self.url
-        return f"{context.scheme}://{context.netloc.rpartition('@')[2]}{context.path}"
+        return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
 
     @property
     def file(self) -> Path | None:
-        """The database's file, if it is one."""
+        """The database file, or None for a server."""
         path = self.url.removeprefix(_SQLITE)
         return None if path in (self.url, "", ":memory:") else Path(path)
 
     def settings(self) -> Settings:
-        """Those of the environment. The model is the command's own: one that needs none asks for no key."""
+        """Return the environment's settings with the command's model: a command without one needs no key."""
         return replace(Settings.from_environment(), llm=self.llm or None)
 
     def context(self) -> Context:
-        """What a memory here is made of; nothing is opened yet."""
+        """Return the context of a memory on this target, without opening it."""
         return build(self.url, llm=None, embedder=None, reranker=None, settings=self.settings())
 
 
-def run(place: Place, verb: Callable[[Memory], Awaitable[R]], *, creates: bool = False) -> R:
-    """Open the memory, call a verb and close; unless it creates them, the database and the bank must be there."""
-    return asyncio.run(_run(place, verb, creates))
+def run(target: Target, verb: Callable[[Memory], Awaitable[R]], *, creates: bool = False) -> R:
+    """Open the memory, call a verb and close; unless `creates`, database and bank must exist."""
+    return asyncio.run(_run(target, verb, creates))
 
 
-async def _run(place: Place, verb: Callable[[Memory], Awaitable[R]], creates: bool) -> R:
+async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], creates: bool) -> R:
     if not creates:
-        await demand(place, place.bank)
-    # Not `async with`: that would make the bank, which import wants to be free, and refuse one that reembed is to mend.
-    memory = Memory(place.url, place.bank, settings=place.settings())
+        await require_banks(target, target.bank)
+    # Not `async with`: it would create the bank, which import needs unused, and refuse one that reembed switches.
+    memory = Memory(target.url, target.bank, settings=target.settings())
     try:
         return await verb(memory)
     finally:
         await memory.close()
 
 
-async def demand(place: Place, *banks: str) -> None:
-    """Refuse a place that is not there: opening would make it, and a mistyped name would look like an empty memory."""
-    if place.file is not None and not place.file.exists():
-        raise NotFound(f"There is no database {place.file}. `vmemo retain` makes one; --db names another.")
-    store = place.context().store
+async def require_banks(target: Target, *banks: str) -> None:
+    """Raise NotFound for a missing database or bank: opening would create it and hide a mistyped name."""
+    if target.file is not None and not target.file.exists():
+        raise NotFound(
+            f"Database {target.file} does not exist. Create it with `vmemo retain`, or pass another one with --db."
+        )
+    store = target.context().store
     await store.open()
     try:
         names = [bank.id for bank in await store.banks()]
@@ -82,4 +84,6 @@ async def demand(place: Place, *banks: str) -> None:
         await store.close()
     for bank in banks:
         if bank not in names:
-            raise NotFound(f"There is no bank {bank!r} in {place.shown}; there is {', '.join(names) or 'none yet'}.")
+            raise NotFound(
+                f"There is no bank {bank!r} in {target.safe_url}. Existing banks: {', '.join(names) or 'none'}."
+            )

@@ -11,12 +11,12 @@ from rich.tree import Tree
 from vmemo import Provenance
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
-from vmemo.cli.output import clipped, day, print_json, stdout
-from vmemo.cli.target import Place, run
+from vmemo.cli.output import day, one_line, print_json, stdout
+from vmemo.cli.target import Target, run
 
 
 @command(
-    "vmemo why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d   an id as recall and inspect show it",
+    "vmemo why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d   an id from recall or inspect",
     "vmemo why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d --json",
 )
 def why(
@@ -25,8 +25,8 @@ def why(
     bank: BankName = DEFAULT_BANK,
     as_json: AsJson = False,
 ) -> None:
-    """Show where a fact comes from: its episode, the messages behind it, and what replaced it."""
-    chain = run(Place(db, bank), lambda memory: memory.why(fact))
+    """Show the provenance of a fact: episode, source messages, and what replaced it."""
+    chain = run(Target(db, bank), lambda memory: memory.why(fact))
     if as_json:
         print_json(chain.model_dump(mode="json"))
     else:
@@ -34,19 +34,19 @@ def why(
 
 
 def tree(chain: Provenance) -> Tree:
-    """The chain behind a fact, the fact on top."""
+    """Return the provenance as a tree with the fact at its root."""
     fact = chain.fact
-    root = Tree(Text.assemble((clipped(fact.text), "bold"), f"\n{fact.network}, {fact.engine} engine, {fact.id}"))
+    root = Tree(Text.assemble((one_line(fact.text), "bold"), f"\n{fact.network}, {fact.engine} engine, {fact.id}"))
     for episode in chain.episodes:
-        root.add(Text(f"episode of {day(episode.started_at)}: {clipped(episode.title)}", style="cyan"))
+        root.add(Text(f"episode of {day(episode.started_at)}: {one_line(episode.title)}", style="cyan"))
     for message in chain.messages:
         said = Text.assemble((f"message of {day(message.timestamp)}, {message.id}", "green"), "\n")
-        root.add(said.append(f"{clipped(message.voice)}: {clipped(message.content)}"))
+        root.add(said.append(f"{one_line(message.voice)}: {one_line(message.content)}"))
     for behind in chain.basis:
         root.add(tree(behind))
     for move in chain.moves:
-        step = f"{move.stance} on {day(move.at)}, {move.before:.2f} → {move.after:.2f}: {clipped(move.reason)}"
+        step = f"{move.stance} on {day(move.at)}, {move.before:.2f} → {move.after:.2f}: {one_line(move.reason)}"
         root.add(Text(step, style="magenta"))
     for newer in chain.superseded_by:
-        root.add(Text(f"replaced by {newer.id}: {clipped(newer.text)}", style="yellow"))
+        root.add(Text(f"replaced by {newer.id}: {one_line(newer.text)}", style="yellow"))
     return root

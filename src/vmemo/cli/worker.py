@@ -1,4 +1,4 @@
-"""`vmemo worker`: a process that does the queued work of all banks, until it is told to stop."""
+"""`vmemo worker`: a process that runs queued jobs."""
 
 from __future__ import annotations
 
@@ -16,53 +16,54 @@ import typer
 from vmemo import Memory
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
-from vmemo.cli.output import clipped, many, print_json, stdout
-from vmemo.cli.target import Place, demand
+from vmemo.cli.output import counted, one_line, print_json, stdout
+from vmemo.cli.target import Target, require_banks
 from vmemo.errors import StoreBusy, StoreError, VmemoError, public_name
 from vmemo.jobs.run_result import RunResult
 from vmemo.models.results import Job
 from vmemo.settings import Settings
 
-_LOOK = 300.0
-"""Seconds between two looks for banks that have no maintenance queued."""
-_TWICE = 130
+_SCHEDULE_SECONDS = 300.0
+"""Seconds between two searches for banks without a queued maintenance job."""
+_INTERRUPTED = 130
+"""Exit code after a second signal."""
 
 
 @command(
     "vmemo worker --llm openai:gpt-5-mini",
     "vmemo worker --bank alice --bank bob --maintain-every 0",
-    "vmemo worker --once --json   does what is due and leaves",
+    "vmemo worker --once --json   runs due jobs and exits",
 )
 def worker(
     bank: Annotated[
         list[str] | None, typer.Option("--bank", metavar="NAME", help="Only this bank; repeatable.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Leave when nothing is due.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit when no job is due.")] = False,
     maintain_every: Annotated[
-        float, typer.Option(min=0.0, metavar="HOURS", help="Hours from one maintenance to the next; 0 is never.")
+        float, typer.Option(min=0.0, metavar="HOURS", help="Hours between maintenance runs; 0 disables them.")
     ] = 24.0,
     db: Db = DEFAULT_DB,
     llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do the queued work of all banks. SIGINT or SIGTERM lets it finish what runs and leaves the rest queued."""
-    place = Place(db, "default", llm)
-    settings = place.settings()
+    """Run queued jobs of all banks. SIGINT or SIGTERM finishes running jobs and leaves the rest queued."""
+    target = Target(db, "default", llm)
+    settings = target.settings()
     settings = replace(settings, upkeep=replace(settings.upkeep, every=maintain_every))
     try:
-        outcome = asyncio.run(_serve(place, settings, bank or (), once=once))
+        outcome = asyncio.run(_serve(target, settings, bank or (), once=once))
     except asyncio.CancelledError as stopped:
-        raise typer.Exit(_TWICE) from stopped
+        raise typer.Exit(_INTERRUPTED) from stopped
     done, failed = outcome.jobs - outcome.failed, outcome.failed
     if as_json:
         print_json({"done": done, "failed": failed})
     else:
-        stdout().print(f"{many(done, 'piece')} of work done, {failed:,} failed")
+        stdout().print(f"{counted(done, 'job')} done, {failed:,} failed")
 
 
-async def _serve(place: Place, settings: Settings, banks: Sequence[str], *, once: bool) -> RunResult:
-    await demand(place, *banks)
-    memory, stop = Memory(place.url, settings=settings), asyncio.Event()
+async def _serve(target: Target, settings: Settings, banks: Sequence[str], *, once: bool) -> RunResult:
+    await require_banks(target, *banks)
+    memory, stop = Memory(target.url, settings=settings), asyncio.Event()
     try:
         with _stopping(stop):
             await memory.schedule_maintenance(banks=banks)
@@ -79,18 +80,18 @@ async def _serve(place: Place, settings: Settings, banks: Sequence[str], *, once
 
 @contextmanager
 def _stopping(stop: asyncio.Event) -> Generator[None]:
-    """A first signal lets what runs finish, a second one gives it back to the queue."""
+    """Handle signals: the first finishes running jobs, the second returns them to the queue."""
     loop, serving = asyncio.get_running_loop(), asyncio.current_task()
 
-    def told() -> None:
+    def stop_or_cancel() -> None:
         if stop.is_set() and serving is not None:
             serving.cancel()
         stop.set()
 
-    def heard(signal: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(told)
+    def handle(signal: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stop_or_cancel)
 
-    before = {each: signal.signal(each, heard) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: signal.signal(each, handle) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
@@ -99,32 +100,32 @@ def _stopping(stop: asyncio.Event) -> Generator[None]:
 
 
 async def _schedule(memory: Memory, banks: Sequence[str], stop: asyncio.Event) -> None:
-    """See to it that each bank has a maintenance queued, those too that are made meanwhile."""
+    """Keep a maintenance job queued for each bank, new banks included."""
     while not stop.is_set():
         try:
-            await asyncio.wait_for(stop.wait(), _LOOK)
+            await asyncio.wait_for(stop.wait(), _SCHEDULE_SECONDS)
         except TimeoutError:
-            # A database that is busy now is looked at again later.
+            # Retried at the next interval.
             with suppress(StoreBusy):
                 await memory.schedule_maintenance(banks=banks)
 
 
 def _log(job: Job, error: Exception | None, seconds: float) -> None:
-    """One line for a piece of work, without a word of any memory."""
+    """Log one finished job, without memory text."""
     state = "done" if error is None else "failed"
-    said = "" if error is None else f" {_said(error)}"
-    typer.echo(f"{_now()} {state} {job.kind} bank={clipped(job.bank)} seconds={seconds:.2f}{said}", err=True)
+    reason = "" if error is None else f" {_describe(error)}"
+    typer.echo(f"{_now()} {state} {job.kind} bank={one_line(job.bank)} seconds={seconds:.2f}{reason}", err=True)
 
 
 def _log_away(error: StoreError) -> None:
-    """One line when the database is found to be away; the work goes on when it is back."""
-    typer.echo(f"{_now()} waiting {_said(error)}", err=True)
+    """Log that the database is unavailable; work resumes when it is back."""
+    typer.echo(f"{_now()} waiting {_describe(error)}", err=True)
 
 
-def _said(error: Exception) -> str:
-    """Our own errors quote no memory; of others only the name is safe to tell."""
+def _describe(error: Exception) -> str:
+    """Describe an error: our own errors contain no memory text, of others only the name is logged."""
     name = public_name(error)
-    return f"{name}: {clipped(str(error).partition(chr(10))[0])}" if isinstance(error, VmemoError) else name
+    return f"{name}: {one_line(str(error).partition(chr(10))[0])}" if isinstance(error, VmemoError) else name
 
 
 def _now() -> str:

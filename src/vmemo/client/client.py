@@ -20,7 +20,7 @@ _SENT = {"id", "content", "role", "speaker", "document", "tags", "metadata"}
 
 
 class _Kept(Retained):
-    problem: Problem | None = None
+    problem: Problem | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class Client(Asking):

@@ -17,9 +17,9 @@ from vmemo.errors import ServerFailed
 from vmemo.llm.sse import events
 from vmemo.memory.reflect import MAX_TOKENS, ReflectOptions
 from vmemo.models import Budget
+from vmemo.models.recalled import Recalled
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo.recall.query import RecallOptions, make_query
-from vmemo.recall.recalled import Recalled
 from vmemo.reflect.schema_answer import Form
 from vmemo.sync import twin, twin_stream
 

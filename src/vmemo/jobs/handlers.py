@@ -13,9 +13,9 @@ from typing import assert_never
 from vmemo.errors import OutcomeUnknown, StoreBusy, Unsupported
 from vmemo.lifecycle.maintain import maintain
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import EntityId, FactId, MessageId, utc_now
-from vmemo.models.changes import Lease
-from vmemo.models.results import Job, Retained, Spending
+from vmemo.models import BankId, EntityId, FactId, MessageId, utc_now
+from vmemo.models.changes import Changes, JobFailure, Lease
+from vmemo.models.results import Job, Retained
 from vmemo.reflect.observations import Asked, describe
 from vmemo.reflect.opinions import weigh
 from vmemo.retain.context import RetainContext
@@ -39,7 +39,7 @@ class Performer:
         except asyncio.CancelledError:
             # What a database that is away can't be told, the end of the lease tells.
             with suppress(StoreBusy, OutcomeUnknown):
-                await asyncio.shield(self._release(leases))
+                await asyncio.shield(self._release(jobs[0].bank, leases))
             raise
         except LeaseLost:
             return Retained()
@@ -56,7 +56,7 @@ class Performer:
         job, lease, store = jobs[0], leases[0], self.context.store
         if job.kind == "process" and desk is None:
             done = await process(job.bank, self.context)
-            await store.finish(lease)
+            await store.commit(Changes(bank=job.bank, finished=[lease]))
             return done
         if job.kind == "maintain":
             await maintain(job.bank, self.context, self.context.settings.upkeep, lease=lease)
@@ -66,7 +66,7 @@ class Performer:
         match job.kind:
             case "process":
                 done = await group_all(job.bank, self.context, desk, lease)
-                await store.finish(lease)
+                await store.commit(Changes(bank=job.bank, finished=[lease]))
                 return done
             case "extract":
                 at = utc_now() + timedelta(seconds=self.context.settings.observe_delay)
@@ -82,18 +82,18 @@ class Performer:
                 await describe(job.bank, work, self.context, desk)
             case _:
                 assert_never(job.kind)
-        return Retained(usage=desk.settle())
+        return Retained(usage=desk.take_usage())
 
     async def _note(
         self, jobs: Sequence[Job], leases: Sequence[Lease], error: Exception, desk: StructuredLLM | None
     ) -> None:
         """Keep the work queued with its error, and count what it cost all the same."""
-        spent: Sequence[Spending] = () if desk is None else desk.spent
-        for job, lease in zip(jobs, leases, strict=True):
-            await self.context.store.fail(
-                lease, told(error), retry_at=self._retry(job), messages=await self._about(job), spent=spent
-            )
-            spent = ()
+        failed = [
+            JobFailure(lease=lease, error=told(error), retry_at=self._retry(job), messages=await self._about(job))
+            for job, lease in zip(jobs, leases, strict=True)
+        ]
+        spent = () if desk is None else desk.spending
+        await self.context.store.commit(Changes(bank=jobs[0].bank, failed=failed, spending=spent))
 
     async def _about(self, job: Job) -> list[MessageId]:
         """The messages that a job keeps from being known."""
@@ -110,9 +110,8 @@ class Performer:
         )
         return utc_now() + timedelta(seconds=pause * random.uniform(0.5, 1.0))
 
-    async def _release(self, leases: Sequence[Lease]) -> None:
-        for lease in leases:
-            await self.context.store.release(lease)
+    async def _release(self, bank: BankId, leases: Sequence[Lease]) -> None:
+        await self.context.store.commit(Changes(bank=bank, released=leases))
 
 
 def lease_of(job: Job, seconds: float) -> Lease:

@@ -15,7 +15,7 @@ from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError
 from vmemo.jobs.handlers import Performer, lease_of
 from vmemo.jobs.run_result import READING, CircuitBreaker, RunResult
 from vmemo.models import BankId, JobKind, new_id, utc_now
-from vmemo.models.changes import Lease
+from vmemo.models.changes import Changes, Lease
 from vmemo.models.results import Job, Retained
 from vmemo.ports import WorkNotifier
 from vmemo.reflect.observations import TOGETHER
@@ -45,7 +45,7 @@ class Worker:
         self._performer = Performer(context)
         self._settings = context.settings
         self._held: dict[int, Lease] = {}
-        self._owed: list[Lease] = []
+        self._owed: list[tuple[BankId, Lease]] = []
         self._heard = 0
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{new_id()}"
 
@@ -183,7 +183,8 @@ class Worker:
     async def _give_back(self) -> None:
         """Free the jobs that could not be ended while the database was away; their leases would run on otherwise."""
         while self._owed:
-            await self._store.release(self._owed[0])
+            bank, lease = self._owed[0]
+            await self._store.commit(Changes(bank=bank, released=[lease]))
             self._owed.pop(0)
 
     async def _pump(
@@ -228,7 +229,7 @@ class Worker:
         for job in jobs:
             lease = self._held.pop(job.id, None)
             if lease is not None and isinstance(error, AWAY):
-                self._owed.append(lease)
+                self._owed.append((job.bank, lease))
             if on_done is not None:
                 on_done(job, error, seconds)
         if error is None:

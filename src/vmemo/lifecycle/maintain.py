@@ -12,7 +12,7 @@ from vmemo.lifecycle.join_episodes import joined
 from vmemo.lifecycle.shorten_episodes import LENGTHY, TOGETHER, shortened
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, FactId, utc_now
-from vmemo.models.changes import Batch, FactClosure, Lease
+from vmemo.models.changes import Changes, FactClosure, Lease, NewJob
 from vmemo.models.results import Maintained
 from vmemo.models.settings import MaintenanceSettings
 from vmemo.ports import RetentionScore
@@ -46,8 +46,8 @@ async def maintain(
     await work.go_on()
     await context.store.optimise()
     if lease is not None:
-        again_at = utc_now() + timedelta(hours=upkeep.every) if upkeep.every else None
-        if not await context.store.rest(lease, again_at=again_at):
+        again = [NewJob(kind="maintain", due=utc_now() + timedelta(hours=upkeep.every))] if upkeep.every else []
+        if not await context.store.commit(Changes(bank=bank, finished=[lease], jobs=again)):
             raise LeaseLost
     return done.model_copy(update={"optimised": True})
 
@@ -96,7 +96,7 @@ class _Work:
             desk = StructuredLLM(self.context.llm) if self.context.llm is not None else None
             narratives = await shortened(old, self.context.embedder, desk)
             if desk is not None:
-                await store.spend(self.bank, desk.spent)
+                await store.commit(Changes(bank=self.bank, spending=desk.spending))
             count += await store.shorten(self.bank, list(zip(old, narratives, strict=True)))
             mark = old[-1]
         return count
@@ -114,16 +114,15 @@ class _Work:
                 gone = [fact for fact in faint if fact not in held]
                 if not traces:
                     return count
-                if gone and not await store.write(self._closing(revision, gone)):
+                if gone and not await store.commit(self._closing(revision, gone)):
                     continue
             count += len(gone)
             mark = traces[-1].fact
 
-    def _closing(self, revision: int, facts: list[FactId]) -> Batch:
-        return Batch(
+    def _closing(self, revision: int, facts: list[FactId]) -> Changes:
+        return Changes(
             bank=self.bank,
-            claims=(),
-            closings=[FactClosure(fact=fact, expired_at=self.now) for fact in facts],
+            closures=[FactClosure(fact=fact, expired_at=self.now) for fact in facts],
             revision=revision,
-            space=self.context.embedder.name,
+            embedder=self.context.embedder.name,
         )

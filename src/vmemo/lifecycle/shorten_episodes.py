@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import Field
 
 from vmemo.errors import LLMFailed
-from vmemo.llm.answer_parsing import Shape
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.answer_parsing import AnswerSchema
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import Episode
 from vmemo.models.search import Vectors
@@ -30,14 +30,14 @@ _OPENING = re.compile(r"On \d.* talked\.")
 """How narratives without a model begin; it tells nothing that the episode's date and lines don't."""
 
 
-class Told(Shape):
+class Told(AnswerSchema):
     """An episode in one or two sentences."""
 
     number: Line
     text: Words
 
 
-class Retold(Shape):
+class Retold(AnswerSchema):
     """Episodes in one or two sentences each."""
 
     episodes: list[Told] = Field(description="one for every number")
@@ -63,7 +63,7 @@ async def _told(episodes: Sequence[Episode], desk: StructuredLLM) -> dict[int, s
         wrong = [str(place + 1) for place in range(len(episodes)) if place not in good]
         return f"missing, empty or longer than {LENGTHY} characters: {', '.join(wrong)}" if wrong else None
 
-    ask = load(PROMPTS, "shorten").ask(Retold, episodes=quoted(shown))
+    ask = load_prompt(PROMPTS, "shorten").request(Retold, episodes=quote(shown))
     try:
         return _usable(await desk.ask(ask, Retold, complaint, lenient=True), len(episodes))
     except LLMFailed:

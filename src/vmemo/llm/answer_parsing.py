@@ -1,4 +1,4 @@
-"""Reading what a model wrote: finding the JSON in it and fitting it to a shape."""
+"""Parsing of LLM answers: find the JSON in the text and validate it against a schema."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 
 
-class Shape(BaseModel):
-    """What an answer must look like. Null stands for a default, and what was not asked for is ignored."""
+class AnswerSchema(BaseModel):
+    """Base of all answer schemas. Null stands for a field's default, and unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, values: object) -> object:
+    def _drop_nulls(cls, values: object) -> object:
         if isinstance(values, dict):
             given = cast("dict[str, object]", values)
             return {key: value for key, value in given.items() if value is not None}
         return values
 
 
-S = TypeVar("S", bound=Shape)
+S = TypeVar("S", bound=AnswerSchema)
 
 
-class Misfit(Exception):
-    """An answer that does not fit; the message tells the model, or whoever reads the error, why."""
+class InvalidAnswer(Exception):
+    """An answer that is not JSON or does not match its schema; the message is sent to the model and logged."""
 
 
-def fitted(text: str, shape: type[S]) -> S:
-    """The answer in its shape, or `Misfit`."""
-    value: object = json_in(text)
-    if isinstance(value, list) and len(shape.model_fields) == 1:
+def parse_answer(text: str, schema: type[S]) -> S:
+    """Return the answer as an instance of `schema`, or raise `InvalidAnswer`."""
+    value: object = find_json(text)
+    if isinstance(value, list) and len(schema.model_fields) == 1:
         # Small models leave out the object around a list.
-        value = {next(iter(shape.model_fields)): cast("list[object]", value)}
+        value = {next(iter(schema.model_fields)): cast("list[object]", value)}
     try:
-        return shape.model_validate(value)
+        return schema.model_validate(value)
     except ValidationError as error:
-        raise Misfit(_complaints(error)) from error
+        raise InvalidAnswer(_problems(error)) from error
 
 
-def json_in(text: str) -> Any:
-    """The JSON that stands in an answer, whatever stands around it."""
+def find_json(text: str) -> Any:
+    """Return the first JSON value in the text, or raise `InvalidAnswer`. Text around it is ignored."""
     plain = _THINKING.sub("", text).strip()
     start = min((at for at in (plain.find("{"), plain.find("[")) if at >= 0), default=-1)
     if start < 0:
-        raise Misfit("the answer holds no JSON")
+        raise InvalidAnswer("the answer contains no JSON")
     try:
         value, _ = json.JSONDecoder().raw_decode(plain[start:])
     except (ValueError, RecursionError) as error:
-        raise Misfit("the answer is no complete JSON") from error
+        raise InvalidAnswer("the answer is not complete JSON") from error
     return value
 
 
-def _complaints(error: ValidationError, most: int = 8) -> str:
-    """Where it does not fit, without quoting the answer: it may hold what must not reach a log."""
-    found = [f"{'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in error.errors()[:most]]
+def _problems(error: ValidationError, limit: int = 8) -> str:
+    """Describe validation errors without quoting the answer, which may contain text that must not be logged."""
+    found = [f"{'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in error.errors()[:limit]]
     return "; ".join(found)

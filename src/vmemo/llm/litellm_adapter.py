@@ -17,7 +17,7 @@ from vmemo.llm.openai_response import Prices, failure, price, wish
 from vmemo.llm.resilient import Busy, Garbled
 from vmemo.llm.sse import in_one_piece
 from vmemo.models.results import Usage
-from vmemo.ports.providers import Ask, Completion
+from vmemo.ports.providers import Completion, LLMRequest
 
 _QUIET = {
     # Without these, importing it asks a website for prices and reads an .env file into this process.
@@ -102,27 +102,27 @@ class LiteLLM:
     def __repr__(self) -> str:
         return f"LiteLLM({self._name!r})"
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The model's answer."""
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._litellm.acompletion(**self._request(ask))
+                response = await self._litellm.acompletion(**self._request(request))
         except (TimeoutError, self._litellm.Timeout) as error:
             raise Busy(self._says(f"gave no whole answer within {self._timeout:g} seconds")) from error
         except (self._openai.OpenAIError, self._litellm.BudgetExceededError) as error:
             # Its message may repeat the texts.
             raise self._failure(error) from None
-        return self._completion(response, ask)
+        return self._completion(response, request)
 
-    def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         """The model's answer in one piece: LiteLLM's streams lose refusals, and call finished what was broken off."""
-        return in_one_piece(self, ask)
+        return in_one_piece(self, request)
 
     async def close(self) -> None:
         """Close LiteLLM's connections, which are shared by all that use it in this process."""
         await self._litellm.close_litellm_async_clients()
 
-    def _request(self, ask: Ask) -> dict[str, object]:
+    def _request(self, ask: LLMRequest) -> dict[str, object]:
         system = ask.system if self._knows_schemas else in_words(ask)
         request: dict[str, object] = {
             "model": self._model,
@@ -142,14 +142,14 @@ class LiteLLM:
             request["response_format"] = {"type": "json_schema", "json_schema": named}
         return request
 
-    def _completion(self, response: _Response, ask: Ask) -> Completion:
+    def _completion(self, response: _Response, request: LLMRequest) -> Completion:
         if not response.choices:
             raise Garbled(self._says("gave no answer"))
         choice = response.choices[0]
         if getattr(choice.message, "refusal", None) or choice.finish_reason == "content_filter":
             raise LLMRefused(self._says("declined to answer"))
         if choice.finish_reason == "length":
-            raise LLMUnusable(self._says(f"gave an answer that was cut off at {ask.max_tokens} tokens"))
+            raise LLMUnusable(self._says(f"gave an answer that was cut off at {request.max_tokens} tokens"))
         if not (text := choice.message.content or "").strip():
             raise Garbled(self._says("gave an empty answer"))
         return Completion(text=text, usage=self._usage(response))

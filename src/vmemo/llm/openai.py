@@ -18,7 +18,7 @@ from vmemo.llm.openai_request import Manner, label, request
 from vmemo.llm.openai_response import Draft, Prices, Reading, failure, wish
 from vmemo.llm.resilient import Busy, Garbled, PerLoop
 from vmemo.llm.sse import drained, events, within
-from vmemo.ports.providers import Ask, Completion
+from vmemo.ports.providers import Completion, LLMRequest
 
 _MAX_BYTES = 8 * 1024 * 1024
 _ANY = Manner()
@@ -97,18 +97,18 @@ class OpenAICompatible:
     def __repr__(self) -> str:
         return f"OpenAICompatible(model={self._model!r}, host={self._host!r})"
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The model's answer, asked for in the way that this server understands."""
         try:
-            async with asyncio.timeout(self._timeout), self._heard(ask) as reply:
+            async with asyncio.timeout(self._timeout), self._heard(request) as reply:
                 body = await reply.body()
         except TimeoutError as error:
             raise self._late() from error
-        return self._reading(ask).whole(body)
+        return self._reading(request).whole(body)
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         """The model's answer while it is written; in one piece from a server that does not stream."""
-        async with aclosing(within(self._pieces(ask), self._timeout)) as pieces:
+        async with aclosing(within(self._pieces(request), self._timeout)) as pieces:
             try:
                 async for piece in pieces:
                     yield piece
@@ -119,9 +119,9 @@ class OpenAICompatible:
         """Close the connections of every event loop; a later call opens new ones."""
         await self._clients.close(httpx2.AsyncClient.aclose)
 
-    async def _pieces(self, ask: Ask) -> AsyncGenerator[str | Completion]:
-        async with self._heard(ask, streaming=True) as reply:
-            reading = self._reading(ask)
+    async def _pieces(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        async with self._heard(request, streaming=True) as reply:
+            reading = self._reading(request)
             if not reply.streams:
                 completion = reading.whole(await reply.body())
                 yield completion.text
@@ -139,16 +139,16 @@ class OpenAICompatible:
         yield completion
 
     @asynccontextmanager
-    async def _heard(self, ask: Ask, *, streaming: bool = False) -> AsyncGenerator[_Reply]:
+    async def _heard(self, request: LLMRequest, *, streaming: bool = False) -> AsyncGenerator[_Reply]:
         """The reply to a question in the first manner that the server takes, which is remembered.
 
         What is remembered of the schema is remembered for the step: a caller's odd schema says nothing of ours.
         """
-        manner = replace(self._manner, shape=self._shapes.get(ask.step, _ANY).shape)
+        manner = replace(self._manner, shape=self._shapes.get(request.step, _ANY).shape)
         while True:
-            async with self._asked(ask, manner, streaming=streaming) as reply:
+            async with self._asked(request, manner, streaming=streaming) as reply:
                 if reply.status == 200:
-                    self._manner = self._shapes[ask.step] = manner
+                    self._manner = self._shapes[request.step] = manner
                     yield reply
                     return
                 body = await reply.body()
@@ -158,7 +158,7 @@ class OpenAICompatible:
             manner = humbler
 
     @asynccontextmanager
-    async def _asked(self, ask: Ask, manner: Manner, *, streaming: bool) -> AsyncGenerator[_Reply]:
+    async def _asked(self, ask: LLMRequest, manner: Manner, *, streaming: bool) -> AsyncGenerator[_Reply]:
         body = request(self._model, ask, manner, streaming=streaming)
         # Half a surrogate pair can't be sent, and is worth no failure.
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -191,8 +191,8 @@ class OpenAICompatible:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
         return httpx2.AsyncClient(timeout=None, limits=limits, **self._options)
 
-    def _reading(self, ask: Ask) -> Reading:
-        return Reading(says=self._says, tokens=self._manner.tokens(ask), prices=self._prices)
+    def _reading(self, request: LLMRequest) -> Reading:
+        return Reading(says=self._says, tokens=self._manner.tokens(request), prices=self._prices)
 
     def _late(self) -> Busy:
         return Busy(self._says(f"gave no whole answer within {self._timeout:g} seconds"))

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from vmemo.ports.providers import Ask
+from vmemo.ports.providers import LLMRequest
 
 _ROOM_TO_THINK = 8192
 """Tokens beside the answer's own, where a model's silent thoughts count as well."""
@@ -45,20 +45,20 @@ class Manner:
             return replace(self, stream="never")
         return None
 
-    def tokens(self, ask: Ask) -> int:
+    def tokens(self, request: LLMRequest) -> int:
         """The most tokens that may be used."""
-        return ask.max_tokens + (_ROOM_TO_THINK if self.limit == "max_completion_tokens" else 0)
+        return request.max_tokens + (_ROOM_TO_THINK if self.limit == "max_completion_tokens" else 0)
 
 
-def request(model: str, ask: Ask, manner: Manner, *, streaming: bool = False) -> dict[str, JsonValue]:
+def request(model: str, request: LLMRequest, manner: Manner, *, streaming: bool = False) -> dict[str, JsonValue]:
     """The body of a question."""
-    system = ask.system if manner.shape == "json_schema" else in_words(ask)
-    messages: list[JsonValue] = [{"role": "system", "content": system}, {"role": "user", "content": ask.user}]
-    body: dict[str, JsonValue] = {"model": model, "messages": messages, manner.limit: manner.tokens(ask)}
+    system = request.system if manner.shape == "json_schema" else in_words(request)
+    messages: list[JsonValue] = [{"role": "system", "content": system}, {"role": "user", "content": request.user}]
+    body: dict[str, JsonValue] = {"model": model, "messages": messages, manner.limit: manner.tokens(request)}
     if manner.temperature is not None:
         body["temperature"] = manner.temperature
     if manner.shape == "json_schema":
-        named: dict[str, JsonValue] = {"name": label(ask.step), "schema": strict(ask.schema), "strict": True}
+        named: dict[str, JsonValue] = {"name": label(request.step), "schema": strict(request.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
     elif manner.shape == "json_object":
         body["response_format"] = {"type": "json_object"}
@@ -121,8 +121,8 @@ def _nullable(schema: dict[str, JsonValue]) -> JsonValue:
     return {"anyOf": [schema, null]}
 
 
-def in_words(ask: Ask) -> str:
+def in_words(request: LLMRequest) -> str:
     """The system message with the schema written into it, for models that take it in no other way."""
-    schema = json.dumps(ask.schema, ensure_ascii=False)
+    schema = json.dumps(request.schema, ensure_ascii=False)
     wanted = "Answer with one JSON object that fits this JSON schema, without any other words and without a code fence:"
-    return f"{ask.system}\n\n{wanted}\n{schema}"
+    return f"{request.system}\n\n{wanted}\n{schema}"

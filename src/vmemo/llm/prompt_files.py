@@ -1,4 +1,4 @@
-"""Prompts are versioned files beside their stage: a line `version: N`, the system text, and the user's template."""
+"""Versioned prompt files: a line `version: N`, the system message and the template of the user message."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from string import Template
 
 from pydantic import BaseModel, JsonValue
 
-from vmemo.ports import Ask
+from vmemo.ports import LLMRequest
 
-_PARTS = re.compile(r"^---$\n", re.MULTILINE)
+_SEPARATOR = re.compile(r"^---$\n", re.MULTILINE)
 _VERSION = re.compile(r"version: (\d+)\s*")
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt file. `label` goes with every fact that was read with it."""
+    """One prompt file. Facts record the `label` of the prompt that they were extracted with."""
 
     step: str
     version: int
@@ -29,47 +29,47 @@ class Prompt:
 
     @property
     def label(self) -> str:
-        """Name and version."""
+        """Name and version, such as `extract-2`."""
         return f"{self.step}-{self.version}"
 
-    def ask(self, shape: type[BaseModel], *, max_tokens: int = 4096, **values: str) -> Ask:
-        """The question with its blanks filled in. Dollar signs inside values stay what they are."""
-        return Ask(
+    def request(self, schema: type[BaseModel], *, max_tokens: int = 4096, **values: str) -> LLMRequest:
+        """Return the request with the templates filled in. Dollar signs inside values are kept."""
+        return LLMRequest(
             step=self.step,
             system=self.system.safe_substitute(values),
             user=self.user.substitute(values),
-            schema=_schema(shape),
+            schema=_json_schema(schema),
             max_tokens=max_tokens,
         )
 
 
 @cache
-def _schema(shape: type[BaseModel]) -> dict[str, JsonValue]:
-    """Made once: it takes longer than all else that asking takes on this side. Titles only repeat the names."""
-    schema = _untitled(shape.model_json_schema())
+def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
+    """Return a model's JSON schema, cached because building it dominates the cost of a request."""
+    schema = _without_titles(model.model_json_schema())
     assert isinstance(schema, dict)
     return schema
 
 
-def _untitled(value: JsonValue, *, names: bool = False) -> JsonValue:
-    """A part of a schema without its titles; the keys of `properties` and `$defs` are names, and stay."""
+def _without_titles(value: JsonValue, *, names: bool = False) -> JsonValue:
+    """Drop titles, which only repeat field names. Keys of `properties` and `$defs` are names and are kept."""
     if isinstance(value, dict):
         kept = value.items() if names else ((key, part) for key, part in value.items() if key != "title")
-        return {key: _untitled(part, names=not names and key in ("properties", "$defs")) for key, part in kept}
-    return [_untitled(part) for part in value] if isinstance(value, list) else value
+        return {key: _without_titles(part, names=not names and key in ("properties", "$defs")) for key, part in kept}
+    return [_without_titles(part) for part in value] if isinstance(value, list) else value
 
 
 @cache
-def load(folder: Path, step: str) -> Prompt:
-    """Read a prompt file, once."""
-    version, system, user = _PARTS.split((folder / f"{step}.md").read_text(encoding="utf-8"), maxsplit=2)
+def load_prompt(folder: Path, step: str) -> Prompt:
+    """Return the prompt of a step; each file is read once."""
+    version, system, user = _SEPARATOR.split((folder / f"{step}.md").read_text(encoding="utf-8"), maxsplit=2)
     match = _VERSION.fullmatch(version)
-    assert match is not None, f"the prompt {step} begins with its version"
+    assert match is not None, f"{step}.md must start with a line 'version: N'"
     return Prompt(step, int(match[1]), Template(system.strip()), Template(user.strip()))
 
 
-def quoted(lines: Iterable[str]) -> str:
-    """Lines of foreign text between marks that depend on the text, so that it can't write the closing mark itself."""
+def quote(lines: Iterable[str]) -> str:
+    """Return untrusted lines between markers derived from their hash, so that the text cannot close the quote."""
     flat = "\n".join(" ".join(line.split()) for line in lines)
     mark = hashlib.blake2b(flat.encode(), digest_size=4).hexdigest()
     return f"<<{mark}\n{flat}\n{mark}>>"

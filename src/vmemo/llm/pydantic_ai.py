@@ -31,7 +31,7 @@ from vmemo.llm.pydantic_ai_types import (
 from vmemo.llm.resilient import Busy, Garbled, PerLoop
 from vmemo.llm.sse import within
 from vmemo.models.results import Usage
-from vmemo.ports.providers import Ask, Completion
+from vmemo.ports.providers import Completion, LLMRequest
 
 _Mode = Literal["native", "tool", "prompted"]
 
@@ -77,21 +77,21 @@ class PydanticAI:
     def __repr__(self) -> str:
         return f"PydanticAI({self._name!r})"
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The model's answer as JSON text."""
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._request(ask)
+                response = await self._request(request)
         except TimeoutError as error:
             raise self._late() from error
         except (self._errors.AgentRunError, self._errors.UserError) as error:
             # Its message may repeat the texts.
             raise self._failure(error) from None
-        return self._completion(response, ask)
+        return self._completion(response, request)
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         """The model's answer as JSON text while it is written; in one piece where its arguments come only whole."""
-        async with aclosing(within(self._pieces(ask), self._timeout)) as pieces:
+        async with aclosing(within(self._pieces(request), self._timeout)) as pieces:
             try:
                 async for piece in pieces:
                     yield piece
@@ -106,24 +106,24 @@ class PydanticAI:
         if self._own:
             await self._models.close(_leave)
 
-    async def _request(self, ask: Ask) -> Response:
+    async def _request(self, request: LLMRequest) -> Response:
         direct = cast("Direct", import_module("pydantic_ai.direct"))
         while True:
-            model, messages, options = self._asked(ask)
+            model, messages, options = self._asked(request)
             try:
                 return await direct.model_request(model, messages, **options)
             except self._errors.ModelHTTPError as error:
                 self._ask_more_plainly(error, options)
 
-    async def _pieces(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def _pieces(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         direct = cast("Direct", import_module("pydantic_ai.direct"))
         given = False
         while True:
-            model, messages, options = self._asked(ask)
+            model, messages, options = self._asked(request)
             try:
                 async with (
                     direct.model_request_stream(model, messages, **options) as stream,
-                    aclosing(self._told(stream, ask)) as pieces,
+                    aclosing(self._told(stream, request)) as pieces,
                 ):
                     async for piece in pieces:
                         given = True
@@ -135,12 +135,12 @@ class PydanticAI:
                 self._ask_more_plainly(error, options)
             except NotImplementedError:
                 # A model of somebody's own need not know how to stream.
-                completion = await self.complete(ask)
+                completion = await self.complete(request)
                 yield completion.text
                 yield completion
                 return
 
-    async def _told(self, stream: Stream, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def _told(self, stream: Stream, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         draft = _Draft(self._mode)
         try:
             async for event in stream:
@@ -149,7 +149,7 @@ class PydanticAI:
         except stream.get_stream_cancel_errors():
             raise Busy(self._says("broke the connection")) from None
         response = stream.get()
-        completion = self._completion(response, ask)
+        completion = self._completion(response, request)
         text = draft.text or completion.text
         # PydanticAI calls an answer finished when its stream ends, so one without the provider's word is looked at.
         if "finish_reason" not in (response.provider_details or {}) and not _is_json(text):
@@ -158,14 +158,16 @@ class PydanticAI:
             yield text
         yield replace(completion, text=text)
 
-    def _asked(self, ask: Ask) -> tuple[Model, Sequence[object], dict[str, object]]:
+    def _asked(self, request: LLMRequest) -> tuple[Model, Sequence[object], dict[str, object]]:
         makers = cast("Makers", import_module("pydantic_ai"))
-        messages = [makers.ModelRequest(parts=[makers.UserPromptPart(content=ask.user)], instructions=ask.system)]
-        settings: dict[str, object] = {"max_tokens": ask.max_tokens, "max_retries": 0}
-        settings["extra_headers"] = {"X-Vmemo-Step": label(ask.step)}
+        messages = [
+            makers.ModelRequest(parts=[makers.UserPromptPart(content=request.user)], instructions=request.system)
+        ]
+        settings: dict[str, object] = {"max_tokens": request.max_tokens, "max_retries": 0}
+        settings["extra_headers"] = {"X-Vmemo-Step": label(request.step)}
         if self._temperature is not None:
             settings["temperature"] = self._temperature
-        options = {"model_settings": settings, "model_request_parameters": _parameters(self._mode, ask)}
+        options = {"model_settings": settings, "model_request_parameters": _parameters(self._mode, request)}
         return self._models.here(), messages, {**options, "instrument": False}
 
     def _ask_more_plainly(self, error: Exception, options: Mapping[str, object]) -> None:
@@ -176,11 +178,11 @@ class PydanticAI:
             raise error
         self._temperature = None
 
-    def _completion(self, response: Response, ask: Ask) -> Completion:
+    def _completion(self, response: Response, request: LLMRequest) -> Completion:
         if response.finish_reason == "content_filter":
             raise LLMRefused(self._says("declined to answer"))
         if response.finish_reason == "length":
-            raise LLMUnusable(self._says(f"gave an answer that was cut off at {ask.max_tokens} tokens"))
+            raise LLMUnusable(self._says(f"gave an answer that was cut off at {request.max_tokens} tokens"))
         called = [part.args_as_json_str() for part in response.parts if part.part_kind == "tool-call"]
         text = called[0] if called else "".join(part.content for part in response.parts if part.part_kind == "text")
         if not text.strip():
@@ -291,16 +293,16 @@ def _mode(profile: Mapping[str, object]) -> _Mode:
     return "tool" if profile.get("supports_tools", True) else "prompted"
 
 
-def _parameters(mode: _Mode, ask: Ask) -> object:
+def _parameters(mode: _Mode, request: LLMRequest) -> object:
     makers = cast("Makers", import_module("pydantic_ai"))
     outputs = cast("Makers", import_module("pydantic_ai.output"))
     make = cast("Models", import_module("pydantic_ai.models")).ModelRequestParameters
-    schema: dict[str, JsonValue] = dict(ask.schema)
+    schema: dict[str, JsonValue] = dict(request.schema)
     if mode == "tool":
-        tool = makers.ToolDefinition(name=label(ask.step), parameters_json_schema=schema, kind="output")
+        tool = makers.ToolDefinition(name=label(request.step), parameters_json_schema=schema, kind="output")
         return make(output_mode=mode, output_tools=[tool], allow_text_output=False)
     native = mode == "native"
     wanted = outputs.OutputObjectDefinition(
-        name=label(ask.step), json_schema=strict(schema) if native else schema, strict=native or None
+        name=label(request.step), json_schema=strict(schema) if native else schema, strict=native or None
     )
     return make(output_mode=mode, output_object=wanted)

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from vmemo.errors import InvalidInput, LLMUnavailable
 from vmemo.llm.sse import in_one_piece
 from vmemo.models.results import Usage
-from vmemo.ports.providers import LLM, Ask, Completion, StreamingLLM
+from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
 
 T = TypeVar("T")
 
@@ -135,35 +135,35 @@ class PatientLLM:
     def __repr__(self) -> str:
         return f"PatientLLM({self.inner!r})"
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The answer: a kept one, that of an equal call under way, or a new one."""
-        key = _key(ask)
+        key = _key(request)
         if (kept := self._remembered(key)) is not None:
             return Completion(text=kept, usage=Usage())
         flights = self._loops.here().flights
         if (flight := flights.get(key)) is None:
-            flight = flights[key] = _Flight(asyncio.create_task(self._fetch(ask, key)))
+            flight = flights[key] = _Flight(asyncio.create_task(self._fetch(request, key)))
             # A failure that nobody is left to see is no news.
             flight.task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await self._wait(flight, flights, key)
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         """The answer while it is written; in one piece where it is kept, or the inner model does not stream."""
-        key = _key(ask)
+        key = _key(request)
         if (kept := self._remembered(key)) is not None:
             yield kept
             yield Completion(text=kept, usage=Usage())
             return
-        async with aclosing(self._patiently(ask, self._told)) as pieces:
+        async with aclosing(self._patiently(request, self._told)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completion):
-                    self._remember(key, ask, piece.text)
+                    self._remember(key, request, piece.text)
                 yield piece
 
-    def forget(self, ask: Ask) -> None:
+    def forget(self, request: LLMRequest) -> None:
         """Keep an answer no longer: it turned out to be of no use, and must not be given again."""
         with self._lock:
-            self._kept.pop(_key(ask), None)
+            self._kept.pop(_key(request), None)
 
     async def close(self) -> None:
         """Close the inner model, where it can be closed."""
@@ -185,29 +185,29 @@ class PatientLLM:
         flight.reported = True
         return completion
 
-    async def _fetch(self, ask: Ask, key: bytes) -> Completion:
-        async with aclosing(self._patiently(ask, self._whole)) as pieces:
+    async def _fetch(self, request: LLMRequest, key: bytes) -> Completion:
+        async with aclosing(self._patiently(request, self._whole)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completion):
-                    self._remember(key, ask, piece.text)
+                    self._remember(key, request, piece.text)
                     return piece
         raise AssertionError("unreachable")
 
-    def _whole(self, ask: Ask) -> AsyncGenerator[str | Completion]:
-        return in_one_piece(self.inner, ask)
+    def _whole(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        return in_one_piece(self.inner, request)
 
-    def _told(self, ask: Ask) -> AsyncGenerator[str | Completion]:
-        return self.inner.stream(ask) if isinstance(self.inner, StreamingLLM) else self._whole(ask)
+    def _told(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        return self.inner.stream(request) if isinstance(self.inner, StreamingLLM) else self._whole(request)
 
     async def _patiently(
-        self, ask: Ask, begin: Callable[[Ask], AsyncGenerator[str | Completion]]
+        self, request: LLMRequest, begin: Callable[[LLMRequest], AsyncGenerator[str | Completion]]
     ) -> AsyncGenerator[str | Completion]:
         pause, given = self.first_pause, False
         for left in range(self.tries - 1, -1, -1):
             async with self._loops.here().places:
                 await self._turn()
                 try:
-                    async with aclosing(begin(ask)) as pieces:
+                    async with aclosing(begin(request)) as pieces:
                         async for piece in pieces:
                             given = True
                             yield piece
@@ -239,8 +239,8 @@ class PatientLLM:
             # Spread a little, or all who wait would come back in the same instant.
             await self.sleep(until - self.clock() + self.rng() * self.first_pause)
 
-    def _remember(self, key: bytes, ask: Ask, text: str) -> None:
-        if self.keep and _fits(text, ask):
+    def _remember(self, key: bytes, request: LLMRequest, text: str) -> None:
+        if self.keep and _fits(text, request):
             with self._lock:
                 self._kept[key] = (self.clock(), text)
                 self._kept.move_to_end(key)
@@ -257,8 +257,10 @@ class PatientLLM:
             return text
 
 
-def _key(ask: Ask) -> bytes:
-    asked = json.dumps([ask.step, ask.system, ask.user, dict(ask.schema), ask.max_tokens], sort_keys=True)
+def _key(request: LLMRequest) -> bytes:
+    asked = json.dumps(
+        [request.step, request.system, request.user, dict(request.schema), request.max_tokens], sort_keys=True
+    )
     return hashlib.sha256(asked.encode()).digest()
 
 
@@ -272,13 +274,13 @@ def _until(seconds: float) -> str:
     return f"until {moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _fits(text: str, ask: Ask) -> bool:
+def _fits(text: str, request: LLMRequest) -> bool:
     """Whether an answer looks like what was asked for; others would only be repeated to whoever tries again."""
     try:
         value = cast("object", json.loads(text))
     except (ValueError, RecursionError):
         return False
-    required = ask.schema.get("required")
+    required = request.schema.get("required")
     if not isinstance(required, list):
         return True
     return isinstance(value, dict) and all(name in value for name in required)

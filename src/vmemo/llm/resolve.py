@@ -74,7 +74,7 @@ def wrap(llm: LLM) -> LLM:
     """A model object of the caller's own, as it is: its retries and its pace are its owner's."""
     # Callers without a type checker get a sentence in place of an AttributeError much later.
     if not isinstance(llm, LLM):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"A model needs a name and an async complete(ask), which {type(llm).__name__} has not")
+        raise InvalidInput(f"A model needs a name and an async complete(request), which {type(llm).__name__} has not")
     return llm
 
 

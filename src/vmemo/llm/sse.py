@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing, suppress
 from typing import TypeVar
 
-from vmemo.ports.providers import LLM, Ask, Completion
+from vmemo.ports.providers import LLM, Completion, LLMRequest
 
 T = TypeVar("T")
 
@@ -63,8 +63,8 @@ async def drained(packets: AsyncIterable[bytes]) -> None:
                 pass
 
 
-async def in_one_piece(llm: LLM, ask: Ask) -> AsyncGenerator[str | Completion]:
+async def in_one_piece(llm: LLM, request: LLMRequest) -> AsyncGenerator[str | Completion]:
     """The stream of a model that gives its answers only whole."""
-    completion = await llm.complete(ask)
+    completion = await llm.complete(request)
     yield completion.text
     yield completion

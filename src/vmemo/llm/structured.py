@@ -1,4 +1,4 @@
-"""The desk where questions to a model are asked: every answer is checked, repaired once, and its cost noted."""
+"""Structured LLM calls: parse and check each answer, retry an invalid one once, and record what the calls cost."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from vmemo.errors import LLMFailed, LLMUnusable
-from vmemo.llm.answer_parsing import Misfit, Shape, fitted
+from vmemo.llm.answer_parsing import AnswerSchema, InvalidAnswer, parse_answer
 from vmemo.models.results import Spending, Usage
-from vmemo.ports import LLM, Ask, Completion
+from vmemo.ports import LLM, Completion, LLMRequest
 
-S = TypeVar("S", bound=Shape)
+S = TypeVar("S", bound=AnswerSchema)
 R = TypeVar("R")
-Readout: TypeAlias = tuple[str | None, R | None]
-"""What is wrong with an answer, or None, and what could be read of it, or None."""
-Check = Callable[[S], str | None]
-"""What is wrong with an answer that has the right shape, or None."""
-_AGAIN = """
+ParseResult: TypeAlias = tuple[str | None, R | None]
+"""The problem with an answer and the parsed value; either can be None."""
+Check: TypeAlias = Callable[[S], str | None]
+"""Return the problem with an answer that matches its schema, or None."""
+_RETRY = """
 
-Your former answer can't be used: {why}.
-This was it:
+Your previous answer is invalid: {problem}.
+Your previous answer was:
 {answer}
-Answer the whole question again, and correct that."""
-_MOST_QUOTED = 6000
+Answer the whole request again and fix this."""
+_QUOTED_CHARACTERS = 6000
 
 
 @runtime_checkable
-class _Remembering(Protocol):
-    def forget(self, ask: Ask) -> None: ...
+class _CachingLLM(Protocol):
+    def forget(self, request: LLMRequest) -> None: ...
 
 
 @dataclass
 class StructuredLLM:
-    """A model and what has been spent on it since the desk was set up."""
+    """An LLM whose answers are validated; `spending` accumulates the cost of each step until `take_usage`."""
 
     llm: LLM
-    _spent: dict[str, Spending] = field(default_factory=dict[str, Spending])
+    _spending: dict[str, Spending] = field(default_factory=dict[str, Spending])
 
     @property
     def name(self) -> str:
@@ -44,85 +44,92 @@ class StructuredLLM:
         return self.llm.name
 
     @property
-    def spent(self) -> tuple[Spending, ...]:
-        """What each step cost."""
-        return tuple(self._spent.values())
+    def spending(self) -> tuple[Spending, ...]:
+        """The cost of each step since the last `take_usage`."""
+        return tuple(self._spending.values())
 
     @property
     def usage(self) -> Usage:
-        """What all steps cost together."""
-        return sum((_usage(each) for each in self._spent.values()), Usage())
+        """The total of `spending`."""
+        return sum((_usage(step) for step in self._spending.values()), Usage())
 
-    def settle(self) -> Usage:
-        """What was spent, now that it is written down; the account begins anew."""
+    def take_usage(self) -> Usage:
+        """Return `usage` and reset `spending`. Call it after the spending has been stored."""
         usage = self.usage
-        self._spent.clear()
+        self._spending.clear()
         return usage
 
-    async def ask(self, ask: Ask, shape: type[S], check: Check[S] | None = None, *, lenient: bool = False) -> S:
-        """An answer that fits. One that does not is asked for once more with what is wrong about it.
+    async def ask(
+        self, request: LLMRequest, schema: type[S], check: Check[S] | None = None, *, lenient: bool = False
+    ) -> S:
+        """Return an answer that matches `schema` and passes `check`, after one retry that names the problem.
 
-        `lenient` takes a second answer that has the right shape, though the check still complains; the caller sorts
-        out what can be used of it.
+        With `lenient`, accept a second answer that matches the schema even if `check` still fails; the caller then
+        selects the usable parts of it.
         """
-        return await self.read(ask, lambda text: _read(text, shape, check), lenient=lenient)
+        return await self.ask_text(request, lambda text: _parse(text, schema, check), lenient=lenient)
 
-    async def read(self, ask: Ask, reading: Callable[[str], Readout[R]], *, lenient: bool = False) -> R:
-        """The same for answers of any kind: `reading` tells what is wrong with a text, and what can be made of it."""
-        written = await self._complete(ask)
-        why, answer = reading(written.text)
-        if why is None and answer is not None:
+    async def ask_text(
+        self, request: LLMRequest, parse: Callable[[str], ParseResult[R]], *, lenient: bool = False
+    ) -> R:
+        """Like `ask`, with a parser of the caller's own in place of a schema and a check."""
+        first = await self._complete(request)
+        problem, answer = parse(first.text)
+        if problem is None and answer is not None:
             return answer
-        again = replace(ask, user=ask.user + _AGAIN.format(why=why, answer=written.text[:_MOST_QUOTED]))
-        why, answer = reading((await self._complete(again)).text)
-        if answer is not None and (why is None or lenient):
+        retry = replace(
+            request, user=request.user + _RETRY.format(problem=problem, answer=first.text[:_QUOTED_CHARACTERS])
+        )
+        problem, answer = parse((await self._complete(retry)).text)
+        if answer is not None and (problem is None or lenient):
             return answer
-        self.refuse(ask)
-        self.refuse(again)
-        raise LLMUnusable(f"{self.name} gave no usable answer for {ask.step}, and repaired it in vain: {why}.")
+        self.reject(request)
+        self.reject(retry)
+        raise LLMUnusable(
+            f"{self.name} returned an invalid answer for {request.step!r}, and the retry was invalid too: {problem}."
+        )
 
-    def refuse(self, ask: Ask) -> None:
-        """Count an answer as a failure, so that a model which remembers its answers does not give this one again."""
-        self._failed(ask.step)
-        if isinstance(self.llm, _Remembering):
-            self.llm.forget(ask)
+    def reject(self, request: LLMRequest) -> None:
+        """Count the answer to `request` as a failure, and drop it from the model's cache if it has one."""
+        self._count_failure(request.step)
+        if isinstance(self.llm, _CachingLLM):
+            self.llm.forget(request)
 
-    async def _complete(self, ask: Ask) -> Completion:
+    async def _complete(self, request: LLMRequest) -> Completion:
         try:
-            done = await self.llm.complete(ask)
+            completion = await self.llm.complete(request)
         except LLMFailed:
-            self._failed(ask.step)
+            self._count_failure(request.step)
             raise
-        self._add(ask.step, done.usage)
-        return done
+        self._add(request.step, completion.usage)
+        return completion
 
     def _add(self, step: str, usage: Usage) -> None:
-        known = self._of(step)
-        self._spent[step] = known.model_copy(
+        before = self._of(step)
+        self._spending[step] = before.model_copy(
             update={
-                "calls": known.calls + usage.calls,
-                "input_tokens": known.input_tokens + usage.input_tokens,
-                "output_tokens": known.output_tokens + usage.output_tokens,
-                "cost": known.cost + usage.cost,
+                "calls": before.calls + usage.calls,
+                "input_tokens": before.input_tokens + usage.input_tokens,
+                "output_tokens": before.output_tokens + usage.output_tokens,
+                "cost": before.cost + usage.cost,
             }
         )
 
-    def _failed(self, step: str) -> None:
-        known = self._of(step)
-        self._spent[step] = known.model_copy(update={"failures": known.failures + 1})
+    def _count_failure(self, step: str) -> None:
+        before = self._of(step)
+        self._spending[step] = before.model_copy(update={"failures": before.failures + 1})
 
     def _of(self, step: str) -> Spending:
-        return self._spent.get(step) or Spending(step=step, model=self.name)
+        return self._spending.get(step) or Spending(step=step, model=self.name)
 
 
-def _read(text: str, shape: type[S], check: Check[S] | None) -> Readout[S]:
-    """What is wrong with an answer, if anything, and the answer, if it has the right shape."""
+def _parse(text: str, schema: type[S], check: Check[S] | None) -> ParseResult[S]:
     try:
-        answer = fitted(text, shape)
-    except Misfit as error:
+        answer = parse_answer(text, schema)
+    except InvalidAnswer as error:
         return str(error), None
     return (None if check is None else check(answer)), answer
 
 
-def _usage(spent: Spending) -> Usage:
-    return Usage(calls=spent.calls, input_tokens=spent.input_tokens, output_tokens=spent.output_tokens, cost=spent.cost)
+def _usage(step: Spending) -> Usage:
+    return Usage(calls=step.calls, input_tokens=step.input_tokens, output_tokens=step.output_tokens, cost=step.cost)

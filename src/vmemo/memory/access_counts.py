@@ -10,6 +10,7 @@ from threading import Lock
 
 from vmemo.errors import NotFound, OutcomeUnknown, StoreBusy
 from vmemo.models import BankId, FactId
+from vmemo.models.changes import Changes
 from vmemo.models.results import Spending
 from vmemo.ports import Store
 
@@ -77,11 +78,7 @@ class AccessCounts:
                 raise
 
     async def _write(self, bank: BankId, traces: _Traces) -> None:
-        """Both, or what is left of them after one was written."""
-        if traces.spent:
-            await self._store.spend(bank, traces.spent)
-            traces.spent = []
-        await self._store.touch(bank, traces.counts)
+        await self._store.commit(Changes(bank=bank, spending=traces.spent, accesses=traces.counts))
 
     async def close(self) -> None:
         """Write the rest and stop."""

@@ -16,7 +16,7 @@ from vmemo.lifecycle.reembed import reembed
 from vmemo.memory import reads
 from vmemo.memory.inspection import Listings
 from vmemo.models import BankId, EntityId, Merge, utc_now
-from vmemo.models.changes import NewFact, NewJob
+from vmemo.models.changes import Changes, NewFact, NewJob
 from vmemo.models.results import Maintained, Retained
 from vmemo.ports import encodings
 from vmemo.retain.pipeline import together
@@ -51,7 +51,7 @@ class Keeping(Listings):
     async def _describe_anew(self, *entities: EntityId) -> None:
         """Queue new observations of entities that have become others."""
         if self._shared.context.llm is not None:
-            await self._store.enqueue(self._name, [_described(entity) for entity in entities])
+            await self._store.commit(Changes(bank=self._name, jobs=[_described(entity) for entity in entities]))
 
     async def maintain(self) -> Maintained:
         """Join episodes that belong together, shorten old ones, close what has faded, and tidy the indexes."""
@@ -72,7 +72,9 @@ class Keeping(Listings):
         wanted = [BankId(name) for name in banks] or [BankId(bank.id) for bank in await self._store.banks()]
         idle = [bank for bank in wanted if not await self._store.jobs(bank, ["maintain"])]
         for bank in idle:
-            await self._store.enqueue(bank, [NewJob(kind="maintain", due=utc_now() + timedelta(hours=pause))])
+            await self._store.commit(
+                Changes(bank=bank, jobs=[NewJob(kind="maintain", due=utc_now() + timedelta(hours=pause))])
+            )
         return list[str](idle)
 
     async def work(

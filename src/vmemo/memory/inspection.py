@@ -21,6 +21,7 @@ from vmemo.models import (
     Profile,
     Provenance,
 )
+from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.results import Job, Status
 from vmemo.sync import twin
 
@@ -49,7 +50,7 @@ class Listings(Opened):
         changed = reads.checked_profile(new)
         await self.open()
         if changed is not None:
-            await self._store.save_profile(self._name, changed)
+            await self._store.commit(Changes(bank=self._name, profile=ProfileChange(profile=changed)))
         return await reads.profile(self._name, self._store)
 
     async def messages(

@@ -6,9 +6,9 @@ from typing import Unpack
 
 from vmemo.memory.administration import Keeping
 from vmemo.models import Budget
+from vmemo.models.recalled import Recalled
 from vmemo.recall.pipeline import recall
 from vmemo.recall.query import Query, RecallOptions, make_query
-from vmemo.recall.recalled import Recalled
 from vmemo.sync import twin
 
 

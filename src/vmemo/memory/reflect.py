@@ -12,6 +12,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.memory import reads
 from vmemo.memory.recall import Recalling
 from vmemo.models import BankId, Budget, FormerProfile, Profile, utc_now
+from vmemo.models.changes import Changes
 from vmemo.models.results import Answer, Event, TextDelta
 from vmemo.recall.query import Query, RecallOptions, make_query
 from vmemo.reflect import background, extractive
@@ -157,8 +158,8 @@ class Reflecting(Recalling):
             await self._spend(desk)
 
     async def _spend(self, desk: StructuredLLM) -> None:
-        if desk.spent:
-            await self._store.spend(self._name, desk.spent)
+        if desk.spending:
+            await self._store.commit(Changes(bank=self._name, spending=desk.spending))
 
     async def former_profiles(self) -> list[FormerProfile]:
         """The profiles that the bank had before, oldest first."""

@@ -126,11 +126,21 @@ def _names_of(kind: type[BaseModel]) -> set[str]:
 
 
 def _explain(name: str, error: ValidationError) -> str:
-    lines = [f"{'.'.join(map(str, e['loc'])) or name}: {_in_words(e['type'], e['msg'])}" for e in error.errors()]
+    lines = [f"{'.'.join(map(str, e['loc'])) or name}: {in_words(e['type'], e['msg'])}" for e in error.errors()]
     return f"{name} is not valid: " + "; ".join(lines)
 
 
-def _in_words(kind: str, message: str) -> str:
-    if kind == "timezone_aware":
-        return "a datetime needs a time zone (use datetime(..., tzinfo=UTC)); naive datetimes are refused"
-    return message.removeprefix("Value error, ")
+_RULES = {
+    "timezone_aware": "a datetime needs a time zone (use datetime(..., tzinfo=UTC)); naive datetimes are refused",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping",
+}
+
+
+def in_words(kind: str, message: str) -> str:
+    """Return the rule that a validation error of Pydantic states, such as "must be text"."""
+    rule = message.removeprefix("Value error, ").replace("Input should", "must", 1).replace("String should", "must", 1)
+    return _RULES.get(kind, rule)

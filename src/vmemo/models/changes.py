@@ -1,4 +1,4 @@
-"""What is handed to a store to be written, whole or not at all."""
+"""Changes to a bank, as they are committed to a store."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from vmemo.models import (
     Merge,
     Message,
     MessageId,
+    Profile,
 )
 from vmemo.models.base import Instant, Record
 from vmemo.models.results import Spending
@@ -41,13 +42,16 @@ class NewFact:
 
     @property
     def encoding(self) -> Encoding:
-        """Its vectors together."""
+        """Both vectors together."""
         return Encoding(self.embedding, self.tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FactClosure:
-    """The end of a stored fact: when it stopped being true, and when it stopped being believed."""
+    """The end of a stored fact: when it stopped being true, and when it stopped being believed.
+
+    A time that is not given stays as it is.
+    """
 
     fact: FactId
     invalid_at: datetime | None = None
@@ -56,7 +60,7 @@ class FactClosure:
 
 @dataclass(frozen=True, kw_only=True)
 class AddedSource:
-    """Further messages and episodes that tell a stored fact."""
+    """Further messages and episodes that state a stored fact."""
 
     fact: FactId
     messages: tuple[MessageId, ...] = ()
@@ -64,10 +68,28 @@ class AddedSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewJob:
-    """Work to queue. Work of the same kind and key that waits already is asked for once more, and done once.
+class MessageFailure:
+    """The reason why messages could not be processed; it is noted on those that are still pending."""
 
-    Where it waits already, its detail stays and the earlier due time holds.
+    messages: Sequence[MessageId]
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileChange:
+    """A bank's new profile; the present one moves to its history, with the reason. An equal profile changes nothing."""
+
+    profile: Profile
+    reason: str = ""
+    expected: Profile | None = None
+    """The commit is refused unless this is the present profile; None accepts any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewJob:
+    """Work to queue. If a job of the same kind and key is queued already, it is requested again, and done once.
+
+    A queued job keeps its detail, and the earlier due time holds.
     """
 
     kind: JobKind
@@ -79,9 +101,9 @@ class NewJob:
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """A job in this worker's hands. `asked` is how often it had been asked for when it was taken.
+    """A worker's hold on a job. `asked` is how often the job had been requested when it was leased.
 
-    `seconds` is for how long it is taken, and held on to while it is done.
+    `seconds` is the length of the lease, by which it is also renewed.
     """
 
     job: int
@@ -91,34 +113,95 @@ class Lease:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Everything derived from some unread messages; it lands whole, and only if all of them are still unread.
+class JobFailure:
+    """The end of a job that failed. It is ignored if the lease was lost.
 
-    `revision` is the bank's when the batch was begun: if facts were written since, nothing lands either, so that
-    entities and links are never decided against an outdated bank. `space` is the embedder's name; a bank of another
-    embedder refuses the batch. An episode whose id exists is replaced.
-    `becomes` is the state of the messages afterwards: `derived` where the facts repeat their words; otherwise they
-    stay searchable themselves. `successors` are stored facts that turned out to replace another, by that other.
-    With `job` the batch lands only while that lease is held, and completes the job.
+    The error is noted on the job, which is due again at `retry_at`, and on those of its messages that are pending.
+    """
+
+    lease: Lease
+    error: str
+    retry_at: datetime
+    messages: Sequence[MessageId] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """One unit of work on a bank. A store commits all of it in one transaction, or none of it.
+
+    The commit is refused, and nothing changes, if a precondition no longer holds: the bank has another `revision`, the
+    job of `lease` or of a `finished` lease is no longer held, a message in `pending` was processed meanwhile, or the
+    profile is another than `profile.expected`. A bank whose vectors are of another `embedder` raises EmbedderMismatch.
     """
 
     bank: BankId
-    claims: Sequence[MessageId]
-    episodes: Sequence[Episode] = ()
-    facts: Sequence[NewFact] = ()
-    entities: Sequence[Entity] = ()
-    links: Sequence[Link] = ()
-    closings: Sequence[FactClosure] = ()
-    sourced: Sequence[AddedSource] = ()
-    successors: Mapping[FactId, FactId] = field(default_factory=dict[FactId, FactId])
-    moves: Sequence[ConfidenceChange] = ()
-    merges: Sequence[Merge] = ()
-    spent: Sequence[Spending] = ()
-    jobs: Sequence[NewJob] = ()
-    job: Lease | None = None
-    revision: int
-    space: str
+    revision: int | None = None
+    embedder: str | None = None
+    lease: Lease | None = None
+    """A job that must be held, and stays held."""
+
+    pending: Sequence[MessageId] = ()
     becomes: Literal["derived", "extracted", "grouped"] = "derived"
+    """The state of the `pending` messages afterwards: `derived` if facts repeat their words, `extracted` if they stay
+    searchable themselves, `grouped` if they were only placed in an episode."""
+    failures: Sequence[MessageFailure] = ()
+
+    episodes: Sequence[Episode] = ()
+    """New episodes, or new versions of stored ones."""
+    entities: Sequence[Entity] = ()
+    """New entities, or new versions of stored ones."""
+    facts: Sequence[NewFact] = ()
+    links: Sequence[Link] = ()
+    """Links between facts; one whose end does not exist any more is left out."""
+    merges: Sequence[Merge] = ()
+    """Records of names that became aliases of an entity."""
+
+    closures: Sequence[FactClosure] = ()
+    sources: Sequence[AddedSource] = ()
+    successors: Mapping[FactId, FactId] = field(default_factory=dict[FactId, FactId])
+    """Stored facts that replace another, by the fact they replace as value."""
+    confidence: Sequence[ConfidenceChange] = ()
+    accesses: Mapping[FactId, int] = field(default_factory=dict[FactId, int])
+    """Recalls to add to the access counts of facts."""
+
+    profile: ProfileChange | None = None
+    spending: Sequence[Spending] = ()
+
+    jobs: Sequence[NewJob] = ()
+    finished: Sequence[Lease] = ()
+    """Jobs to take off the queue; one that was requested again since it was leased waits again."""
+    failed: Sequence[JobFailure] = ()
+    released: Sequence[Lease] = ()
+    """Jobs to free as they were leased; a lost lease is ignored."""
+
+    @property
+    def derives(self) -> bool:
+        """True if the bank's memories change, and with them its revision; counts and the queue are no memories."""
+        return any(
+            (
+                self.pending,
+                self.episodes,
+                self.entities,
+                self.facts,
+                self.links,
+                self.merges,
+                self.closures,
+                self.sources,
+                self.successors,
+                self.confidence,
+            )
+        )
+
+    @property
+    def leases(self) -> list[Lease]:
+        """The leases that must be held."""
+        return [*self.finished] if self.lease is None else [self.lease, *self.finished]
+
+    @property
+    def repeatable(self) -> bool:
+        """True if a second commit changes nothing more, so that one of unknown outcome may be tried again."""
+        guarded = bool(self.finished) or (self.revision is not None and self.derives)
+        return guarded or not (self.spending or self.accesses or self.profile)
 
 
 @dataclass(frozen=True, kw_only=True)

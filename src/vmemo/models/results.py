@@ -67,16 +67,26 @@ class Skipped(Record):
     reason: str
 
 
-class Retained(Record):
-    """What one retain or process did."""
+class DerivationProblem(Record):
+    """A failure to derive facts from messages that are stored and queued."""
 
-    stored: tuple[MessageId, ...] = ()
-    derived: tuple[FactId, ...] = ()
-    revised: tuple[FactId, ...] = ()
-    episodes: tuple[EpisodeId, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
-    pending: int = 0
+    error: str = Field(description="the name of the error in `vmemo.errors`")
+    detail: str = Field(description="the cause, and what to do")
+
+
+class Retained(Record):
+    """The result of one retain or process."""
+
+    stored: tuple[MessageId, ...] = Field(default=(), description="messages that were stored")
+    derived: tuple[FactId, ...] = Field(default=(), description="new facts")
+    revised: tuple[FactId, ...] = Field(default=(), description="facts that were closed or confirmed")
+    episodes: tuple[EpisodeId, ...] = Field(default=(), description="episodes that were written")
+    skipped: tuple[Skipped, ...] = Field(default=(), description="input that was not stored")
+    pending: int = Field(default=0, description="messages that are not processed yet")
     usage: Usage = Field(default_factory=Usage)
+    problem: DerivationProblem | None = Field(
+        default=None, description="the reason why facts were not derived; the messages are stored and queued"
+    )
 
 
 class Forgotten(Record):

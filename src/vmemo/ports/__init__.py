@@ -5,9 +5,9 @@ from vmemo.ports.context import Context
 from vmemo.ports.engine import Extractor, NameReader, TimeReader
 from vmemo.ports.providers import (
     LLM,
-    Ask,
     Completion,
     Embedder,
+    LLMRequest,
     Reranker,
     StreamingLLM,
     TextKind,
@@ -23,7 +23,6 @@ __all__ = [
     "LLM",
     "Arrival",
     "Arrivals",
-    "Ask",
     "AuthStore",
     "Completion",
     "Context",
@@ -31,6 +30,7 @@ __all__ = [
     "Extractor",
     "Housekeeping",
     "Identities",
+    "LLMRequest",
     "Library",
     "Loaded",
     "MessageLog",

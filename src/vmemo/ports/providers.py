@@ -55,10 +55,10 @@ class TokenCounter(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
-    """One question to a language model, whose answer must be JSON that fits a schema.
+class LLMRequest:
+    """One request to a language model, whose answer must be JSON that matches `schema`.
 
-    `step` names what it is for (extract, judge …); servers that want a name for the schema get it.
+    `step` names the purpose (extract, judge, ...); servers that require a schema name receive it.
     """
 
     step: str
@@ -70,7 +70,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """What the model wrote, as it wrote it, and what that cost."""
+    """The unmodified text that the model returned, and its usage."""
 
     text: str
     usage: Usage
@@ -78,21 +78,21 @@ class Completion:
 
 @runtime_checkable
 class LLM(Protocol):
-    """A language model. `name` is recorded with every fact that it reads.
+    """A language model. `name` is recorded with every fact that it extracts.
 
-    `complete` gives an answer or raises one of the `LLMFailed` errors; it retries what may pass by itself.
+    `complete` returns an answer or raises an `LLMFailed` error; it retries transient failures itself.
     """
 
     @property
     def name(self) -> str: ...
-    async def complete(self, ask: Ask) -> Completion: ...
+    async def complete(self, request: LLMRequest) -> Completion: ...
 
 
 @runtime_checkable
 class StreamingLLM(LLM, Protocol):
-    """A language model that tells its answer while it writes it.
+    """A language model that can stream its answer.
 
-    `stream` gives the text piece by piece, and last the whole of it with what it cost; it raises what `complete` does.
+    `stream` yields text deltas and finally the whole `Completion`; it raises the same errors as `complete`.
     """
 
-    def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]: ...
+    def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]: ...

@@ -21,9 +21,8 @@ from vmemo.models import (
     Mention,
     Message,
     MessageId,
-    Profile,
 )
-from vmemo.models.changes import Batch, ForgetTarget, RestoreRecord
+from vmemo.models.changes import Changes, ForgetTarget, RestoreRecord
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import (
     Edge,
@@ -91,10 +90,6 @@ class MessageLog(Protocol):
         limit: int = 100,
     ) -> list[Message]:
         """Messages by id, or a page of the archive in the order it was stored."""
-        ...
-
-    async def record_failure(self, bank: BankId, ids: Sequence[MessageId], error: str) -> None:
-        """Note on unread messages why they could not be processed."""
         ...
 
 
@@ -232,31 +227,18 @@ class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Arrivals, H
         """A counter that grows with every change of the bank's facts."""
         ...
 
-    async def save_profile(
-        self, bank: BankId, profile: Profile, *, reason: str = "", instead_of: Profile | None = None
-    ) -> bool:
-        """Replace the bank's profile, which goes to its history; an equal one changes nothing.
-
-        False, and nothing changed, if the bank's profile is no longer `instead_of`, where that is given.
-        """
-        ...
-
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
         """The profiles that the bank had before, oldest first."""
         ...
 
-    async def write(self, batch: Batch) -> bool:
-        """Land a batch whole; False, and nothing changed, if its messages or revision are out of date."""
+    async def commit(self, changes: Changes) -> bool:
+        """Write changes in one transaction; return False, with nothing written, if a precondition does not hold."""
         ...
 
     async def replace_embeddings(
         self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
     ) -> bool:
         """Switch a bank's vectors in one step; False, and nothing changed, if facts are missing from `vectors`."""
-        ...
-
-    async def touch(self, bank: BankId, counts: Mapping[FactId, int]) -> None:
-        """Add to access counts."""
         ...
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten: ...

@@ -61,10 +61,6 @@ class Housekeeping(Protocol):
         """
         ...
 
-    async def rest(self, lease: Lease, *, again_at: datetime | None = None) -> bool:
-        """Complete a job and queue it anew for a later time, in one step; False if the lease was lost."""
-        ...
-
     async def optimise(self) -> None:
         """Put the indexes of all banks in order; StoreBusy if another process held the database for too long."""
         ...

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Literal, Protocol, runtime_checkable
 
-from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId, JobKind, Merge, MessageId
-from vmemo.models.changes import ExportedMerge, Lease, NewFact, NewJob
-from vmemo.models.results import Job, Spending
+from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId, JobKind, Merge
+from vmemo.models.changes import ExportedMerge, Lease, NewFact
+from vmemo.models.results import Job
 
 
 class Queue(Protocol):
@@ -36,33 +35,8 @@ class Queue(Protocol):
         """Hold jobs for some seconds more; those that are still held are returned."""
         ...
 
-    async def finish(self, lease: Lease, spent: Sequence[Spending] = ()) -> bool:
-        """Take a job off the queue; one that was asked for again meanwhile waits again. False if the lease was lost."""
-        ...
-
-    async def fail(
-        self,
-        lease: Lease,
-        error: str,
-        *,
-        retry_at: datetime,
-        messages: Sequence[MessageId] = (),
-        spent: Sequence[Spending] = (),
-    ) -> None:
-        """Note on a job, and on the unread messages it is about, why it failed, and when it is tried again."""
-        ...
-
-    async def release(self, lease: Lease) -> None:
-        """Give a job back as it was taken."""
-        ...
-
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
         """Everything queued of a bank, oldest first."""
-        ...
-
-    async def enqueue(self, bank: BankId, jobs: Sequence[NewJob]) -> None: ...
-    async def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
-        """Add to what the bank has cost."""
         ...
 
 

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
-
-from vmemo.models import Channel, FactId, Interval, Mention, QueryType
-from vmemo.models.base import Record
+from vmemo.models import Channel, FactId
+from vmemo.models.recalled import Explanation
 from vmemo.ports import Context
 from vmemo.recall.llm_time_resolver import Told
 from vmemo.recall.plan import channel_weights
 from vmemo.recall.rerank import Reranked
 from vmemo.recall.search import Found
 from vmemo.text.questions.analyse import QueryAnalysis
-
-
-class Explanation(Record):
-    """How the question was read, what each channel brought, and what the reranker looked at."""
-
-    type: QueryType
-    during: Interval | None
-    read_by: Literal["rules", "model"] | None = None
-    """Who read that time."""
-    unread: str | None = None
-    """Words for a time that the rules could not resolve, for which the model was asked."""
-    trouble: str | None = None
-    """Why the model told no time."""
-    parts: tuple[str, ...]
-    entities: tuple[Mention, ...]
-    weights: Mapping[Channel, float]
-    candidates: Mapping[Channel, int]
-    reranker: str
-    reranked: int
 
 
 def explanation(analysis: QueryAnalysis, found: Found, context: Context, ranked: Reranked) -> Explanation:

@@ -13,8 +13,8 @@ from datetime import time as clock_time
 from pathlib import Path
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMUnavailable, named
-from vmemo.llm.answer_parsing import Shape
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.answer_parsing import AnswerSchema
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Interval
 from vmemo.models.results import Spending
@@ -31,7 +31,7 @@ _Days = tuple[date | None, date]
 Spend = Callable[[BankId, Sequence[Spending]], None]
 
 
-class When(Shape):
+class When(AnswerSchema):
     """A time as a model writes it: ISO days, the end excluded."""
 
     start: str = ""
@@ -86,16 +86,16 @@ class TimeModel:
     async def _ask(self, bank: BankId, question: str, today: date) -> _Days | None:
         desk = StructuredLLM(self.llm)
         shown = f"{today:%A}, {today.isoformat()}"
-        ask = load(PROMPTS, "when").ask(When, max_tokens=1024, today=shown, question=quoted([question]))
+        ask = load_prompt(PROMPTS, "when").request(When, max_tokens=1024, today=shown, question=quote([question]))
         try:
             async with asyncio.timeout(self.timeout):
                 return _days(await desk.ask(ask, When, _complaint))
         except TimeoutError as error:
-            desk.refuse(ask)
+            desk.reject(ask)
             raise LLMUnavailable(f"{desk.name} did not tell a time within {self.timeout:g} seconds") from error
         finally:
-            if desk.spent:
-                self.spend(bank, desk.spent)
+            if desk.spending:
+                self.spend(bank, desk.spending)
 
 
 def _complaint(answer: When) -> str | None:

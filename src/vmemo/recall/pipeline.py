@@ -20,13 +20,13 @@ from vmemo.models import (
     Reranking,
     utc_now,
 )
+from vmemo.models.recalled import Explanation, Recalled
 from vmemo.ports import Context
-from vmemo.recall.explain import Explanation, explanation
+from vmemo.recall.explain import explanation
 from vmemo.recall.fuse import Fused, Tally, placings
 from vmemo.recall.llm_time_resolver import TimeModel
 from vmemo.recall.pack import pack
 from vmemo.recall.query import Query
-from vmemo.recall.recalled import Recalled
 from vmemo.recall.rerank import Looked, Reranked, by_reading, by_tokens, reordered
 from vmemo.recall.search import Found, Searching
 from vmemo.recall.stopwatch import Stopwatch

@@ -9,11 +9,12 @@ from typing import Annotated
 from pydantic import Field
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.llm.answer_parsing import Shape
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.answer_parsing import AnswerSchema
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Profile
 from vmemo.models.base import MAX_BACKGROUND
+from vmemo.models.changes import Changes, ProfileChange
 from vmemo.ports import Store
 from vmemo.text.paraphrase import (
     contains_sentences,
@@ -31,7 +32,7 @@ _TOLD = 0.5
 _BARE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-class Merged(Shape):
+class Merged(AnswerSchema):
     """A background that something new was merged into."""
 
     background: Annotated[str, Field(max_length=4000)]
@@ -52,7 +53,7 @@ async def merge(bank: BankId, snippet: str, store: Store, desk: StructuredLLM) -
         if contains_sentences(profile.background, told):
             return profile
         merged = profile.model_copy(update={"background": await _merged(profile.background, told, desk)})
-        if await store.save_profile(bank, merged, reason=told, instead_of=profile):
+        if await store.commit(Changes(bank=bank, profile=ProfileChange(profile=merged, reason=told, expected=profile))):
             return merged
 
 
@@ -81,8 +82,10 @@ async def _profile(bank: BankId, store: Store) -> Profile:
 
 
 async def _merged(old: str, told: str, desk: StructuredLLM) -> str:
-    shown = quoted([old]) if old.strip() else "(none yet)"
-    ask = load(PROMPTS, "background").ask(Merged, background=shown, snippet=quoted([told]), longest=str(MAX_BACKGROUND))
+    shown = quote([old]) if old.strip() else "(none yet)"
+    ask = load_prompt(PROMPTS, "background").request(
+        Merged, background=shown, snippet=quote([told]), longest=str(MAX_BACKGROUND)
+    )
     answer = await desk.ask(ask, Merged, lambda given: _complaint(given, old, told))
     return answer.background.strip()
 

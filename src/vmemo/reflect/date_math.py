@@ -9,13 +9,13 @@ from itertools import combinations, pairwise
 from vmemo.models import Fact
 from vmemo.reflect.fact_times import Time, Times, closed_on, times_of, true_since
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.temporal.date_format import format_date
 from vmemo.text.temporal.durations import (
     DateSpan,
     calendar_difference,
     count_noun,
     describe_span,
     exact_lengths,
-    format_date,
     format_weekday_date,
     length_ranges,
     months_and_days,

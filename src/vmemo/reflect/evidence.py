@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vmemo.llm.prompt_files import quoted
+from vmemo.llm.prompt_files import quote
 from vmemo.models import Fact, FactId, Hit, Network
 from vmemo.reflect.citations import unmarked
 from vmemo.reflect.date_math import dated, dates, differences
@@ -79,7 +79,7 @@ class Material:
     def quote(self, chosen: Sequence[tuple[str, Hit]]) -> str:
         """Memories as quoted lines with mark, what there is to note, dates and text."""
         newer = {hit.fact.supersedes: mark for mark, hit in self.hits.items() if hit.fact.supersedes}
-        return quoted(
+        return quote(
             _line(mark, hit, newer.get(hit.id), self._when(place, hit)) for place, (mark, hit) in enumerate(chosen)
         )
 

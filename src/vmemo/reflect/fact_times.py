@@ -16,7 +16,8 @@ from typing import Literal
 
 from vmemo.models import Fact
 from vmemo.text.temporal import TimeExpression, annotate, find_times
-from vmemo.text.temporal.durations import ONE_DAY, DateSpan, month_span, year_span
+from vmemo.text.temporal.calendar_units import ONE_DAY
+from vmemo.text.temporal.durations import DateSpan, month_span, year_span
 
 MOST_NAMED = 4
 """Times of a text that are reckoned; a long text may be full of them."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vmemo.llm.answer_parsing import Shape
+from vmemo.llm.answer_parsing import AnswerSchema
 from vmemo.models import Stance
 
 Words = Annotated[str, Field(max_length=2000)]
@@ -14,7 +14,7 @@ Loose = Annotated[str, Field(max_length=100_000)]
 """What is cut or refused by itself, as it must not cost the answer that it came with."""
 
 
-class Assessment(Shape):
+class Assessment(AnswerSchema):
     """How new facts bear on one opinion."""
 
     opinion: str = Field(description="O number of the opinion")
@@ -23,33 +23,33 @@ class Assessment(Shape):
     reason: Words = ""
 
 
-class Assessments(Shape):
+class Assessments(AnswerSchema):
     """How new facts bear on some opinions."""
 
     assessments: list[Assessment]
 
 
-class Statement(Shape):
+class Statement(AnswerSchema):
     """One sentence of a profile."""
 
     text: Annotated[str, Field(min_length=1, max_length=1000)]
     facts: list[str] = Field(description="F numbers of the facts it rests on")
 
 
-class ProfileOf(Shape):
+class ProfileOf(AnswerSchema):
     """The profile of one entity."""
 
     entity: str = Field(description="E number")
     statements: list[Statement] = Field(max_length=7)
 
 
-class Profiles(Shape):
+class Profiles(AnswerSchema):
     """Profiles of some entities."""
 
     profiles: list[ProfileOf]
 
 
-class FormedOpinion(Shape):
+class FormedOpinion(AnswerSchema):
     """An opinion that the answer comes to."""
 
     text: Loose = Field(
@@ -60,7 +60,7 @@ class FormedOpinion(Shape):
     instead_of: str = Field(default="", description="O number of a held opinion that it takes the place of")
 
 
-class Reflected(Shape):
+class Reflected(AnswerSchema):
     """An answer from memory, or what to ask memory first."""
 
     look_for: list[Loose] = Field(default_factory=list[Loose])

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_id, utc_now
-from vmemo.models.changes import Batch, FactClosure, Lease, NewFact
+from vmemo.models.changes import Changes, FactClosure, Lease, NewFact
 from vmemo.ports import Context, encodings
 from vmemo.reflect.llm_schemas import ProfileOf, Profiles, Statement
 from vmemo.text.fact_text import embedded_text
@@ -54,7 +54,7 @@ async def describe(bank: BankId, work: Mapping[EntityId, Asked], context: Contex
         if entities.get(id) in due:
             written += await _replace(bank, entities[id], profiles.get(id, []), known[id], asked.lease, context, desk)
         else:
-            await context.store.finish(asked.lease)
+            await context.store.commit(Changes(bank=bank, finished=[asked.lease]))
     return written
 
 
@@ -82,7 +82,7 @@ async def _profiles(
         for fact in known[entity.id]:
             numbers[f"F{len(numbers) + 1}"] = fact.id
             shown.append(f"F{len(numbers)} | {fact.mentioned_at:%d %B %Y} | {fact.text}")
-    ask = load(PROMPTS, "observe").ask(Profiles, entities=quoted(shown))
+    ask = load_prompt(PROMPTS, "observe").request(Profiles, entities=quote(shown))
     answer = await desk.ask(ask, Profiles, lambda given: _complaint(given, len(entities), numbers))
     named = {f"E{n}": entity.id for n, entity in enumerate(entities, start=1)}
     return {named[each.entity]: [_statement(s, numbers) for s in each.statements] for each in answer.profiles}
@@ -130,18 +130,17 @@ async def _replace(
         ]
         if known:
             fresh = [fact.model_copy(update={"metadata": {"newest": known[0].id}}) for fact in fresh]
-        batch = Batch(
+        batch = Changes(
             bank=bank,
-            claims=(),
             facts=await _embedded(fresh, context),
-            closings=[FactClosure(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in said],
-            spent=desk.spent,
-            job=lease,
+            closures=[FactClosure(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in said],
+            spending=desk.spending,
+            finished=[lease],
             revision=revision,
-            space=context.embedder.name,
+            embedder=context.embedder.name,
         )
-        if await context.store.write(batch):
-            desk.settle()
+        if await context.store.commit(batch):
+            desk.take_usage()
             return len(fresh)
         if not await context.store.renew([lease], lease.seconds):
             return 0
@@ -171,5 +170,5 @@ def _observation(
         valid_at=latest,
         entities=(Mention(id=entity.id, name=entity.name, type=entity.type),),
         basis=tuple(fact.id for fact in basis),
-        engine=f"{desk.name}/{load(PROMPTS, 'observe').label}",
+        engine=f"{desk.name}/{load_prompt(PROMPTS, 'observe').label}",
     )

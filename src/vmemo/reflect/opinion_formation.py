@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_id, utc_now
-from vmemo.models.changes import Batch, FactClosure, NewFact
+from vmemo.models.changes import Changes, FactClosure, NewFact
 from vmemo.ports import Context, Store, encodings
 from vmemo.reflect.answer import Thought
 from vmemo.reflect.citations import bare, named
@@ -52,16 +52,15 @@ async def form(bank: BankId, thought: Thought, asked: datetime, context: Context
         change.decide(fresh, steps, asked)
         if not change.new and not change.moves:
             break
-        batch = Batch(
+        batch = Changes(
             bank=bank,
-            claims=(),
             facts=change.new,
-            closings=change.closings,
-            moves=change.moves,
+            closures=change.closings,
+            confidence=change.moves,
             revision=revision,
-            space=context.embedder.name,
+            embedder=context.embedder.name,
         )
-        if await context.store.write(batch):
+        if await context.store.commit(batch):
             return Formed(tuple(item.fact for item in change.new), tuple(change.moves))
     return Formed()
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Stance, utc_now
-from vmemo.models.changes import Batch, Lease
+from vmemo.models.changes import Changes, Lease
 from vmemo.ports import Store
 from vmemo.reflect.llm_schemas import Assessments
 
@@ -64,11 +64,13 @@ async def weigh(
         known = counted(held, await store.moves(bank))
         opinions = touched(held, facts, known)
         if not opinions:
-            await store.finish(lease, desk.spent)
+            await store.commit(Changes(bank=bank, finished=[lease], spending=desk.spending))
             return []
         moves = _moves(await _assessed(opinions, facts, desk), opinions, facts, known)
-        batch = Batch(bank=bank, claims=(), moves=moves, spent=desk.spent, job=lease, revision=revision, space=space)
-        if await store.write(batch):
+        batch = Changes(
+            bank=bank, confidence=moves, spending=desk.spending, finished=[lease], revision=revision, embedder=space
+        )
+        if await store.commit(batch):
             return moves
         if not await store.renew([lease], lease.seconds):
             return []
@@ -77,7 +79,7 @@ async def weigh(
 async def _assessed(opinions: Sequence[Fact], facts: Sequence[Fact], desk: StructuredLLM) -> Assessments:
     shown = [f"O{n} | {opinion.text}" for n, opinion in enumerate(opinions, start=1)]
     news = [f"F{n} | {fact.mentioned_at:%d %B %Y} | {fact.text}" for n, fact in enumerate(facts, start=1)]
-    ask = load(PROMPTS, "opinions").ask(Assessments, opinions=quoted(shown), facts=quoted(news))
+    ask = load_prompt(PROMPTS, "opinions").request(Assessments, opinions=quote(shown), facts=quote(news))
     return await desk.ask(ask, Assessments, lambda answer: _complaint(answer, len(opinions), len(facts)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vmemo.llm.prompt_files import quoted
+from vmemo.llm.prompt_files import quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId
 from vmemo.models.results import Answer
@@ -51,7 +51,7 @@ async def reflect(question: Question, mind: Mind, teller: Teller, wanted: Form |
 
 async def _filled(wanted: Form, question: Question, answer: Answer, desk: StructuredLLM) -> object:
     facts = (*answer.facts, *answer.observations, *answer.opinions)
-    asked = {"today": asked_on(question.asked), "question": quoted([question.text])}
+    asked = {"today": asked_on(question.asked), "question": quote([question.text])}
     return await fill(wanted, answer.plain, facts, desk, **asked)
 
 

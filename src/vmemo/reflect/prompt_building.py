@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.models import Profile, QueryType
 from vmemo.models.results import MemoryLookup
-from vmemo.ports import Ask
+from vmemo.ports import LLMRequest
 from vmemo.reflect.citations import unmarked
 from vmemo.reflect.date_math import asked_on
 from vmemo.reflect.disposition import character
@@ -60,14 +60,16 @@ class Question:
 
 def rules(question: Question, type: QueryType) -> str:
     """What must not be found again in an answer."""
-    own = load(PROMPTS, STEP).system.template, character(question.profile), BY_TYPE[type]
+    own = load_prompt(PROMPTS, STEP).system.template, character(question.profile), BY_TYPE[type]
     return "\n".join((*own, RECKONED, _MAY_LOOK, _JUDGES, *_PARTS.values()))
 
 
-def brief(question: Question, material: Material, type: QueryType, looked: Sequence[MemoryLookup], left: int) -> Ask:
+def brief(
+    question: Question, material: Material, type: QueryType, looked: Sequence[MemoryLookup], left: int
+) -> LLMRequest:
     """The question to the model; `left` is how often memory may still be asked."""
     rounds = "round" if left == 1 else "rounds"
-    return load(PROMPTS, STEP).ask(
+    return load_prompt(PROMPTS, STEP).request(
         Reflected,
         name=" ".join(question.profile.name.split()),
         character=character(question.profile),
@@ -76,7 +78,7 @@ def brief(question: Question, material: Material, type: QueryType, looked: Seque
         looking=_MAY_LOOK.format(most=MOST_QUESTIONS, left=left, rounds=rounds) if left else _NO_LOOK,
         judgement=_JUDGES if question.judges else _NO_JUDGEMENT,
         today=asked_on(question.asked),
-        question=quoted([unmarked(question.text)]),
+        question=quote([unmarked(question.text)]),
         memory="\n\n".join(_sections(question, material, looked)),
     )
 
@@ -91,7 +93,7 @@ def _letters(question: Question, material: Material) -> Iterator[str]:
 
 def _sections(question: Question, material: Material, looked: Sequence[MemoryLookup]) -> Iterator[str]:
     if question.profile.background:
-        yield f"Your background (mark B):\n{quoted([unmarked(question.profile.background)])}"
+        yield f"Your background (mark B):\n{quote([unmarked(question.profile.background)])}"
     for letter, head in _HEADS.items():
         if letter == "F" or material.has(letter):
             yield f"{head}:\n{material.shown(letter)}"
@@ -99,9 +101,9 @@ def _sections(question: Question, material: Material, looked: Sequence[MemoryLoo
         yield "Times, already computed:\n" + "\n".join(times)
     if looked:
         lines = [f"{each.query} | {each.found or 'nothing'} new" for each in looked]
-        yield "Memory was asked before, and what it brought stands above:\n" + quoted(lines)
+        yield "Memory was asked before, and what it brought stands above:\n" + quote(lines)
 
 
 def engine_label(model: str) -> str:
     """Return what an opinion records as its engine: the model and the prompt's version."""
-    return f"{model}/{load(PROMPTS, STEP).label}"
+    return f"{model}/{load_prompt(PROMPTS, STEP).label}"

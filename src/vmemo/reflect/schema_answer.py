@@ -12,11 +12,11 @@ from typing import Protocol, cast
 from pydantic import BaseModel, JsonValue, PydanticInvalidForJsonSchema, PydanticUserError, ValidationError
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.answer_parsing import Misfit, json_in
-from vmemo.llm.prompt_files import load, quoted
-from vmemo.llm.structured import Readout, StructuredLLM
+from vmemo.llm.answer_parsing import InvalidAnswer, find_json
+from vmemo.llm.prompt_files import load_prompt, quote
+from vmemo.llm.structured import ParseResult, StructuredLLM
 from vmemo.models import Fact
-from vmemo.ports import Ask
+from vmemo.ports import LLMRequest
 
 PROMPTS = Path(__file__).parent / "prompts"
 LONGEST = 50_000
@@ -63,13 +63,13 @@ class Form:
         validator = _validator(schema)
         return Form(schema, lambda value: _unfit(validator, value))
 
-    def read(self, text: str) -> Readout[dict[str, JsonValue]]:
+    def read(self, text: str) -> ParseResult[dict[str, JsonValue]]:
         """What is wrong with a model's answer, or the value in it."""
         try:
-            value: JsonValue = json_in(text)
+            value: JsonValue = find_json(text)
             _sound(value)
-        except (Misfit, ValueError, RecursionError) as error:
-            return str(error) if isinstance(error, Misfit) else "the answer holds what JSON can't", None
+        except (InvalidAnswer, ValueError, RecursionError) as error:
+            return str(error) if isinstance(error, InvalidAnswer) else "the answer holds what JSON can't", None
         if not isinstance(value, dict):
             return "the answer is no JSON object", None
         found = self.misfits(value)
@@ -178,13 +178,13 @@ async def fill(
     form: Form, answer: str, facts: Sequence[Fact], desk: StructuredLLM, **asked: str
 ) -> dict[str, JsonValue]:
     """The answer in the caller's form; `asked` are the question and its day."""
-    prompt = load(PROMPTS, "structure")
+    prompt = load_prompt(PROMPTS, "structure")
     lines = [f"{fact.mentioned_at:%d %B %Y} | {fact.text}" for fact in facts]
-    values = {"answer": quoted([answer]), "facts": quoted(lines) if lines else "(none)", **asked}
-    ask = Ask(
+    values = {"answer": quote([answer]), "facts": quote(lines) if lines else "(none)", **asked}
+    ask = LLMRequest(
         step=prompt.step,
         system=prompt.system.safe_substitute(values),
         user=prompt.user.substitute(values),
         schema=form.schema,
     )
-    return await desk.read(ask, form.read)
+    return await desk.ask_text(ask, form.read)

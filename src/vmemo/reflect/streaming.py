@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from vmemo.errors import LLMUnusable
 from vmemo.models.results import Event, Retracted, TextDelta
-from vmemo.ports import LLM, Ask, Completion, StreamingLLM
+from vmemo.ports import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo.reflect.citations import resolved, unfinished
 
 Tell = Callable[[Event], None]
@@ -73,7 +73,7 @@ class Teller:
 
 @runtime_checkable
 class _Remembering(Protocol):
-    def forget(self, ask: Ask) -> None: ...
+    def forget(self, request: LLMRequest) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -88,30 +88,30 @@ class Overheard:
         """The model's name."""
         return self.llm.name
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The whole answer; a model that can't stream tells it in one piece."""
-        if ask.step != self.teller.step:
-            return await self.llm.complete(ask)
+        if request.step != self.teller.step:
+            return await self.llm.complete(request)
         self.teller.begin()
         if not isinstance(self.llm, StreamingLLM):
-            done = await self.llm.complete(ask)
+            done = await self.llm.complete(request)
             self.teller.hear(done.text)
             return done
         whole: Completion | None = None
-        async with aclosing(self.llm.stream(ask)) as pieces:
+        async with aclosing(self.llm.stream(request)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completion):
                     whole = piece
                 else:
                     self.teller.hear(piece)
         if whole is None:
-            raise LLMUnusable(f"{self.name} broke off its answer for {ask.step}.")
+            raise LLMUnusable(f"{self.name} broke off its answer for {request.step}.")
         return whole
 
-    def forget(self, ask: Ask) -> None:
+    def forget(self, request: LLMRequest) -> None:
         """Keep an answer no longer."""
         if isinstance(self.llm, _Remembering):
-            self.llm.forget(ask)
+            self.llm.forget(request)
 
 
 def _so_far(written: str) -> dict[str, object]:

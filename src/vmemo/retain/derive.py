@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import BankId, Episode, Message, MessageId
-from vmemo.models.changes import Batch
+from vmemo.models.changes import Changes
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Skipped, Usage
 from vmemo.retain.context import RetainContext
@@ -22,7 +22,7 @@ from vmemo.retain.write_plan import encode, joined, land, message_vectors
 class Derived:
     """A batch that can be written whole, what it cost, and what was left out of it."""
 
-    batch: Batch
+    batch: Changes
     usage: Usage
     skipped: tuple[Skipped, ...]
 
@@ -48,7 +48,7 @@ async def derive(bank: BankId, revision: int, messages: Sequence[Message], conte
     landing = await land(bank, encoded, episodes, context)
     batch = replace(
         landing.batch(bank, revision, context),
-        claims=[message.id for message in messages],
+        pending=[message.id for message in messages],
         becomes="derived" if own else "extracted",
     )
     usage = reading.usage.model_copy(update={"embedded_texts": len(reading.drafts)})

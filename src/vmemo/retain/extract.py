@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
-from vmemo.models.changes import Batch, Lease, NewJob
+from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
 from vmemo.retain.context import RetainContext
@@ -55,9 +55,9 @@ async def group_all(bank: BankId, context: RetainContext, desk: StructuredLLM, l
         async with context.bank_locks(bank):
             # Facts that landed while the messages were grouped change nothing about their episodes.
             revision = await context.store.revision(bank)
-            written = await context.store.write(_grouping(bank, revision, messages, grouped, context, desk))
+            written = await context.store.commit(_grouping(bank, revision, messages, grouped, context, desk))
         if written:
-            usage += desk.settle()
+            usage += desk.take_usage()
         else:
             await demand(lease, context)
     return Retained(usage=usage)
@@ -70,15 +70,15 @@ def _grouping(
     grouped: Grouped,
     context: RetainContext,
     desk: StructuredLLM,
-) -> Batch:
-    return Batch(
+) -> Changes:
+    return Changes(
         bank=bank,
         revision=revision,
-        space=context.embedder.name,
-        claims=[message.id for message in messages],
+        embedder=context.embedder.name,
+        pending=[message.id for message in messages],
         episodes=grouped.episodes,
         jobs=grouped.jobs,
-        spent=desk.spent,
+        spending=desk.spending,
         becomes="grouped",
     )
 
@@ -103,7 +103,7 @@ async def extract(
     unread = [message for message in messages if message.state in ("pending", "grouped")]
     episode = await _episode(bank, assignment, context)
     if not unread or episode is None:
-        await context.store.finish(lease)
+        await context.store.commit(Changes(bank=bank, finished=[lease]))
         return Retained()
     told = await _read(bank, unread, episode, context, desk)
     while True:
@@ -112,12 +112,12 @@ async def extract(
             batch = await _batch(bank, revision, assignment, unread, told, context, desk)
             jobs = await _follow_up(batch, context, observe_at)
             claims = [message.id for message in unread]
-            landed = await context.store.write(
-                replace(batch, claims=claims, becomes="extracted", jobs=jobs, spent=desk.spent, job=lease)
+            landed = await context.store.commit(
+                replace(batch, pending=claims, becomes="extracted", jobs=jobs, spending=desk.spending, finished=[lease])
             )
         if landed:
             context.entity_cache.landed(bank, revision, batch.entities)
-            return report(batch, desk.settle(), told.reading.skipped)
+            return report(batch, desk.take_usage(), told.reading.skipped)
         await demand(lease, context)
 
 
@@ -129,7 +129,7 @@ async def _batch(
     told: Told,
     context: RetainContext,
     desk: StructuredLLM,
-) -> Batch:
+) -> Changes:
     """What was told, beside the bank as it is now."""
     episode = await _episode(bank, assignment, context)
     if episode is None:
@@ -189,10 +189,10 @@ async def _known(bank: BankId, unread: Sequence[Message], context: RetainContext
     return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:SHOWN]
 
 
-async def _follow_up(batch: Batch, context: RetainContext, observe_at: datetime) -> list[NewJob]:
+async def _follow_up(batch: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
     """Work that follows from new facts: opinions they may move, and entities that must be described anew."""
     new = [item.fact for item in batch.facts]
-    closed = await context.store.facts(batch.bank, [closing.fact for closing in batch.closings])
+    closed = await context.store.facts(batch.bank, [closing.fact for closing in batch.closures])
     touched = [mention for fact in (*new, *closed) for mention in fact.entities]
     described = dict.fromkeys(mention.id for mention in touched if mention.type in DESCRIBED)
     jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]

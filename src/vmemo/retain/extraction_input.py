@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vmemo.llm.prompt_files import quoted
+from vmemo.llm.prompt_files import quote
 from vmemo.models import Fact, Message
 from vmemo.text.chunks import split_text
 from vmemo.text.noise import strip_recalled
@@ -49,16 +49,16 @@ class Scene:
 
     def shown(self) -> str:
         """The numbered lines."""
-        return quoted(f"{n} | {_head(line.message)} | {line.words}" for n, line in enumerate(self.lines, start=1))
+        return quote(f"{n} | {_head(line.message)} | {line.words}" for n, line in enumerate(self.lines, start=1))
 
     def overheard(self) -> str:
         """What was said before."""
         heard = [f"{_head(message)} | {message.content[-SHORT:]}" for message in self.before]
-        return quoted(heard) if heard else "none"
+        return quote(heard) if heard else "none"
 
     def remembered(self) -> str:
         """The known facts with their numbers."""
-        return quoted(f"K{n} | {known(fact)}" for n, fact in enumerate(self.known, start=1)) if self.known else "none"
+        return quote(f"K{n} | {known(fact)}" for n, fact in enumerate(self.known, start=1)) if self.known else "none"
 
 
 def known(fact: Fact) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, Message, new_id
 from vmemo.models.changes import NewJob
@@ -106,7 +106,7 @@ async def _by_model(runs: Sequence[tuple[Message, ...]], desk: StructuredLLM) ->
         found = [("are in no group", missing), ("are there twice, or don't exist", strange)]
         return "; ".join(f"lines {lines[:10]} {trouble}" for trouble, lines in found if lines) or None
 
-    ask = load(PROMPTS, "segment").ask(Groups, lines=quoted(shown))
+    ask = load_prompt(PROMPTS, "segment").request(Groups, lines=quote(shown))
     answer = await desk.ask(ask, Groups, complaint, lenient=True)
     topic = _assigned(answer, len(everything))
     groups: list[list[_Group]] = []

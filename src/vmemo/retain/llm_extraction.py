@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from vmemo.errors import LLMUnusable
-from vmemo.llm.prompt_files import Prompt, load, quoted
+from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import FactId, Message, MessageId
 from vmemo.models.drafts import ExtractionResult, FactDraft, Restated
 from vmemo.models.results import Skipped
-from vmemo.ports import Ask
+from vmemo.ports import LLMRequest
 from vmemo.retain import drafts_from_llm
 from vmemo.retain.extraction_input import Line, Scene, windows
 from vmemo.retain.llm_schemas import Extraction, Prediction, ReadFact, SmallExtraction
@@ -57,7 +57,7 @@ class LLMExtractor:
     async def read(self, scene: Scene, desk: StructuredLLM) -> Told:
         """Everything worth remembering of a scene, in as many calls as its length takes."""
         if all(is_small_talk(line.words) for line in scene.lines):
-            return Told(reading=ExtractionResult(drafts=(), engine=_engine(desk, load(PROMPTS, "extract"))))
+            return Told(reading=ExtractionResult(drafts=(), engine=_engine(desk, load_prompt(PROMPTS, "extract"))))
         expected = await self._predict(scene, desk)
         parts = [
             await self._window(replace(scene, lines=lines), desk, expected, n)
@@ -69,9 +69,9 @@ class LLMExtractor:
         """What was to be expected, or None where too little is known."""
         if len(scene.known) < COLD or self.small:
             return None
-        prompt = load(PROMPTS, "predict")
-        topic = quoted([scene.topic or scene.lines[0].words[:80]])
-        ask = prompt.ask(
+        prompt = load_prompt(PROMPTS, "predict")
+        topic = quote([scene.topic or scene.lines[0].words[:80]])
+        ask = prompt.request(
             Prediction, max_tokens=1024, known=scene.remembered(), when=scene.day, who=scene.voices, topic=topic
         )
         return (await desk.ask(ask, Prediction)).statements
@@ -87,14 +87,14 @@ class LLMExtractor:
         return await self._least(scene, desk, n)
 
     async def _full(self, scene: Scene, desk: StructuredLLM, expected: Sequence[str] | None, n: int) -> Told:
-        prompt = load(PROMPTS, "extract")
-        ask = prompt.ask(
+        prompt = load_prompt(PROMPTS, "extract")
+        ask = prompt.request(
             Extraction,
             max_tokens=8192,
             amount=_AMOUNT[self.style],
             agent=scene.agent,
             known=scene.remembered(),
-            expected="nothing in particular" if not expected else quoted(expected),
+            expected="nothing in particular" if not expected else quote(expected),
             before=scene.overheard(),
             lines=scene.shown(),
         )
@@ -106,8 +106,8 @@ class LLMExtractor:
 
     async def _least(self, scene: Scene, desk: StructuredLLM, n: int) -> Told:
         """The same with the smallest schema there is; what it leaves out is found by rules, or later."""
-        prompt = load(PROMPTS, "extract_small")
-        ask = prompt.ask(SmallExtraction, lines=scene.shown())
+        prompt = load_prompt(PROMPTS, "extract_small")
+        ask = prompt.request(SmallExtraction, lines=scene.shown())
         answer = await desk.ask(ask, SmallExtraction)
         facts = [ReadFact(what=fact.text, start=fact.date, lines=fact.lines) for fact in answer.facts]
         blind = replace(scene, known=())
@@ -225,9 +225,11 @@ def _restated(answer: Extraction, scene: Scene) -> Iterator[Restated]:
             yield Restated(fact=fact, messages=tuple(message.id for message in told))
 
 
-def _demand_something(reading: ExtractionResult, facts: Sequence[ReadFact], desk: StructuredLLM, ask: Ask) -> None:
+def _demand_something(
+    reading: ExtractionResult, facts: Sequence[ReadFact], desk: StructuredLLM, request: LLMRequest
+) -> None:
     """An answer of which nothing can be used is a failure, and no sign that there was nothing to remember."""
     unusable = [fact for fact in facts if not is_meta_text(fact.what)]
     if unusable and not reading.drafts:
-        desk.refuse(ask)
+        desk.reject(request)
         raise LLMUnusable(f"{desk.name} wrote {len(unusable)} facts, none of which the episode tells.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vmemo.llm.prompt_files import load, quoted
+from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Entity, EntityId
 from vmemo.models.changes import NewFact
@@ -39,7 +39,7 @@ async def judge(pairs: Sequence[Pair], new: Sequence[NewFact], desk: StructuredL
         ]
         return f"there are no such pairs: {', '.join(wrong[:5])}" if wrong else None
 
-    ask = load(PROMPTS, "judge").ask(Judgements, pairs=quoted(shown))
+    ask = load_prompt(PROMPTS, "judge").request(Judgements, pairs=quote(shown))
     answer = await desk.ask(ask, Judgements, complaint)
     found: dict[int, list[Judgement]] = {}
     for each in answer.verdicts:
@@ -64,7 +64,7 @@ async def identify(
     for name, doubt in questions.items():
         candidates = " or ".join(numbers[id] for id in doubt.candidates if id in numbers)
         shown.append(f"{name} | Is {doubt.name!r} here one of {candidates}, or new? | {_text_of(doubt.name, drafts)}")
-    ask = load(PROMPTS, "identify").ask(IdentityAnswers, max_tokens=2048, questions=quoted(shown))
+    ask = load_prompt(PROMPTS, "identify").request(IdentityAnswers, max_tokens=2048, questions=quote(shown))
     answer = await desk.ask(ask, IdentityAnswers, lambda found: _unasked(found, questions))
     chosen = {each.name: each.same_as for each in answer.answers}
     by_number = {number: id for id, number in numbers.items()}

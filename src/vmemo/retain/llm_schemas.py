@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from vmemo.llm.answer_parsing import Shape
+from vmemo.llm.answer_parsing import AnswerSchema
 from vmemo.models import CauseKind, EntityType, Verdict
 
 _TYPES = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"))
@@ -36,33 +36,33 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0.0, le=1.0)]
 Words = Annotated[str, Field(max_length=4000)]
 
 
-class Group(Shape):
+class Group(AnswerSchema):
     """Lines of one topic."""
 
     topic: Words = Field(description="a few words that name the topic")
     lines: list[Line] = Field(description="numbers of its lines")
 
 
-class Groups(Shape):
+class Groups(AnswerSchema):
     """A conversation by topic."""
 
     groups: list[Group]
 
 
-class Prediction(Shape):
+class Prediction(AnswerSchema):
     """What was to be expected."""
 
     statements: list[Words] = Field(max_length=20)
 
 
-class NamedEntity(Shape):
+class NamedEntity(AnswerSchema):
     """A person, place or thing that a fact is about."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     type: Annotated[EntityType, BeforeValidator(_known_type)] = "OTHER"
 
 
-class Cause(Shape):
+class Cause(AnswerSchema):
     """A causal relation to another fact of this answer."""
 
     fact: Line = Field(description="number of the other fact, counted from 1 in the order of this answer")
@@ -70,7 +70,7 @@ class Cause(Shape):
     strength: Share = 0.5
 
 
-class Known(Shape):
+class Known(AnswerSchema):
     """How a fact relates to one that is known already."""
 
     id: str = Field(description="K number of the known fact")
@@ -79,7 +79,7 @@ class Known(Shape):
     text: Words = Field(default="", description="for merge: one text that holds both")
 
 
-class ReadFact(Shape):
+class ReadFact(AnswerSchema):
     """One memory."""
 
     what: Annotated[str, Field(min_length=1, max_length=4000)] = Field(
@@ -101,14 +101,14 @@ class ReadFact(Shape):
     known: list[Known] = Field(default_factory=list[Known])
 
 
-class Again(Shape):
+class Again(AnswerSchema):
     """A known fact that was told again, with nothing new."""
 
     id: str = Field(description="K number of the known fact")
     lines: list[Line]
 
 
-class Topic(Shape):
+class Topic(AnswerSchema):
     """Lines that belong together, and what they are about."""
 
     title: Words = Field(description="at most ten words")
@@ -116,7 +116,7 @@ class Topic(Shape):
     lines: list[Line] = Field(description="numbers of its lines")
 
 
-class Extraction(Shape):
+class Extraction(AnswerSchema):
     """Everything worth remembering of some lines."""
 
     topics: list[Topic] = Field(default_factory=list[Topic], max_length=25)
@@ -124,7 +124,7 @@ class Extraction(Shape):
     told_again: list[Again] = Field(default_factory=list[Again])
 
 
-class SmallFact(Shape):
+class SmallFact(AnswerSchema):
     """One memory in the least number of words that a model can get wrong."""
 
     text: Annotated[str, Field(min_length=1, max_length=4000)]
@@ -132,13 +132,13 @@ class SmallFact(Shape):
     lines: list[Line]
 
 
-class SmallExtraction(Shape):
+class SmallExtraction(AnswerSchema):
     """The same for models that lose their way in a large schema."""
 
     facts: list[SmallFact] = Field(max_length=60)
 
 
-class Judged(Shape):
+class Judged(AnswerSchema):
     """The verdict on one new fact beside one known fact."""
 
     new: str = Field(description="N number of the new fact")
@@ -148,20 +148,20 @@ class Judged(Shape):
     text: Words = ""
 
 
-class Judgements(Shape):
+class Judgements(AnswerSchema):
     """Verdicts on new facts."""
 
     verdicts: list[Judged]
 
 
-class Identity(Shape):
+class Identity(AnswerSchema):
     """Who a name is."""
 
     name: str = Field(description="Q number of the question")
     same_as: str = Field(description="E number of the one it is, or new")
 
 
-class IdentityAnswers(Shape):
+class IdentityAnswers(AnswerSchema):
     """Who some names are."""
 
     answers: list[Identity]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, named
 from vmemo.models import Bank, BankId, Message
-from vmemo.models.changes import Batch
+from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
@@ -49,14 +49,15 @@ async def _landed(bank: BankId, revision: int, messages: Sequence[Message], cont
     """What was derived and written; None if others were faster."""
     try:
         derived = await derive(bank, revision, messages, context)
-        return derived if await context.store.write(derived.batch) else None
+        return derived if await context.store.commit(derived.batch) else None
     except (StoreBusy, OutcomeUnknown):
         # A note about it would have to wait for the same lock or server.
         raise
     except Exception as error:
         # Whatever went wrong, the messages stay queued and say why.
         reason = await outdated(bank, context) or error
-        await context.store.record_failure(bank, [message.id for message in messages], told(reason))
+        failure = MessageFailure(messages=[message.id for message in messages], error=told(reason))
+        await context.store.commit(Changes(bank=bank, failures=[failure]))
         if reason is error:
             raise
         raise reason from error
@@ -84,11 +85,11 @@ def embedder_mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | No
     )
 
 
-def report(batch: Batch, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
+def report(batch: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
     """What a batch that landed has done."""
     return Retained(
         derived=tuple(item.fact.id for item in batch.facts),
-        revised=tuple(dict.fromkeys((*(c.fact for c in batch.closings), *(s.fact for s in batch.sourced)))),
+        revised=tuple(dict.fromkeys((*(c.fact for c in batch.closures), *(s.fact for s in batch.sources)))),
         episodes=tuple(episode.id for episode in batch.episodes),
         skipped=tuple(skipped),
         usage=usage,

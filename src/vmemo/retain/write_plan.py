@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, Message, MessageId
-from vmemo.models.changes import AddedSource, Batch, NewFact
+from vmemo.models.changes import AddedSource, Changes, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft
 from vmemo.models.results import Usage
 from vmemo.models.search import Encoding, Scored, Vector, Vectors
@@ -58,19 +58,18 @@ class Landing:
     revision: Revision
     links: Sequence[Link]
 
-    def batch(self, bank: BankId, revision: int, context: RetainContext) -> Batch:
+    def batch(self, bank: BankId, revision: int, context: RetainContext) -> Changes:
         """All of it as it is written, but for the messages that it claims."""
-        return Batch(
+        return Changes(
             bank=bank,
             revision=revision,
-            space=context.embedder.name,
-            claims=(),
+            embedder=context.embedder.name,
             episodes=self.episodes,
             facts=self.revision.facts,
             entities=self.encoded.resolution.entities,
             links=self.links,
-            closings=self.revision.closings,
-            sourced=self.revision.sourced,
+            closures=self.revision.closings,
+            sources=self.revision.sourced,
             successors=self.revision.successors,
             merges=self.encoded.resolution.merges,
         )

@@ -73,7 +73,7 @@ class Process(Body):
 class Kept(Retained):
     """What became of messages. With a `problem` they are stored and queued, but could not be read yet."""
 
-    problem: Problem | None = None
+    problem: Problem | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class Filters(Body):

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.llm.resilient import Busy, Garbled
 from vmemo.models.results import Usage
-from vmemo.ports.providers import Ask, Completion
+from vmemo.ports.providers import Completion, LLMRequest
 
 _PIECE = 5
 
@@ -197,28 +197,28 @@ class FakeLLM:
         """Queue faults that are played before the script's own answers to a step."""
         self._prompter.faults(step, faults)
 
-    async def complete(self, ask: Ask) -> Completion:
+    async def complete(self, request: LLMRequest) -> Completion:
         """The script's next answer to this step, or its error."""
-        _, end = self._answer(ask)
+        _, end = self._answer(request)
         if isinstance(end, LLMFailed):
             raise end
         return end
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[str | Completion]:
+    async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
         """The script's next answer in small pieces; what breaks in the middle gives its first pieces before."""
-        text, end = self._answer(ask)
+        text, end = self._answer(request)
         for piece in pieces(text):
             yield piece
         if isinstance(end, LLMFailed):
             raise end
         yield end
 
-    def _answer(self, ask: Ask) -> tuple[str, Completion | LLMFailed]:
+    def _answer(self, request: LLMRequest) -> tuple[str, Completion | LLMFailed]:
         received = Received(
-            step=ask.step,
-            system=ask.system,
-            user=ask.user,
-            schema=ask.schema,
+            step=request.step,
+            system=request.system,
+            user=request.user,
+            schema=request.schema,
             model=self._name,
             at=datetime.now(UTC),
         )
@@ -233,13 +233,13 @@ class FakeLLM:
             case Hang() | Reset() | Status() | Refusal() | EmptyBody() | Html() | Drip() as fault:
                 return "", _error(fault)
             case Raw(text):
-                return text, _completion(ask, text)
+                return text, _completion(request, text)
             case value:
-                return written(value), _completion(ask, written(value))
+                return written(value), _completion(request, written(value))
 
 
-def _completion(ask: Ask, text: str) -> Completion:
-    asked = tokens(ask.system) + tokens(ask.user)
+def _completion(request: LLMRequest, text: str) -> Completion:
+    asked = tokens(request.system) + tokens(request.user)
     return Completion(text=text, usage=Usage(calls=1, input_tokens=asked, output_tokens=tokens(text)))
 
 

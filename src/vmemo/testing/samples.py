@@ -25,7 +25,7 @@ from vmemo.models import (
     MessageId,
     new_id,
 )
-from vmemo.models.changes import Batch, NewFact
+from vmemo.models.changes import Changes, NewFact
 from vmemo.models.results import Status
 from vmemo.models.search import Encoding, Scope, TextQuery, TokenVectors, Vector, VectorQuery
 from vmemo.ports import Store, TextKind
@@ -112,10 +112,10 @@ def at_cosine(cosine: float, *, dimension: int = EMBEDDER.dimension) -> Vector:
     return vector
 
 
-async def a_batch(store: Store, facts: Sequence[Fact | NewFact] = (), *, bank: BankId = BANK) -> Batch:
+async def a_batch(store: Store, facts: Sequence[Fact | NewFact] = (), *, bank: BankId = BANK) -> Changes:
     """A batch of facts, begun now; use `dataclasses.replace` to add to it."""
     items = [with_vector(fact) if isinstance(fact, Fact) else fact for fact in facts]
-    return Batch(bank=bank, claims=(), facts=items, revision=await store.revision(bank), space=EMBEDDER.name)
+    return Changes(bank=bank, facts=items, revision=await store.revision(bank), embedder=EMBEDDER.name)
 
 
 async def hear(store: Store, *contents: str, bank: BankId = BANK, **fields: object) -> list[Message]:
@@ -130,8 +130,8 @@ async def tell(store: Store, text: str, *, bank: BankId = BANK, vector: Vector |
     [said] = await hear(store, text, bank=bank)
     fact = a_fact(text, **{"bank": bank, "messages": [said.id], **fields})
     begun = await a_batch(store, [with_vector(fact, vector)], bank=bank)
-    landed = await store.write(
-        Batch(bank=bank, claims=[said.id], facts=begun.facts, revision=begun.revision, space=begun.space)
+    landed = await store.commit(
+        Changes(bank=bank, pending=[said.id], facts=begun.facts, revision=begun.revision, embedder=begun.embedder)
     )
     assert landed, "a batch that is up to date must land"
     return fact
@@ -139,7 +139,7 @@ async def tell(store: Store, text: str, *, bank: BankId = BANK, vector: Vector |
 
 async def know(store: Store, *entities: Entity, bank: BankId = BANK) -> None:
     """Write entities, new ones or others in place of those of the same ids."""
-    landed = await store.write(replace(await a_batch(store, bank=bank), entities=entities))
+    landed = await store.commit(replace(await a_batch(store, bank=bank), entities=entities))
     assert landed, "a batch that is up to date must land"
 
 
@@ -235,17 +235,17 @@ async def tell_story(store: Store, bank: BankId = BANK) -> Story:
         Link(source=read[3].id, target=read[2].id, kind="causes", weight=1.0),
     ]
     begun = await a_batch(store, [*read, profile], bank=bank)
-    batch = Batch(
+    batch = Changes(
         bank=bank,
-        claims=[message.id for message in said],
+        pending=[message.id for message in said],
         episodes=[first, second],
         facts=begun.facts,
         entities=[caroline, oslo],
         links=links,
         revision=begun.revision,
-        space=begun.space,
+        embedder=begun.embedder,
     )
-    assert await store.write(batch), "a batch that is up to date must land"
+    assert await store.commit(batch), "a batch that is up to date must land"
     return Story(said, [*read, profile], [first, second], [caroline, oslo], links)
 
 

@@ -11,8 +11,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from vmemo import Memory
 from vmemo.errors import InvalidInput, VmemoError
 from vmemo.memory.reflect import ReflectOptions
+from vmemo.models.recalled import Recalled
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
-from vmemo.recall.recalled import Recalled
 from vmemo.server import requests
 from vmemo.server.dependencies import Reading, Visit
 from vmemo.server.paths import ExactRoute

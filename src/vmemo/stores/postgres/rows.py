@@ -17,10 +17,10 @@ from vmemo.models.search import Encoding, TokenVectors, Vectors
 from vmemo.stores.postgres.schema import fact_search
 from vmemo.stores.sql import row_conditions
 from vmemo.stores.sql.forget import Removal
-from vmemo.stores.sql.import_rows import Indexed
 from vmemo.stores.sql.in_list import storable
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.schema import facts, messages
+from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.token_rows import ONE, packed
 from vmemo.stores.sqlite.index.postings import term_hash
 from vmemo.text.tokens import terms
@@ -228,6 +228,18 @@ _NUMBERS = "SELECT seq FROM messages WHERE bank = $1 AND id = ANY($2::text[])"
 def numbers_of(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[int]:
     """Numbers of messages."""
     return list(connection.exec_driver_sql(_NUMBERS, (bank, list(ids))).scalars())
+
+
+class PostgresSearchIndex:
+    """The search index of a commit."""
+
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
+        """Index new facts by vector and words."""
+        index_facts(connection, bank, new)
+
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        """Remove messages from the word index."""
+        drop_words(connection, bank, numbers_of(connection, bank, messages))
 
 
 _DROP_FACTS = """

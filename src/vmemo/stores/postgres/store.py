@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete
 
 from vmemo.errors import NotFound, StoreError
 from vmemo.models import Bank, BankId, FactId, Message, MessageId
-from vmemo.models.changes import Batch, ForgetTarget, NewFact, RestoreRecord
+from vmemo.models.changes import Changes, ForgetTarget, NewFact, RestoreRecord
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import (
     Edge,
@@ -32,8 +32,10 @@ from vmemo.stores.postgres import graph, hnsw, load, maintenance, rows, search, 
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.rows import Sizes
 from vmemo.stores.sql import batch_rows, forget, import_rows, message_rows, migrate
+from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.message_rows import BankState, bank_state
 from vmemo.stores.sql.schema import facts, notes
+from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.store import SqlStore
 
 P = ParamSpec("P")
@@ -42,6 +44,8 @@ R = TypeVar("R")
 
 class PostgresStore(SqlStore):
     """Fulfils the Store port on one PostgreSQL database."""
+
+    _search_index = rows.PostgresSearchIndex()
 
     def __init__(self, url: str, *, size: int = 10, busy_seconds: float = 60.0, index_from: int = hnsw.LARGE) -> None:
         self._connections = PostgresPool(url, size=size, busy_seconds=busy_seconds)
@@ -94,24 +98,28 @@ class PostgresStore(SqlStore):
 
         return await self._insist(run)
 
-    async def write(self, batch: Batch) -> bool:
-        """Land a batch whole or not at all, and once: a try whose outcome was not known at first is looked for."""
+    async def commit(self, changes: Changes) -> bool:
+        """Write changes whole, or not at all, and once: the facts of an attempt of unknown outcome are looked for."""
+        if not changes.repeatable:
+            return await self._write(commit, changes, self._search_index)
         tried = False
 
         def run(connection: Connection) -> bool:
             nonlocal tried
-            if tried and self._landed(connection, batch):
+            if tried and self._committed(connection, changes):
                 return True
             tried = True
-            return self._land(connection, batch)
+            return commit(connection, changes, self._search_index)
 
         return await self._insist(run)
 
     @staticmethod
-    def _landed(connection: Connection, batch: Batch) -> bool:
-        """Whether the batch's facts are there; one without facts that has landed is found to be out of date."""
-        bank = bank_state(connection, batch.bank).seq
-        return bool(batch_rows.seqs_of(connection, facts, bank, [item.fact.id for item in batch.facts]))
+    def _committed(connection: Connection, changes: Changes) -> bool:
+        """Return True if the facts are stored; committed changes without facts are refused as out of date."""
+        if not changes.facts:
+            return False
+        bank = bank_state(connection, changes.bank).seq
+        return bool(batch_rows.seqs_of(connection, facts, bank, [item.fact.id for item in changes.facts]))
 
     @staticmethod
     def _sized(connection: Connection, bank: BankId, space: str | None = None) -> tuple[BankState, Sizes]:
@@ -274,7 +282,7 @@ class PostgresStore(SqlStore):
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._read(maintenance.size)})
 
-    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[import_rows.Indexed]) -> None:
+    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
         rows.index_facts(connection, bank, batch)
 
     def _hand_on(self, connection: Connection, bank: int, other: int, facts: Iterable[int]) -> None:
@@ -282,9 +290,6 @@ class PostgresStore(SqlStore):
 
     def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
         rows.add_words(connection, bank, batch)
-
-    def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
-        rows.drop_words(connection, bank, rows.numbers_of(connection, bank, ids))
 
     def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
         rows.unindex(connection, bank, removal)

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert,
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId
-from vmemo.models.changes import Batch, NewFact
+from vmemo.models.changes import Changes, NewFact
 from vmemo.models.search import Encoding
 from vmemo.stores.sql import name_rows
 from vmemo.stores.sql.in_list import among
@@ -34,16 +34,16 @@ LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 Seqs = dict[str, int]
 
 
-def claim(connection: Connection, bank: int, batch: Batch) -> bool:
-    """Give a batch's messages their new state; False if any of them is no longer unread."""
-    if not batch.claims:
+def claim(connection: Connection, bank: int, changes: Changes) -> bool:
+    """Give pending messages their new state; return False if one of them is no longer pending."""
+    if not changes.pending:
         return True
-    unread = ("pending",) if batch.becomes == "grouped" else ("pending", "grouped")
-    waiting = messages.c.bank == bank, among(messages.c.id, batch.claims), messages.c.state.in_(unread)
-    # A message that is only grouped keeps the note of why it could not be read.
-    settled = {} if batch.becomes == "grouped" else {"error": None, "failed_at": None}
-    claimed = update(messages).where(*waiting).values(state=batch.becomes, **settled)
-    return connection.execute(claimed).rowcount == len(batch.claims)
+    states = ("pending",) if changes.becomes == "grouped" else ("pending", "grouped")
+    waiting = messages.c.bank == bank, among(messages.c.id, changes.pending), messages.c.state.in_(states)
+    # A message that is only grouped keeps the note of why it could not be processed.
+    settled = {} if changes.becomes == "grouped" else {"error": None, "failed_at": None}
+    claimed = update(messages).where(*waiting).values(state=changes.becomes, **settled)
+    return connection.execute(claimed).rowcount == len(changes.pending)
 
 
 def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
@@ -78,6 +78,8 @@ def insert_rows(connection: Connection, table: Table, values: Sequence[Values]) 
 
 def save_entities(connection: Connection, bank: int, new: Sequence[Entity]) -> Seqs:
     """Insert or update entities."""
+    if not new:
+        return {}
     known = seqs_of(connection, entities, bank, (entity.id for entity in new))
     seqs = _save(connection, entities, [entity_values(bank, entity) for entity in new], known)
     name_rows.save(connection, bank, new, seqs)

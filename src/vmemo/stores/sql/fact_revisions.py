@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, select, update
 
 from vmemo.errors import InvalidInput
 from vmemo.models import ConfidenceChange, FactId
@@ -17,17 +17,38 @@ from vmemo.stores.sql.batch_rows import Seqs, insert_all, number_of, seqs_of
 from vmemo.stores.sql.in_list import among
 from vmemo.stores.sql.rows import dump, names_of
 from vmemo.stores.sql.schema import EPISODE, MESSAGE, episodes, facts, messages, moves, sources
-from vmemo.stores.sql.timestamps import instant, micros
+from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
 
 
 def close(connection: Connection, bank: int, closings: Sequence[FactClosure], revision: int) -> None:
     """Set when facts stopped being true or believed; an end that is not given stays as it is."""
     known = _numbers(connection, bank, (closing.fact for closing in closings))
-    for closing in closings:
-        ends = {"invalid_at": closing.invalid_at, "expired_at": closing.expired_at}
-        values = {name: micros(end) for name, end in ends.items() if end is not None}
-        statement = update(facts).where(row_conditions.row(facts, bank, known[closing.fact]))
-        connection.execute(statement.values(revision=revision, **values))
+    rows = [
+        {
+            "number": known[closing.fact],
+            "of": bank,
+            "invalid": micros_or_none(closing.invalid_at),
+            "expired": micros_or_none(closing.expired_at),
+            "at": revision,
+        }
+        for closing in closings
+    ]
+    if rows:
+        connection.execute(_CLOSE, rows)
+
+
+_CLOSE = (
+    update(facts)
+    .where(
+        row_conditions.bank_of(facts) == bindparam("of", type_=BigInteger),
+        facts.c.seq == bindparam("number", type_=BigInteger),
+    )
+    .values(
+        invalid_at=func.coalesce(bindparam("invalid", type_=BigInteger), facts.c.invalid_at),
+        expired_at=func.coalesce(bindparam("expired", type_=BigInteger), facts.c.expired_at),
+        revision=bindparam("at", type_=Integer),
+    )
+)
 
 
 def source(connection: Connection, bank: int, sourced: Sequence[AddedSource]) -> None:
@@ -66,6 +87,8 @@ def succeed(connection: Connection, bank: int, successors: Mapping[FactId, FactI
 
 def move(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> None:
     """Keep steps of opinions and give each opinion the confidence it arrived at."""
+    if not new:
+        return
     known = _numbers(connection, bank, (id for step in new for id in (step.opinion, *step.evidence)))
     _demand_opinions(connection, bank, [(step.opinion, known[step.opinion]) for step in new])
     rows = [

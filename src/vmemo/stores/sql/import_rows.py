@@ -18,9 +18,9 @@ from vmemo.stores.sql.merge_records import MergeLoader
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import facts, moves
+from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.timestamps import micros
 
-Indexed = tuple[int, NewFact]
 IndexFacts = Callable[[Connection, int, Sequence[Indexed]], None]
 IndexWords = Callable[[Connection, int, Sequence[tuple[int, str]]], None]
 Kind = TypeVar("Kind")

@@ -17,9 +17,8 @@ from sqlalchemy import (
 )
 
 from vmemo.models import Episode, EpisodeId, FactId
-from vmemo.models.changes import Lease, NewJob
 from vmemo.ports import RetentionScore
-from vmemo.stores.sql import batch_rows, message_rows, queue, reads, row_conditions
+from vmemo.stores.sql import batch_rows, message_rows, reads, row_conditions
 from vmemo.stores.sql.in_list import among
 from vmemo.stores.sql.message_rows import UNREAD
 from vmemo.stores.sql.schema import BASIS, EPISODE, MESSAGE, episode_messages, episodes, facts, jobs, messages, sources
@@ -212,13 +211,3 @@ def _mentioned_after(connection: Connection, bank: int, mark: FactId | None) -> 
         return []
     moment = facts.c.mentioned_at
     return [moment >= row.mentioned_at, or_(moment > row.mentioned_at, facts.c.seq > row.seq)]
-
-
-def rest(connection: Connection, lease: Lease, again_at: datetime | None) -> bool:
-    """Complete a job, and only then queue it anew: asked for while it is there, it would be due at once."""
-    job = connection.execute(select(jobs.c.bank, jobs.c.kind, jobs.c.key).where(jobs.c.seq == lease.job)).one_or_none()
-    if job is None or not queue.finish(connection, lease, ()):
-        return False
-    if again_at is not None:
-        queue.enqueue(connection, job.bank, [NewJob(kind=job.kind, key=job.key, due=again_at)])
-    return True

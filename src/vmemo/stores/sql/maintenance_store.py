@@ -58,7 +58,3 @@ class HousekeepingStore(Running):
     async def traces(self, bank: BankId, *, after: FactId | None = None, limit: int = 500) -> list[RetentionScore]:
         """What keeps facts in memory."""
         return await self._read(self._with_bank(maintenance.traces), bank, after, limit)
-
-    async def rest(self, lease: Lease, *, again_at: datetime | None = None) -> bool:
-        """Complete a job and queue it anew."""
-        return await self._write(maintenance.rest, lease, again_at)

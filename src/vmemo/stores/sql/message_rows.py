@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, BankId, Message, MessageId, utc_now
+from vmemo.models.changes import MessageFailure
 from vmemo.stores.sql import row_conditions
 from vmemo.stores.sql.in_list import among
 from vmemo.stores.sql.rows import bank_of, message_of, message_values
@@ -18,6 +19,8 @@ from vmemo.stores.sql.timestamps import micros
 
 WRITES = "vmemo_writes"
 """The execution option of a connection that writes."""
+MOST_ERROR = 2000
+"""Characters of an error that are kept."""
 UNREAD = ("pending", "grouped")
 """States of messages that were not read yet."""
 
@@ -207,11 +210,20 @@ def page(connection: Connection, bank: int, document: str | None, after: Message
     return [message_of(row) for row in rows]
 
 
-def record_failure(connection: Connection, bank: int, ids: Sequence[MessageId], error: str) -> None:
-    """Note an error on messages that are still unread."""
-    waiting = messages.c.bank == bank, among(messages.c.id, ids), messages.c.state.in_(UNREAD)
-    noted = {"attempts": messages.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
+def record_failure(connection: Connection, bank: int, failure: MessageFailure) -> None:
+    """Note an error on messages that are still pending."""
+    waiting = messages.c.bank == bank, among(messages.c.id, failure.messages), messages.c.state.in_(UNREAD)
+    noted = {
+        "attempts": messages.c.attempts + 1,
+        "error": storable_error(failure.error),
+        "failed_at": micros(utc_now()),
+    }
     connection.execute(update(messages).where(*waiting).values(noted))
+
+
+def storable_error(error: str) -> str:
+    """Return the beginning of an error, without characters that a database refuses."""
+    return error[:MOST_ERROR].replace("\x00", "?").encode("utf-8", "replace").decode("utf-8")
 
 
 def ungroup(connection: Connection, bank: int) -> int:

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, insert, select, update
 
 from vmemo.models import FormerProfile, Profile, utc_now
+from vmemo.models.changes import ProfileChange
 from vmemo.stores.sql.schema import banks, profiles
 from vmemo.stores.sql.timestamps import instant, micros
 
 
-def save(connection: Connection, bank: int, profile: Profile, *, reason: str, instead_of: Profile | None) -> bool:
-    """Replace the bank's profile and keep the one it had; False if that is not `instead_of`, where that is given."""
+def save(connection: Connection, bank: int, change: ProfileChange) -> bool:
+    """Replace the bank's profile and keep the previous one; return False if that is not the expected one."""
     stored = connection.execute(select(banks.c.profile).where(banks.c.seq == bank)).scalar_one()
-    had = Profile.model_validate_json(stored)
-    if instead_of is not None and had != instead_of:
+    present = Profile.model_validate_json(stored)
+    if change.expected is not None and present != change.expected:
         return False
-    if had != profile:
-        keep(connection, bank, [FormerProfile(profile=had, until=utc_now(), reason=reason)])
-        connection.execute(update(banks).where(banks.c.seq == bank).values(profile=profile.model_dump_json()))
+    if present != change.profile:
+        keep(connection, bank, [FormerProfile(profile=present, until=utc_now(), reason=change.reason)])
+        connection.execute(update(banks).where(banks.c.seq == bank).values(profile=change.profile.model_dump_json()))
     return True
 
 

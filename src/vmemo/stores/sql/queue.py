@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import (
     BigInteger,
@@ -26,8 +26,8 @@ from sqlalchemy import (
     update,
 )
 
-from vmemo.models import BankId, JobKind, MessageId, utc_now
-from vmemo.models.changes import Lease, NewJob
+from vmemo.models import BankId, JobKind, utc_now
+from vmemo.models.changes import JobFailure, Lease, MessageFailure, NewJob
 from vmemo.models.results import Job, Spending
 from vmemo.stores.sql import message_rows
 from vmemo.stores.sql.in_list import among
@@ -37,8 +37,6 @@ from vmemo.stores.sql.timestamps import instant, micros
 
 CHANNEL = "vmemo_work"
 """Where PostgreSQL tells all who listen that work is queued."""
-MOST_ERROR = 2000
-"""Characters of an error that are kept."""
 _FREED = {"owner": None, "until": None}
 
 
@@ -194,52 +192,19 @@ def _unread(connection: Connection, bank: int) -> bool:
     return connection.execute(statement).first() is not None
 
 
-def finish(connection: Connection, lease: Lease, spent: Sequence[Spending]) -> bool:
-    """Complete a job and count what it cost; False, and nothing changed, if the lease was lost."""
-    bank = _bank_of(connection, lease)
-    if bank is None or not complete(connection, bank, lease):
-        return False
-    spend(connection, bank, spent)
-    return True
+def fail(connection: Connection, bank: int, failure: JobFailure) -> None:
+    """Note why a job failed, on it and on its messages, unless its lease was lost."""
+    error = message_rows.storable_error(failure.error)
+    noted = {"attempts": jobs.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
+    failed = update(jobs).where(jobs.c.bank == bank, *_mine(failure.lease))
+    if connection.execute(failed.values(**noted, due=micros(failure.retry_at), **_FREED)).rowcount:
+        message_rows.record_failure(connection, bank, MessageFailure(messages=failure.messages, error=error))
 
 
-def fail(
-    connection: Connection,
-    lease: Lease,
-    *,
-    error: str,
-    retry_at: datetime,
-    about: Sequence[MessageId],
-    spent: Sequence[Spending],
-) -> None:
-    """Note why a job failed, if its lease was not lost. What it cost is counted while the job is queued at all."""
-    bank = _bank_of(connection, lease)
-    if bank is None:
-        return
-    spend(connection, bank, spent)
-    noted = {"attempts": jobs.c.attempts + 1, "error": _storable(error), "failed_at": micros(utc_now())}
-    failed = update(jobs).where(*_mine(lease)).values(**noted, due=micros(retry_at), **_FREED)
-    if connection.execute(failed).rowcount:
-        message_rows.record_failure(connection, bank, about, _storable(error))
-
-
-def _storable(error: str) -> str:
-    """A failure is noted whatever characters its text holds."""
-    return error[:MOST_ERROR].replace("\x00", "?").encode("utf-8", "replace").decode("utf-8")
-
-
-def _bank_of(connection: Connection, lease: Lease) -> int | None:
-    """The job's bank, locked; None if the job is queued no longer. It may have gone while its bank was waited for."""
-    statement = select(jobs.c.bank).where(jobs.c.seq == lease.job)
-    bank = connection.execute(statement).scalar_one_or_none()
-    if bank is None or not message_rows.lock(connection, bank):
-        return None
-    return connection.execute(statement).scalar_one_or_none()
-
-
-def release(connection: Connection, lease: Lease) -> None:
-    """Give a job back as it was taken."""
-    if connection.execute(update(jobs).where(*_mine(lease)).values(_FREED)).rowcount:
+def release(connection: Connection, bank: int, lease: Lease) -> None:
+    """Free a job as it was leased."""
+    freed = update(jobs).where(jobs.c.bank == bank, *_mine(lease)).values(_FREED)
+    if connection.execute(freed).rowcount:
         tell(connection)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, JobKind, MessageId
+from vmemo.models import BankId, JobKind
 from vmemo.models.changes import Lease, NewJob
-from vmemo.models.results import Job, Spending
+from vmemo.models.results import Job
 from vmemo.stores.sql import message_rows, queue
 from vmemo.stores.sql.base import Running
 
@@ -45,37 +44,9 @@ class QueueStore(Running):
         """Hold jobs for some seconds more."""
         return [lease for lease in leases if await self._insist(queue.renew, lease, seconds)]
 
-    async def finish(self, lease: Lease, spent: Sequence[Spending] = ()) -> bool:
-        """Take a job off the queue."""
-        return await self._insist(queue.finish, lease, spent)
-
-    async def fail(
-        self,
-        lease: Lease,
-        error: str,
-        *,
-        retry_at: datetime,
-        messages: Sequence[MessageId] = (),
-        spent: Sequence[Spending] = (),
-    ) -> None:
-        """Note why a job failed and when it is tried again."""
-        await self._write(queue.fail, lease, error=error, retry_at=retry_at, about=messages, spent=spent)
-
-    async def release(self, lease: Lease) -> None:
-        """Give a job back as it was taken."""
-        await self._insist(queue.release, lease)
-
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
         """Everything queued of a bank, oldest first."""
         return await self._read(self._with_bank(queue.listed), bank, kinds)
-
-    async def enqueue(self, bank: BankId, jobs: Sequence[NewJob]) -> None:
-        """Queue work."""
-        await self._insist(self._with_bank(queue.enqueue), bank, jobs)
-
-    async def spend(self, bank: BankId, spent: Sequence[Spending]) -> None:
-        """Add to what the bank has cost."""
-        await self._write(self._with_bank(queue.spend), bank, spent)
 
     async def ungroup(self, bank: BankId) -> int:
         """Take unread messages out of their episodes again, with the jobs that would read them."""

@@ -9,17 +9,18 @@ from sqlalchemy import Connection
 
 from vmemo.models import BankId, Fact
 from vmemo.models.changes import ExportedMerge, ForgetTarget, NewFact
-from vmemo.stores.sql import batch_rows, forget, import_rows, merge_records, reads, reprocess, reprocess_carryover
+from vmemo.stores.sql import batch_rows, forget, merge_records, reads, reprocess, reprocess_carryover
 from vmemo.stores.sql.base import Running
 from vmemo.stores.sql.message_rows import BankState, bank_state
 from vmemo.stores.sql.rows import AnyRow
+from vmemo.stores.sql.search_index import Indexed
 
 
 class ShadowStore(Running):
     """`Shadows` for every SQL store."""
 
     @abstractmethod
-    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[import_rows.Indexed]) -> None:
+    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
         """Make new facts of a bank findable, in the transaction that inserts them."""
 
     @abstractmethod

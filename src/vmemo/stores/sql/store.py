@@ -26,16 +26,13 @@ from vmemo.models import (
     Mention,
     Message,
     MessageId,
-    Profile,
 )
-from vmemo.models.changes import Batch, ForgetTarget, NewJob, RestoreRecord
+from vmemo.models.changes import Changes, ForgetTarget, NewJob, RestoreRecord
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import Encoding
 from vmemo.stores.sql import (
     auth_rows,
     batch_rows,
-    entity_merges,
-    fact_revisions,
     forget,
     import_rows,
     message_rows,
@@ -47,12 +44,14 @@ from vmemo.stores.sql import (
     statistics,
 )
 from vmemo.stores.sql.auth_store import GateStore
+from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.entity_store import IdentityStore
 from vmemo.stores.sql.incoming_store import ArrivalStore
 from vmemo.stores.sql.maintenance_store import HousekeepingStore
-from vmemo.stores.sql.message_rows import BankState, bank_state
+from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.queue_store import QueueStore
 from vmemo.stores.sql.schema import entities, episodes, facts
+from vmemo.stores.sql.search_index import SearchIndex
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,9 +60,7 @@ R = TypeVar("R")
 class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateStore):
     """The shared part of every SQL store."""
 
-    @abstractmethod
-    def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
-        """Take messages out of the word index because facts repeat their words."""
+    _search_index: SearchIndex
 
     @abstractmethod
     def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
@@ -84,13 +81,6 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
     async def revision(self, bank: BankId) -> int:
         """The bank's change counter."""
         return (await self._read(bank_state, bank)).revision
-
-    async def save_profile(
-        self, bank: BankId, profile: Profile, *, reason: str = "", instead_of: Profile | None = None
-    ) -> bool:
-        """Replace the profile, which goes to the history."""
-        save = self._with_bank(profiles.save)
-        return await self._write(save, bank, profile, reason=reason, instead_of=instead_of)
 
     async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
         """The profiles that the bank had before."""
@@ -131,53 +121,9 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
             return await self._read(self._with_bank(message_rows.by_id), bank, ids)
         return await self._read(self._with_bank(message_rows.page), bank, document, after, limit)
 
-    async def record_failure(self, bank: BankId, ids: Sequence[MessageId], error: str) -> None:
-        """Note why messages could not be processed."""
-        await self._insist(self._with_bank(message_rows.record_failure), bank, ids, error)
-
-    async def write(self, batch: Batch) -> bool:
-        """Land a batch whole, or not at all."""
-        return await self._write(self._land, batch)
-
-    def _land(self, connection: Connection, batch: Batch) -> bool:
-        state = bank_state(connection, batch.bank)
-        state.demand(batch.space)
-        held = batch.job is None or queue.holds(connection, state.seq, batch.job)
-        if not held or state.revision != batch.revision or not batch_rows.claim(connection, state.seq, batch):
-            connection.rollback()
-            return False
-        self._save(connection, state, batch)
-        if batch.becomes == "derived":
-            self._unindex_words(connection, state.seq, batch.claims)
-        self._account(connection, state.seq, batch)
-        return True
-
-    @staticmethod
-    def _account(connection: Connection, bank: int, batch: Batch) -> None:
-        """What follows from a batch, in its transaction: the end of its job, new work, and what it cost."""
-        if batch.job is not None:
-            queue.complete(connection, bank, batch.job)
-        elif batch.claims:
-            queue.settle(connection, bank)
-        queue.enqueue(connection, bank, batch.jobs)
-        queue.spend(connection, bank, batch.spent)
-
-    def _save(self, connection: Connection, state: BankState, batch: Batch) -> None:
-        bank, new = state.seq, [item.fact for item in batch.facts]
-        batch_rows.demand_vectors((item.encoding for item in batch.facts), state.dimension)
-        revision = message_rows.bump(connection, bank)
-        known = batch_rows.save_entities(connection, bank, batch.entities)
-        batch_rows.save_episodes(connection, bank, batch.episodes)
-        seqs = batch_rows.save_facts(connection, bank, batch.facts, revision)
-        batch_rows.save_sources(connection, bank, new, seqs)
-        batch_rows.save_mentions(connection, bank, new, seqs, known)
-        batch_rows.save_links(connection, bank, batch.links, seqs)
-        fact_revisions.close(connection, bank, batch.closings, revision)
-        fact_revisions.source(connection, bank, batch.sourced)
-        fact_revisions.succeed(connection, bank, batch.successors, revision)
-        fact_revisions.move(connection, bank, batch.moves)
-        entity_merges.record(connection, bank, batch.merges)
-        self._index_facts(connection, bank, [(seqs[item.fact.id], item) for item in batch.facts])
+    async def commit(self, changes: Changes) -> bool:
+        """Write changes whole, or not at all."""
+        return await self._write(commit, changes, self._search_index)
 
     async def facts(
         self,
@@ -306,10 +252,6 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
     async def named(self, bank: BankId, text: str) -> list[Mention]:
         """Entities that a text names."""
         return await self._read(self._with_bank(name_rows.named), bank, text)
-
-    async def touch(self, bank: BankId, counts: Mapping[FactId, int]) -> None:
-        """Add to access counts."""
-        await self._write(self._with_bank(statistics.touch), bank, counts)
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
         """Delete a target with all that rests on it."""

@@ -30,11 +30,11 @@ from sqlalchemy import table as sql_table
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TextQuery
 from vmemo.stores.sql import forget, token_rows
-from vmemo.stores.sql.import_rows import Indexed
 from vmemo.stores.sql.in_list import among
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
+from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.tag_filter import tagged, untagged
 from vmemo.stores.sql.time_filter import said_within, speaks_still
 from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
@@ -61,6 +61,18 @@ def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
     if rows:
         connection.execute(insert(fact_index), rows)
     token_rows.save(connection, ((seq, item.tokens) for seq, item in batch))
+
+
+class SqliteSearchIndex:
+    """The search index of a commit."""
+
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
+        """Index new facts by vector and words."""
+        index_facts(connection, new)
+
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        """Remove messages from the word index."""
+        drop_words(connection, bank, contents(connection, bank, messages))
 
 
 _START = func.coalesce(

@@ -18,7 +18,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from vmemo.errors import NotFound
-from vmemo.models import BankId, FactId, MessageId, utc_now
+from vmemo.models import BankId, FactId, utc_now
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import (
@@ -36,8 +36,8 @@ from vmemo.models.search import (
 )
 from vmemo.ports import Loaded
 from vmemo.stores.sql import forget, migrate, token_rows
-from vmemo.stores.sql.import_rows import Indexed
 from vmemo.stores.sql.message_rows import BankState, bank_state
+from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sql.timestamps import micros
 from vmemo.stores.sqlite import graph, load, rows
@@ -54,6 +54,8 @@ _STATE = "SELECT seq, revision, purges, dimension, embedder FROM banks WHERE id 
 
 class SqliteStore(SqlStore):
     """Fulfils the Store port on one SQLite file."""
+
+    _search_index = rows.SqliteSearchIndex()
 
     def __init__(self, path: Path | None, *, threads: int = 4, busy_seconds: float = 60.0) -> None:
         self._file = SqliteFile(path, busy_seconds=busy_seconds)
@@ -249,9 +251,6 @@ class SqliteStore(SqlStore):
 
     def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
         rows.add_words(connection, bank, batch)
-
-    def _unindex_words(self, connection: Connection, bank: int, ids: Sequence[MessageId]) -> None:
-        rows.drop_words(connection, bank, rows.contents(connection, bank, ids))
 
     def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
         rows.unindex(connection, bank, removal)

@@ -1,11 +1,11 @@
-"""English time expressions: found in text, resolved against a reference, written back as absolute dates.
+"""English time expressions: found in text, resolved against a reference time, and written as absolute dates.
 
-Numbers in words are merged first; then rules over the text's shape find dates, and later stages join them with
-years, weekdays, distances, ranges and open sides. A range's interval ends where its second date begins, and a
-window such as "the last 10 days" ends before today; `TimeExpression.broad_interval` takes these last days in.
+`find_times` is for questions: a weekday, or a date without a year, is in the past unless the question is about plans.
+`annotate` is for statements: the tense of the clause decides.
 
-A date without its year, and a bare weekday, may be past or to come. `find_times` reads them as a question
-means them, of the past unless plans are asked for; `annotate` as somebody says them, by the tense of the clause.
+A text is tokenized, and the rules of `rules` are applied in stages: numbers, dates, then combinations of dates with
+years, weekdays, distances and each other. `interval` of "from 3 to 5 May" ends where the 5th starts, and that of "the
+last 10 days" ends before today; `broad_interval` includes these days.
 """
 
 from __future__ import annotations

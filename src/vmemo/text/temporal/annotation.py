@@ -1,4 +1,7 @@
-"""Times as people say them of themselves: the tense of the clause tells whether a time is past or to come."""
+"""Time expressions of statements, and texts annotated with their absolute dates.
+
+The tense of the clause decides whether a bare weekday, month or day is past or future.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,29 @@ import re
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from vmemo.text.temporal.clauses import Setting, is_habit, led_by, setting, stands, tense
+from vmemo.text.temporal.clauses import (
+    ClausePosition,
+    clause_position,
+    describes_present,
+    is_habitual,
+    leading_word,
+    tense_of,
+)
 from vmemo.text.temporal.date_format import format_days
-from vmemo.text.temporal.day_range import Stretch
-from vmemo.text.temporal.find import TimeExpression, expression
-from vmemo.text.temporal.parser import lower, readings
-from vmemo.text.temporal.tense_cues import Cues, Tense, cues
-from vmemo.text.temporal.tokenizer import Token
+from vmemo.text.temporal.day_range import DayRange
+from vmemo.text.temporal.find import TimeExpression, time_expression
+from vmemo.text.temporal.parser import ResolvedTime, lower_same_length, parse_both
+from vmemo.text.temporal.tense_cues import Tense, TenseCues, find_cues
 
-_ALREADY_DATED = re.compile(r"\s*\([^()]*\d{4}[^()]*\)")
-_FAR = timedelta(days=60)
-"""Readings further apart than this are of a yearless date or month."""
+_DATE_FOLLOWS = re.compile(r"\s*\([^()]*\d{4}[^()]*\)")
+_MAX_DAY_DISTANCE = timedelta(days=60)
+"""A past and a future reading further apart belong to a date or month without a year."""
 _SOON = timedelta(days=90)
-"""A date this close ahead was last nine months ago, of which people say "last" or name the year."""
-_UP_TO = frozenset("until till til by up".split())
-_ONWARD = _UP_TO | frozenset("for from to through starting beginning".split())
-_BEHIND = frozenset(("about", "after"))
-"""Words before a weekday that was: "I'm still laughing about Friday"."""
+"""People say "last" or name the year of a date that is this close to its next occurrence."""
+_UNTIL_WORDS = frozenset("until till til by up".split())
+_FORWARD_WORDS = _UNTIL_WORDS | frozenset("for from to through starting beginning".split())
+_BACKWARD_WORDS = frozenset(("about", "after"))
+"""Words before a past weekday in a sentence about the present: "I'm still laughing about Friday"."""
 
 
 class AnnotatedText(NamedTuple):
@@ -34,91 +43,100 @@ class AnnotatedText(NamedTuple):
 
 def annotate(text: str, reference: datetime) -> AnnotatedText:
     """Return the text with each relative time expression followed by its absolute date in parentheses."""
-    found = spoken(text, reference)
-    pieces: list[str] = []
+    times = _resolve_by_tense(text, reference)
+    parts: list[str] = []
     position = 0
-    for token, stretch in found:
-        written = _note(stretch)
-        if written and not _ALREADY_DATED.match(text, token.end):
-            pieces += (text[position : token.end], f" ({written})")
-            position = token.end
-    expressions = [expression(text, token, stretch, reference) for token, stretch in found]
-    return AnnotatedText("".join(pieces) + text[position:], expressions)
+    for _, end, days in times:
+        written = _annotation(days)
+        if written and not _DATE_FOLLOWS.match(text, end):
+            parts += (text[position:end], f" ({written})")
+            position = end
+    expressions = [time_expression(text, time, reference) for time in times]
+    return AnnotatedText("".join(parts) + text[position:], expressions)
 
 
-def _note(stretch: Stretch) -> str:
-    if stretch.quiet or not stretch.relative:
+def _annotation(days: DayRange) -> str:
+    if days.unannotated or not days.relative:
         return ""
-    if stretch.edge and stretch.whole and stretch.whole.days:
-        return f"{stretch.edge} {format_days(stretch.whole.days)}"
-    days = stretch.label or stretch.shown or stretch.days
-    return format_days(days) if days else ""
+    if days.part and days.whole and days.whole.bounds:
+        return f"{days.part} {format_days(days.whole.bounds)}"
+    bounds = days.annotated_as or days.displayed or days.bounds
+    return format_days(bounds) if bounds else ""
 
 
-def spoken(text: str, reference: datetime) -> list[tuple[Token, Stretch]]:
-    """The time expressions of something said at a moment, each read as past or future by its clause."""
-    past, future = readings(text, reference)
+def _resolve_by_tense(text: str, reference: datetime) -> list[ResolvedTime]:
+    """Return the time expressions, each read as past or future by the tense of its clause."""
+    past, future = parse_both(text, reference)
     if past is future:
         return past
-    ahead = {(token.start, token.end): stretch for token, stretch in future}
-    pairs = [(token, stretch, ahead.get((token.start, token.end), stretch)) for token, stretch in past]
-    places = {token.start: setting(text, token) for token, *both in pairs if _may_be_both(*both)}
-    heard = cues(lower(text), (place.sentence for place in places.values()))
+    future_days = {(time.start, time.end): time.days for time in future}
+    pairs = [(time, future_days.get((time.start, time.end), time.days)) for time in past]
+    positions = {
+        time.start: clause_position(text, time.start, time.end)
+        for time, later in pairs
+        if _is_ambiguous(time.days, later)
+    }
+    cues = find_cues(lower_same_length(text), (position.sentence for position in positions.values()))
     today = reference.date()
-    read = [
-        (token, _meant(_Said(text, token, places[token.start], heard), back, later, today))
-        if token.start in places
-        else (token, back)
-        for token, back, later in pairs
-    ]
-    return [(token, stretch) for token, stretch in read if stretch is not None]
+    resolved: list[ResolvedTime] = []
+    for time, later in pairs:
+        position = positions.get(time.start)
+        if position is None:
+            resolved.append(time)
+        elif (days := _choose(_Statement(text, time, position, cues), later, today)) is not None:
+            resolved.append(time._replace(days=days))
+    return resolved
 
 
-def _may_be_both(past: Stretch, future: Stretch) -> bool:
-    return past.relative and (past.is_open or _border(past) != _border(future))
+def _is_ambiguous(past: DayRange, future: DayRange) -> bool:
+    return past.relative and (past.is_ambiguous or _first_bound(past) != _first_bound(future))
 
 
-def _border(stretch: Stretch) -> date | None:
-    return stretch.start or stretch.end
+def _first_bound(days: DayRange) -> date | None:
+    return days.start or days.end
 
 
-class _Said(NamedTuple):
-    """An expression, where it stands, and the cues around it."""
+class _Statement(NamedTuple):
+    """A time expression read as past, its position, and the tense cues of its text."""
 
     text: str
-    token: Token
-    place: Setting
-    cues: Cues
+    time: ResolvedTime
+    position: ClausePosition
+    cues: TenseCues
 
 
-def _meant(said: _Said, past: Stretch, future: Stretch, today: date) -> Stretch | None:
-    """The reading that the clause asks for; none for what it tells of every year or week."""
-    cue = tense(*said)
-    if past.is_open and cue != "behind" and is_habit(said.text, said.place):
+def _choose(statement: _Statement, future: DayRange, today: date) -> DayRange | None:
+    """Return the reading that fits the clause, or None if the clause describes a habit."""
+    text, time, position, cues = statement
+    past = time.days
+    tense = tense_of(text, time.start, time.end, position, cues)
+    if past.is_ambiguous and tense != "past" and is_habitual(text, position):
         return None
-    back, ahead, lead = _border(past), _border(future), led_by(said.text, said.token)
-    if back is None or ahead is None or back == ahead or lead == "since":
+    past_date, future_date, lead = _first_bound(past), _first_bound(future), leading_word(text, time.start, time.end)
+    if past_date is None or future_date is None or past_date == future_date or lead == "since":
         return past
-    if ahead - back <= _FAR:
-        stands_so = cue is None and stands(said.text, said.token)
-        return future if stands_so or _is_day_ahead(cue, lead) else past
-    told = said.cues.speaks_of_the_past(*said.place.sentence)
-    return future if _is_date_ahead(cue, lead, ahead - today, today - back, told=told) else past
+    if future_date - past_date <= _MAX_DAY_DISTANCE:
+        is_future = _is_future_day(tense, lead) or (tense is None and describes_present(text, time.end))
+    else:
+        mentions_past = cues.mention_past(*position.sentence)
+        until, since = future_date - today, today - past_date
+        is_future = _is_future_date(tense, lead, until, since, mentions_past=mentions_past)
+    return future if is_future else past
 
 
-def _is_day_ahead(cue: Tense | None, lead: str) -> bool:
-    """Of a weekday, or of a day of some month: the last one unless something points ahead."""
-    if cue == "ahead":
-        return lead not in _BEHIND
-    return cue != "behind" and (lead in _UP_TO or lead == "for" or (cue is not None and lead in _ONWARD))
+def _is_future_day(tense: Tense | None, lead: str) -> bool:
+    """Decide for a weekday or a day of some month: past, unless something points to the future."""
+    if tense == "future":
+        return lead not in _BACKWARD_WORDS
+    return tense != "past" and (lead in _UNTIL_WORDS or lead == "for" or (tense is not None and lead in _FORWARD_WORDS))
 
 
-def _is_date_ahead(cue: Tense | None, lead: str, until: timedelta, since: timedelta, *, told: bool) -> bool:
-    """Of a date or month without its year: as the cue says, and else the nearer one."""
-    if cue == "ahead" or cue == "behind":
-        return cue == "ahead"
-    if cue:
-        return lead in _ONWARD or (cue == "arranged" and until <= _SOON)
-    if told:
+def _is_future_date(tense: Tense | None, lead: str, until: timedelta, since: timedelta, *, mentions_past: bool) -> bool:
+    """Decide for a date or month without a year: by the tense, or else the nearer one."""
+    if tense == "future" or tense == "past":
+        return tense == "future"
+    if tense:
+        return lead in _FORWARD_WORDS or (tense == "arranged" and until <= _SOON)
+    if mentions_past:
         return until <= _SOON
-    return lead in _UP_TO or until < since
+    return lead in _UNTIL_WORDS or until < since

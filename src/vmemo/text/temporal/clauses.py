@@ -1,32 +1,31 @@
-"""Where a time stands in something said, and whether its clause looks back or ahead."""
+"""Sentence and clause around a time expression, and the tense of that clause."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from vmemo.text.temporal.tense_cues import OWNER, PRONOUN, Cues, Tense
-from vmemo.text.temporal.tokenizer import Token
+from vmemo.text.temporal.tense_cues import POSSESSIVE, PRONOUN, Tense, TenseCues
 
-_APPOINTED = re.compile(
+_SCHEDULED = re.compile(
     r"(?:\b(?:is|are|isn['’]t|aren['’]t)|['’](?:s|re))"
     r"(?: (?:not|now|still|only|just|back|out|over|up|off|away|due|set|fixed|closed))*"
     r"(?: at [\d:]+(?: ?[ap]m)?)?(?: (?:on|in|at|for|from))?(?: the)? $|\b(?:starts?|begins?) (?:on |in )?(?:the )?$",
     re.IGNORECASE,
 )
-"""What is on Saturday, or out in April, is still to come."""
-_STANDING = re.compile(
+"""The verb before a future date: "is on Saturday", "is out in April"."""
+_PRESENT_STATE = re.compile(
     r"\W{0,2}(?:is|are|isn['’]t|aren['’]t)\b|(?<=['’]s) (?:fine|good|okay|ok|perfect|best|better|full|off|free)\b",
     re.IGNORECASE,
 )
-"""What is said of a day as it stands: "Friday is sold out"."""
-_HABIT = re.compile(r"\b(?:always|usually|normally|typically|generally|annually|traditionally)\b", re.IGNORECASE)
+"""The verb after a future day: "Friday is sold out"."""
+_HABITUAL = re.compile(r"\b(?:always|usually|normally|typically|generally|annually|traditionally)\b", re.IGNORECASE)
 
-_SENTENCE = re.compile(r"[.!?…]\s|\n")
-_BREAK = re.compile(r"[;—]|:\s|\s[-–]\s")
+_SENTENCE_END = re.compile(r"[.!?…]\s|\n")
+_SENTENCE_BREAK = re.compile(r"[;—]|:\s|\s[-–]\s")
 _CLAUSE = re.compile(
     r",?\s(?:and|but|so|because|though|although|while|whereas|if|yet)\s"
-    rf"(?=(?i:{PRONOUN}|{OWNER}|the|this|that|in|on|by|at|from|until)\b|[A-Z])"
+    rf"(?=(?i:{PRONOUN}|{POSSESSIVE}|the|this|that|in|on|by|at|from|until)\b|[A-Z])"
     rf"|\s(?:since|when|before|after|until)\s(?=(?i:{PRONOUN})\b)"
     rf"|,\s(?=(?i:{PRONOUN})\b|[A-Z]\w+ (?:will|is|was|has|had|can|could|would|did|does|says|said)\b)",
 )
@@ -36,68 +35,73 @@ _OPENING = re.compile(
 _WORD = re.compile(r"\w+")
 _NEXT_WORD = re.compile(r"\s*,?\s*\w+")
 _LAST_WORD = re.compile(r"(\w+)\W*(?:the\s)?$")
-_LOOK_BACK = 300
+_MAX_DISTANCE = 300
 
 
-class Setting(NamedTuple):
-    """Where a time stands: the borders of its sentence, of the part it belongs to, and of its own clause."""
-
-    sentence: tuple[int, int]
-    part: tuple[int, int]
-    clause: tuple[int, int]
+Span = tuple[int, int]
+"""Start and end offsets."""
 
 
-def sentence(text: str, token: Token) -> tuple[int, int]:
-    """The borders of the sentence around an expression, not looked for far away."""
-    return _within(text, token, _SENTENCE, (max(0, token.start - _LOOK_BACK), min(len(text), token.end + _LOOK_BACK)))
+class ClausePosition(NamedTuple):
+    """The sentence that a time expression is in, its part between dashes or colons, and its clause."""
+
+    sentence: Span
+    part: Span
+    clause: Span
 
 
-def setting(text: str, token: Token) -> Setting:
-    """The sentence, the part between its breaks, and the clause that an expression stands in."""
-    whole = sentence(text, token)
-    part = _within(text, token, _BREAK, whole)
-    begin, end = _within(text, token, _CLAUSE, part)
-    if _OPENING.fullmatch(text, begin, token.start):
-        end = _clause_after_next(text, token.end, part[1])
-    return Setting(whole, part, (begin, end))
+def sentence_bounds(text: str, start: int, end: int) -> Span:
+    """Return the bounds of the sentence around an expression, searched for within a fixed distance."""
+    limits = (max(0, start - _MAX_DISTANCE), min(len(text), end + _MAX_DISTANCE))
+    return _narrow(text, (start, end), _SENTENCE_END, limits)
 
 
-def _within(text: str, token: Token, border: re.Pattern[str], limits: tuple[int, int]) -> tuple[int, int]:
-    begin = max((match.end() for match in border.finditer(text, limits[0], token.start)), default=limits[0])
-    following = border.search(text, token.end, limits[1])
+def clause_position(text: str, start: int, end: int) -> ClausePosition:
+    """Return the sentence, part and clause that an expression is in."""
+    sentence = sentence_bounds(text, start, end)
+    part = _narrow(text, (start, end), _SENTENCE_BREAK, sentence)
+    clause_start, clause_end = _narrow(text, (start, end), _CLAUSE, part)
+    if _OPENING.fullmatch(text, clause_start, start):
+        clause_end = _end_of_opened_clause(text, end, part[1])
+    return ClausePosition(sentence, part, (clause_start, clause_end))
+
+
+def _narrow(text: str, expression: Span, border: re.Pattern[str], limits: Span) -> Span:
+    begin = max((match.end() for match in border.finditer(text, limits[0], expression[0])), default=limits[0])
+    following = border.search(text, expression[1], limits[1])
     return begin, following.start() if following else limits[1]
 
 
-def _clause_after_next(text: str, start: int, limit: int) -> int:
-    """Where the clause ends that a time opens: "In May, we went" is one."""
+def _end_of_opened_clause(text: str, start: int, limit: int) -> int:
+    """Return the end of a clause that the expression opens, past a border right after it: "In May, we went"."""
     first = _NEXT_WORD.match(text, start, limit)
     following = _CLAUSE.search(text, first.end() if first else start, limit)
     return following.start() if following else limit
 
 
-def tense(text: str, token: Token, place: Setting, cues: Cues) -> Tense | None:
-    """What the nearest cue says: in the own clause before the time, after it, or else earlier in the same part."""
-    if _APPOINTED.search(text[max(place.clause[0], token.start - 60) : token.start]):
-        return "ahead"
-    begin, end = place.clause
-    return cues.last(begin, token.start) or cues.first(token.end, end) or cues.last(place.part[0], begin)
+def tense_of(text: str, start: int, end: int, position: ClausePosition, cues: TenseCues) -> Tense | None:
+    """Return the tense by the nearest cue: before the expression in its clause, after it, or earlier in its part."""
+    clause_start, clause_end = position.clause
+    if _SCHEDULED.search(text[max(clause_start, start - 60) : start]):
+        return "future"
+    return cues.last(clause_start, start) or cues.first(end, clause_end) or cues.last(position.part[0], clause_start)
 
 
-def stands(text: str, token: Token) -> bool:
-    """Whether something is said of the day as it stands, which no past day does."""
-    return _STANDING.match(text, token.end) is not None
+def describes_present(text: str, end: int) -> bool:
+    """Return True if the text after an expression describes the day in the present tense, as of no past day."""
+    return _PRESENT_STATE.match(text, end) is not None
 
 
-def is_habit(text: str, place: Setting) -> bool:
-    """Whether the clause tells what is so every year."""
-    return _HABIT.search(text, *place.clause) is not None
+def is_habitual(text: str, position: ClausePosition) -> bool:
+    """Return True if the clause describes what usually happens."""
+    return _HABITUAL.search(text, *position.clause) is not None
 
 
-def led_by(text: str, token: Token) -> str:
-    """The preposition that the expression begins with, or else the word before it."""
-    first = _WORD.match(text, token.start, token.end)
+def leading_word(text: str, start: int, end: int) -> str:
+    """Return the preposition that the expression begins with, or else the word before it."""
+    first = _WORD.match(text, start, end)
     word = first[0].lower() if first else ""
     if word in ("since", "until", "till", "til", "by", "up", "from", "before", "after", "starting", "beginning"):
         return word
-    before = _LAST_WORD.search(text, max(0, token.start - 30), token.start)
+    before = _LAST_WORD.search(text, max(0, start - 30), start)
     return before[1].lower() if before else ""

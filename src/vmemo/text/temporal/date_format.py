@@ -1,54 +1,52 @@
-"""Absolute dates written for people: `format_interval` for an interval, `annotate` for a whole text."""
+"""Short English texts for intervals and date ranges."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, time, tzinfo
 
 from vmemo.models import Interval
-from vmemo.text.temporal.day_range import ONE_DAY, Days
+from vmemo.text.temporal.calendar_units import ONE_DAY, Bounds
 
 
 def format_interval(interval: Interval, zone: tzinfo = UTC) -> str:
-    """A short date for people, such as "7 May 2023", "May 2023", "2022" or "5-11 June 2023"."""
-    start = _local_day(interval.start, zone)
-    end = _local_day(interval.end, zone, up=True)
+    """Return a short text for an interval, such as "7 May 2023", "May 2023", "since 7 May 2023" or "any time"."""
+    start = _local_date(interval.start, zone)
+    end = _local_date(interval.end, zone, round_up=True)
     if start is None or end is None:
-        return _half_open(start, end)
+        return _format_open(start, end)
     return format_days((start, max(end, start + ONE_DAY)))
 
 
-def _local_day(moment: datetime | None, zone: tzinfo, *, up: bool = False) -> date | None:
-    if moment is None:
+def _local_date(instant: datetime | None, zone: tzinfo, *, round_up: bool = False) -> date | None:
+    if instant is None:
         return None
-    local = moment.astimezone(zone)
-    whole = local.date()
-    return whole + ONE_DAY if up and local.timetz().replace(tzinfo=None) != datetime.min.time() else whole
+    local = instant.astimezone(zone)
+    return local.date() + ONE_DAY if round_up and local.time() != time.min else local.date()
 
 
-def _half_open(start: date | None, end: date | None) -> str:
+def _format_open(start: date | None, end: date | None) -> str:
     if start is not None:
-        return f"since {_day(start)}"
-    return f"before {_day(end)}" if end is not None else "any time"
+        return f"since {format_date(start)}"
+    return f"before {format_date(end)}" if end is not None else "any time"
 
 
-def format_days(days: Days) -> str:
+def format_days(bounds: Bounds) -> str:
     """Return a short text for a range of whole days, such as "5-11 June 2023" or "June-August 2022"."""
-    first, last = days[0], days[1] - ONE_DAY
+    first, last = bounds[0], bounds[1] - ONE_DAY
     if first == last:
-        return _day(first)
-    if first.day == 1 and days[1].day == 1:
-        return _months(first, last)
+        return format_date(first)
+    if first.day == 1 and bounds[1].day == 1:
+        return _format_months(first, last)
     if (first.year, first.month) == (last.year, last.month):
-        return f"{first.day}-{_day(last)}"
+        return f"{first.day}-{format_date(last)}"
     if first.year == last.year:
-        return f"{first.day} {first:%B} - {_day(last)}"
-    return f"{_day(first)} - {_day(last)}"
+        return f"{first.day} {first:%B} - {format_date(last)}"
+    return f"{format_date(first)} - {format_date(last)}"
 
 
-def _months(first: date, last: date) -> str:
-    """Whole months, whole years."""
+def _format_months(first: date, last: date) -> str:
     if first.month == 1 and last.month == 12:
-        return _years(first.year, last.year)
+        return _format_years(first.year, last.year)
     if (first.year, first.month) == (last.year, last.month):
         return f"{first:%B} {first.year}"
     if first.year == last.year:
@@ -56,11 +54,12 @@ def _months(first: date, last: date) -> str:
     return f"{first:%B} {first.year} - {last:%B} {last.year}"
 
 
-def _years(first: int, last: int) -> str:
+def _format_years(first: int, last: int) -> str:
     if first == last:
         return str(first)
     return f"{first}s" if first % 10 == 0 and last == first + 9 else f"{first}-{last}"
 
 
-def _day(day: date) -> str:
+def format_date(day: date) -> str:
+    """Return a date such as "7 May 2023"."""
     return f"{day.day} {day:%B} {day.year}"

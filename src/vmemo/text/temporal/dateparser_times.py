@@ -1,4 +1,4 @@
-"""Times in other languages than English, as far as dateparser reaches; only in the languages that were asked for."""
+"""Time expressions in languages other than English, resolved by dateparser."""
 
 from __future__ import annotations
 
@@ -12,64 +12,63 @@ from typing import Protocol, cast
 from vmemo.errors import InvalidInput, MissingExtra
 from vmemo.models import Interval
 
-SHORTEST = 3
-"""Letters and digits of what may be a time: dateparser takes short words such as French "je" for weekdays."""
-MOST_READ = 2_000
-"""Characters of a text that are read; its search takes time in proportion."""
-_Found = Sequence[tuple[str, datetime]] | None
+MIN_CHARS = 3
+"""Minimum of letters and digits: dateparser takes short words such as French "je" for weekdays."""
+MAX_CHARS = 2_000
+"""Characters of a text that are searched, because the time this takes grows with the text."""
+_Matches = Sequence[tuple[str, datetime]] | None
 _Settings = Mapping[str, object]
 
 
-class _Search(Protocol):
-    search_dates: Callable[..., _Found]
+class _SearchModule(Protocol):
+    search_dates: Callable[..., _Matches]
 
 
-class _Data(Protocol):
+class _DateData(Protocol):
     period: str
 
 
-class _Parser(Protocol):
-    def get_date_data(self, text: str) -> _Data: ...
+class _DateParser(Protocol):
+    def get_date_data(self, text: str) -> _DateData: ...
 
 
-class _Dates(Protocol):
-    DateDataParser: Callable[..., _Parser]
+class _DateModule(Protocol):
+    DateDataParser: Callable[..., _DateParser]
 
 
 class DateparserTimes:
-    """Fulfils the TimeReader port. Loads at first use; threads take turns."""
+    """TimeReader that uses dateparser. Loads it at the first call; threads are serialized by a lock."""
 
     def __init__(self, languages: Sequence[str]) -> None:
         if find_spec("dateparser") is None:
             raise MissingExtra(
-                "Times in other languages are read with dateparser, which is not installed. "
-                'Run: pip install "vmemo[languages]"'
+                'Times in other languages need dateparser, which is not installed. Run: pip install "vmemo[languages]"'
             )
         self._languages = list(languages)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def __call__(self, text: str, reference: datetime) -> list[Interval]:
-        """The stretches of time that a text names, in its order; past rather than future where both could be meant."""
-        with self._turn:
-            return list(self._read(text[:MOST_READ], reference))
+        """Return the intervals that a text names, in its order; ambiguous times are taken as past."""
+        with self._lock:
+            return list(self._search(text[:MAX_CHARS], reference))
 
-    def _read(self, text: str, reference: datetime) -> Iterator[Interval]:
+    def _search(self, text: str, reference: datetime) -> Iterator[Interval]:
         settings: _Settings = {"RELATIVE_BASE": reference.replace(tzinfo=None), "PREFER_DATES_FROM": "past"}
-        search = cast("_Search", import_module("dateparser.search"))
-        dates = cast("_Dates", import_module("dateparser.date"))
+        search = cast("_SearchModule", import_module("dateparser.search"))
+        dates = cast("_DateModule", import_module("dateparser.date"))
         try:
             found = search.search_dates(text, languages=self._languages, settings=settings)
             parser = dates.DateDataParser(languages=self._languages, settings=settings)
         except ValueError as error:
             raise InvalidInput(f"languages must be codes that dateparser knows, such as de or fr: {error}") from error
-        for piece, moment in found or ():
-            if sum(map(str.isalnum, piece)) >= SHORTEST:
-                yield _stretch(moment, parser.get_date_data(piece).period, reference)
+        for words, instant in found or ():
+            if sum(map(str.isalnum, words)) >= MIN_CHARS:
+                yield _interval(instant, parser.get_date_data(words).period, reference)
 
 
-def _stretch(moment: datetime, period: str, reference: datetime) -> Interval:
-    """The day, week, month or year that is meant, in the reference's time zone."""
-    start = datetime(moment.year, moment.month, moment.day, tzinfo=reference.tzinfo)
+def _interval(instant: datetime, period: str, reference: datetime) -> Interval:
+    """Return the day, week, month or year of an instant in the reference's time zone."""
+    start = datetime(instant.year, instant.month, instant.day, tzinfo=reference.tzinfo)
     if period == "week":
         start -= timedelta(days=start.weekday())
         return Interval(start=start, end=start + timedelta(days=7))

@@ -1,61 +1,112 @@
-"""find(): the time expressions of a text, resolved against a reference."""
+"""Time expressions of questions."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from datetime import date, datetime, time, tzinfo
+from datetime import date, datetime, tzinfo
+from datetime import time as time_of_day
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
-from vmemo.text.temporal.day_range import Prefer, Stretch
-from vmemo.text.temporal.parser import stretches
-from vmemo.text.temporal.questions import by_tense
-from vmemo.text.temporal.tokenizer import Token
+from vmemo.text.temporal.clauses import sentence_bounds
+from vmemo.text.temporal.day_range import Preference
+from vmemo.text.temporal.parser import ResolvedTime, parse
+from vmemo.text.temporal.tense_cues import PARTICIPLE
+
+_FUTURE = re.compile(
+    r"\b(?:will|shall|gonna|won't|upcoming|planning|scheduled|let's|can't wait|coming up|supposed to"
+    r"|(?:going|plans?|hop(?:e|ing)|wants?|need) to|plans? for|looking forward)\b|['’]ll\b"
+    r"|\b(?:should|must|might)\b(?! (?:have|of) (?:\w+ly )?(?:" + PARTICIPLE + r")\b)"
+    r"|['’]m (?:leaving|flying|starting)\b",
+    re.IGNORECASE,
+)
+_PRESENT_PROGRESSIVE = re.compile(
+    r"(?:\b(?:is|are|am)|['’](?:s|re|m)) (?:(?!(?:the|an?|my|our|your|his|her|their|this|that|there)\b)\w+ ){0,2}"
+    r"(?!\w*thing\b|(?:wedding|evening|morning|during|spring|thanksgiving)\b)"
+    r"\w+ing\b",
+    re.IGNORECASE,
+)
+"""With a date it means a plan: "are we meeting on Sunday". Nouns in -ing and those with a determiner are excluded."""
+_PLANS = re.compile(r"\b(?:planned|booked|calendar|agenda|diary)\b", re.IGNORECASE)
+_PAST = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeExpression:
-    """A piece of text that names a time: where it stands, and the half-open interval it means."""
+    """A part of a text that names a time, and the half-open interval that it means."""
 
     start: int
     end: int
     text: str
     interval: Interval
     relative: bool
+    """Depends on the reference date."""
     broad_interval: Interval
-    """As people mean it: the last day named is inside, and "two years ago" is that whole year. For searching."""
+    """The interval in its widest sense: the last day named is included, and "two years ago" is that whole year."""
 
 
 def find_times(
-    text: str, reference: datetime, *, prefer: Prefer | None = None, day_first: bool = False
+    text: str, reference: datetime, *, prefer: Preference | None = None, day_first: bool = False
 ) -> list[TimeExpression]:
-    """The time expressions in order, without overlap; day borders are those of the reference's time zone.
+    """Return the time expressions in order and without overlap. Days are those of the reference's time zone.
 
-    A bare weekday, month or day is the one that `prefer` says; without it the past one, unless the sentence
-    looks ahead ("What will I do on Friday?").
+    `prefer` decides between the past and the future for a bare weekday, month or day. Without it they are past,
+    unless the sentence asks about the future ("What will I do on Friday?").
     """
-    _zone(reference)
-    found = stretches(text, reference, prefer=prefer or "past", day_first=day_first)
+    _require_time_zone(reference)
+    found = parse(text, reference, prefer=prefer or "past", day_first=day_first)
     if prefer is None:
-        found = by_tense(text, reference, found, day_first=day_first)
-    return [expression(text, token, stretch, reference) for token, stretch in found]
+        found = _prefer_by_tense(text, reference, found, day_first=day_first)
+    return [time_expression(text, each, reference) for each in found]
 
 
-def _zone(reference: datetime) -> tzinfo:
+def time_expression(text: str, resolved: ResolvedTime, reference: datetime) -> TimeExpression:
+    """Return the expression as an interval in the reference's time zone."""
+    zone = _require_time_zone(reference)
+    start, end, days = resolved
+    interval = _interval(days.start, days.end, zone)
+    broad = days.searched or days.displayed
+    broad_interval = _interval(*broad, zone) if broad else interval
+    return TimeExpression(start, end, text[start:end], interval, days.relative, broad_interval)
+
+
+def _prefer_by_tense(
+    text: str, reference: datetime, past: list[ResolvedTime], *, day_first: bool
+) -> list[ResolvedTime]:
+    """Return the future reading of those expressions whose sentence is about the future."""
+    today = reference.date()
+    starts = {time.start for time in past if _may_be_future(time, today) and _is_about_future(text, time)}
+    if not starts:
+        return past
+    future = parse(text, reference, prefer="future", day_first=day_first)
+    other = {(time.start, time.end): time for time in future if time.start in starts}
+    return [other.get((time.start, time.end), time) for time in past]
+
+
+def _may_be_future(time: ResolvedTime, today: date) -> bool:
+    """Return False if the past reading reaches into the future already, as "August to October" does in September."""
+    end = time.days.end
+    return time.days.relative and not (end is not None and end > today)
+
+
+def _is_about_future(text: str, time: ResolvedTime) -> bool:
+    begin, end = sentence_bounds(text, time.start, time.end)
+    if _PAST.search(text, begin, end):
+        return False
+    if _FUTURE.search(text, begin, time.start) or _PLANS.search(text, begin, time.start):
+        return True
+    # "How is it going since March" is about the past: its range has no end.
+    return time.days.end is not None and _PRESENT_PROGRESSIVE.search(text, begin, end) is not None
+
+
+def _require_time_zone(reference: datetime) -> tzinfo:
     if reference.tzinfo is None:
-        raise InvalidInput("reference needs a time zone (use datetime(..., tzinfo=UTC)); naive datetimes are refused")
+        raise InvalidInput(
+            f"reference {reference.isoformat()} has no time zone; pass an aware datetime, such as "
+            "datetime(..., tzinfo=UTC)"
+        )
     return reference.tzinfo
-
-
-def expression(text: str, token: Token, stretch: Stretch, reference: datetime) -> TimeExpression:
-    """What was found as it is handed out, in the reference's time zone."""
-    zone = _zone(reference)
-    interval = _interval(stretch.start, stretch.end, zone)
-    meant = stretch.meant or stretch.shown
-    broad_interval = _interval(*meant, zone) if meant else interval
-    return TimeExpression(
-        token.start, token.end, text[token.start : token.end], interval, stretch.relative, broad_interval
-    )
 
 
 def _interval(start: date | None, end: date | None, zone: tzinfo) -> Interval:
@@ -63,4 +114,4 @@ def _interval(start: date | None, end: date | None, zone: tzinfo) -> Interval:
 
 
 def _midnight(day: date | None, zone: tzinfo) -> datetime | None:
-    return day and datetime.combine(day, time.min, zone)
+    return day and datetime.combine(day, time_of_day.min, zone)

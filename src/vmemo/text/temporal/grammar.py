@@ -1,122 +1,211 @@
-"""A small grammar engine: rules search a text's shape in stages, and each stage reduces what it finds."""
+"""Grammar engine: rules match a text's sequence of token tags, stage by stage, and replace each match by one token."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from vmemo.text.temporal.day_range import Stretch
-from vmemo.text.temporal.patterns import expression, needs
-from vmemo.text.temporal.reading import Build, Number, Reading, Scene
+from vmemo.text.temporal.day_range import DayRange, Preference, RangeKind, YearlyBounds, nearest_yearly
+from vmemo.text.temporal.patterns import compile_pattern, required_tags
 from vmemo.text.temporal.tokenizer import Token
-from vmemo.text.temporal.vocabulary import STRETCHES, TAGS
+from vmemo.text.temporal.vocabulary import RANGE_FAMILIES, TAGS
 
-_KIND_TAG = {"weekday": "WEEKDAY", "offset": "OFFSET", "year": "YEAR"}
+_FAMILY_OF_KIND = {"weekday": "WEEKDAY", "offset": "OFFSET", "year": "YEAR"}
+
+
+@dataclass(frozen=True, slots=True)
+class ParseContext:
+    """The text and the settings that its expressions are resolved with."""
+
+    text: str
+    now: datetime
+    prefer: Preference
+    day_first: bool
+
+    @property
+    def today(self) -> date:
+        """The day of the reference in its own time zone."""
+        return self.now.date()
+
+
+class RuleMatch(NamedTuple):
+    """One match of a rule: gives access to the tokens under the labels of its pattern."""
+
+    context: ParseContext
+    groups: re.Match[str]
+    tokens: Sequence[Token]
+
+    @property
+    def today(self) -> date:
+        """The day of the reference."""
+        return self.context.today
+
+    @property
+    def offset(self) -> int:
+        """The character offset at which the match starts."""
+        return self.tokens[self.groups.start()].start
+
+    @property
+    def previous_tag(self) -> str:
+        """The tag of the token before the match, or an empty string."""
+        first = self.groups.start()
+        return self.tokens[first - 1].tag if first > 0 else ""
+
+    @property
+    def last_token(self) -> Token:
+        """The last token of the match."""
+        return self.tokens[self.groups.end() - 1]
+
+    def has(self, label: str) -> bool:
+        """Return True if the labelled part of the pattern took part in the match."""
+        return label in self.groups.re.groupindex and self.groups[label] is not None
+
+    def tag(self, label: str) -> str:
+        """Return the tag of the labelled token, or an empty string."""
+        return self.groups[label] or ""
+
+    def token(self, label: str) -> Token:
+        """Return the first token under the label."""
+        return self.tokens[self.groups.start(label)]
+
+    def value(self, label: str, default: int = 0) -> int:
+        """Return the number of the labelled token, or the default."""
+        return self.token(label).value if self.has(label) else default
+
+    def days(self, label: str) -> DayRange:
+        """Return the range that an earlier stage resolved the labelled token to."""
+        days = self.token(label).days
+        assert days is not None, f"{label} is not resolved"
+        return days
+
+    def is_plural(self, label: str) -> bool:
+        """Return True if the labelled unit is written in the plural."""
+        written = self.source_text(label)
+        return written.endswith("s") and written[-2] not in "'’"
+
+    def source_text(self, label: str) -> str:
+        """Return the text of the labelled token in its original case."""
+        token = self.token(label)
+        return self.context.text[token.start : token.end]
+
+    def nearest(self, yearly: YearlyBounds, kind: RangeKind = "day") -> DayRange | None:
+        """Return the yearly days that are nearest to the reference on the preferred side."""
+        return nearest_yearly(yearly, self.today, self.context.prefer, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainToken:
+    """A token without a date: a number made of several words, or words that no later rule may match."""
+
+    family: str
+    value: int = 0
+
+
+Resolver = Callable[[RuleMatch], DayRange | PlainToken | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern over families and what it means."""
+    """A pattern and the function that resolves its matches; None rejects a match.
+
+    The pattern names families and words of the vocabulary, with `label=` before those that the resolver reads.
+    """
 
     pattern: str
-    build: Build
+    resolve: Resolver
 
 
-def rule(pattern: str, build: Build) -> Rule:
-    """A rule from a readable pattern: families and words by name, `label=` before what the builder asks for."""
-    return Rule(pattern, build)
+_Candidate = tuple[int, int, int, re.Match[str], Rule]
+"""Start, negative end and rule number, which candidates are ordered by; the match; its rule."""
+_IndexedRule = tuple[int, Rule, tuple[frozenset[str], ...]]
 
 
-Found = tuple[int, int, int, re.Match[str], Rule]
-Filed = tuple[int, Rule, tuple[frozenset[str], ...]]
-
-
-class Line(NamedTuple):
-    """A text as its tokens, their tags as one string, and the set of these tags."""
+class TokenLine(NamedTuple):
+    """The tokens of a text, their tags as one string, and the set of these tags."""
 
     tokens: list[Token]
-    shape: str
-    present: set[str]
+    tags: str
+    tag_set: set[str]
 
-
-def line_of(found: list[Token]) -> Line:
-    """The line that the tokens make."""
-    shape = "".join([token[0] for token in found])
-    return Line(found, shape, set(shape))
+    @classmethod
+    def of(cls, tokens: list[Token]) -> TokenLine:
+        """Return the line of the tokens."""
+        tags = "".join([token[0] for token in tokens])
+        return cls(tokens, tags, set(tags))
 
 
 class Stage:
-    """Rules tried together, found by the tags they need. They are filed at first use, so that importing is cheap."""
+    """Rules that are applied together, indexed at first use by the tags that they require."""
 
     def __init__(self, *rules: Rule) -> None:
         self._rules = rules
 
     @cached_property
-    def _by_tag(self) -> dict[str, list[Filed]]:
-        filed: dict[str, list[Filed]] = {}
-        for order, each in enumerate(self._rules):
-            needed = needs(each.pattern)
-            for tag in needed[0]:
-                filed.setdefault(tag, []).append((order, each, needed))
-        return filed
+    def _by_tag(self) -> dict[str, list[_IndexedRule]]:
+        index: dict[str, list[_IndexedRule]] = {}
+        for order, rule in enumerate(self._rules):
+            required = required_tags(rule.pattern)
+            for tag in required[0]:
+                index.setdefault(tag, []).append((order, rule, required))
+        return index
 
-    def reduce(self, line: Line, scene: Scene) -> Line:
-        """Replace every match by one token: leftmost first, then longest, then the earlier rule."""
-        tags = self._by_tag.keys() & line.present
-        matches = self._matches(line, tags) if tags else None
-        if not matches:
+    def apply(self, line: TokenLine, context: ParseContext) -> TokenLine:
+        """Replace each match by one token. The leftmost match wins, then the longest, then the earlier rule."""
+        tags = self._by_tag.keys() & line.tag_set
+        candidates = self._candidates(line, tags) if tags else None
+        if not candidates:
             return line
-        ordered = [(match, each.build) for *_, match, each in sorted(matches, key=_position)]
-        return line_of(_replace(line.tokens, ordered, scene))
+        candidates.sort(key=_precedence)
+        return TokenLine.of(_replace(line.tokens, candidates, context))
 
-    def _matches(self, line: Line, tags: set[str]) -> list[Found]:
-        shape, present = line.shape, line.present
-        rules = {order: (each, needed) for tag in tags for order, each, needed in self._by_tag[tag]}
+    def _candidates(self, line: TokenLine, tags: set[str]) -> list[_Candidate]:
+        rules = {order: (rule, required) for tag in tags for order, rule, required in self._by_tag[tag]}
         return [
-            (match.start(), -match.end(), order, match, each)
-            for order, (each, needed) in rules.items()
-            if not any(map(present.isdisjoint, needed))
-            for match in expression(each.pattern).finditer(shape)
+            (match.start(), -match.end(), order, match, rule)
+            for order, (rule, required) in rules.items()
+            if not any(map(line.tag_set.isdisjoint, required))
+            for match in compile_pattern(rule.pattern).finditer(line.tags)
         ]
 
 
-def _position(found: Found) -> tuple[int, int, int]:
-    return found[:3]
+def _precedence(candidate: _Candidate) -> tuple[int, int, int]:
+    return candidate[:3]
 
 
-def _replace(found: list[Token], matches: list[tuple[re.Match[str], Build]], scene: Scene) -> list[Token]:
-    reduced: list[Token] = []
+def _replace(tokens: list[Token], candidates: list[_Candidate], context: ParseContext) -> list[Token]:
+    replaced: list[Token] = []
     position = 0
-    for match, build in matches:
+    for *_, match, rule in candidates:
         first, last = match.span()
         if first < position:
             continue
-        made = build(Reading(scene, match, found))
-        if made is None or _is_empty(made):
+        result = rule.resolve(RuleMatch(context, match, tokens))
+        if result is None or _is_empty(result):
             continue
-        reduced += found[position:first]
-        reduced.append(_token(made, found[first].start, found[last - 1].end))
+        replaced += tokens[position:first]
+        replaced.append(_token(result, tokens[first].start, tokens[last - 1].end))
         position = last
-    return reduced + found[position:]
+    return replaced + tokens[position:]
 
 
-def _is_empty(made: Stretch | Number) -> bool:
-    days = made.days if isinstance(made, Stretch) else None
-    return days is not None and days[0] >= days[1]
+def _is_empty(result: DayRange | PlainToken) -> bool:
+    bounds = result.bounds if isinstance(result, DayRange) else None
+    return bounds is not None and bounds[0] >= bounds[1]
 
 
-def _token(made: Stretch | Number, start: int, end: int) -> Token:
-    if isinstance(made, Number):
-        return Token(TAGS[made.family], made.value, start, end)
-    return Token(stretch_tag(made), 0, start, end, made)
+def _token(result: DayRange | PlainToken, start: int, end: int) -> Token:
+    if isinstance(result, PlainToken):
+        return Token(TAGS[result.family], result.value, start, end)
+    return Token(_range_tag(result), 0, start, end, result)
 
 
-def stretch_tag(stretch: Stretch) -> str:
-    """The tag a resolved stretch takes in the shape."""
-    name = _KIND_TAG.get(stretch.kind)
+def _range_tag(days: DayRange) -> str:
+    name = _FAMILY_OF_KIND.get(days.kind)
     if name is None:
-        name = stretch.kind.upper() + ("F" if stretch.yearly else "X")
-    assert name in STRETCHES
+        name = days.kind.upper() + ("F" if days.yearly else "X")
+    assert name in RANGE_FAMILIES
     return TAGS[name]

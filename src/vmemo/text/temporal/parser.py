@@ -1,144 +1,124 @@
-"""stretches() and readings(): a text through the stages of the grammar, resolved against a reference."""
+"""Parser of the time grammar: applies the stages to a text and returns the ranges that it names."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import NamedTuple
 
-from vmemo.text.temporal.day_range import DAY, MONTH, WEEK, YEAR, Prefer, Stretch, following
-from vmemo.text.temporal.grammar import Line, Stage, line_of
-from vmemo.text.temporal.patterns import expression, tags_of
-from vmemo.text.temporal.reading import Scene
-from vmemo.text.temporal.rules import (
-    approximate,
-    clock,
-    counted,
-    dates,
-    numbers,
-    offsets,
-    periods,
-    qualifiers,
-    ranges,
-    relative,
-    seasons,
-    subperiods,
-    weekdays,
-)
-from vmemo.text.temporal.tokenizer import Token, tokens
+from vmemo.text.temporal.calendar_units import DAY, MONTH, WEEK, YEAR
+from vmemo.text.temporal.day_range import DayRange, Preference, offset_from_anchor
+from vmemo.text.temporal.grammar import ParseContext, TokenLine
+from vmemo.text.temporal.patterns import compile_pattern, tags_of
+from vmemo.text.temporal.rules import COMBINATION_STAGES, DATE_STAGE, NUMBER_STAGE
+from vmemo.text.temporal.tokenizer import Token, tokenize
 from vmemo.text.temporal.vocabulary import FAMILIES, TAGS, UNITS
 
-_NUMBERS = Stage(*numbers.RULES)
-_DATES = Stage(
-    *dates.RULES,
-    *periods.RULES,
-    *seasons.RULES,
-    *relative.RULES,
-    *counted.RULES,
-    *weekdays.RULES,
-    *offsets.NOW,
-    *approximate.RULES,
-    *clock.RULES,
-)
-_LATER = (
-    Stage(*qualifiers.JOINS),
-    Stage(*qualifiers.WEEKDAYS, *qualifiers.PARTS, *subperiods.RULES),
-    Stage(*subperiods.WEEKDAYS, *offsets.RULES, *qualifiers.PARTS, *qualifiers.SHARED),
-    Stage(*offsets.WEEKDAYS, *qualifiers.SHARED),
-    Stage(*ranges.RANGES),
-    Stage(*ranges.BOUNDS),
-)
-_TELLING = (
+_TIME_FAMILIES = (
     "MFULL MNAME MVERB MABBR WFULL WABBR WPLURAL SEASON SEASONX SEASONS DECADEWORD HOUR RELDAY TEEN TENS thanksgiving "
     "christmas halloween valentine patrick daytime"
 ).split()
-_TELLING_WORDS = frozenset(
-    [word for name in _TELLING for word in FAMILIES.get(name, {name: 0})]
+_TIME_WORDS = frozenset(
+    [word for name in _TIME_FAMILIES for word in FAMILIES.get(name, {name: 0})]
     + [word for unit in UNITS for word in FAMILIES[unit]]
     + "night date easter juneteenth pentecost eid ramadan mayo thousand".split()
 )
-_LONGEST = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
+"""Every expression without a digit contains one of these words."""
+_LONGEST_ANCHOR = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
 """Days that an earlier date may span for a unit to be counted from it."""
 _EVERY = TAGS["every"]
-_AGAIN = (
+_RECURRING = (
     "every (other|COUNT|ORD)? (ANY|WDAY|night|daytime) ((COMMA|and|or)+ (FLOATING|WEEKDAY))*",
     "every year COMMA? (in|on|at|around|over)? the? (FLOATING|WEEKDAY) ((COMMA|and|or)+ FLOATING)*",
     "FLOATING COMMA? (of|in)? every year",
 )
-_RESOLVED = tags_of("ANY")
-_WORDS = re.compile(r"[^\W\d_]+")
+_RESOLVED_TAGS = tags_of("ANY")
+_WORD = re.compile(r"[^\W\d_]+")
 _DIGIT = re.compile(r"\d")
 
 
-def stretches(
-    text: str, reference: datetime, *, prefer: Prefer = "past", day_first: bool = False
-) -> list[tuple[Token, Stretch]]:
-    """What is found, in order and without overlap, as days of the reference's own calendar."""
-    scene = Scene(text, reference, prefer, day_first)
-    line = _numbered(scene)
-    return _joined(_DATES.reduce(line, scene), scene) if line else []
+class ResolvedTime(NamedTuple):
+    """A time expression: its character offsets and the days that it means."""
+
+    start: int
+    end: int
+    days: DayRange
 
 
-def readings(text: str, reference: datetime) -> tuple[list[tuple[Token, Stretch]], list[tuple[Token, Stretch]]]:
-    """What is found, read as past and read as future: the same list where no time in the text can be both."""
-    scene = Scene(text, reference, "past", day_first=False)
-    line = _numbered(scene)
+def parse(
+    text: str, reference: datetime, *, prefer: Preference = "past", day_first: bool = False
+) -> list[ResolvedTime]:
+    """Return the time expressions in order and without overlap, in the calendar of the reference's time zone."""
+    context = ParseContext(text, reference, prefer, day_first)
+    line = _merge_numbers(context)
+    return _combine(DATE_STAGE.apply(line, context), context) if line else []
+
+
+def parse_both(text: str, reference: datetime) -> tuple[list[ResolvedTime], list[ResolvedTime]]:
+    """Return the expressions with a preference for the past, and for the future.
+
+    Both are the same list object if no expression of the text is ambiguous.
+    """
+    context = ParseContext(text, reference, "past", day_first=False)
+    line = _merge_numbers(context)
     if line is None:
         return [], []
-    dated = _DATES.reduce(line, scene)
-    past = _joined(dated, scene)
-    if not any(token.stretch and token.stretch.is_open for token in dated.tokens):
+    dates = DATE_STAGE.apply(line, context)
+    past = _combine(dates, context)
+    if not any(token.days and token.days.is_ambiguous for token in dates.tokens):
         return past, past
-    ahead = Scene(text, reference, "future", day_first=False)
-    return past, _joined(_DATES.reduce(line, ahead), ahead)
+    context = ParseContext(text, reference, "future", day_first=False)
+    return past, _combine(DATE_STAGE.apply(line, context), context)
 
 
-def _numbered(scene: Scene) -> Line | None:
-    """The text's tokens with its numbers merged, or None when no word in it can tell a time."""
-    lowered = lower(scene.text)
-    if _DIGIT.search(lowered) is None and _TELLING_WORDS.isdisjoint(_WORDS.findall(lowered)):
-        return None
-    return _NUMBERS.reduce(line_of(tokens(lowered)), scene)
-
-
-def _joined(line: Line, scene: Scene) -> list[tuple[Token, Stretch]]:
-    if line.present.isdisjoint(_RESOLVED):
-        return []
-    for stage in _LATER:
-        line = stage.reduce(line, scene)
-    once = _once(line) if _EVERY in line.present else line.tokens
-    return _followed([(token, token.stretch) for token in once if token.stretch is not None])
-
-
-def _once(line: Line) -> list[Token]:
-    """The tokens less those that come again and again: every October, each Monday and Friday, on 3 May every year."""
-    again = [match.span() for pattern in _AGAIN for match in expression(pattern).finditer(line.shape)]
-    return [token for place, token in enumerate(line.tokens) if not any(a <= place < b for a, b in again)]
-
-
-def _followed(found: list[tuple[Token, Stretch]]) -> list[tuple[Token, Stretch]]:
-    """Place what leans on an earlier date of the same text: "on 5 May ... the next day"."""
-    if all(stretch.follows is None for _, stretch in found):
-        return found
-    placed: list[tuple[Token, Stretch]] = []
-    anchor: Stretch | None = None
-    for token, stretch in found:
-        seen = _seen_from(anchor, stretch)
-        placed.append((token, seen))
-        anchor = anchor if seen.quiet or seen.start is None else seen
-    return placed
-
-
-def _seen_from(anchor: Stretch | None, stretch: Stretch) -> Stretch:
-    if anchor is None or anchor.start is None or anchor.end is None or stretch.follows is None:
-        return stretch
-    unit = stretch.follows[0]
-    fits = (anchor.end - anchor.start).days <= _LONGEST.get(unit, 1)
-    return (following(anchor.start, stretch.follows) if fits else None) or stretch
-
-
-def lower(text: str) -> str:
-    """Lower case of the same length, so that offsets hold."""
+def lower_same_length(text: str) -> str:
+    """Return the text in lower case, with letters unchanged whose lower case is longer, so that offsets hold."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
     return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+
+
+def _merge_numbers(context: ParseContext) -> TokenLine | None:
+    """Return the tokens with numbers in words merged, or None if the text contains no word of a time expression."""
+    lowered = lower_same_length(context.text)
+    if _DIGIT.search(lowered) is None and _TIME_WORDS.isdisjoint(_WORD.findall(lowered)):
+        return None
+    return NUMBER_STAGE.apply(TokenLine.of(tokenize(lowered)), context)
+
+
+def _combine(line: TokenLine, context: ParseContext) -> list[ResolvedTime]:
+    if line.tag_set.isdisjoint(_RESOLVED_TAGS):
+        return []
+    for stage in COMBINATION_STAGES:
+        line = stage.apply(line, context)
+    tokens = _without_recurring(line) if _EVERY in line.tag_set else line.tokens
+    times = [ResolvedTime(token.start, token.end, token.days) for token in tokens if token.days is not None]
+    return _resolve_anchors(times)
+
+
+def _without_recurring(line: TokenLine) -> list[Token]:
+    """Drop dates that recur: "every October", "each Monday and Friday", "on 3 May every year"."""
+    spans = [match.span() for pattern in _RECURRING for match in compile_pattern(pattern).finditer(line.tags)]
+    return [token for place, token in enumerate(line.tokens) if not any(first <= place < last for first, last in spans)]
+
+
+def _resolve_anchors(times: list[ResolvedTime]) -> list[ResolvedTime]:
+    """Resolve expressions that depend on an earlier date of the text: "on 5 May ... the next day"."""
+    if all(time.days.anchor_offset is None for time in times):
+        return times
+    resolved: list[ResolvedTime] = []
+    anchor: DayRange | None = None
+    for time in times:
+        days = _relative_to(anchor, time.days)
+        resolved.append(time._replace(days=days))
+        anchor = anchor if days.unannotated or days.start is None else days
+    return resolved
+
+
+def _relative_to(anchor: DayRange | None, days: DayRange) -> DayRange:
+    if anchor is None or anchor.start is None or anchor.end is None or days.anchor_offset is None:
+        return days
+    if (anchor.end - anchor.start).days > _LONGEST_ANCHOR.get(days.anchor_offset.unit, 1):
+        return days
+    return offset_from_anchor(anchor.start, days.anchor_offset) or days

@@ -1,4 +1,4 @@
-"""Cut a text into tagged tokens; the tags together are the text's shape."""
+"""Tokenizer of the time grammar: cuts a text into tagged tokens."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import re
 from itertools import accumulate
 from typing import NamedTuple
 
-from vmemo.text.temporal.day_range import Stretch
+from vmemo.text.temporal.day_range import DayRange
 from vmemo.text.temporal.vocabulary import LEXICON, TAGS, UNIONS
 
-_PIECE = re.compile(
+_LEXEME = re.compile(
     r"[^\W\d_]+(?:['’]s?(?!\w))?|[^\S\n]+"
     r"|\d{1,3}(?:,\d{3})+(?!\d)|\d+(?:st|nd|rd|th)\b|\d+['’]?s\b|\d+|.",
     re.DOTALL,
 )
-"""Pieces that together are the whole text, so that their lengths give the offsets."""
-_SYMBOL = {
+"""Every character belongs to one lexeme, so that the lengths of lexemes give their offsets."""
+_SYMBOL_FAMILY = {
     "~": "TILDE", ",": "COMMA", "'": "APOSTROPHE", "’": "APOSTROPHE", "<": "LESS", ">": "MORE", "=": "EQUALS",
 } | dict.fromkeys("!?;()[]\":\n", "STOP")  # fmt: skip
-_GLUE = {"-": ("DASH", "HYPHEN"), "–": ("DASH", "HYPHEN"), "—": ("HYPHEN", "HYPHEN"), "/": ("SLASH", "WORD")} | {
-    ".": ("DOT", "STOP")
+_JOINER_FAMILY = {
+    "-": ("DASH", "HYPHEN"),
+    "–": ("DASH", "HYPHEN"),
+    "—": ("HYPHEN", "HYPHEN"),
+    "/": ("SLASH", "WORD"),
+    ".": ("DOT", "STOP"),
 }
-_SYMBOL_TAG = {symbol: TAGS[name] for symbol, name in _SYMBOL.items()}
-_GLUE_TAG = {symbol: (TAGS[glued], TAGS[loose]) for symbol, (glued, loose) in _GLUE.items()}
+"""Family of a symbol between two letters or digits, and of the same symbol elsewhere."""
+_SYMBOL_TAG = {symbol: TAGS[name] for symbol, name in _SYMBOL_FAMILY.items()}
+_JOINER_TAG = {symbol: (TAGS[joined], TAGS[loose]) for symbol, (joined, loose) in _JOINER_FAMILY.items()}
 _WORD = TAGS["WORD"]
 _MAY_TOUCH_NUMBERS = frozenset(
     TAGS[name] for name in (*UNIONS["MONTH"], *UNIONS["UNIT"], "q", "h", "fy", "cy", "APOSTROPHE", "s")
@@ -31,56 +36,57 @@ _MONEY = "$€£#"
 
 
 class Token(NamedTuple):
-    """A piece of the text: its family's tag, its number where it has one, and what it was resolved to."""
+    """A lexeme or several merged ones, with the tag of their family, their number and offsets."""
 
     tag: str
     value: int
     start: int
     end: int
-    stretch: Stretch | None = None
+    days: DayRange | None = None
+    """The range that a rule resolved it to."""
 
 
-def tokens(lowered: str) -> list[Token]:
-    """The tokens of a lower-case text, a run of unknown words being one."""
-    pieces = _PIECE.findall(lowered)
-    starts = accumulate(map(len, pieces), initial=0)
-    found: list[Token] = []
-    unknown = False
-    for piece, known, start in zip(pieces, map(LEXICON.get, pieces), starts, strict=False):
+def tokenize(lowered: str) -> list[Token]:
+    """Return the tokens of a lower-case text; a run of unknown words is one token."""
+    lexemes = _LEXEME.findall(lowered)
+    starts = accumulate(map(len, lexemes), initial=0)
+    tokens: list[Token] = []
+    in_unknown_run = False
+    for lexeme, known, start in zip(lexemes, map(LEXICON.get, lexemes), starts, strict=False):
         if known is None:
-            if piece.isspace():
+            if lexeme.isspace():
                 continue
-            known = _tagged(lowered, piece, start)
+            known = _tagged(lowered, lexeme, start)
             if known is None:
-                if not unknown:
-                    found.append(Token(_WORD, 0, start, start + len(piece)))
-                unknown = True
+                if not in_unknown_run:
+                    tokens.append(Token(_WORD, 0, start, start + len(lexeme)))
+                in_unknown_run = True
                 continue
-        found.append(Token(known[0], known[1], start, start + len(piece)))
-        unknown = False
-    return found
+        tokens.append(Token(known[0], known[1], start, start + len(lexeme)))
+        in_unknown_run = False
+    return tokens
 
 
-def _tagged(text: str, piece: str, start: int) -> tuple[str, int] | None:
-    if piece.isalpha():
+def _tagged(text: str, lexeme: str, start: int) -> tuple[str, int] | None:
+    if lexeme.isalpha():
         return None
-    if piece[0].isdecimal():
-        return None if _is_no_date(text, start, start + len(piece)) else _digits(piece)
-    if piece[0].isalpha():
-        return LEXICON.get(piece.rstrip("s").rstrip("'’"))
-    return _mark(text, piece, start, start + len(piece))
+    if lexeme[0].isdecimal():
+        return None if _is_no_date_number(text, start, start + len(lexeme)) else _digit_tag(lexeme)
+    if lexeme[0].isalpha():
+        return LEXICON.get(lexeme.rstrip("s").rstrip("'’"))
+    return _symbol_tag(text, lexeme, start, start + len(lexeme))
 
 
-def _mark(text: str, symbol: str, start: int, end: int) -> tuple[str, int] | None:
-    if symbol in _GLUE_TAG:
-        glued = start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()
-        return _GLUE_TAG[symbol][0 if glued else 1], 0
+def _symbol_tag(text: str, symbol: str, start: int, end: int) -> tuple[str, int] | None:
+    if symbol in _JOINER_TAG:
+        joined = start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()
+        return _JOINER_TAG[symbol][0 if joined else 1], 0
     tag = _SYMBOL_TAG.get(symbol)
     return (tag, 0) if tag else None
 
 
-def _is_no_date(text: str, start: int, end: int) -> bool:
-    """Money, clock times, percentages, and numbers that are part of a code such as A1B2."""
+def _is_no_date_number(text: str, start: int, end: int) -> bool:
+    """Return True for money, clock times, percentages, and numbers in a code such as A1B2."""
     before, after = text[start - 1 : start], text[end : end + 1]
     if (before and before in _MONEY) or after == "%":
         return True
@@ -105,19 +111,19 @@ def _touches_word(text: str, start: int, before: str, end: int, after: str) -> b
     return False
 
 
-def _digits(piece: str) -> tuple[str, int]:
-    digits = piece.rstrip("stndrh'’")
+def _digit_tag(lexeme: str) -> tuple[str, int]:
+    digits = lexeme.rstrip("stndrh'’")
     if "," in digits or len(digits) > 8:
         return TAGS["BIG"], 10**6
     value = int(digits)
-    if piece[-1] == "s":
+    if lexeme[-1] == "s":
         return (TAGS["DECADENUM"] if value % 10 == 0 and len(digits) in (2, 4) else _WORD), value
-    if piece[-1].isalpha():
+    if lexeme[-1].isalpha():
         return (TAGS["ORDNUM"] if 1 <= value <= 31 else TAGS["ORDINAL"]), value
-    return TAGS[_family(digits, value)], value
+    return TAGS[_digit_family(digits, value)], value
 
 
-def _family(digits: str, value: int) -> str:
+def _digit_family(digits: str, value: int) -> str:
     if len(digits) <= 2:
         return "D12" if 1 <= value <= 12 else "D31" if 13 <= value <= 31 else "D99"
     if len(digits) == 4 and 1000 <= value <= 2999:

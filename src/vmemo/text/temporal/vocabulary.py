@@ -1,4 +1,7 @@
-"""The vocabulary: every word the grammar knows, the family it belongs to, and its number where it has one."""
+"""Vocabulary of the grammar: words by family, and the tag of each family.
+
+Rule patterns name families in capitals, and words that are their own family in lower case.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _ORDINAL_TEENS = (
 )
 _DECADES = "twenties thirties forties fifties sixties seventies eighties nineties".split()
 
-_AMBIGUOUS_MONTHS = ("may", "march")
+_MONTHS_THAT_ARE_VERBS = ("may", "march")
 _MONTHS_THAT_ARE_NAMES = ("april", "june", "august")
 
 
@@ -29,26 +32,30 @@ _SHORT_MONTHS = {word[:3]: number for word, number in _MONTH_NUMBER.items() if w
 _SHORT_DAYS = {word[:3]: number for word, number in _numbered(_WEEKDAYS, 0).items()}
 
 FAMILIES: dict[str, dict[str, int]] = {
+    # Months, seasons and weekdays. Those in families of their own are ordinary words or names too.
     "MFULL": {
         word: number
         for word, number in _MONTH_NUMBER.items()
-        if word not in _AMBIGUOUS_MONTHS and word not in _MONTHS_THAT_ARE_NAMES
+        if word not in _MONTHS_THAT_ARE_VERBS and word not in _MONTHS_THAT_ARE_NAMES
     },
     "MNAME": {word: _MONTH_NUMBER[word] for word in _MONTHS_THAT_ARE_NAMES},
-    "MVERB": {word: _MONTH_NUMBER[word] for word in _AMBIGUOUS_MONTHS},
+    "MVERB": {word: _MONTH_NUMBER[word] for word in _MONTHS_THAT_ARE_VERBS},
     "MABBR": _SHORT_MONTHS,
     "WFULL": _numbered(_WEEKDAYS, 0),
     "WABBR": _SHORT_DAYS | {"tues": 1, "weds": 2, "thur": 3, "thurs": 3},
     "WPLURAL": {word + "s": number for word, number in _numbered(_WEEKDAYS, 0).items()},
     "SEASON": {"summer": 6, "autumn": 9, "winter": 12},
     "SEASONX": {"spring": 3, "fall": 9},
+    # Number words.
     "ONES": _numbered(_ONES, 1),
     "TEEN": _numbered(_TEENS, 10),
     "TENS": _numbered(_TENS, 20, 10),
     "ORDONE": _numbered(_ORDINALS, 1),
     "ORDTEEN": _numbered(_ORDINAL_TEENS, 10) | {"twentieth": 20, "thirtieth": 30},
     "DECADEWORD": _numbered(_DECADES, 20, 10),
+    # Words that refer to the reference date, with their distance from it.
     "RELDAY": {"yesterday": -1, "today": 0, "tonight": 0, "tomorrow": 1, "tmrw": 1, "tmr": 1, "tomorow": 1},
+    # Determiners, quantities, and modifiers with the direction that they point in.
     "A": {"a": 1, "an": 1},
     "POSS": {"my": 0, "our": 0, "your": 0, "his": 0, "their": 0},
     "her": {"her": 0},
@@ -63,6 +70,7 @@ FAMILIES: dict[str, dict[str, int]] = {
     "next": {"next": 1},
     "coming": {"coming": 1, "upcoming": 1},
     "following": {"following": 1},
+    # Parts of a period, as indexes of PERIOD_PARTS.
     "EARLY": {"early": 0},
     "MID": {"mid": 1},
     "LATE": {"late": 2},
@@ -70,6 +78,7 @@ FAMILIES: dict[str, dict[str, int]] = {
     "start": {"start": 0},
     "middle": {"middle": 1},
     "end": {"end": 2},
+    # Times of day, and words of holiday names with their spellings.
     "habit": {"mornings": 0, "afternoons": 0, "evenings": 0, "nights": 0},
     "daytime": {"morning": 0, "afternoon": 0, "evening": 0},
     "every": {"every": 0, "each": 0},
@@ -98,7 +107,7 @@ FAMILIES: dict[str, dict[str, int]] = {
     )
 }
 
-PLAIN = """
+PLAIN_WORDS = """
 the of in on at by to for from and or but with is was are be will if as than then
 before after since until till til through thru between during within over around up
 ago back now hence time date earlier later onward onwards forward greater more less no not
@@ -110,10 +119,12 @@ singles we i they it that very these sooner beyond am m re so far same
 """.split()
 
 SYMBOLS = ("DASH", "HYPHEN", "SLASH", "DOT", "TILDE", "COMMA", "STOP", "APOSTROPHE", "LESS", "MORE", "EQUALS")
-DIGITS = ("D12", "D31", "D99", "Y4", "BIG", "DATE8", "ORDNUM", "DECADENUM")
-MERGED = ("NUMBER", "ORDINAL", "YEARWORD", "FEWER", "WORD")
-STRETCHES = ("DAYF", "DAYX", "WEEKDAY", "OFFSET", "WEEKF", "WEEKX", "SPANF", "SPANX", "YEAR")
-"""What is resolved already: F floats because no year was named, X is fixed."""
+DIGIT_FAMILIES = ("D12", "D31", "D99", "Y4", "BIG", "DATE8", "ORDNUM", "DECADENUM")
+"""Numbers in digits: a month, another day of a month, other two digits, a year, a bigger one, 20230507, 3rd, 1990s."""
+MERGED_FAMILIES = ("NUMBER", "ORDINAL", "YEARWORD", "FEWER", "WORD")
+"""Numbers made of several words, and WORD for words that the grammar does not know."""
+RANGE_FAMILIES = ("DAYF", "DAYX", "WEEKDAY", "OFFSET", "WEEKF", "WEEKX", "SPANF", "SPANX", "YEAR")
+"""Tokens that are resolved to a range: F floats because the text names no year, X is fixed."""
 
 UNIONS: dict[str, tuple[str, ...]] = {
     "MONTH": ("MFULL", "MNAME", "MVERB", "MABBR"),
@@ -136,18 +147,19 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "WEEK": ("WEEKF", "WEEKX"),
     "SPAN": ("SPANF", "SPANX", "YEAR", "WEEKF", "WEEKX"),
     "FLOATING": ("DAYF", "SPANF", "WEEKF"),
-    "ANY": STRETCHES,
+    "ANY": RANGE_FAMILIES,
 }
 
 
 def _tags() -> dict[str, str]:
-    names = [*FAMILIES, *PLAIN, *SYMBOLS, *DIGITS, *MERGED, *STRETCHES]
+    names = [*FAMILIES, *PLAIN_WORDS, *SYMBOLS, *DIGIT_FAMILIES, *MERGED_FAMILIES, *RANGE_FAMILIES]
     return {name: chr(0xE000 + index) for index, name in enumerate(dict.fromkeys(names))}
 
 
 TAGS = _tags()
-"""One private-use character per family: a text's shape is a string of them, which `re` can search."""
+"""One private-use character per family, so that the tags of a text are a string that `re` can search."""
 LEXICON: dict[str, tuple[str, int]] = {
-    **{word: (TAGS[word], 0) for word in PLAIN},
+    **{word: (TAGS[word], 0) for word in PLAIN_WORDS},
     **{word: (TAGS[name], value) for name, words in FAMILIES.items() for word, value in words.items()},
 }
+"""Tag and number of each known word."""

@@ -1,141 +1,182 @@
-"""Counted distances and windows: two weeks ago, in three days, the last 10 days, the next two quarters."""
+"""Counted distances from the reference: "two weeks ago", "in three days", "the last 10 days", "an hour ago"."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 
-from vmemo.text.temporal.day_range import (
+from vmemo.text.temporal.calendar_units import (
     CENTURY,
     DAY,
     DECADE,
+    FIRST_YEAR,
     FORTNIGHT,
+    FRIDAY,
     ONE_DAY,
     QUARTER,
     WEEK,
     WEEKEND,
-    Stretch,
-    of_period,
-    offset_day,
-    period,
-    shift,
+    add_units,
+    period_bounds,
 )
-from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.day_range import AnchorOffset, DayRange, offset_day, whole_period
+from vmemo.text.temporal.grammar import Rule, RuleMatch
 from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading
 
-_FEW, _SOME = tags_of("FEWER"), tags_of("SOME")
+_FEW, _SOME, _MORE = tags_of("FEWER"), tags_of("SOME"), tags_of("more")
 A_FEW, _SEVERAL = (2, 5), (3, 8)
-"""The least and the most that people mean."""
-ALIGNED = (FORTNIGHT, QUARTER, DECADE, CENTURY)
-"""Units whose windows follow the calendar: the last two quarters are whole quarters."""
-_NOT_AHEAD = re.compile(
+"""Lowest and highest number that is meant."""
+CALENDAR_WINDOWS = (FORTNIGHT, QUARTER, DECADE, CENTURY)
+"""Units that are counted in whole calendar periods: "the last two quarters"."""
+_MAX_MINUTES = 100_000
+"""A larger number of hours or minutes is not a time."""
+_NOT_FUTURE = re.compile(
     r"(?:n['’]t|\bnot|\bnever|\bfirst \w+|\bbest \w+|\bonce|\btwice|\btimes)\b[^.!?]{0,30}$", re.IGNORECASE
 )
 
 
-def _windows(reading: Reading) -> Stretch | None:
-    """the last 10 days, the next two quarters: whole calendar periods for long units, days otherwise."""
-    step = 1 if reading.value("z") > 0 else -1
-    count, unit, today = reading.value("n"), reading.value("u"), reading.scene.today
+def _window(match: RuleMatch) -> DayRange | None:
+    """Resolve "the last 10 days" and "the next two quarters"."""
+    step = 1 if match.value("modifier") > 0 else -1
+    count, unit, today = match.value("count"), match.value("unit"), match.today
     if unit == WEEKEND:
         return None
-    if unit in ALIGNED:
-        days = period(today, unit, 1 if step > 0 else -count, count)
-        return days and Stretch(*days)
-    return window(today, step * count, unit)
+    if unit in CALENDAR_WINDOWS:
+        bounds = period_bounds(today, unit, 1 if step > 0 else -count, count)
+        return bounds and DayRange(*bounds)
+    return counted_days(today, step * count, unit)
 
 
-def window(today: date, count: int, unit: int) -> Stretch | None:
-    """Days up to today, today excluded, or from tomorrow on."""
+def counted_days(today: date, count: int, unit: int) -> DayRange | None:
+    """Return `count` units of days: up to yesterday if the count is negative, or else from tomorrow."""
     first = today if count < 0 else today + ONE_DAY
-    other = shift(first, count, unit)
+    other = add_units(first, count, unit)
     if other is None or count == 0:
         return None
     start, end = min(first, other), max(first, other)
-    return Stretch(start, end, shown=(start, end + ONE_DAY) if count < 0 else None)
+    return DayRange(start, end, displayed=(start, end + ONE_DAY) if count < 0 else None)
 
 
-def _within(reading: Reading) -> Stretch | None:
-    today = reading.scene.today
-    if reading.has("z") and reading.value("z") < 0:
-        return _windows(reading)
-    end = shift(today, reading.value("n"), reading.value("u"))
-    return end and Stretch(today, end) if end != today else None
+def _within(match: RuleMatch) -> DayRange | None:
+    """Resolve "within two weeks" and "within the last two weeks"."""
+    today = match.today
+    if match.value("modifier") < 0:
+        return _window(match)
+    end = add_units(today, match.value("count"), match.value("unit"))
+    return end and DayRange(today, end) if end != today else None
 
 
-def _business_days(reading: Reading) -> Stretch | None:
-    day, left = reading.scene.today, min(reading.value("n"), 1000)
-    step = ONE_DAY if reading.value("z") > 0 else -ONE_DAY
-    first = day + step
-    while first.weekday() > 4:
+def _business_days(match: RuleMatch) -> DayRange | None:
+    step = ONE_DAY if match.value("modifier") > 0 else -ONE_DAY
+    first = match.today + step
+    while first.weekday() > FRIDAY:
         first += step
-    day = first
+    day, left = first, min(match.value("count"), 1000)
     while left > 1:
         day += step
-        left -= day.weekday() < 5
-    return Stretch(min(first, day), max(first, day) + ONE_DAY)
+        left -= day.weekday() <= FRIDAY
+    return DayRange(min(first, day), max(first, day) + ONE_DAY)
 
 
-def _away(reading: Reading, sign: int) -> Stretch | None:
-    """N units before or after the reference: a day, or a range when the number is vague."""
-    today, unit, count = reading.scene.today, reading.value("u"), reading.value("n")
+def _offset(match: RuleMatch, sign: int) -> DayRange | None:
+    """Return the day some units before or after the reference, or a range if the number is vague."""
+    today, unit, count = match.today, match.value("unit"), match.value("count")
     if unit == WEEKEND:
-        return of_period(period(today, WEEKEND, sign * count), WEEKEND)
-    return vaguely(reading, today, sign) or offset_day(today, sign * count, unit)
+        return whole_period(period_bounds(today, WEEKEND, sign * count), WEEKEND)
+    return vague_offset(match, today, sign) or offset_day(today, sign * count, unit)
 
 
-def vaguely(reading: Reading, origin: date, sign: int) -> Stretch | None:
-    """A few or several units from a day, or None when the number is exact."""
-    if reading.tag("n") not in _SOME:
+def vague_offset(match: RuleMatch, origin: date, sign: int) -> DayRange | None:
+    """Return the range of "a few days" or "several weeks" from a day, or None if the number is exact."""
+    if match.tag("count") not in _SOME:
         return None
-    near, far = A_FEW if reading.tag("n") in _FEW else _SEVERAL
-    unit = reading.value("u")
-    return roughly(shift(origin, sign * near, unit), shift(origin, sign * far, unit), unit)
+    near, far = A_FEW if match.tag("count") in _FEW else _SEVERAL
+    unit = match.value("unit")
+    return approximate_range(add_units(origin, sign * near, unit), add_units(origin, sign * far, unit), unit)
 
 
-def roughly(near: date | None, far: date | None, unit: int) -> Stretch | None:
-    """Between two days, shown in whole months or years when these were counted."""
+def approximate_range(near: date | None, far: date | None, unit: int) -> DayRange | None:
+    """Return the days from one to the other, displayed in whole months or years if these were counted."""
     if near is None or far is None:
         return None
     start, end = min(near, far), max(near, far)
-    first, last = period(start, unit), period(end, unit)
-    shown = (first[0], last[1]) if first and last and unit not in (DAY, WEEK, FORTNIGHT) else None
-    return Stretch(start, end + ONE_DAY, shown=shown)
+    first, last = period_bounds(start, unit), period_bounds(end, unit)
+    displayed = (first[0], last[1]) if first and last and unit not in (DAY, WEEK, FORTNIGHT) else None
+    return DayRange(start, end + ONE_DAY, displayed=displayed)
 
 
-def _ago(reading: Reading) -> Stretch | None:
-    return _away(reading, -1)
+def _units_ago(match: RuleMatch) -> DayRange | None:
+    return _offset(match, -1)
 
 
-def _ahead(reading: Reading) -> Stretch | None:
-    return _away(reading, 1)
+def _units_ahead(match: RuleMatch) -> DayRange | None:
+    return _offset(match, 1)
 
 
-def _in_time(reading: Reading) -> Stretch | None:
-    """in two weeks; but "haven't talked in two weeks" and "twice in a week" look at no future day."""
-    begin = reading.tokens[reading.match.start()].start
-    return None if _NOT_AHEAD.search(reading.scene.text, max(0, begin - 60), begin) else _away(reading, 1)
+def _in_units(match: RuleMatch) -> DayRange | None:
+    """Resolve "in two weeks"; "haven't talked in two weeks" and "twice in a week" name no day."""
+    is_negated = _NOT_FUTURE.search(match.context.text, max(0, match.offset - 60), match.offset)
+    return None if is_negated else _offset(match, 1)
 
 
-def _later(reading: Reading) -> Stretch | None:
-    """Counted from the date named before, if there is one."""
-    found = _away(reading, 1 if reading.has("f") else -1)
-    count = reading.value("n") * (1 if reading.has("f") else -1)
-    return found and replace(found, follows=(reading.value("u"), count, True))
+def _later(match: RuleMatch) -> DayRange | None:
+    """Resolve "two days later", from the previous date of the text if there is one."""
+    sign = 1 if match.has("forward") else -1
+    found = _offset(match, sign)
+    offset = AnchorOffset(match.value("unit"), sign * match.value("count"), to_the_day=True)
+    return found and replace(found, anchor_offset=offset)
 
 
-_COUNTED = "(COUNT|A|SOME)"
-_TIMES = "(UNIT|weekend)"
+def _compared_to_now(match: RuleMatch) -> DayRange | None:
+    """Resolve "more than two weeks ago"."""
+    sign = 1 if match.has("forward") else -1
+    return compared_offset(match, match.today, sign * match.value("count"), relative=True)
+
+
+def compared_offset(match: RuleMatch, origin: date, count: int, *, relative: bool) -> DayRange | None:
+    """Return the day at the offset; "more than" gives all days beyond it, "less than" the days up to it."""
+    day = offset_day(origin, count, match.value("unit"))
+    if day is None or day.start is None or not match.has("comparison"):
+        return day and replace(day, relative=relative)
+    if match.tag("comparison") in _MORE:
+        return DayRange(None, day.start) if count < 0 else DayRange(day.start, None)
+    start, end = sorted((origin, day.start))
+    return DayRange(start, end) if start < end else None
+
+
+def _hours_ago(match: RuleMatch) -> DayRange | None:
+    return _days_of_hours(match, up_to_now=False)
+
+
+def _last_hours(match: RuleMatch) -> DayRange | None:
+    return _days_of_hours(match, up_to_now=True)
+
+
+def _days_of_hours(match: RuleMatch, *, up_to_now: bool) -> DayRange | None:
+    """Return the day that some hours or minutes ago fall on, or all days from it to today."""
+    minutes = match.value("count", 1) * match.value("unit")
+    if not 0 < minutes <= _MAX_MINUTES or match.today.year <= FIRST_YEAR:
+        return None
+    start = (match.context.now - timedelta(minutes=minutes)).date()
+    end = match.today if up_to_now else start
+    return DayRange(start, end + ONE_DAY, kind="span" if up_to_now else "day", unannotated=True)
+
+
+_COUNT = "count=(COUNT|A|SOME)"
+_UNIT = "unit=(UNIT|weekend)"
 
 RULES = (
-    rule("(the|these)? (for the)? z=MOD n=(COUNT|SOME) u=UNIT (?!of)", _windows),
-    rule("(the|these) n=(COUNT|SOME) z=(previous|past|next|coming) u=UNIT", _windows),
-    rule("within the? z=MOD? n=(COUNT|A|SOME) u=UNIT (?!of)", _within),
-    rule("the? z=MOD n=COUNT (business|working) day", _business_days),
-    rule(f"n={_COUNTED} u={_TIMES} (ago|back)", _ago),
-    rule(f"n={_COUNTED} u={_TIMES} (from now|hence)", _ahead),
-    rule(f"(?<!time) in n={_COUNTED} u=UNIT (APOSTROPHE? time)? (?!of)(?!before)(?!after)(?!from)(?!ago)", _in_time),
-    rule(f"n={_COUNTED} u={_TIMES} (f=later|earlier) (?!this)(?!than)(?!in)(?!on)(?!WORD than)", _later),
+    Rule("(the|these)? (for the)? modifier=MOD count=(COUNT|SOME) unit=UNIT (?!of)", _window),
+    Rule("(the|these) count=(COUNT|SOME) modifier=(previous|past|next|coming) unit=UNIT", _window),
+    Rule(f"within the? modifier=MOD? {_COUNT} unit=UNIT (?!of)", _within),
+    Rule("the? modifier=MOD count=COUNT (business|working) day", _business_days),
+    Rule(f"{_COUNT} {_UNIT} (ago|back)", _units_ago),
+    Rule(f"{_COUNT} {_UNIT} (from now|hence)", _units_ahead),
+    Rule(f"(?<!time) in {_COUNT} unit=UNIT (APOSTROPHE? time)? (?!of)(?!before)(?!after)(?!from)(?!ago)", _in_units),
+    Rule(f"{_COUNT} {_UNIT} (forward=later|earlier) (?!this)(?!than)(?!in)(?!on)(?!WORD than)", _later),
+    Rule("comparison=(more|less) than count=(COUNT|A) unit=UNIT (ago|forward=(from now|hence))", _compared_to_now),
+    Rule(f"{_COUNT} unit=HOUR (ago|back)", _hours_ago),
+    Rule("half A unit=HOUR (ago|back)", _hours_ago),
+    Rule("the? (last|past|previous) count=(COUNT|SOME)? unit=HOUR (?!of)", _last_hours),
 )

@@ -1,202 +1,204 @@
-"""Days written out: day, month and year in their many spellings, with the year or without."""
+"""Dates with a day of the month, in numbers or words, with or without the year and month."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
-from vmemo.text.temporal.day_range import (
+from vmemo.text.temporal.calendar_units import (
     MONTH,
-    Days,
-    Stretch,
-    between,
-    fixed_day,
-    make_day,
-    one_day,
-    shift,
-    through_last_day,
-    two_digit_year,
+    WEEK,
+    Bounds,
+    add_units,
+    day_bounds,
+    expand_year,
+    make_date,
+    period_bounds,
 )
-from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.day_range import DayRange, display_last_day, range_between, single_day, whole_period
+from vmemo.text.temporal.grammar import Rule, RuleMatch
 from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading, Scene, float_days
 from vmemo.text.temporal.vocabulary import TAGS
 
 _STREET = re.compile(r"\s(?:St|Street|Road|Rd|Ave|Avenue|Lane|Drive|Court|Close|Way)\b")
-_AMBIGUOUS = tags_of("MVERB")
-_YEARLIKE = tags_of("FULLYEAR")
-_PLAIN_NUMBERS = tags_of("DAYNUM")
+_VERB_MONTHS = tags_of("MVERB")
+_FULL_YEARS = tags_of("FULLYEAR")
+_CARDINALS = tags_of("DAYNUM")
 
 
-def _named_day(year: int, month: int, day: int) -> Stretch | None:
-    return fixed_day(make_day(year, month, day), relative=False)
+def _full_date(year: int, month: int, day: int) -> DayRange | None:
+    return single_day(make_date(year, month, day), relative=False)
 
 
-def _month_day(month: int, day: int, scene: Scene) -> Stretch | None:
-    return float_days(lambda year: one_day(make_day(year, month, day)), scene)
+def _yearless_day(match: RuleMatch, month: int, day: int) -> DayRange | None:
+    return match.nearest(lambda year: day_bounds(make_date(year, month, day)))
 
 
-def _year_month_day(reading: Reading) -> Stretch | None:
-    return _named_day(reading.value("y"), reading.value("m"), reading.value("d"))
+def _year_month_day(match: RuleMatch) -> DayRange | None:
+    return _full_date(match.value("year"), match.value("month"), match.value("day"))
 
 
-def _month_and_day(reading: Reading) -> tuple[int, int] | None:
-    first, second = reading.value("a"), reading.value("b")
-    day_first = reading.scene.day_first if first <= 12 and second <= 12 else first > 12
+def _month_and_day(match: RuleMatch) -> tuple[int, int] | None:
+    first, second = match.value("first"), match.value("second")
+    day_first = match.context.day_first if first <= 12 and second <= 12 else first > 12
     month, day = (second, first) if day_first else (first, second)
     return (month, day) if month <= 12 else None
 
 
-def _numeric(reading: Reading) -> Stretch | None:
-    pair, year = _month_and_day(reading), reading.token("y")
+def _numeric(match: RuleMatch) -> DayRange | None:
+    pair, year = _month_and_day(match), match.token("year")
     if pair is None:
         return None
     if year.end - year.start == 4:
-        return _named_day(year.value, *pair)
+        return _full_date(year.value, *pair)
     if year.end - year.start != 2:
         return None
-    return _named_day(two_digit_year(year.value, reading.scene.today), *pair)
+    return _full_date(expand_year(year.value, match.today), *pair)
 
 
-def _numeric_without_year(reading: Reading) -> Stretch | None:
-    pair = _month_and_day(reading)
-    always_open = (reading.value("a"), reading.value("b")) == (24, 7)
-    return None if pair is None or always_open else _month_day(*pair, reading.scene)
+def _yearless_numeric(match: RuleMatch) -> DayRange | None:
+    pair = _month_and_day(match)
+    is_24_7 = (match.value("first"), match.value("second")) == (24, 7)
+    return None if pair is None or is_24_7 else _yearless_day(match, *pair)
 
 
-def _written_day(reading: Reading) -> Stretch | None:
-    street = _STREET.match(reading.scene.text, reading.tokens[reading.match.end() - 1].end)
-    if street or _is_verb(reading, "d"):
+def _written_day(match: RuleMatch) -> DayRange | None:
+    street = _STREET.match(match.context.text, match.last_token.end)
+    if street or _is_verb(match, "day"):
         return None
-    return _month_day(reading.value("m"), reading.value("d"), reading.scene)
+    return _yearless_day(match, match.value("month"), match.value("day"))
 
 
-def _is_verb(reading: Reading, number: str) -> bool:
-    """ "may" and "march" in lower case beside a plain number, in the middle of a clause."""
-    if reading.tag("m") not in _AMBIGUOUS or reading.written("m")[0].isupper():
+def _is_verb(match: RuleMatch, number: str) -> bool:
+    """Return True for a lower-case "may" or "march" next to a cardinal number in the middle of a clause."""
+    if match.tag("month") not in _VERB_MONTHS or match.source_text("month")[0].isupper():
         return False
-    after = reading.match.end()
-    plain = reading.tag(number) in _PLAIN_NUMBERS
-    return plain and after < len(reading.tokens) and reading.tokens[after].tag == TAGS["WORD"]
+    after = match.groups.end()
+    is_cardinal = match.tag(number) in _CARDINALS
+    return is_cardinal and after < len(match.tokens) and match.tokens[after].tag == TAGS["WORD"]
 
 
-def _glued(reading: Reading) -> Stretch | None:
-    """Day, month name and year joined by separators in any order; without a full year the last number is it."""
-    first, second = reading.token("a"), reading.token("b")
-    year, day = (first, second) if first.tag in _YEARLIKE else (second, first)
-    full = year.value if year.tag in _YEARLIKE else two_digit_year(year.value, reading.scene.today)
-    return _named_day(full, reading.value("m"), day.value)
+def _date_with_month_name(match: RuleMatch) -> DayRange | None:
+    """Resolve "07-May-2023" in any order of its parts; if no year has four digits, the last number is the year."""
+    first, second = match.token("first"), match.token("second")
+    year, day = (first, second) if first.tag in _FULL_YEARS else (second, first)
+    full = year.value if year.tag in _FULL_YEARS else expand_year(year.value, match.today)
+    return _full_date(full, match.value("month"), day.value)
 
 
-def _days_of_month(reading: Reading) -> Stretch | None:
-    """Two days of one month: "3 to 12 September"; the second is where the range ends."""
-    month, first, last = reading.value("m"), reading.value("a"), reading.value("b")
+def _days_of_month(match: RuleMatch) -> DayRange | None:
+    """Resolve "3 to 12 September"."""
+    month, first, last = match.value("month"), match.value("first"), match.value("second")
 
-    def yearly(year: int) -> Days | None:
-        start, end = make_day(year, month, first), make_day(year, month, last)
+    def yearly(year: int) -> Bounds | None:
+        start, end = make_date(year, month, first), make_date(year, month, last)
         if start and end and end <= start:
-            end = shift(end, 1, MONTH)
+            end = add_units(end, 1, MONTH)
         return (start, end) if start and end else None
 
-    found = None if _is_verb(reading, "b") else float_days(yearly, reading.scene, "span")
-    return found and through_last_day(found)
+    found = None if _is_verb(match, "second") else match.nearest(yearly, "span")
+    return found and display_last_day(found)
 
 
-def _compact(reading: Reading) -> Stretch | None:
-    value = reading.value("d")
-    return _named_day(value // 10000, value // 100 % 100, value % 100)
+def _eight_digits(match: RuleMatch) -> DayRange | None:
+    value = match.value("day")
+    return _full_date(value // 10000, value // 100 % 100, value % 100)
 
 
-def _day_of_this_month(reading: Reading) -> Stretch | None:
-    month = shift(reading.scene.today.replace(day=1), reading.value("z"), MONTH)
-    return month and fixed_day(make_day(month.year, month.month, reading.value("o")))
+def _day_of_this_month(match: RuleMatch) -> DayRange | None:
+    """Resolve "the 5th of next month"."""
+    month = add_units(match.today.replace(day=1), match.value("modifier"), MONTH)
+    return month and single_day(make_date(month.year, month.month, match.value("ordinal")))
 
 
-def _days_of_this_month(reading: Reading) -> Stretch | None:
-    month = shift(reading.scene.today.replace(day=1), reading.value("z"), MONTH)
-    start = month and fixed_day(make_day(month.year, month.month, reading.value("a")))
-    end = month and fixed_day(make_day(month.year, month.month, reading.value("b")))
-    return between(start, end) if start and end else None
+def _days_of_this_month(match: RuleMatch) -> DayRange | None:
+    """Resolve "from 5 to 10 of next month"."""
+    month = add_units(match.today.replace(day=1), match.value("modifier"), MONTH)
+    start = month and single_day(make_date(month.year, month.month, match.value("first")))
+    end = month and single_day(make_date(month.year, month.month, match.value("second")))
+    return range_between(start, end) if start and end else None
 
 
-def _nearest_day_number(reading: Reading) -> Stretch | None:
-    return _either(fixed_day(_search_months(reading, weekday=None)))
+def _nearest_ordinal(match: RuleMatch) -> DayRange | None:
+    return _in_either_direction(single_day(_nearest_day(match)))
 
 
-def _day_numbers(reading: Reading) -> Stretch | None:
-    """between the 5th and the 10th, of the month that the first of them is found in."""
-    start, number = _search_months(reading, weekday=None), reading.value("b")
+def _ordinal_range(match: RuleMatch) -> DayRange | None:
+    """Resolve "between the 5th and the 10th"."""
+    start, number = _nearest_day(match), match.value("second")
     month = start and start.replace(day=1)
     if month and start and number <= start.day:
-        month = shift(month, 1, MONTH)
-    end = month and make_day(month.year, month.month, number)
-    return through_last_day(Stretch(start, end, either=True)) if start and end else None
+        month = add_units(month, 1, MONTH)
+    end = month and make_date(month.year, month.month, number)
+    return display_last_day(DayRange(start, end, either_direction=True)) if start and end else None
 
 
-def _weekday_and_number(reading: Reading) -> Stretch | None:
-    return _either(fixed_day(_search_months(reading, weekday=reading.value("w"))))
+def _weekday_and_ordinal(match: RuleMatch) -> DayRange | None:
+    return _in_either_direction(single_day(_nearest_day(match, weekday=match.value("weekday"))))
 
 
-def _week_of_number(reading: Reading) -> Stretch | None:
-    day = _search_months(reading, weekday=None)
-    start = day and day - timedelta(days=day.weekday())
-    return start and Stretch(start, start + timedelta(days=7), kind="week", either=True)
+def _week_of_ordinal(match: RuleMatch) -> DayRange | None:
+    day = _nearest_day(match)
+    return _in_either_direction(day and whole_period(period_bounds(day, WEEK), WEEK))
 
 
-def _either(day: Stretch | None) -> Stretch | None:
-    return day and replace(day, either=True)
+def _in_either_direction(day: DayRange | None) -> DayRange | None:
+    return day and replace(day, either_direction=True)
 
 
-def _search_months(reading: Reading, weekday: int | None) -> date | None:
-    """The nearest month, on the preferred side, whose day of that number falls on the weekday."""
-    today, number = reading.scene.today, reading.value("o")
-    step = 1 if reading.scene.prefer == "future" else -1
+def _nearest_day(match: RuleMatch, weekday: int | None = None) -> date | None:
+    """Return the nearest day, on the preferred side, with the ordinal as its day of the month and that weekday."""
+    today, number = match.today, match.value("ordinal")
+    step = 1 if match.context.prefer == "future" else -1
     for distance in range(40):
-        month = shift(today.replace(day=1), step * distance, MONTH)
-        day = month and make_day(month.year, month.month, number)
+        month = add_units(today.replace(day=1), step * distance, MONTH)
+        day = month and make_date(month.year, month.month, number)
         if day and (day - today).days * step >= 0 and weekday in (None, day.weekday()):
             return day
     return None
 
 
-_CLEAR = "(?!SEP NUMERAL)(?!s)"
-_FREE = "(?<!DASH)(?<!SLASH)(?<!DOT)"
-_CUE_DATE = "(?<=on|by|from|until|till|til|to|since|before|after|between|through|WFULL|WABBR|DASH|HYPHEN|TILDE)"
-_NUMBERS = "(ORD|DAYNUM)"
-_ALONE = "(?=$|COMMA|STOP|HYPHEN|at|and|for|with|to|from|we|i)"
-_END = "(?!SLASH)(?!DOT)(?!of)(?!MONTH)(?!UNIT)"
+NO_NUMBER_FOLLOWS = "(?!SEP NUMERAL)(?!s)"
+NOT_JOINED = "(?<!DASH)(?<!SLASH)(?<!DOT)"
+_AFTER_DATE_CUE = "(?<=on|by|from|until|till|til|to|since|before|after|between|through|WFULL|WABBR|DASH|HYPHEN|TILDE)"
+_NUMBER = "(ORD|DAYNUM)"
+_NO_NOUN_FOLLOWS = "(?=$|COMMA|STOP|HYPHEN|at|and|for|with|to|from|we|i)"
+_NOT_CONTINUED = "(?!SLASH)(?!DOT)(?!of)(?!MONTH)(?!UNIT)"
 
 RULES = (
-    rule("y=Y4 SEP m=D12 SEP d=DD", _year_month_day),
-    rule("a=DD SEP b=DD SEP y=Y4", _numeric),
-    rule(f"{_FREE} a=DD (SLASH|DASH) b=DD (SLASH|DASH) y=YY {_CLEAR}", _numeric),
-    rule(f"{_CUE_DATE} a=DD SLASH b=DD (?!SLASH)", _numeric_without_year),
-    rule("(?<=for|of) a=DD SLASH b=DD (?=$|STOP|COMMA)", _numeric_without_year),
-    rule("(?<=DD and) a=DD SLASH b=DD (?!SLASH)", _numeric_without_year),
-    rule("a=DD SLASH b=DD (?=TO DD SLASH)", _numeric_without_year),
-    rule("(?<=WFULL|WABBR) a=DD (DASH|DOT) b=DD (?!SEP)", _numeric_without_year),
-    rule("(?<=on) a=DD (DOT|DASH) b=DD (?!SEP)", _numeric_without_year),
-    rule("(?<!NUMERAL) d=DATE8", _compact),
-    rule("a=(DD|FULLYEAR) SEP m=MONTH SEP b=(YY|FULLYEAR)", _glued),
-    rule("m=MONTH SEP a=(DD|FULLYEAR) SEP b=(YY|FULLYEAR)", _glued),
-    rule("a=(DD|FULLYEAR) SEP b=(DD|FULLYEAR) SEP m=MONTH", _glued),
-    rule(f"the? d={_NUMBERS} (of|COMMA|SEP)? m=MONTH", _written_day),
-    rule("the? d=ORD day of m=MONTH", _written_day),
-    rule("y=Y4 COMMA? m=MONTH d=(DD|ORD)", _year_month_day),
-    rule(f"m=MONTH SEP? COMMA? the? d={_NUMBERS} (?!UNIT) (?!COMMA? UNIT)", _written_day),
-    rule(f"(from? the?) a={_NUMBERS} TO the? b={_NUMBERS} of? m=MONTH", _days_of_month),
-    rule(f"between the? a={_NUMBERS} and the? b={_NUMBERS} of? m=MONTH", _days_of_month),
-    rule(f"(from|between)? m=MONTH the? a={_NUMBERS} TO the? b={_NUMBERS} {_END}", _days_of_month),
-    rule(f"between m=MONTH the? a={_NUMBERS} and the? b={_NUMBERS} {_END}", _days_of_month),
-    rule("(from|between) a=DAYNUM (TO|and) b=DAYNUM (of|in)? z=MOD month", _days_of_this_month),
-    rule("the? o=ORD day? of z=MOD month", _day_of_this_month),
-    rule("the o=ORD day? of z=the month", _day_of_this_month),
-    rule(f"(?<=on) the? o=ORDNUM {_ALONE}", _nearest_day_number),
-    rule(f"(?<=since|until|till|by|for|before|after) the o=ORDNUM {_ALONE}", _nearest_day_number),
-    rule(f"(?<=(night|daytime) of) the o=ORDNUM {_ALONE}", _nearest_day_number),
-    rule(f"(?<=on the ORDNUM (and|or)) the? o=ORDNUM {_ALONE}", _nearest_day_number),
-    rule(f"(from|between) the o=ORDNUM (and|TO) the b=ORDNUM {_ALONE}", _day_numbers),
-    rule("w=WDAY COMMA? the? o=ORDNUM (?!of)(?!MONTH)", _weekday_and_number),
-    rule("the? week (of|starting|beginning) the o=ORDNUM (?!of)(?!MONTH)", _week_of_number),
+    Rule("year=Y4 SEP month=D12 SEP day=DD", _year_month_day),
+    Rule("first=DD SEP second=DD SEP year=Y4", _numeric),
+    Rule(f"{NOT_JOINED} first=DD (SLASH|DASH) second=DD (SLASH|DASH) year=YY {NO_NUMBER_FOLLOWS}", _numeric),
+    Rule(f"{_AFTER_DATE_CUE} first=DD SLASH second=DD (?!SLASH)", _yearless_numeric),
+    Rule("(?<=for|of) first=DD SLASH second=DD (?=$|STOP|COMMA)", _yearless_numeric),
+    Rule("(?<=DD and) first=DD SLASH second=DD (?!SLASH)", _yearless_numeric),
+    Rule("first=DD SLASH second=DD (?=TO DD SLASH)", _yearless_numeric),
+    Rule("(?<=WFULL|WABBR) first=DD (DASH|DOT) second=DD (?!SEP)", _yearless_numeric),
+    Rule("(?<=on) first=DD (DOT|DASH) second=DD (?!SEP)", _yearless_numeric),
+    Rule("(?<!NUMERAL) day=DATE8", _eight_digits),
+    Rule("first=(DD|FULLYEAR) SEP month=MONTH SEP second=(YY|FULLYEAR)", _date_with_month_name),
+    Rule("month=MONTH SEP first=(DD|FULLYEAR) SEP second=(YY|FULLYEAR)", _date_with_month_name),
+    Rule("first=(DD|FULLYEAR) SEP second=(DD|FULLYEAR) SEP month=MONTH", _date_with_month_name),
+    Rule(f"the? day={_NUMBER} (of|COMMA|SEP)? month=MONTH", _written_day),
+    Rule("the? day=ORD day of month=MONTH", _written_day),
+    Rule("year=Y4 COMMA? month=MONTH day=(DD|ORD)", _year_month_day),
+    Rule(f"month=MONTH SEP? COMMA? the? day={_NUMBER} (?!UNIT) (?!COMMA? UNIT)", _written_day),
+    Rule(f"(from? the?) first={_NUMBER} TO the? second={_NUMBER} of? month=MONTH", _days_of_month),
+    Rule(f"between the? first={_NUMBER} and the? second={_NUMBER} of? month=MONTH", _days_of_month),
+    Rule(
+        f"(from|between)? month=MONTH the? first={_NUMBER} TO the? second={_NUMBER} {_NOT_CONTINUED}",
+        _days_of_month,
+    ),
+    Rule(f"between month=MONTH the? first={_NUMBER} and the? second={_NUMBER} {_NOT_CONTINUED}", _days_of_month),
+    Rule("(from|between) first=DAYNUM (TO|and) second=DAYNUM (of|in)? modifier=MOD month", _days_of_this_month),
+    Rule("the? ordinal=ORD day? of modifier=MOD month", _day_of_this_month),
+    Rule("the ordinal=ORD day? of modifier=the month", _day_of_this_month),
+    Rule(f"(?<=on) the? ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
+    Rule(f"(?<=since|until|till|by|for|before|after) the ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
+    Rule(f"(?<=(night|daytime) of) the ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
+    Rule(f"(?<=on the ORDNUM (and|or)) the? ordinal=ORDNUM {_NO_NOUN_FOLLOWS}", _nearest_ordinal),
+    Rule(f"(from|between) the ordinal=ORDNUM (and|TO) the second=ORDNUM {_NO_NOUN_FOLLOWS}", _ordinal_range),
+    Rule("weekday=WDAY COMMA? the? ordinal=ORDNUM (?!of)(?!MONTH)", _weekday_and_ordinal),
+    Rule("the? week (of|starting|beginning) the ordinal=ORDNUM (?!of)(?!MONTH)", _week_of_ordinal),
 )

@@ -1,70 +1,70 @@
-"""First stage: numbers written in words, and combinations that must not be read as dates."""
+"""First stage: merges numbers in words, and hides phrases that later rules would mistake for dates."""
 
 from __future__ import annotations
 
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.reading import Number, Reading
+from vmemo.text.temporal.grammar import PlainToken, Rule, RuleMatch
 
 
-def _sum(reading: Reading) -> Number:
-    return Number("NUMBER", reading.value("t") + reading.value("o"))
+def _cardinal(match: RuleMatch) -> PlainToken:
+    return PlainToken("NUMBER", match.value("tens") + match.value("ones"))
 
 
-def _hundred(reading: Reading) -> Number:
-    return Number("NUMBER", reading.value("n") * 100)
+def _hundreds(match: RuleMatch) -> PlainToken:
+    return PlainToken("NUMBER", match.value("count") * 100)
 
 
-def _ordinal(reading: Reading) -> Number:
-    return Number("ORDINAL", reading.value("t") + reading.value("o"))
+def _ordinal(match: RuleMatch) -> PlainToken:
+    return PlainToken("ORDINAL", match.value("tens") + match.value("ones"))
 
 
-def _year(reading: Reading) -> Number | None:
-    labels = [label for label in ("t", "o", "e") if label in reading.match.groupdict()]
-    year = reading.value("c") * 100 + sum(reading.value(label) for label in labels)
-    return Number("YEARWORD", year) if 1500 <= year < 2100 else None
+def _below_hundred(match: RuleMatch) -> int:
+    return match.value("tens") + match.value("ones") + match.value("teens")
 
 
-def _two_thousand(reading: Reading) -> Number | None:
-    if reading.value("c") != 2:
-        return None
-    return Number("YEARWORD", 2000 + sum(reading.value(label) for label in "toe"))
+def _year(match: RuleMatch) -> PlainToken | None:
+    year = match.value("century") * 100 + _below_hundred(match)
+    return PlainToken("YEARWORD", year) if 1500 <= year < 2100 else None
 
 
-def _couple(_: Reading) -> Number:
-    return Number("NUMBER", 2)
+def _year_from_2000(match: RuleMatch) -> PlainToken | None:
+    return PlainToken("YEARWORD", 2000 + _below_hundred(match)) if match.value("thousands") == 2 else None
 
 
-def _few(_: Reading) -> Number:
-    return Number("FEWER", 3)
+def _couple(_: RuleMatch) -> PlainToken:
+    return PlainToken("NUMBER", 2)
 
 
-def _short_month(reading: Reading) -> Number:
-    return Number("MABBR", reading.value("m"))
+def _few(_: RuleMatch) -> PlainToken:
+    return PlainToken("FEWER", 3)
 
 
-def _word(_: Reading) -> Number:
-    return Number("WORD")
+def _short_month(match: RuleMatch) -> PlainToken:
+    return PlainToken("MABBR", match.value("month"))
 
 
-_SMALL = "(t=TENS DASH? o=ONES?|e=(TEEN|ONES))"
+def _hidden(_: RuleMatch) -> PlainToken:
+    return PlainToken("WORD")
+
+
+_BELOW_HUNDRED = "(tens=TENS DASH? ones=ONES?|teens=(TEEN|ONES))"
 
 RULES = (
-    rule("c=(TEEN|TENS) DASH? (t=TENS DASH? o=ONES?|e=TEEN)", _year),
-    rule("c=(TEEN|TENS) oh o=ONES", _year),
-    rule(f"c=(TEEN|TENS) hundred (and? {_SMALL})?", _year),
-    rule(f"c=ONES thousand (and? {_SMALL})?", _two_thousand),
-    rule("t=TENS DASH? o=ONES", _sum),
-    rule("t=TENS DASH? o=ORDONE", _ordinal),
-    rule("n=(ONES|A) hundred", _hundred),
-    rule("A? couple of?", _couple),
-    rule("A? few", _few),
-    rule("m=MABBR STOP (?!$)", _short_month),
-    rule("NUMERAL DOT NUMERAL (?=UNIT)", _word),
-    rule("half A UNIT (?!ago)(?!back)", _word),
-    rule("(POSS|her) PART? DASH? (DECADENUM|DECADEWORD)", _word),
-    rule("day (after|by|to|DASH) DASH? day", _word),
-    rule("week (after|by) week", _word),
-    rule("year (after|by|on) year", _word),
-    rule("up DASH? to DASH? date", _word),
-    rule("end of the day (?!before|after)", _word),
+    Rule("century=(TEEN|TENS) DASH? (tens=TENS DASH? ones=ONES?|teens=TEEN)", _year),
+    Rule("century=(TEEN|TENS) oh ones=ONES", _year),
+    Rule(f"century=(TEEN|TENS) hundred (and? {_BELOW_HUNDRED})?", _year),
+    Rule(f"thousands=ONES thousand (and? {_BELOW_HUNDRED})?", _year_from_2000),
+    Rule("tens=TENS DASH? ones=ONES", _cardinal),
+    Rule("tens=TENS DASH? ones=ORDONE", _ordinal),
+    Rule("count=(ONES|A) hundred", _hundreds),
+    Rule("A? couple of?", _couple),
+    Rule("A? few", _few),
+    Rule("month=MABBR STOP (?!$)", _short_month),
+    Rule("NUMERAL DOT NUMERAL (?=UNIT)", _hidden),
+    Rule("half A UNIT (?!ago)(?!back)", _hidden),
+    Rule("(POSS|her) PART? DASH? (DECADENUM|DECADEWORD)", _hidden),
+    Rule("day (after|by|to|DASH) DASH? day", _hidden),
+    Rule("week (after|by) week", _hidden),
+    Rule("year (after|by|on) year", _hidden),
+    Rule("up DASH? to DASH? date", _hidden),
+    Rule("end of the day (?!before|after)", _hidden),
 )

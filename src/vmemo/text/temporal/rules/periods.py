@@ -1,187 +1,184 @@
-"""Calendar periods by name: months, years, decades, centuries and quarters."""
+"""Calendar periods by name: months, quarters, years, decades and centuries."""
 
 from __future__ import annotations
 
 import re
 
-from vmemo.text.temporal.day_range import (
+from vmemo.text.temporal.calendar_units import (
     DECADE,
     MONTH,
     QUARTER,
     YEAR,
-    Days,
-    Stretch,
-    between,
-    make_day,
-    of_period,
-    period,
-    shift,
-    two_digit_year,
+    Bounds,
+    add_units,
+    expand_year,
+    make_date,
+    period_bounds,
 )
-from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.day_range import DayRange, range_between, whole_period
+from vmemo.text.temporal.grammar import Rule, RuleMatch
 from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading, float_days
+from vmemo.text.temporal.rules.dates import NO_NUMBER_FOLLOWS, NOT_JOINED
 
-_YEARLIKE = tags_of("FULLYEAR")
-_COUNTED_THINGS = re.compile(
+_FULL_YEARS, _VERB_MONTHS = tags_of("FULLYEAR"), tags_of("MVERB")
+_COUNTED_NOUN_FOLLOWS = re.compile(
     r"\s+(?:dollars|euros|pounds|bucks|people|pieces|units|points|miles|km|words|steps|calories|times|students"
     r"|members|followers|votes|files|items|meters|metres|feet|lbs|kg|ml|mg|hp|rpm|sq)\b",
     re.IGNORECASE,
 )
-_NUMBERED_THINGS = re.compile(
+_NUMBERED_NOUN_PRECEDES = re.compile(
     r"\b(?:room|order|page|number|no|model|version|ext|code|pin|suite|apt|flight|route|gate)\.?\s$", re.IGNORECASE
 )
 
 
-def _month_of_year(reading: Reading) -> Stretch | None:
-    year = reading.token("y")
-    full = year.value if year.tag in _YEARLIKE else two_digit_year(year.value, reading.scene.today)
-    if year.tag not in _YEARLIKE and year.end - year.start != 2:
+def _month_of_year(match: RuleMatch) -> DayRange | None:
+    year = match.token("year")
+    full = year.value if year.tag in _FULL_YEARS else expand_year(year.value, match.today)
+    if year.tag not in _FULL_YEARS and year.end - year.start != 2:
         return None
-    first = make_day(full, reading.value("m"), 1)
-    return first and of_period(period(first, MONTH), MONTH, relative=False)
+    return whole_period(_month_bounds(full, match.value("month")), MONTH, relative=False)
 
 
-def _month(reading: Reading) -> Stretch | None:
-    number = reading.value("m")
-    return float_days(lambda year: _month_days(year, number), reading.scene, "span")
+def _month(match: RuleMatch) -> DayRange | None:
+    number = match.value("month")
+    return match.nearest(lambda year: _month_bounds(year, number), "span")
 
 
-def _capital_month(reading: Reading) -> Stretch | None:
-    """March last year; but it may last years."""
-    return _month(reading) if reading.written("m")[0].isupper() else None
+def _capitalised_month(match: RuleMatch) -> DayRange | None:
+    """Resolve a capitalised month, as in "March last year"; "it may last years" has none."""
+    return _month(match) if match.source_text("month")[0].isupper() else None
 
 
-def _month_days(year: int, month: int) -> Days | None:
-    first = make_day(year, month, 1)
-    return first and period(first, MONTH)
+def _month_bounds(year: int, month: int) -> Bounds | None:
+    first = make_date(year, month, 1)
+    return first and period_bounds(first, MONTH)
 
 
-def _is_verb_after_this(reading: Reading) -> bool:
-    """This may be; this March is."""
-    return reading.tag("m") in tags_of("MVERB") and reading.value("z") == 0 and reading.written("m").islower()
+def _is_verb_after_this(match: RuleMatch) -> bool:
+    """Return True for "this may be", unlike "this March"."""
+    is_verb_form = match.tag("month") in _VERB_MONTHS and match.source_text("month").islower()
+    return is_verb_form and match.value("modifier") == 0
 
 
-def _month_beside(reading: Reading) -> Stretch | None:
-    """last, this or next May."""
-    number, today = reading.value("m"), reading.scene.today
-    if _is_verb_after_this(reading):
+def _modified_month(match: RuleMatch) -> DayRange | None:
+    """Resolve "last May", "this May" and "next May"."""
+    number, today = match.value("month"), match.today
+    if _is_verb_after_this(match):
         return None
     years = {-1: -(number >= today.month), 0: 0, 1: number <= today.month}
-    return of_period(_month_days(today.year + years[reading.value("z")], number), MONTH)
+    return whole_period(_month_bounds(today.year + years[match.value("modifier")], number), MONTH)
 
 
-def _year(reading: Reading) -> Stretch | None:
-    return _whole_year(reading.value("y"))
+def _year(match: RuleMatch) -> DayRange | None:
+    return _whole_year(match.value("year"))
 
 
-def _whole_year(year: int) -> Stretch | None:
-    first = make_day(year, 1, 1)
-    return first and of_period(period(first, YEAR), YEAR, relative=False)
+def _whole_year(year: int) -> DayRange | None:
+    first = make_date(year, 1, 1)
+    return first and whole_period(period_bounds(first, YEAR), YEAR, relative=False)
 
 
-def _short_year(reading: Reading) -> Stretch | None:
-    return _whole_year(two_digit_year(reading.value("y"), reading.scene.today))
+def _two_digit_year(match: RuleMatch) -> DayRange | None:
+    return _whole_year(expand_year(match.value("year"), match.today))
 
 
-def _recent_year(reading: Reading) -> Stretch | None:
-    """After a word that may also stand before an amount."""
-    return _whole_year(reading.value("y")) if 1700 <= reading.value("y") < 2100 else None
+def _recent_year(match: RuleMatch) -> DayRange | None:
+    """Resolve a year after a preposition that may also precede an amount."""
+    return _whole_year(match.value("year")) if 1700 <= match.value("year") < 2100 else None
 
 
-def _likely_year(reading: Reading) -> Stretch | None:
-    """A bare number that nothing else marks as a year."""
-    year = reading.value("y")
-    token, text = reading.token("y"), reading.scene.text
-    if not 1900 <= year <= reading.scene.today.year + 20 or year % 100 == 0:
+def _likely_year(match: RuleMatch) -> DayRange | None:
+    """Resolve a number that only its value suggests to be a year."""
+    year = match.value("year")
+    token, text = match.token("year"), match.context.text
+    if not 1900 <= year <= match.today.year + 20 or year % 100 == 0:
         return None
-    nearby = max(0, token.start - 10)
-    amount = _COUNTED_THINGS.match(text, token.end) or _NUMBERED_THINGS.search(text, nearby, token.start)
-    return None if amount else _whole_year(year)
+    is_amount = _COUNTED_NOUN_FOLLOWS.match(text, token.end)
+    is_label = _NUMBERED_NOUN_PRECEDES.search(text, max(0, token.start - 10), token.start)
+    return None if is_amount or is_label else _whole_year(year)
 
 
-def _years(reading: Reading) -> Stretch | None:
-    first, last = _whole_year(reading.value("y")), _whole_year(reading.value("z"))
-    return between(first, last) if first and last else None
+def _year_range(match: RuleMatch) -> DayRange | None:
+    first, last = _whole_year(match.value("year")), _whole_year(match.value("last"))
+    return range_between(first, last) if first and last else None
 
 
-def _decade(reading: Reading) -> Stretch | None:
-    value = reading.value("d")
+def _decade(match: RuleMatch) -> DayRange | None:
+    value = match.value("decade")
     if value < 100:
-        value += 2000 if value <= reading.scene.today.year % 100 and value < 20 else 1900
-    first = make_day(value, 1, 1)
-    return first and of_period(period(first, DECADE), DECADE, relative=False)
+        value += 2000 if value <= match.today.year % 100 and value < 20 else 1900
+    first = make_date(value, 1, 1)
+    return first and whole_period(period_bounds(first, DECADE), DECADE, relative=False)
 
 
-def _full_decade(reading: Reading) -> Stretch | None:
-    return _decade(reading) if reading.value("d") >= 1000 else None
+def _full_decade(match: RuleMatch) -> DayRange | None:
+    return _decade(match) if match.value("decade") >= 1000 else None
 
 
-def _century(reading: Reading) -> Stretch | None:
-    number = reading.value("o")
-    start, end = make_day(number * 100 - 100, 1, 1), make_day(number * 100, 1, 1)
-    return Stretch(start, end, relative=False) if start and end else None
+def _century(match: RuleMatch) -> DayRange | None:
+    number = match.value("ordinal")
+    start, end = make_date(number * 100 - 100, 1, 1), make_date(number * 100, 1, 1)
+    return DayRange(start, end, relative=False) if start and end else None
 
 
-def _quarter(reading: Reading) -> Stretch | None:
-    number = reading.value("n")
+def _quarter(match: RuleMatch) -> DayRange | None:
+    number = match.value("number")
     if not 1 <= number <= 4:
         return None
-    if reading.has("y"):
-        return of_period(_quarter_days(reading.value("y"), number), QUARTER, relative=False)
-    return float_days(lambda year: _quarter_days(year, number), reading.scene, "span")
+    if match.has("year"):
+        return whole_period(_quarter_bounds(match.value("year"), number), QUARTER, relative=False)
+    return match.nearest(lambda year: _quarter_bounds(year, number), "span")
 
 
-def _half_year(reading: Reading) -> Stretch | None:
-    first = make_day(reading.value("y"), reading.value("n") * 6 - 5, 1) if reading.has("y") else None
-    end = first and shift(first, 6, MONTH)
-    return end and Stretch(first, end, relative=False)
+def _half_year(match: RuleMatch) -> DayRange | None:
+    first = make_date(match.value("year"), match.value("number") * 6 - 5, 1) if match.has("year") else None
+    end = first and add_units(first, 6, MONTH)
+    return end and DayRange(first, end, relative=False)
 
 
-def _quarter_days(year: int, number: int) -> Days | None:
-    first = make_day(year, number * 3 - 2, 1)
-    return first and period(first, QUARTER)
+def _quarter_bounds(year: int, number: int) -> Bounds | None:
+    first = make_date(year, number * 3 - 2, 1)
+    return first and period_bounds(first, QUARTER)
 
 
-_CLEAR = "(?!SEP NUMERAL)(?!s)"
-_FREE = "(?<!DASH)(?<!SLASH)(?<!DOT)"
-_MARKED = "(?<=in|since|of|until|till|by|during|before|after|from|through|between|than|EARLY|MID|LATE|APOSTROPHE)"
-_CUE_MONTH = "(?<=in|since|of|until|till|by|during|before|after|from|through|between|EARLY|MID|LATE)"
+_PREPOSITIONS = "in|since|of|until|till|by|during|before|after|from|through|between|EARLY|MID|LATE"
+_AFTER_YEAR_CUE = f"(?<={_PREPOSITIONS}|than|APOSTROPHE)"
+_AFTER_MONTH_CUE = f"(?<={_PREPOSITIONS})"
 
 RULES = (
-    rule("m=MONTH (of|in|COMMA|SEP|APOSTROPHE)? y=FULLYEAR (?!DASH D12)", _month_of_year),
-    rule("m=MONTH (of|APOSTROPHE|of APOSTROPHE) y=YY", _month_of_year),
-    rule(f"{_FREE} y=Y4 (DASH|SLASH) m=D12 (?!MONTH) {_CLEAR}", _month_of_year),
-    rule(f"{_FREE} m=D12 (DASH|SLASH) y=Y4 {_CLEAR}", _month_of_year),
-    rule("y=Y4 SEP? m=(MFULL|MNAME|MABBR) (?!DAYNUM)(?!ORD)", _month_of_year),
-    rule("z=MOD m=(MFULL|MNAME|MABBR|MVERB) (?!DAYNUM)(?!ORD)", _month_beside),
-    rule("m=MFULL", _month),
-    rule(f"{_CUE_MONTH} m=(MABBR|MVERB|MNAME)", _month),
-    rule("m=(MABBR|MVERB|MNAME) (?=TO from? the? (MONTH|PARTOF))", _month),
-    rule("(?<=(MONTH|DD|ORDNUM|FULLYEAR) (to|and|or|COMMA|DASH|HYPHEN)) m=(MABBR|MNAME)", _month),
-    rule("(?<=to|DASH|HYPHEN) m=MVERB (?=$|STOP|COMMA|FULLYEAR)", _month),
-    rule("m=(MABBR|MVERB|MNAME) (?=of? MOD year|before last)", _capital_month),
-    rule("m=MNAME (?=$|STOP|COMMA|and|or)", _month),
-    rule("the? calendar? year of? y=FULLYEAR", _year),
-    rule("(cy|fy) y=FULLYEAR", _year),
-    rule(f"{_MARKED} y=FULLYEAR {_CLEAR}", _recent_year),
-    rule(f"(?<=in|since|until|during) y=FULLYEAR {_CLEAR}", _year),
-    rule("(?<=PART DASH) y=FULLYEAR", _year),
-    rule(f"(?<=EQUALS|MORE|LESS) y=FULLYEAR {_CLEAR}", _year),
-    rule(f"{_FREE} y=FULLYEAR (?=TO FULLYEAR) (?!SEP)", _year),
-    rule(f"{_FREE} y=Y4 DASH z=Y4 {_CLEAR}", _years),
-    rule(f"{_FREE} (?<!NUMERAL)(?<!NUMERAL HYPHEN) y=Y4 {_CLEAR} (?!UNIT)", _likely_year),
-    rule("the? d=DECADENUM", _full_decade),
-    rule("the APOSTROPHE? d=DECADENUM", _decade),
-    rule("(?<=in|EARLY|MID|LATE|DASH|of|since|APOSTROPHE) d=DECADENUM", _decade),
-    rule("(?<=DECADENUM and) d=DECADENUM", _decade),
-    rule("(?<=in|of|since|until|from|by|before|after) APOSTROPHE y=YY (?!COUNT)(?!UNIT)", _short_year),
-    rule("d=Y4 s", _decade),
-    rule("(?<=in|the) d=D99 s", _decade),
-    rule("(?<=in|the|EARLY|MID|LATE|DASH|of|since) d=DECADEWORD", _decade),
-    rule("the? o=ORD DASH? century", _century),
-    rule("h n=D12 ((of|SEP|COMMA)? y=FULLYEAR)?", _half_year),
-    rule("q n=D12 ((of|SEP|COMMA)? y=FULLYEAR)?", _quarter),
-    rule("y=FULLYEAR SEP? q n=D12", _quarter),
-    rule("quarter n=D12 of? y=FULLYEAR", _quarter),
+    Rule("month=MONTH (of|in|COMMA|SEP|APOSTROPHE)? year=FULLYEAR (?!DASH D12)", _month_of_year),
+    Rule("month=MONTH (of|APOSTROPHE|of APOSTROPHE) year=YY", _month_of_year),
+    Rule(f"{NOT_JOINED} year=Y4 (DASH|SLASH) month=D12 (?!MONTH) {NO_NUMBER_FOLLOWS}", _month_of_year),
+    Rule(f"{NOT_JOINED} month=D12 (DASH|SLASH) year=Y4 {NO_NUMBER_FOLLOWS}", _month_of_year),
+    Rule("year=Y4 SEP? month=(MFULL|MNAME|MABBR) (?!DAYNUM)(?!ORD)", _month_of_year),
+    Rule("modifier=MOD month=(MFULL|MNAME|MABBR|MVERB) (?!DAYNUM)(?!ORD)", _modified_month),
+    Rule("month=MFULL", _month),
+    Rule(f"{_AFTER_MONTH_CUE} month=(MABBR|MVERB|MNAME)", _month),
+    Rule("month=(MABBR|MVERB|MNAME) (?=TO from? the? (MONTH|PARTOF))", _month),
+    Rule("(?<=(MONTH|DD|ORDNUM|FULLYEAR) (to|and|or|COMMA|DASH|HYPHEN)) month=(MABBR|MNAME)", _month),
+    Rule("(?<=to|DASH|HYPHEN) month=MVERB (?=$|STOP|COMMA|FULLYEAR)", _month),
+    Rule("month=(MABBR|MVERB|MNAME) (?=of? MOD year|before last)", _capitalised_month),
+    Rule("month=MNAME (?=$|STOP|COMMA|and|or)", _month),
+    Rule("the? calendar? year of? year=FULLYEAR", _year),
+    Rule("(cy|fy) year=FULLYEAR", _year),
+    Rule(f"{_AFTER_YEAR_CUE} year=FULLYEAR {NO_NUMBER_FOLLOWS}", _recent_year),
+    Rule(f"(?<=in|since|until|during) year=FULLYEAR {NO_NUMBER_FOLLOWS}", _year),
+    Rule("(?<=PART DASH) year=FULLYEAR", _year),
+    Rule(f"(?<=EQUALS|MORE|LESS) year=FULLYEAR {NO_NUMBER_FOLLOWS}", _year),
+    Rule(f"{NOT_JOINED} year=FULLYEAR (?=TO FULLYEAR) (?!SEP)", _year),
+    Rule(f"{NOT_JOINED} year=Y4 DASH last=Y4 {NO_NUMBER_FOLLOWS}", _year_range),
+    Rule(f"{NOT_JOINED} (?<!NUMERAL)(?<!NUMERAL HYPHEN) year=Y4 {NO_NUMBER_FOLLOWS} (?!UNIT)", _likely_year),
+    Rule("the? decade=DECADENUM", _full_decade),
+    Rule("the APOSTROPHE? decade=DECADENUM", _decade),
+    Rule("(?<=in|EARLY|MID|LATE|DASH|of|since|APOSTROPHE) decade=DECADENUM", _decade),
+    Rule("(?<=DECADENUM and) decade=DECADENUM", _decade),
+    Rule("(?<=in|of|since|until|from|by|before|after) APOSTROPHE year=YY (?!COUNT)(?!UNIT)", _two_digit_year),
+    Rule("decade=Y4 s", _decade),
+    Rule("(?<=in|the) decade=D99 s", _decade),
+    Rule("(?<=in|the|EARLY|MID|LATE|DASH|of|since) decade=DECADEWORD", _decade),
+    Rule("the? ordinal=ORD DASH? century", _century),
+    Rule("h number=D12 ((of|SEP|COMMA)? year=FULLYEAR)?", _half_year),
+    Rule("q number=D12 ((of|SEP|COMMA)? year=FULLYEAR)?", _quarter),
+    Rule("year=FULLYEAR SEP? q number=D12", _quarter),
+    Rule("quarter number=D12 of? year=FULLYEAR", _quarter),
 )

@@ -1,52 +1,44 @@
-"""A date joined with what stands beside it: its year, its weekday, its weekend, or the part that is meant."""
+"""Dates combined with a qualifier: the year, the weekday, the weekend, or a part such as "early"."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, timedelta
 
-from vmemo.text.temporal.day_range import (
-    EDGES,
-    ONE_DAY,
-    Days,
-    Stretch,
-    in_year,
-    part,
-    two_digit_year,
-)
-from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.calendar_units import FRIDAY, MONDAY, ONE_DAY, SATURDAY, THURSDAY, Bounds, expand_year
+from vmemo.text.temporal.day_range import PERIOD_PARTS, DayRange, in_year, part_of
+from vmemo.text.temporal.grammar import Rule, RuleMatch
 from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading
 
-_STRETCHED_YEAR = tags_of("YEAR")
-
-
-def _with_year(reading: Reading) -> Stretch | None:
-    if reading.tag("y") not in _STRETCHED_YEAR:
-        return in_year(reading.stretch("x"), reading.value("y"))
-    year = reading.stretch("y")
-    return year.start and in_year(reading.stretch("x"), year.start.year, relative=year.relative)
+_RESOLVED_YEAR = tags_of("YEAR")
 
 
-def _with_relative_year(reading: Reading) -> Stretch | None:
-    return _with_year(reading) if reading.stretch("y").relative else None
+def _with_year(match: RuleMatch) -> DayRange | None:
+    if match.tag("year") not in _RESOLVED_YEAR:
+        return in_year(match.days("base"), match.value("year"))
+    year = match.days("year")
+    return year.start and in_year(match.days("base"), year.start.year, relative=year.relative)
 
 
-def _with_short_year(reading: Reading) -> Stretch | None:
-    year = reading.token("y")
+def _with_relative_year(match: RuleMatch) -> DayRange | None:
+    return _with_year(match) if match.days("year").relative else None
+
+
+def _with_two_digit_year(match: RuleMatch) -> DayRange | None:
+    year = match.token("year")
     if year.end - year.start != 2:
         return None
-    return in_year(reading.stretch("x"), two_digit_year(year.value, reading.scene.today))
+    return in_year(match.days("base"), expand_year(year.value, match.today))
 
 
-def _with_weekday(reading: Reading) -> Stretch | None:
-    """Tue May 9: of the nearest years, the one where the weekday fits."""
-    named, day = reading.stretch("w"), reading.stretch("x")
+def _with_weekday(match: RuleMatch) -> DayRange | None:
+    """Resolve "Tue May 9" in the nearest year in which the weekday is right."""
+    named, day = match.days("weekday"), match.days("base")
     if named.start is None or day.start is None or day.yearly is None:
         return day
     if named.kind == "day":
         return in_year(day, named.start.year, relative=True)
-    today = reading.scene.today
+    today = match.today
     for year in (day.start.year, today.year, today.year - 1, today.year + 1):
         placed = in_year(day, year, relative=True)
         if placed and placed.start and placed.start.weekday() == named.start.weekday():
@@ -54,84 +46,88 @@ def _with_weekday(reading: Reading) -> Stretch | None:
     return day
 
 
-def _beside(reading: Reading) -> Stretch | None:
-    """last Christmas, next Easter, this Halloween."""
-    step, today, x = reading.value("z"), reading.scene.today, reading.stretch("x")
+def _modified_date(match: RuleMatch) -> DayRange | None:
+    """Resolve "last Christmas", "next Easter", "this Halloween"."""
+    step, today, base = match.value("modifier"), match.today, match.days("base")
     years = [today.year] if step == 0 else range(today.year - 2, today.year + 3)
-    placed = [found for year in years if (found := in_year(x, year, relative=True)) and found.start]
+    placed = [found for year in years if (found := in_year(base, year, relative=True)) and found.start]
     if step < 0:
         return next((found for found in reversed(placed) if found.start and found.start < today), None)
     return next((found for found in placed if step == 0 or (found.start and found.start > today)), None)
 
 
-def _times_ago(reading: Reading) -> Stretch | None:
-    """two Christmases ago, the Easter before last: counted back from the latest."""
-    x, today = reading.stretch("x"), reading.scene.today
-    count = reading.value("n") if reading.has("n") else 2
-    years = range(today.year, today.year - count - 2, -1) if 0 < count < 100 else ()
-    placed = (in_year(x, year, relative=True) for year in years)
+def _occurrences_ago(match: RuleMatch) -> DayRange | None:
+    """Resolve "two Christmases ago" and "the Easter before last"."""
+    base, today, count = match.days("base"), match.today, match.value("count", 2)
+    if not 0 < count < 100:
+        return None
+    placed = (in_year(base, year, relative=True) for year in range(today.year, today.year - count - 2, -1))
     past = [found for found in placed if found and found.start and found.start < today]
     return past[count - 1] if len(past) >= count else None
 
 
-def _sharing_year(reading: Reading) -> Stretch | None:
-    """October or November 2022: the year that was named once is that of both."""
-    x, other = reading.stretch("x"), reading.stretch("y")
-    years = (other.start.year, other.start.year - 1) if other.start and not other.relative else ()
-    placed = (in_year(x, year) for year in years)
-    return next(
-        (found for found in placed if found and found.start and other.start and found.start < other.start), None
-    )
+def _with_shared_year(match: RuleMatch) -> DayRange | None:
+    """Resolve the first date of "October or November 2022", which shares the year of the second."""
+    base, other = match.days("base"), match.days("other")
+    limit = other.start
+    if limit is None or other.relative:
+        return None
+    placed = (in_year(base, year) for year in (limit.year, limit.year - 1))
+    return next((found for found in placed if found and found.start and found.start < limit), None)
 
 
-def _weekend_days(day: date) -> Days:
-    """The weekend beside a day, stretched to hold a day that makes it long."""
-    if day.weekday() == 0:
+def _long_weekend(day: date) -> Bounds:
+    """Return the weekend next to a day, including the day if it is a Thursday, Friday or Monday."""
+    if day.weekday() == MONDAY:
         return day - timedelta(days=2), day + ONE_DAY
-    saturday = day + timedelta(days=5 - day.weekday())
-    return (day if day.weekday() in (3, 4) else saturday), saturday + timedelta(days=2)
+    saturday = day + timedelta(days=SATURDAY - day.weekday())
+    return (day if day.weekday() in (THURSDAY, FRIDAY) else saturday), saturday + timedelta(days=2)
 
 
-def _weekend_of(reading: Reading) -> Stretch | None:
-    x = reading.stretch("x")
-    yearly, days = x.yearly, x.days
-    placed = days and replace(x, start=_weekend_days(days[0])[0], end=_weekend_days(days[0])[1], kind="span")
-    if placed is None or yearly is None:
+def _weekend_of(match: RuleMatch) -> DayRange | None:
+    """Resolve "Labor Day weekend" and "the weekend of May 6"."""
+    base = match.days("base")
+    if base.bounds is None:
+        return None
+    start, end = _long_weekend(base.bounds[0])
+    placed, yearly = replace(base, start=start, end=end, kind="span"), base.yearly
+    if yearly is None:
         return placed
 
-    def weekends(year: int) -> Days | None:
+    def weekends(year: int) -> Bounds | None:
         found = yearly(year)
-        return found and _weekend_days(found[0])
+        return found and _long_weekend(found[0])
 
     return replace(placed, yearly=weekends)
 
 
-def _weekend_in_year(reading: Reading) -> Stretch | None:
-    day = _with_year(reading)
-    days = day and day.days
-    return days and Stretch(*_weekend_days(days[0]), relative=day.relative if day else True)
+def _weekend_in_year(match: RuleMatch) -> DayRange | None:
+    day = _with_year(match)
+    if day is None or day.bounds is None:
+        return None
+    return DayRange(*_long_weekend(day.bounds[0]), relative=day.relative)
 
 
-def _part(reading: Reading) -> Stretch | None:
-    return part(reading.stretch("x"), EDGES[reading.value("p")])
+def _part_of_span(match: RuleMatch) -> DayRange | None:
+    return part_of(match.days("base"), PERIOD_PARTS[match.value("part")])
 
 
-JOINS = (
-    rule("x=FLOATING (of|in|COMMA|on)? the? year? y=(YEAR|FULLYEAR)", _with_year),
-    rule("x=FLOATING (of|APOSTROPHE|of APOSTROPHE) y=YY (?!COUNT)", _with_short_year),
-    rule("y=YEAR (in|on|COMMA|at|SLASH|DASH|around)? x=FLOATING", _with_relative_year),
-    rule("z=MOD x=DAYF", _beside),
-    rule("the x=FLOATING before last", _times_ago),
-    rule("n=COUNT x=DAYF ago", _times_ago),
-    rule("x=DAY weekend", _weekend_of),
-    rule("x=DAYF weekend y=(YEAR|FULLYEAR)", _weekend_in_year),
+YEAR_RULES = (
+    Rule("base=FLOATING (of|in|COMMA|on)? the? year? year=(YEAR|FULLYEAR)", _with_year),
+    Rule("base=FLOATING (of|APOSTROPHE|of APOSTROPHE) year=YY (?!COUNT)", _with_two_digit_year),
+    Rule("year=YEAR (in|on|COMMA|at|SLASH|DASH|around)? base=FLOATING", _with_relative_year),
+    Rule("modifier=MOD base=DAYF", _modified_date),
+    Rule("the base=FLOATING before last", _occurrences_ago),
+    Rule("count=COUNT base=DAYF ago", _occurrences_ago),
+    Rule("base=DAY weekend", _weekend_of),
+    Rule("base=DAYF weekend year=(YEAR|FULLYEAR)", _weekend_in_year),
 )
-SHARED = (rule("x=FLOATING (?=(or|and|COMMA) (in|on|the)? y=(DAYX|SPANX))", _sharing_year),)
-WEEKDAYS = (
-    rule("w=(WEEKDAY|DAYX) COMMA? the? x=(DAYF|DAYX)", _with_weekday),
-    rule("weekend of x=DAY", _weekend_of),
+SHARED_YEAR_RULES = (Rule("base=FLOATING (?=(or|and|COMMA) (in|on|the)? other=(DAYX|SPANX))", _with_shared_year),)
+WEEKDAY_RULES = (
+    Rule("weekday=(WEEKDAY|DAYX) COMMA? the? base=(DAYF|DAYX)", _with_weekday),
+    Rule("weekend of base=DAY", _weekend_of),
 )
-PARTS = (
-    rule("the? p=PART (DASH|in|of|SLASH)? the? x=SPAN", _part),
-    rule("the? very? p=PARTOF of the? x=SPAN", _part),
+PART_RULES = (
+    Rule("the? part=PART (DASH|in|of|SLASH)? the? base=SPAN", _part_of_span),
+    Rule("the? very? part=PARTOF of the? base=SPAN", _part_of_span),
 )

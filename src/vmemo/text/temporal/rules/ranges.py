@@ -1,162 +1,151 @@
-"""Last stages: a range between two dates, and sides that stay open."""
+"""Ranges between two dates, and ranges with an open side: "from May to July", "since 2019", "by Friday"."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
-from vmemo.text.temporal.day_range import (
-    MONTH,
-    Days,
-    Stretch,
-    between,
-    fixed_day,
-    in_year,
-    make_day,
-    shift,
-    through_last_day,
-)
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading, Scene
+from vmemo.text.temporal.calendar_units import MONTH, ONE_DAY, add_units, make_date, next_weekday
+from vmemo.text.temporal.day_range import DayRange, display_last_day, in_year, range_between, single_day
+from vmemo.text.temporal.grammar import Rule, RuleMatch
 
-_WHOLE_DAYS = ("day", "weekday", "offset")
-_NUMBERED = tags_of("DD")
+_DAY_KINDS = ("day", "weekday", "offset")
 
 
-def _range(reading: Reading) -> Stretch | None:
-    """From where A begins to where B begins, the year that only one of them names being that of both."""
-    first, last = _agree(reading.stretch("a"), reading.stretch("b"), reading.scene)
-    return between(first, last)
+def _range(match: RuleMatch) -> DayRange | None:
+    """Resolve "from 3 May to 5 June 2021"; a year that only one side names applies to both."""
+    return range_between(*_aligned(match.days("first"), match.days("last")))
 
 
-def _agree(first: Stretch, last: Stretch, scene: Scene) -> tuple[Stretch, Stretch]:
+def _aligned(first: DayRange, last: DayRange) -> tuple[DayRange, DayRange]:
+    """Return both with a weekday or yearless date placed before or after the other side."""
     if last.kind == "weekday" and first.start and last.start:
-        days = (last.start.weekday() - first.start.weekday() - 1) % 7 + 1
-        start = first.start + timedelta(days=days)
-        return first, replace(last, start=start, end=start + timedelta(days=1))
+        start = next_weekday(first.start, last.start.weekday())
+        return first, replace(last, start=start, end=start + ONE_DAY)
     if first.yearly and last.yearly is None and last.start:
-        return _before(first, last, last.start.year), last
+        return _placed_before(first, last, last.start.year), last
     if last.yearly and first.start:
-        return first, _after(first, last, first.start.year)
+        return first, _placed_after(first, last, first.start.year)
     return first, last
 
 
-def _before(first: Stretch, last: Stretch, year: int) -> Stretch:
+def _placed_before(first: DayRange, last: DayRange, year: int) -> DayRange:
     placed = (in_year(first, each, relative=first.relative and last.relative) for each in (year, year - 1))
-    return next((each for each in placed if each and each.point and last.point and each.point < last.point), first)
+    return next(
+        (each for each in placed if each and each.boundary and last.boundary and each.boundary < last.boundary), first
+    )
 
 
-def _after(first: Stretch, last: Stretch, year: int) -> Stretch:
+def _placed_after(first: DayRange, last: DayRange, year: int) -> DayRange:
     placed = (in_year(last, each, relative=first.relative) for each in (year, year + 1))
-    return next((each for each in placed if each and each.point and first.point and each.point > first.point), last)
+    return next(
+        (each for each in placed if each and each.boundary and first.boundary and each.boundary > first.boundary), last
+    )
 
 
-def _to_day_number(reading: Reading) -> Stretch | None:
-    """april ninth through the 17th."""
-    a, number = reading.stretch("a"), reading.value("o")
-    if a.start is None:
+def _to_ordinal(match: RuleMatch) -> DayRange | None:
+    """Resolve "April ninth through the 17th"."""
+    first, ordinal = match.days("first"), match.value("ordinal")
+    if first.start is None:
         return None
-    end = make_day(a.start.year, a.start.month, number)
-    if end is None or end <= a.start:
-        following = shift(a.start.replace(day=1), 1, MONTH)
-        end = following and make_day(following.year, following.month, number)
-    last = fixed_day(end, relative=a.relative)
-    return last and between(a, last)
+    end = make_date(first.start.year, first.start.month, ordinal)
+    if end is None or end <= first.start:
+        next_month = add_units(first.start.replace(day=1), 1, MONTH)
+        end = next_month and make_date(next_month.year, next_month.month, ordinal)
+    last = single_day(end, relative=first.relative)
+    return last and range_between(first, last)
 
 
-def _from_now(reading: Reading) -> Stretch | None:
-    b, today = reading.stretch("b"), reading.scene.today
-    end = b.point
-    if b.kind == "weekday" and b.start:
-        end = today + timedelta(days=(b.start.weekday() - today.weekday() - 1) % 7 + 1)
-    if b.yearly and end and end <= today:
-        later = in_year(b, today.year, relative=True), in_year(b, today.year + 1, relative=True)
-        end = next((each.point for each in later if each and each.point and each.point > today), None)
-    return Stretch(today, end) if end and end > today else None
+def _from_now(match: RuleMatch) -> DayRange | None:
+    last, today = match.days("last"), match.today
+    end = last.boundary
+    if last.kind == "weekday" and last.start:
+        end = next_weekday(today, last.start.weekday())
+    if last.yearly and end and end <= today:
+        later = in_year(last, today.year, relative=True), in_year(last, today.year + 1, relative=True)
+        end = next((each.boundary for each in later if each and each.boundary and each.boundary > today), None)
+    return DayRange(today, end) if end and end > today else None
 
 
-def _until_now(reading: Reading) -> Stretch | None:
-    start = reading.stretch("a").point
-    found = Stretch(start, reading.scene.today) if start and start < reading.scene.today else None
-    return found and through_last_day(found)
+def _until_now(match: RuleMatch) -> DayRange | None:
+    start = match.days("first").boundary
+    found = DayRange(start, match.today) if start and start < match.today else None
+    return found and display_last_day(found)
 
 
-def _shown(x: Stretch) -> Days | None:
-    return x.shown or x.days
+def _open(base: DayRange, start: date | None, end: date | None) -> DayRange:
+    """Return a range with an open side that is annotated with the date it is bounded by."""
+    annotated_as = base.displayed or base.bounds
+    return DayRange(start, end, relative=base.relative, unannotated=base.unannotated, annotated_as=annotated_as)
 
 
-def _open(x: Stretch, start: date | None, end: date | None) -> Stretch:
-    return Stretch(start, end, relative=x.relative, quiet=x.quiet, label=_shown(x))
+def _before(match: RuleMatch) -> DayRange | None:
+    base = match.days("base")
+    return base.boundary and _open(base, None, base.boundary)
 
 
-def _before_it(reading: Reading) -> Stretch | None:
-    x = reading.stretch("x")
-    return x.point and _open(x, None, x.point)
+def _until(match: RuleMatch) -> DayRange | None:
+    """Resolve "by 10 July": it ends where that day starts, but a search includes the day."""
+    found = _before(match)
+    return found and replace(found, searched=(None, match.days("base").end))
 
 
-def _by_then(reading: Reading) -> Stretch | None:
-    """by, until, up to: the far border is where it begins, and people mean it to be inside."""
-    x, found = reading.stretch("x"), _before_it(reading)
-    return found and replace(found, meant=(None, x.end))
+def _as_of(match: RuleMatch) -> DayRange | None:
+    """Resolve "as of June": in a statement from then on, in a question what was known up to then."""
+    found = _since(match)
+    return found and replace(found, searched=(None, match.days("base").end))
 
 
-def _as_of(reading: Reading) -> Stretch | None:
-    """Valid from then on when told; when asked, what was so until then."""
-    x, found = reading.stretch("x"), _since(reading)
-    return found and replace(found, meant=(None, x.end))
+def _after(match: RuleMatch) -> DayRange | None:
+    """Resolve "after 2010" from the end of that year; "after 3 May" starts with the day itself."""
+    base = match.days("base")
+    start = base.start if base.kind in _DAY_KINDS else base.end
+    return start and _open(base, start, None)
 
 
-def _after_it(reading: Reading) -> Stretch | None:
-    """After a day begins with that day; after a longer stretch begins where the stretch ends."""
-    x = reading.stretch("x")
-    start = x.start if x.kind in _WHOLE_DAYS else x.end
-    return start and _open(x, start, None)
+def _since(match: RuleMatch) -> DayRange | None:
+    base = match.days("base")
+    return base.boundary and _open(base, base.boundary, None)
 
 
-def _since(reading: Reading) -> Stretch | None:
-    x = reading.stretch("x")
-    return x.point and _open(x, x.point, None)
+def _through(match: RuleMatch) -> DayRange | None:
+    base = match.days("base")
+    return base.end and _open(base, None, base.end)
 
 
-def _up_to_its_end(reading: Reading) -> Stretch | None:
-    x = reading.stretch("x")
-    return x.end and _open(x, None, x.end)
+_NOT_AFTER_VERB = "(?<!is|are|was|be|am|m|re|we|i|they|it)"
+_CLAUSE_ENDS = "(?=$|STOP|COMMA|or|and|HYPHEN)"
 
-
-_NO_VERB = "(?<!is|are|was|be|am|m|re|we|i|they|it)"
-_CLOSED = "(?=$|STOP|COMMA|or|and|HYPHEN)"
-
-RANGES = (
-    rule("(from|between|in|during|on)? a=ANY (TO|MORE) (the|from)? b=ANY", _range),
-    rule("between a=ANY and b=ANY", _range),
-    rule("(from|between) a=ANY (TO|and) b=ANY", _range),
-    rule("(from|between)? a=(DAYF|DAYX) TO the? o=(ORDNUM|ORDINAL|ORDONE|ORDTEEN) (?!WORD)", _to_day_number),
-    rule("(from|between) now (and|TO) b=ANY", _from_now),
-    rule("(from|between)? a=ANY (and|TO) now", _until_now),
+RANGE_RULES = (
+    Rule("(from|between|in|during|on)? first=ANY (TO|MORE) (the|from)? last=ANY", _range),
+    Rule("between first=ANY and last=ANY", _range),
+    Rule("(from|between) first=ANY (TO|and) last=ANY", _range),
+    Rule("(from|between)? first=(DAYF|DAYX) TO the? ordinal=(ORDNUM|ORDINAL|ORDONE|ORDTEEN) (?!WORD)", _to_ordinal),
+    Rule("(from|between) now (and|TO) last=ANY", _from_now),
+    Rule("(from|between)? first=ANY (and|TO) now", _until_now),
 )
-BOUNDS = (
-    rule("(before|previous to) (the|at|on)? x=ANY", _before_it),
-    rule("(until|till|til|up to|up until) (the|at|on)? x=ANY", _by_then),
-    rule("by the? x=ANY", _by_then),
-    rule("(no later|no more|earlier|sooner) than x=ANY", _before_it),
-    rule("as LATE as x=ANY", _before_it),
-    rule("(after|MORE) the? x=ANY", _after_it),
-    rule("later than x=ANY", _after_it),
-    rule("no later than x=ANY", _before_it),
-    rule("no earlier than x=ANY", _since),
-    rule("since (on|from|in|the)? x=ANY", _since),
-    rule(f"{_NO_VERB} (starting|beginning) (on|from|in|the)? x=ANY", _since),
-    rule("as EARLY as x=ANY", _since),
-    rule("as of x=ANY", _as_of),
-    rule("on or after x=ANY", _since),
-    rule("after or on x=ANY", _since),
-    rule("on or before x=ANY", _up_to_its_end),
-    rule("before or on x=ANY", _up_to_its_end),
-    rule("MORE EQUALS x=ANY", _since),
-    rule("LESS EQUALS x=ANY", _up_to_its_end),
-    rule("LESS x=ANY", _before_it),
-    rule("from x=ANY (on|onward|onwards|forward)", _since),
-    rule(f"x=ANY (and|or) (later|after|greater|onward|onwards|beyond) {_CLOSED}", _since),
-    rule(f"x=ANY (and|or) (earlier|before) {_CLOSED}", _up_to_its_end),
+OPEN_RANGE_RULES = (
+    Rule("(before|previous to) (the|at|on)? base=ANY", _before),
+    Rule("(until|till|til|up to|up until) (the|at|on)? base=ANY", _until),
+    Rule("by the? base=ANY", _until),
+    Rule("(no later|no more|earlier|sooner) than base=ANY", _before),
+    Rule("as LATE as base=ANY", _before),
+    Rule("(after|MORE) the? base=ANY", _after),
+    Rule("later than base=ANY", _after),
+    Rule("no later than base=ANY", _before),
+    Rule("no earlier than base=ANY", _since),
+    Rule("since (on|from|in|the)? base=ANY", _since),
+    Rule(f"{_NOT_AFTER_VERB} (starting|beginning) (on|from|in|the)? base=ANY", _since),
+    Rule("as EARLY as base=ANY", _since),
+    Rule("as of base=ANY", _as_of),
+    Rule("on or after base=ANY", _since),
+    Rule("after or on base=ANY", _since),
+    Rule("on or before base=ANY", _through),
+    Rule("before or on base=ANY", _through),
+    Rule("MORE EQUALS base=ANY", _since),
+    Rule("LESS EQUALS base=ANY", _through),
+    Rule("LESS base=ANY", _before),
+    Rule("from base=ANY (on|onward|onwards|forward)", _since),
+    Rule(f"base=ANY (and|or) (later|after|greater|onward|onwards|beyond) {_CLAUSE_ENDS}", _since),
+    Rule(f"base=ANY (and|or) (earlier|before) {_CLAUSE_ENDS}", _through),
 )

@@ -1,176 +1,179 @@
-"""Expressions that lean on the reference day: yesterday, last week, two months ago, the next ten days."""
+"""Days and periods relative to the reference date: "yesterday", "last week", "the rest of the month"."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from vmemo.text.temporal.day_range import (
+from vmemo.text.temporal.calendar_units import (
     DAY,
-    EDGES,
     FORTNIGHT,
+    FRIDAY,
     ONE_DAY,
     WEEK,
     WEEKEND,
-    Stretch,
-    fixed_day,
-    floor,
-    of_period,
-    part,
-    period,
-    shift,
-    through_last_day,
+    add_units,
+    period_bounds,
+    period_start,
 )
-from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.day_range import (
+    PERIOD_PARTS,
+    AnchorOffset,
+    DayRange,
+    display_last_day,
+    part_of,
+    single_day,
+    whole_period,
+)
+from vmemo.text.temporal.grammar import Rule, RuleMatch
 from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading
-from vmemo.text.temporal.rules.counted import ALIGNED, window
+from vmemo.text.temporal.rules.counted import CALENDAR_WINDOWS, counted_days
 
 _PAST, _LAST = tags_of("past"), tags_of("last")
 
 
-def _day(reading: Reading) -> Stretch | None:
-    offset = reading.value("r")
-    day = shift(reading.scene.today, offset, DAY)
-    return day and Stretch(day, day + ONE_DAY, kind="day", quiet=offset == 0)
+def _relative_day(match: RuleMatch) -> DayRange | None:
+    offset = match.value("day")
+    day = add_units(match.today, offset, DAY)
+    return day and DayRange(day, day + ONE_DAY, kind="day", unannotated=offset == 0)
 
 
-def _last_night(reading: Reading) -> Stretch | None:
-    return fixed_day(shift(reading.scene.today, -1, DAY))
+def _last_night(match: RuleMatch) -> DayRange | None:
+    return single_day(add_units(match.today, -1, DAY))
 
 
-def _night_before_last(reading: Reading) -> Stretch | None:
-    return fixed_day(shift(reading.scene.today, -2, DAY))
+def _night_before_last(match: RuleMatch) -> DayRange | None:
+    return single_day(add_units(match.today, -2, DAY))
 
 
-def _today(reading: Reading) -> Stretch:
-    today = reading.scene.today
-    return Stretch(today, today + ONE_DAY, kind="day", quiet=True)
+def _today(match: RuleMatch) -> DayRange:
+    today = match.today
+    return DayRange(today, today + ONE_DAY, kind="day", unannotated=True)
 
 
-def _period(reading: Reading) -> Stretch | None:
-    """last, this or next week, month, year ..."""
-    unit, step, today = reading.value("u"), reading.value("z"), reading.scene.today
-    if reading.plural("u") or (unit == DAY and (step == 0 or reading.tag("z") in _LAST)):
+def _period(match: RuleMatch) -> DayRange | None:
+    """Resolve "last week", "this month", "next year"; "the past week" is the last seven days."""
+    unit, step, today = match.value("unit"), match.value("modifier"), match.today
+    if match.is_plural("unit") or (unit == DAY and (step == 0 or match.tag("modifier") in _LAST)):
         return None
-    if reading.tag("z") in _PAST and unit not in ALIGNED and unit != WEEKEND:
-        return window(today, -1, unit)
+    if match.tag("modifier") in _PAST and unit not in CALENDAR_WINDOWS and unit != WEEKEND:
+        return counted_days(today, -1, unit)
     if unit == FORTNIGHT and step > 0:
-        return of_period(period(today, WEEK, 2, 2), unit)
-    return of_period(period(today, unit, step), unit)
+        return whole_period(period_bounds(today, WEEK, 2, 2), unit)
+    return whole_period(period_bounds(today, unit, step), unit)
 
 
-def _rolling(reading: Reading) -> Stretch | None:
-    """in the last year: up to today, where "last year" alone is the calendar's."""
-    if reading.plural("u") or reading.value("u") in ALIGNED:
+def _rolling_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "in the last year" to the year up to today; "last year" alone is the calendar year."""
+    if match.is_plural("unit") or match.value("unit") in CALENDAR_WINDOWS:
         return None
-    return window(reading.scene.today, -1, reading.value("u"))
+    return counted_days(match.today, -1, match.value("unit"))
 
 
-def _following(reading: Reading) -> Stretch | None:
-    unit = reading.value("u") if reading.has("u") else DAY
-    found = of_period(period(reading.scene.today, unit, 1), unit)
-    return found and replace(found, follows=(unit, 1, False))
+def _following(match: RuleMatch) -> DayRange | None:
+    unit = match.value("unit", DAY)
+    found = whole_period(period_bounds(match.today, unit, 1), unit)
+    return found and replace(found, anchor_offset=AnchorOffset(unit, 1, to_the_day=False))
 
 
-def _over_the_weekend(reading: Reading) -> Stretch | None:
-    """On the first days of a week it is the one just past; "on the weekends" is a habit."""
-    if reading.plural("u"):
+def _over_the_weekend(match: RuleMatch) -> DayRange | None:
+    """Resolve "over the weekend": up to Thursday it is the one just past. "On the weekends" is a habit."""
+    if match.is_plural("unit"):
         return None
-    today = reading.scene.today
-    step = -1 if reading.scene.prefer == "past" and today.weekday() < 4 else 0
-    found = of_period(period(today, WEEKEND, step), WEEKEND)
-    return found and replace(found, either=True)
+    today = match.today
+    step = -1 if match.context.prefer == "past" and today.weekday() < FRIDAY else 0
+    found = whole_period(period_bounds(today, WEEKEND, step), WEEKEND)
+    return found and replace(found, either_direction=True)
 
 
-def _this_period(reading: Reading) -> Stretch | None:
-    if reading.plural("u"):
+def _this_period(match: RuleMatch) -> DayRange | None:
+    if match.is_plural("unit"):
         return None
-    days = period(reading.scene.today, reading.value("u"))
-    return days and Stretch(*days, kind="span", quiet=True)
+    bounds = period_bounds(match.today, match.value("unit"))
+    return bounds and DayRange(*bounds, kind="span", unannotated=True)
 
 
-def _two_periods_off(reading: Reading) -> Stretch | None:
-    """the week before last, the week after next."""
-    step = 2 if reading.has("n") else -2
-    return of_period(period(reading.scene.today, reading.value("u"), step), reading.value("u"))
+def _second_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "the week before last" and "the week after next"."""
+    step = 2 if match.has("forward") else -2
+    return whole_period(period_bounds(match.today, match.value("unit"), step), match.value("unit"))
 
 
-def _neighbour(reading: Reading) -> Stretch | None:
-    """the weekend before, the day after: seen from the date named before, or else from the reference."""
-    step, unit = (1 if reading.has("n") else -1), reading.value("u")
-    found = of_period(period(reading.scene.today, unit, step), unit)
-    return found and replace(found, follows=(unit, step, False))
+def _adjacent_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "the weekend before" and "the day after": relative to the previous date, or else to the reference."""
+    step, unit = (1 if match.has("forward") else -1), match.value("unit")
+    found = whole_period(period_bounds(match.today, unit, step), unit)
+    return found and replace(found, anchor_offset=AnchorOffset(unit, step, to_the_day=False))
 
 
-def _earlier_or_later(reading: Reading) -> Stretch | None:
-    """The half of the running period that the word names, cut at the reference."""
-    today = reading.scene.today
-    whole = of_period(period(today, reading.value("u")), reading.value("u"))
-    later = reading.has("n")
-    half = whole and part(whole, "late" if later else "early")
+def _earlier_or_later(match: RuleMatch) -> DayRange | None:
+    """Resolve "earlier this year": the half of the current period, cut off at the reference."""
+    today = match.today
+    whole = whole_period(period_bounds(today, match.value("unit")), match.value("unit"))
+    later = match.has("forward")
+    half = whole and part_of(whole, "late" if later else "early")
     if half is None or half.start is None or half.end is None:
         return None
     start, end = (max(half.start, today), half.end) if later else (half.start, min(half.end, today))
-    return Stretch(start, end) if start < end else None
+    return DayRange(start, end) if start < end else None
 
 
-def _period_to_date(reading: Reading) -> Stretch | None:
-    today = reading.scene.today
-    start = floor(today, reading.value("u"))
-    return through_last_day(Stretch(start, today)) if start < today else None
+def _period_to_date(match: RuleMatch) -> DayRange | None:
+    today = match.today
+    start = period_start(today, match.value("unit"))
+    return display_last_day(DayRange(start, today)) if start < today else None
 
 
-def _so_far(reading: Reading) -> Stretch | None:
-    """this year so far: on the first day it is that day."""
-    start, today = floor(reading.scene.today, reading.value("u")), reading.scene.today
-    return through_last_day(Stretch(start, today)) if start < today else fixed_day(today)
+def _so_far(match: RuleMatch) -> DayRange | None:
+    """Resolve "this year so far"; on its first day that is the day itself."""
+    start, today = period_start(match.today, match.value("unit")), match.today
+    return display_last_day(DayRange(start, today)) if start < today else single_day(today)
 
 
-def _running(reading: Reading) -> Stretch | None:
-    """the month, of which a part was named."""
-    return of_period(period(reading.scene.today, reading.value("u")), reading.value("u"))
+def _current_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "the month" in "the second week of the month"."""
+    return whole_period(period_bounds(match.today, match.value("unit")), match.value("unit"))
 
 
-def _part_of_running(reading: Reading) -> Stretch | None:
-    """the end of the month."""
-    whole = _running(reading) if reading.value("u") != DAY and not reading.plural("u") else None
-    return whole and part(whole, EDGES[reading.value("p")])
+def _part_of_current_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "the end of the month"."""
+    whole = _current_period(match) if match.value("unit") != DAY and not match.is_plural("unit") else None
+    return whole and part_of(whole, PERIOD_PARTS[match.value("part")])
 
 
-def _rest(reading: Reading) -> Stretch | None:
-    """What is left of the running week, month or year."""
-    unit, today = reading.value("u"), reading.scene.today
-    days = period(today, unit)
-    return days and Stretch(today, days[1]) if unit != DAY else None
+def _rest_of_period(match: RuleMatch) -> DayRange | None:
+    """Resolve "the rest of the week"."""
+    unit, today = match.value("unit"), match.today
+    bounds = period_bounds(today, unit)
+    return bounds and DayRange(today, bounds[1]) if unit != DAY else None
 
 
-def _to_date(reading: Reading) -> Stretch:
-    return Stretch(None, reading.scene.today, quiet=True)
+def _to_date(match: RuleMatch) -> DayRange:
+    return DayRange(None, match.today, unannotated=True)
 
 
 RULES = (
-    rule("r=RELDAY", _day),
-    rule("last night", _last_night),
-    rule("the (night|daytime) before last", _night_before_last),
-    rule("this daytime", _today),
-    rule("(?<=in|over|during|within|for) the z=last u=UNIT (?!of)", _rolling),
-    rule("the (next day|following u=UNIT)", _following),
-    rule("the? very? p=PARTOF of the? u=UNIT (?!of)", _part_of_running),
-    rule("(?<=(ORD|last) (UNIT|weekend|WFULL|half) of) the u=UNIT", _running),
-    rule("(?<=(ORDONE|last) COUNT UNIT of) the u=UNIT", _running),
-    rule("the? z=last calendar? u=UNIT (?!of)(?!in (MONTH|FULLYEAR))", _period),
-    rule("the? this? z=(previous|past|this|next|coming|following) calendar? u=UNIT", _period),
-    rule("the? z=MOD u=weekend (?!of)", _period),
-    rule("(?<=over|during|on|at) the u=weekend (?!of)(?!before)(?!after)", _over_the_weekend),
-    rule("(?<!every) the u=weekend (?!of)(?!before)(?!after)", _this_period),
-    rule("the u=fortnight", _this_period),
-    rule("(?<=for) the u=UNIT (?=$|STOP|COMMA)", _this_period),
-    rule("the u=(UNIT|weekend) (before last|n=after next) (?!WDAY|UNIT|MONTH|weekend)", _two_periods_off),
-    rule("the u=(UNIT|weekend) (before|n=after) (?=$|STOP|COMMA)", _neighbour),
-    rule("(earlier|n=later) in? (this|the) u=UNIT", _earlier_or_later),
-    rule("u=(week|month|quarter|year) DASH? to DASH? date", _period_to_date),
-    rule("this u=UNIT so far", _so_far),
-    rule("so far this u=UNIT", _so_far),
-    rule("the? rest of (the|this) u=UNIT", _rest),
-    rule("(?<!DASH) to date (?!DASH)", _to_date),
+    Rule("day=RELDAY", _relative_day),
+    Rule("last night", _last_night),
+    Rule("the (night|daytime) before last", _night_before_last),
+    Rule("this daytime", _today),
+    Rule("(?<=in|over|during|within|for) the modifier=last unit=UNIT (?!of)", _rolling_period),
+    Rule("the (next day|following unit=UNIT)", _following),
+    Rule("the? very? part=PARTOF of the? unit=UNIT (?!of)", _part_of_current_period),
+    Rule("(?<=(ORD|last) (UNIT|weekend|WFULL|half) of) the unit=UNIT", _current_period),
+    Rule("(?<=(ORDONE|last) COUNT UNIT of) the unit=UNIT", _current_period),
+    Rule("the? modifier=last calendar? unit=UNIT (?!of)(?!in (MONTH|FULLYEAR))", _period),
+    Rule("the? this? modifier=(previous|past|this|next|coming|following) calendar? unit=UNIT", _period),
+    Rule("the? modifier=MOD unit=weekend (?!of)", _period),
+    Rule("(?<=over|during|on|at) the unit=weekend (?!of)(?!before)(?!after)", _over_the_weekend),
+    Rule("(?<!every) the unit=weekend (?!of)(?!before)(?!after)", _this_period),
+    Rule("the unit=fortnight", _this_period),
+    Rule("(?<=for) the unit=UNIT (?=$|STOP|COMMA)", _this_period),
+    Rule("the unit=(UNIT|weekend) (before last|forward=after next) (?!WDAY|UNIT|MONTH|weekend)", _second_period),
+    Rule("the unit=(UNIT|weekend) (before|forward=after) (?=$|STOP|COMMA)", _adjacent_period),
+    Rule("(earlier|forward=later) in? (this|the) unit=UNIT", _earlier_or_later),
+    Rule("unit=(week|month|quarter|year) DASH? to DASH? date", _period_to_date),
+    Rule("this unit=UNIT so far", _so_far),
+    Rule("so far this unit=UNIT", _so_far),
+    Rule("the? rest of (the|this) unit=UNIT", _rest_of_period),
+    Rule("(?<!DASH) to date (?!DASH)", _to_date),
 )

@@ -1,176 +1,175 @@
-"""Pieces of a longer stretch: the first week of May, the last day of the year, the second Sunday in June."""
+"""Parts of a longer period: "the first week of May", "the last day of the year", "the second Sunday in June"."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
-from vmemo.text.temporal.day_range import (
+from vmemo.text.temporal.calendar_units import (
     DAY,
+    MONDAY,
     ONE_DAY,
+    SATURDAY,
+    THURSDAY,
     WEEK,
-    Days,
-    Stretch,
-    Yearly,
-    part,
-    period,
-    shift,
-    through_last_day,
+    Bounds,
+    add_units,
+    day_bounds,
+    period_bounds,
+    period_start,
+    weekday_on_or_after,
+    weekday_on_or_before,
 )
-from vmemo.text.temporal.grammar import rule
-from vmemo.text.temporal.reading import Reading
+from vmemo.text.temporal.day_range import DayRange, YearlyBounds, display_last_day, part_of
+from vmemo.text.temporal.grammar import Rule, RuleMatch
 
-Cut = Callable[[Days], Days | None]
+Selection = Callable[[Bounds], Bounds | None]
 
 
-def _within(reading: Reading, cut: Cut) -> Stretch | None:
-    """A piece of a longer stretch, which floats when the stretch does."""
-    x = reading.stretch("x")
-    days = x.days and cut(x.days)
-    if days is None:
+def _select(match: RuleMatch, select: Selection) -> DayRange | None:
+    """Return the selected days of the whole period, yearless if the period is."""
+    whole = match.days("whole")
+    bounds = whole.bounds and select(whole.bounds)
+    if bounds is None:
         return None
-    yearly: Yearly | None = None
-    if x.yearly is not None:
-        every_year = x.yearly
-
-        def yearly_cut(year: int) -> Days | None:
-            found = every_year(year)
-            return found and cut(found)
-
-        yearly = yearly_cut
-    return Stretch(*days, relative=x.relative, yearly=yearly)
+    yearly = whole.yearly and _selected_yearly(whole.yearly, select)
+    return DayRange(*bounds, relative=whole.relative, yearly=yearly)
 
 
-def _week_in(reading: Reading) -> Stretch | None:
-    """Weeks belong where their Thursday is."""
-    found = _within(reading, lambda days: _nth_weeks(days, _nth(reading), 1))
+def _selected_yearly(yearly: YearlyBounds, select: Selection) -> YearlyBounds:
+    def selected(year: int) -> Bounds | None:
+        bounds = yearly(year)
+        return bounds and select(bounds)
+
+    return selected
+
+
+def _nth_weekday(bounds: Bounds, weekday: int, nth: int) -> date | None:
+    """Return the nth such weekday from the first day on; the last one if `nth` is not positive."""
+    if nth > 0:
+        return add_units(weekday_on_or_after(bounds[0], weekday), nth - 1, WEEK)
+    return weekday_on_or_before(bounds[1] - ONE_DAY, weekday)
+
+
+def _nth_weeks(bounds: Bounds, nth: int, count: int) -> Bounds | None:
+    """Return `count` weeks; a week belongs to the period that contains its Thursday."""
+    thursday = _nth_weekday(bounds, THURSDAY, nth)
+    if thursday is None or thursday >= bounds[1]:
+        return None
+    monday = period_start(thursday, WEEK)
+    first = monday if nth > 0 else add_units(monday, 1 - count, WEEK)
+    end = first and add_units(first, count, WEEK)
+    return (first, end) if first and end else None
+
+
+def _nth_week(match: RuleMatch) -> DayRange | None:
+    nth = match.value("ordinal")
+    found = _select(match, lambda bounds: _nth_weeks(bounds, nth, 1))
     return found and replace(found, kind="week")
 
 
-def _weeks_in(reading: Reading) -> Stretch | None:
-    return _within(reading, lambda days: _nth_weeks(days, _nth(reading), reading.value("n")))
+def _first_or_last_weeks(match: RuleMatch) -> DayRange | None:
+    nth, count = match.value("ordinal"), match.value("count")
+    return _select(match, lambda bounds: _nth_weeks(bounds, nth, count))
 
 
-def _nth(reading: Reading) -> int:
-    return reading.value("o")
+def _first_or_last_units(match: RuleMatch) -> DayRange | None:
+    """Resolve "the first three days of May" and "the last two months of 2022"."""
+    unit, nth, count = match.value("unit"), match.value("ordinal"), match.value("count")
+
+    def select(bounds: Bounds) -> Bounds | None:
+        other = add_units(bounds[0], count, unit) if nth > 0 else add_units(bounds[1], -count, unit)
+        selected = other and ((bounds[0], other) if nth > 0 else (other, bounds[1]))
+        return selected if selected and bounds[0] <= selected[0] < selected[1] <= bounds[1] else None
+
+    return _select(match, select)
 
 
-def _nth_weeks(days: Days, nth: int, count: int) -> Days | None:
-    start, end = days
-    if nth > 0:
-        thursday = start + timedelta(days=(3 - start.weekday()) % 7 + 7 * (nth - 1))
-        monday = thursday - timedelta(days=3)
-        return (monday, monday + timedelta(days=7 * count)) if thursday < end else None
-    final = end - ONE_DAY
-    last_thursday = final - timedelta(days=(final.weekday() - 3) % 7)
-    sunday = last_thursday + timedelta(days=4)
-    return sunday - timedelta(days=7 * count), sunday
+def _nth_unit(match: RuleMatch) -> DayRange | None:
+    """Resolve "the third month of 2022", "the 15th day of next month", "the last day of May"."""
+    unit, nth = match.value("unit"), match.value("ordinal")
 
+    def select(bounds: Bounds) -> Bounds | None:
+        start = add_units(bounds[0], nth - 1, unit) if nth > 0 else add_units(bounds[1], -1, unit)
+        end = start and add_units(start, 1, unit)
+        return (start, end) if start and end and end <= bounds[1] else None
 
-def _days_in(reading: Reading) -> Stretch | None:
-    """the first three days of May, the last two months of 2022."""
-    unit, nth, count = reading.value("u"), _nth(reading), reading.value("n")
-
-    def cut(days: Days) -> Days | None:
-        other = shift(days[0], count, unit) if nth > 0 else shift(days[1], -count, unit)
-        pair = other and ((days[0], other) if nth > 0 else (other, days[1]))
-        return pair if pair and days[0] <= pair[0] < pair[1] <= days[1] else None
-
-    return _within(reading, cut)
-
-
-def _nth_unit_in(reading: Reading) -> Stretch | None:
-    """the third month of 2022, the 15th day of next month, the last day of May."""
-    unit, nth = reading.value("u"), _nth(reading)
-
-    def cut(days: Days) -> Days | None:
-        start = shift(days[0], nth - 1, unit) if nth > 0 else shift(days[1], -1, unit)
-        end = start and shift(start, 1, unit)
-        return (start, end) if start and end and end <= days[1] else None
-
-    found = _within(reading, cut)
+    found = _select(match, select)
     return found and replace(found, kind="day" if unit == DAY else "span")
 
 
-def _half(reading: Reading) -> Stretch | None:
-    if _nth(reading) not in (1, 2, -1):
-        return None
-    return part(reading.stretch("x"), "early" if _nth(reading) == 1 else "late")
+def _half(match: RuleMatch) -> DayRange | None:
+    nth = match.value("ordinal")
+    return part_of(match.days("whole"), "early" if nth == 1 else "late") if nth in (1, 2, -1) else None
 
 
-def _nth_weekday_in(reading: Reading) -> Stretch | None:
-    named, nth = reading.stretch("w").start, _nth(reading)
-    weekday = named.weekday() if named else 0
+def _nth_weekday_of_period(match: RuleMatch) -> DayRange | None:
+    named, nth = match.days("weekday").start, match.value("ordinal")
+    weekday = named.weekday() if named else MONDAY
 
-    def cut(days: Days) -> Days | None:
-        if nth > 0:
-            day = days[0] + timedelta(days=(weekday - days[0].weekday()) % 7 + 7 * (nth - 1))
-        else:
-            final = days[1] - ONE_DAY
-            day = final - timedelta(days=(final.weekday() - weekday) % 7)
-        return (day, day + ONE_DAY) if days[0] <= day < days[1] else None
+    def select(bounds: Bounds) -> Bounds | None:
+        day = _nth_weekday(bounds, weekday, nth)
+        return day_bounds(day) if day and bounds[0] <= day < bounds[1] else None
 
-    found = _within(reading, cut)
+    found = _select(match, select)
     return found and replace(found, kind="day")
 
 
-def _nth_weekend_in(reading: Reading) -> Stretch | None:
-    nth = _nth(reading)
+def _nth_weekend(match: RuleMatch) -> DayRange | None:
+    nth = match.value("ordinal")
 
-    def cut(days: Days) -> Days | None:
-        final = days[1] - ONE_DAY
-        if nth > 0:
-            saturday = days[0] + timedelta(days=(5 - days[0].weekday()) % 7 + 7 * (nth - 1))
-        else:
-            saturday = final - timedelta(days=(final.weekday() - 5) % 7)
-        return (saturday, saturday + timedelta(days=2)) if days[0] <= saturday < days[1] else None
+    def select(bounds: Bounds) -> Bounds | None:
+        saturday = _nth_weekday(bounds, SATURDAY, nth)
+        return (saturday, saturday + timedelta(days=2)) if saturday and bounds[0] <= saturday < bounds[1] else None
 
-    return _within(reading, cut)
+    return _select(match, select)
 
 
-def _week_holding(reading: Reading) -> Stretch | None:
-    found = _within(reading, lambda days: period(days[0], WEEK))
+def _week_of_day(match: RuleMatch) -> DayRange | None:
+    """Resolve "the week of May 8"."""
+    found = _select(match, lambda bounds: period_bounds(bounds[0], WEEK))
     return found and replace(found, kind="week")
 
 
-def _weekday_in_week(reading: Reading) -> Stretch | None:
-    week, named = reading.stretch("x"), reading.stretch("w")
-    if named.start is None:
+def _weekday_of_week(match: RuleMatch) -> DayRange | None:
+    """Resolve "Tuesday of next week"."""
+    named = match.days("weekday").start
+    if named is None:
         return None
-    index = named.start.weekday()
-    found = _within(reading, lambda days: (days[0] + timedelta(days=index), days[0] + timedelta(days=index + 1)))
-    return found and replace(found, kind="day", relative=week.relative)
+    index = timedelta(days=named.weekday())
+    found = _select(match, lambda bounds: day_bounds(bounds[0] + index))
+    return found and replace(found, kind="day")
 
 
-def _weekdays_in_week(reading: Reading) -> Stretch | None:
-    """from Tuesday to Thursday next week."""
-    first, last = reading.stretch("w").start, reading.stretch("b").start
+def _weekdays_of_week(match: RuleMatch) -> DayRange | None:
+    """Resolve "from Tuesday to Thursday next week"."""
+    first, last = match.days("weekday").start, match.days("until").start
     if first is None or last is None or first.weekday() >= last.weekday():
         return None
     start, end = timedelta(days=first.weekday()), timedelta(days=last.weekday())
-    found = _within(reading, lambda days: (days[0] + start, days[0] + end))
-    return found and through_last_day(found)
+    found = _select(match, lambda bounds: (bounds[0] + start, bounds[0] + end))
+    return found and display_last_day(found)
 
 
-_NTH = "o=(ORD|last)"
+_NTH = "ordinal=(ORD|last)"
 
 RULES = (
-    rule(f"the? {_NTH} week (of|in) x=SPAN", _week_in),
-    rule("the? o=(ORDONE|last) n=COUNT week (of|in) x=SPAN", _weeks_in),
-    rule("the? o=(ORDONE|last) n=COUNT u=UNIT (of|in) x=SPAN", _days_in),
-    rule(f"the? {_NTH} u=UNIT (of|in) x=SPAN", _nth_unit_in),
-    rule("the? o=ORD u=quarter x=YEAR", _nth_unit_in),
-    rule(f"the? {_NTH} half (of|in) x=SPAN", _half),
-    rule(f"the? {_NTH} w=WEEKDAY (of|in) x=SPAN", _nth_weekday_in),
-    rule(f"the? {_NTH} weekend (of|in) x=SPAN", _nth_weekend_in),
-    rule("the? week (of|starting|beginning) (on|with)? x=DAY", _week_holding),
-    rule("x=DAYF week", _week_holding),
-    rule("w SLASH c x=DAY", _week_holding),
+    Rule(f"the? {_NTH} week (of|in) whole=SPAN", _nth_week),
+    Rule("the? ordinal=(ORDONE|last) count=COUNT week (of|in) whole=SPAN", _first_or_last_weeks),
+    Rule("the? ordinal=(ORDONE|last) count=COUNT unit=UNIT (of|in) whole=SPAN", _first_or_last_units),
+    Rule(f"the? {_NTH} unit=UNIT (of|in) whole=SPAN", _nth_unit),
+    Rule("the? ordinal=ORD unit=quarter whole=YEAR", _nth_unit),
+    Rule(f"the? {_NTH} half (of|in) whole=SPAN", _half),
+    Rule(f"the? {_NTH} weekday=WEEKDAY (of|in) whole=SPAN", _nth_weekday_of_period),
+    Rule(f"the? {_NTH} weekend (of|in) whole=SPAN", _nth_weekend),
+    Rule("the? week (of|starting|beginning) (on|with)? whole=DAY", _week_of_day),
+    Rule("whole=DAYF week", _week_of_day),
+    Rule("w SLASH c whole=DAY", _week_of_day),
 )
-WEEKDAYS = (
-    rule("x=WEEK (on|COMMA)? w=WEEKDAY", _weekday_in_week),
-    rule("on? w=WEEKDAY (of|COMMA|in)? x=WEEK", _weekday_in_week),
-    rule("from? w=WEEKDAY TO b=WEEKDAY (of|COMMA|in)? x=WEEK", _weekdays_in_week),
-    rule("between w=WEEKDAY and b=WEEKDAY (of|COMMA|in)? x=WEEK", _weekdays_in_week),
+WEEKDAY_RULES = (
+    Rule("whole=WEEK (on|COMMA)? weekday=WEEKDAY", _weekday_of_week),
+    Rule("on? weekday=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekday_of_week),
+    Rule("from? weekday=WEEKDAY TO until=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekdays_of_week),
+    Rule("between weekday=WEEKDAY and until=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekdays_of_week),
 )

@@ -1,78 +1,81 @@
-"""Weekdays and numbered weeks: last Friday, this coming Tuesday, on Monday, week 12."""
+"""Weekdays and numbered weeks: "last Friday", "this coming Tuesday", "on Monday", "week 12"."""
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 
-from vmemo.text.temporal.day_range import WEEK, Days, Stretch, fixed_day, make_day, period, shift
-from vmemo.text.temporal.grammar import rule
+from vmemo.text.temporal.calendar_units import (
+    WEEK,
+    Bounds,
+    add_units,
+    make_date,
+    next_weekday,
+    period_bounds,
+    period_start,
+    previous_weekday,
+    weekday_on_or_after,
+)
+from vmemo.text.temporal.day_range import DayRange, single_day
+from vmemo.text.temporal.grammar import Rule, RuleMatch
 from vmemo.text.temporal.patterns import tags_of
-from vmemo.text.temporal.reading import Reading
 
 _LATEST, _COMING = tags_of("last") | tags_of("past"), tags_of("coming")
 
 
-def _weekdays_ago(reading: Reading) -> Stretch | None:
-    latest = _weekday_before(reading.scene.today, reading.value("w"))
-    return fixed_day(shift(latest, 1 - reading.value("n"), WEEK))
+def _weekdays_ago(match: RuleMatch) -> DayRange | None:
+    latest = previous_weekday(match.today, match.value("weekday"))
+    return single_day(add_units(latest, 1 - match.value("count"), WEEK))
 
 
-def _weekday_before(today: date, weekday: int) -> date:
-    return today - timedelta(days=(today.weekday() - weekday - 1) % 7 + 1)
-
-
-def _weekday_after(today: date, weekday: int) -> date:
-    return today + timedelta(days=(weekday - today.weekday() - 1) % 7 + 1)
-
-
-def _weekday_beside(reading: Reading) -> Stretch | None:
-    """last is the latest one, previous and next are those of the neighbouring weeks, coming is the very next."""
-    today, weekday, tag = reading.scene.today, reading.value("w"), reading.tag("z")
+def _modified_weekday(match: RuleMatch) -> DayRange | None:
+    """Resolve "last Friday": last and past mean the latest, coming the next, others that of the neighbouring week."""
+    today, weekday, tag = match.today, match.value("weekday"), match.tag("modifier")
     if tag in _LATEST:
-        return fixed_day(_weekday_before(today, weekday))
+        return single_day(previous_weekday(today, weekday))
     if tag in _COMING:
-        return fixed_day(_weekday_after(today, weekday))
-    monday = today - timedelta(days=today.weekday())
-    return fixed_day(shift(monday + timedelta(days=weekday), reading.value("z"), WEEK))
+        return single_day(next_weekday(today, weekday))
+    in_this_week = period_start(today, WEEK) + timedelta(days=weekday)
+    return single_day(add_units(in_this_week, match.value("modifier"), WEEK))
 
 
-def _weekday_two_off(reading: Reading) -> Stretch | None:
-    """the Friday before last, the Monday after next."""
-    today, weekday = reading.scene.today, reading.value("w")
-    if reading.has("n"):
-        return fixed_day(shift(_weekday_after(today, weekday), 1, WEEK))
-    return fixed_day(shift(_weekday_before(today, weekday), -1, WEEK))
+def _second_weekday(match: RuleMatch) -> DayRange | None:
+    """Resolve "the Friday before last" and "the Monday after next"."""
+    today, weekday = match.today, match.value("weekday")
+    if match.has("forward"):
+        return single_day(add_units(next_weekday(today, weekday), 1, WEEK))
+    return single_day(add_units(previous_weekday(today, weekday), -1, WEEK))
 
 
-def _weekday(reading: Reading) -> Stretch | None:
-    today, weekday = reading.scene.today, reading.value("w")
-    if reading.scene.prefer == "past":
-        return fixed_day(_weekday_before(today, weekday), kind="weekday")
-    return fixed_day(today + timedelta(days=(weekday - today.weekday()) % 7), kind="weekday")
+def _weekday(match: RuleMatch) -> DayRange | None:
+    today, weekday = match.today, match.value("weekday")
+    if match.context.prefer == "past":
+        return single_day(previous_weekday(today, weekday), kind="weekday")
+    return single_day(weekday_on_or_after(today, weekday), kind="weekday")
 
 
-def _week_number(reading: Reading) -> Stretch | None:
-    number = reading.value("n")
+def _week_number(match: RuleMatch) -> DayRange | None:
+    number = match.value("number")
 
-    def yearly(year: int) -> Days | None:
-        fourth = make_day(year, 1, 4)
-        return fourth and period(fourth, WEEK, number - 1)
+    def yearly(year: int) -> Bounds | None:
+        # ISO week 1 is the one with 4 January.
+        fourth = make_date(year, 1, 4)
+        return fourth and period_bounds(fourth, WEEK, number - 1)
 
-    days = yearly(reading.scene.today.year) if 1 <= number <= 53 else None
-    return days and Stretch(*days, kind="week", yearly=yearly)
+    bounds = yearly(match.today.year) if 1 <= number <= 53 else None
+    return bounds and DayRange(*bounds, kind="week", yearly=yearly)
 
 
-_NO_HABIT = "(?!habit|(and|or|COMMA|SLASH|TO) WFULL habit)"
+_NOT_A_HABIT = "(?!habit|(and|or|COMMA|SLASH|TO) WFULL habit)"
 
 RULES = (
-    rule("n=COUNT w=WPLURAL ago", _weekdays_ago),
-    rule("(on|this)? z=MOD w=WDAY (?!of)(?!in (MONTH|FULLYEAR))", _weekday_beside),
-    rule(f"(?<!every|A|POSS) (?<!A WFULL (or|and)) w=WFULL {_NO_HABIT}", _weekday),
-    rule("(?<=POSS) w=WFULL (?!habit|WORD)", _weekday),
-    rule("(?<=on|by|until) w=WABBR", _weekday),
-    rule("w=WABBR (?=(or|and|TO|SLASH) WDAY)", _weekday),
-    rule("(?<=WDAY (or|and|TO|SLASH)) w=WABBR", _weekday),
-    rule("the? w=WDAY (before last|n=after next)", _weekday_two_off),
-    rule("w=WABBR (?=(COMMA|STOP)? (MONTH|DD|the? ORD))", _weekday),
-    rule("week n=(D12|D31|D99) (?!SEP)", _week_number),
+    Rule("count=COUNT weekday=WPLURAL ago", _weekdays_ago),
+    Rule("(on|this)? modifier=MOD weekday=WDAY (?!of)(?!in (MONTH|FULLYEAR))", _modified_weekday),
+    Rule(f"(?<!every|A|POSS) (?<!A WFULL (or|and)) weekday=WFULL {_NOT_A_HABIT}", _weekday),
+    Rule("(?<=POSS) weekday=WFULL (?!habit|WORD)", _weekday),
+    Rule("(?<=on|by|until) weekday=WABBR", _weekday),
+    Rule("weekday=WABBR (?=(or|and|TO|SLASH) WDAY)", _weekday),
+    Rule("(?<=WDAY (or|and|TO|SLASH)) weekday=WABBR", _weekday),
+    Rule("the? weekday=WDAY (before last|forward=after next)", _second_weekday),
+    Rule("weekday=WABBR (?=(COMMA|STOP)? (MONTH|DD|the? ORD))", _weekday),
+    Rule("week number=(D12|D31|D99) (?!SEP)", _week_number),
 )

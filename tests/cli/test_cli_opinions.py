@@ -62,7 +62,7 @@ def test_opinions_are_listed_with_their_confidence(invoke: Run, read: str) -> No
     assert "0.85" in invoke("opinions", "--db", read).stdout
 
 
-def test_an_opinion_tells_how_it_got_there(invoke: Run, read: str) -> None:
+def test_opinions_why_shows_the_confidence_history(invoke: Run, read: str) -> None:
     (opinion,) = shown(invoke("opinions", "--db", read, "--json"))["opinions"]
     (move,) = shown(invoke("opinions", "--why", opinion["id"], "--db", read, "--json"))["moves"]
     assert (move["stance"], move["before"], move["after"]) == ("reinforce", 0.7, 0.85)
@@ -71,26 +71,26 @@ def test_an_opinion_tells_how_it_got_there(invoke: Run, read: str) -> None:
     assert move["evidence"][0] in told
 
 
-def test_why_wants_an_opinion_that_is_there(invoke: Run, read: str) -> None:
+def test_opinions_why_rejects_an_id_that_is_not_an_opinion(invoke: Run, read: str) -> None:
     fact = json.loads(invoke("inspect", "facts", "--limit", "2", "--db", read, "--json").stdout)["facts"][1]
     assert fact["network"] == "world"
-    for id, said in ((fact["id"], "is no opinion"), ("nowhere", "There is no fact")):
+    for id, said in ((fact["id"], "is not an opinion"), ("nowhere", "There is no fact")):
         result = invoke("opinions", "--why", id, "--db", read)
         assert (result.exit_code, said in result.stderr) == (1, True)
 
 
-def test_a_bank_without_opinions_and_observations_says_so(invoke: Run, filled: Path) -> None:
-    assert invoke("opinions", "--db", str(filled)).stdout == "No opinion is held.\n"
-    assert invoke("observations", "--db", str(filled)).stdout == "Nothing is observed yet.\n"
+def test_empty_lists_of_opinions_and_observations_are_reported(invoke: Run, filled: Path) -> None:
+    assert invoke("opinions", "--db", str(filled)).stdout == "There are no opinions.\n"
+    assert invoke("observations", "--db", str(filled)).stdout == "There are no observations.\n"
 
 
-def test_observations_wait_in_the_queue_until_they_are_due(invoke: Run, read: str) -> None:
+def test_observation_jobs_stay_queued_until_they_are_due(invoke: Run, read: str) -> None:
     assert shown(invoke("observations", "--db", read, "--json")) == {"observations": []}
     queued = shown(invoke("jobs", "--db", read, "--json"))["jobs"]
     assert {job["kind"] for job in queued} == {"observe"}
 
 
-def test_observations_are_shown_of_one_entity_or_of_all(invoke: Run, tmp_path: Path) -> None:
+def test_observations_are_listed_for_one_entity_or_all(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
     at_once = Settings(observe_delay=0.0, background=False)
     with (
@@ -108,7 +108,7 @@ def test_observations_are_shown_of_one_entity_or_of_all(invoke: Run, tmp_path: P
     assert (nobody.exit_code, "There is no entity 'Nobody'" in nobody.stderr) == (1, True)
 
 
-def test_entities_are_merged_and_parted_again(invoke: Run, db: str) -> None:
+def test_entities_are_merged_and_the_merge_is_undone(invoke: Run, db: str) -> None:
     before = ids(invoke, db)
     assert {"Ana", "Bo"} <= before.keys()
     merged = shown(invoke("entity", "merge", "Ana", "Bo", "--reason", "a test", "--db", db, "--json"))
@@ -123,22 +123,22 @@ def test_entities_are_merged_and_parted_again(invoke: Run, db: str) -> None:
     assert undone["undone_at"]
 
 
-def test_a_merge_says_how_to_undo_it(invoke: Run, db: str) -> None:
+def test_entity_merge_prints_the_undo_command(invoke: Run, db: str) -> None:
     said = invoke("entity", "merge", "Ana", "Bo", "--db", db).stdout
-    assert "Bo now stands for the same as Ana." in said
+    assert "Merged Bo into Ana." in said
     undo = said.partition("vmemo ")[2].split()
-    assert "on its own again" in invoke(*undo, "--db", db).stdout
+    assert "is separate again" in invoke(*undo, "--db", db).stdout
 
 
-def test_who_is_not_there_can_not_be_merged_or_parted(invoke: Run, db: str) -> None:
+def test_merging_an_unknown_entity_is_an_error(invoke: Run, db: str) -> None:
     for arguments in (("merge", "Ana", "Nobody"), ("undo", "nothing")):
         result = invoke("entity", *arguments, "--db", db)
         assert result.exit_code == 1
         assert "There is no" in result.stderr
-    assert invoke("entity", "merges", "--db", db).stdout == "Nothing was merged.\n"
+    assert invoke("entity", "merges", "--db", db).stdout == "There are no merges.\n"
 
 
-def test_entities_come_in_pages(invoke: Run, db: str) -> None:
+def test_entity_list_is_paged(invoke: Run, db: str) -> None:
     first = shown(invoke("entity", "list", "--limit", "1", "--db", db, "--json"))
     second = shown(invoke("entity", "list", "--limit", "1", "--after", str(first["next"]), "--db", db, "--json"))
     assert first["entities"] != second["entities"]

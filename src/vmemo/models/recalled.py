@@ -1,15 +1,34 @@
-"""What a recall found, and how it reads in a prompt."""
+"""The result of a recall, and its text for a prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Literal
 
 from pydantic import Field
 
-from vmemo.models import EpisodeId, Fact, FactId, Hit
+from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, Interval, Mention, QueryType
 from vmemo.models.base import Instant, Record
-from vmemo.recall.explain import Explanation
+
+
+class Explanation(Record):
+    """The analysis of a question, the candidates of each channel, and the reranker's part."""
+
+    type: QueryType
+    during: Interval | None
+    read_by: Literal["rules", "model"] | None = None
+    """The source of `during`: the rules, or the language model."""
+    unread: str | None = None
+    """A time expression that the rules could not resolve, and that the model was asked about."""
+    trouble: str | None = None
+    """The reason why the model resolved no time."""
+    parts: tuple[str, ...]
+    entities: tuple[Mention, ...]
+    weights: Mapping[Channel, float]
+    candidates: Mapping[Channel, int]
+    reranker: str
+    reranked: int
 
 
 class Recalled(Record):

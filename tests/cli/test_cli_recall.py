@@ -26,14 +26,14 @@ def test_recall_shows_a_table_with_ids_and_dates(invoke: Run, db: str) -> None:
     assert "3 facts" in result.stdout
 
 
-def test_recall_travels_in_time_and_keeps_to_a_count(invoke: Run, db: str) -> None:
+def test_recall_takes_at_time_and_top_k(invoke: Run, db: str) -> None:
     arguments = ("recall", "Where does Ana work?", "--top-k", "1", "--db", db, "--json")
     then = json.loads(invoke(*arguments, "--at-time", "2024-03-01T00:00Z").stdout)
     assert [hit["fact"]["text"] for hit in then["hits"]] == ["Ana: I work at Northwind and I live in Leeds."]
     assert then["at_time"] == "2024-03-01T00:00:00Z"
 
 
-def test_filters_narrow_a_recall(invoke: Run, db: str) -> None:
+def test_recall_applies_filters(invoke: Run, db: str) -> None:
     def count(*filters: str) -> int:
         return len(json.loads(invoke("recall", "Ana", *filters, "--db", db, "--json").stdout)["hits"])
 
@@ -57,7 +57,7 @@ def test_recall_explains_how_each_fact_was_found(invoke: Run, db: str) -> None:
         r"entities +.*Northwind",
         r"temporal +1 candidate, weight \d",
         r"verbatim +0 candidates, weight \d",
-        r"reranker +late, looked at 3 candidates",
+        r"reranker +late, scored 3 candidates",
         r"milliseconds +analyse \d.*embed \d.*total \d",
     ):
         assert re.search(row, shown), row
@@ -76,13 +76,13 @@ def test_an_explanation_is_part_of_the_json(invoke: Run, db: str) -> None:
     assert [hit["fact"]["id"] for hit in plain["hits"]] == [hit["fact"]["id"] for hit in told["hits"]]
 
 
-def test_an_explanation_also_tells_why_nothing_was_found(invoke: Run, db: str) -> None:
+def test_explain_works_without_hits(invoke: Run, db: str) -> None:
     shown = invoke("recall", "bread", "--tag", "none", "--explain", "--db", db).stdout
-    assert "Memory holds nothing about this." in shown
+    assert "No matching facts." in shown
     assert re.search(r"semantic +0 candidates", shown)
 
 
-def test_an_explanation_shows_questions_as_they_are(invoke: Run, db: str) -> None:
+def test_explain_escapes_markup_in_the_question(invoke: Run, db: str) -> None:
     shown = invoke("recall", "Where is [red]Ana[/red] and who is [b]Bo[/b]?\x1b[31m", "--explain", "--db", db).stdout
     assert "Where is [red]Ana[/red]; who is [b]Bo[/b]" in shown
     assert "\x1b" not in shown
@@ -95,18 +95,18 @@ def test_an_explanation_shows_questions_as_they_are(invoke: Run, db: str) -> Non
         ("2024-02-14T00:00Z", {"start": "2024-02-05T00:00:00Z", "end": "2024-02-12T00:00:00Z"}),
     ],
 )
-def test_a_question_can_be_asked_at_another_time(invoke: Run, db: str, now: str, during: dict[str, str]) -> None:
+def test_recall_takes_a_reference_time(invoke: Run, db: str, now: str, during: dict[str, str]) -> None:
     asked = ("recall", "What did Ana do last week?", "--now", now, "--explain", "--json", "--db", db)
     assert json.loads(invoke(*asked).stdout)["explanation"]["during"] == during
 
 
-def test_recall_prints_what_an_llm_would_be_given(invoke: Run, db: str) -> None:
+def test_recall_prints_the_prompt_form(invoke: Run, db: str) -> None:
     result = invoke("recall", "bread", "--prompt", "--max-tokens", "30", "--db", db)
     assert result.stdout.startswith("## 2 September 2024")
     assert "[bold]rye bread[/bold]" in result.stdout
 
 
-def test_memories_are_shown_as_they_are_and_cannot_steer_the_terminal(invoke: Run, db: str) -> None:
+def test_stored_text_cannot_control_the_terminal(invoke: Run, db: str) -> None:
     evil = "caraway \x1b[31mred\x1b]0;title\x07 alert"
     assert invoke("retain", evil, "--no-infer", "--db", db).exit_code == 0
     for form in ((), ("--prompt",), ("--json",)):
@@ -123,7 +123,7 @@ def test_reflect_answers_with_citations(invoke: Run, db: str) -> None:
     assert "caraway" in invoke("reflect", "What does the bread need?", "--db", db).stdout
 
 
-def test_why_leads_back_to_the_message(invoke: Run, db: str) -> None:
+def test_why_shows_the_source_message(invoke: Run, db: str) -> None:
     fact = first_fact(invoke, db)
     chain = json.loads(invoke("why", fact["id"], "--db", db, "--json").stdout)
     assert chain["messages"][0]["content"] == "I work at Northwind and I live in Leeds."
@@ -133,13 +133,13 @@ def test_why_leads_back_to_the_message(invoke: Run, db: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["status", "banks", "facts", "episodes", "entities", "messages"])
-def test_inspect_shows_every_kind_of_record(invoke: Run, filled: Path, what: str) -> None:
+def test_inspect_lists_every_type_of_record(invoke: Run, filled: Path, what: str) -> None:
     db = str(filled)
     assert json.loads(invoke("inspect", what, "--db", db, "--json").stdout)
     assert invoke("inspect", what, "--db", db).stdout.strip()
 
 
-def test_inspect_goes_on_where_a_page_ended(invoke: Run, filled: Path) -> None:
+def test_inspect_is_paged(invoke: Run, filled: Path) -> None:
     seen: list[str] = []
     more: str | None = None
     while more is not None or not seen:
@@ -151,13 +151,13 @@ def test_inspect_goes_on_where_a_page_ended(invoke: Run, filled: Path) -> None:
     assert f"--after {seen[1]}" in invoke("inspect", "messages", "--limit", "2", "--db", str(filled)).stdout
 
 
-def test_inspect_takes_the_messages_of_a_document(invoke: Run, filled: Path) -> None:
+def test_inspect_lists_messages_of_a_document(invoke: Run, filled: Path) -> None:
     found = invoke("inspect", "messages", "--document", "second", "--db", str(filled), "--json").stdout
     assert len(json.loads(found)["messages"]) == 2
     assert invoke("inspect", "facts", "--document", "second", "--db", str(filled)).exit_code == 2
 
 
-def test_the_database_may_come_from_the_environment_as_url(invoke: Run, filled: Path) -> None:
+def test_the_database_can_be_set_in_the_environment(invoke: Run, filled: Path) -> None:
     shown = invoke("inspect", "--json", VMEMO_URL=f"sqlite:///{filled}")
     assert json.loads(shown.stdout)["messages"] == 3
 
@@ -174,7 +174,7 @@ READING = [
 
 
 @pytest.mark.parametrize("arguments", READING, ids=lambda arguments: arguments[0])
-def test_a_mistyped_database_or_bank_is_told_and_not_made(
+def test_a_missing_database_or_bank_is_an_error_and_not_created(
     invoke: Run, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -185,7 +185,7 @@ def test_a_mistyped_database_or_bank_is_told_and_not_made(
     wrong = invoke(*arguments, "--db", db, "--bank", "typo")
     assert wrong.exit_code == 1
     assert "There is no bank 'typo'" in wrong.stderr
-    assert "there is default." in wrong.stderr
+    assert "Existing banks: default." in wrong.stderr
     assert json.loads(invoke("inspect", "banks", "--db", db, "--json").stdout) == {"banks": ["default"]}
 
 
@@ -193,12 +193,12 @@ def test_a_mistyped_database_or_bank_is_told_and_not_made(
     ("arguments", "code", "complaint"),
     [
         (("recall", " "), 1, "must not be empty"),
-        (("recall", "x", "--budget", "huge"), 2, "neither low, mid, high"),
+        (("recall", "x", "--budget", "huge"), 2, "is not low, mid, high"),
         (("recall", "x", "--network", "dream"), 2, "world, experience"),
         (("recall", "x", "--at-time", "2024-01-01T00:00"), 2, "has no time zone"),
         (("recall", "x", "--now", "2024-01-01T00:00"), 2, "has no time zone"),
-        (("recall", "x", "--now", "yesterday"), 2, "is no time in ISO 8601"),
-        (("recall", "x", "--explain", "--prompt"), 2, "Leave one of them out"),
+        (("recall", "x", "--now", "yesterday"), 2, "is not a time in ISO 8601"),
+        (("recall", "x", "--explain", "--prompt"), 2, "cannot be combined"),
         (("recall", "x", "--after", "2024-02-01T00:00Z", "--before", "2024-01-01T00:00Z"), 1, "end must be later"),
         (("recall",), 2, "Missing argument"),
         (("why", "nothing"), 1, "no fact or message 'nothing'"),
@@ -206,7 +206,7 @@ def test_a_mistyped_database_or_bank_is_told_and_not_made(
         (("inspect", "facts", "--limit", "0"), 2, "--limit"),
     ],
 )
-def test_what_cannot_be_asked_gets_its_error(
+def test_invalid_arguments_are_usage_errors(
     invoke: Run, filled: Path, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
     result = invoke(*arguments, "--db", str(filled))
@@ -215,7 +215,7 @@ def test_what_cannot_be_asked_gets_its_error(
     assert "Traceback" not in result.stderr
 
 
-def test_a_url_of_another_kind_gets_its_error(invoke: Run) -> None:
+def test_an_unsupported_database_url_is_an_error(invoke: Run) -> None:
     result = invoke("recall", "x", "--db", "mysql://host/db")
     assert result.exit_code == 1
     assert "sqlite:///" in result.stderr

@@ -23,14 +23,14 @@ def checks(result: Result) -> dict[str, tuple[str, str]]:
     return {line["check"]: (line["state"], line["detail"]) for line in json.loads(result.stdout)["checks"]}
 
 
-def test_forget_asks_first_and_keeps_everything_when_told_no(invoke: Run, db: str) -> None:
+def test_forget_asks_for_confirmation_and_keeps_everything_on_no(invoke: Run, db: str) -> None:
     result = invoke("forget", "--document", "second", "--db", db, input="n\n")
     assert result.exit_code == 1
-    assert "Forget document 'second' in bank 'default' for good?" in result.stderr
+    assert "Delete document 'second' from bank 'default' permanently?" in result.stderr
     assert counted(invoke, db) == 3
 
 
-def test_forget_goes_on_when_told_yes(invoke: Run, db: str) -> None:
+def test_forget_deletes_after_confirmation(invoke: Run, db: str) -> None:
     result = invoke("forget", "--document", "second", "--db", db, input="y\n")
     assert result.exit_code == 0, result.output
     assert "2 messages" in result.stdout
@@ -38,31 +38,31 @@ def test_forget_goes_on_when_told_yes(invoke: Run, db: str) -> None:
     assert b"caraway" not in Path(db).read_bytes()
 
 
-def test_forget_without_anyone_to_ask_changes_nothing(invoke: Run, db: str) -> None:
+def test_forget_without_a_terminal_changes_nothing(invoke: Run, db: str) -> None:
     assert invoke("forget", "--all", "--db", db, input="").exit_code == 1
     assert counted(invoke, db) == 3
 
 
-def test_messages_are_forgotten_by_id(invoke: Run, db: str) -> None:
+def test_forget_deletes_messages_by_id(invoke: Run, db: str) -> None:
     ids = [m["id"] for m in json.loads(invoke("inspect", "messages", "--db", db, "--json").stdout)["messages"]]
     result = invoke("forget", "--message", ids[0], "--message", ids[2], "--yes", "--db", db, "--json")
     assert json.loads(result.stdout)["messages"] == 2
     assert counted(invoke, db) == 1
 
 
-def test_an_entity_is_forgotten_by_name(invoke: Run, db: str) -> None:
+def test_forget_deletes_an_entity_by_name(invoke: Run, db: str) -> None:
     assert invoke("forget", "--entity", "Bo", "--yes", "--db", db).exit_code == 0
     assert counted(invoke, db) == 2
 
 
 @pytest.mark.parametrize("arguments", [(), ("--all", "--document", "d"), ("--entity", "Bo", "--message", "x")])
-def test_forget_wants_exactly_one_target(invoke: Run, filled: Path, arguments: tuple[str, ...]) -> None:
+def test_forget_requires_exactly_one_target(invoke: Run, filled: Path, arguments: tuple[str, ...]) -> None:
     result = invoke("forget", *arguments, "--yes", "--db", str(filled))
     assert result.exit_code == 2
     assert "exactly one" in result.stderr
 
 
-def test_an_exported_bank_comes_back_under_another_name(invoke: Run, db: str, tmp_path: Path) -> None:
+def test_an_exported_bank_is_imported_under_another_name(invoke: Run, db: str, tmp_path: Path) -> None:
     file = str(tmp_path / "backup.jsonl")
     exported = json.loads(invoke("export", file, "--db", db, "--json").stdout)
     assert exported["records"] == len(Path(file).read_text(encoding="utf-8").splitlines())
@@ -74,7 +74,7 @@ def test_an_exported_bank_comes_back_under_another_name(invoke: Run, db: str, tm
     assert "holds messages already" in json.loads(twice.stderr)["message"]
 
 
-def test_an_export_replaces_no_file_unless_forced(invoke: Run, db: str, tmp_path: Path) -> None:
+def test_export_does_not_overwrite_a_file_without_force(invoke: Run, db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.jsonl"
     file.write_text("precious")
     assert invoke("export", str(file), "--db", db).exit_code == 2
@@ -82,19 +82,19 @@ def test_an_export_replaces_no_file_unless_forced(invoke: Run, db: str, tmp_path
     assert invoke("export", str(file), "--force", "--db", db).exit_code == 0
 
 
-def test_a_folder_that_is_not_there_is_named_without_a_traceback(invoke: Run, db: str, tmp_path: Path) -> None:
+def test_export_to_a_missing_folder_is_an_error_without_a_traceback(invoke: Run, db: str, tmp_path: Path) -> None:
     result = invoke("export", str(tmp_path / "nowhere" / "x.jsonl"), "--db", db)
     assert result.exit_code == 1
     assert "No such file or directory" in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_reembed_counts_the_facts(invoke: Run, db: str) -> None:
+def test_reembed_reports_the_number_of_facts(invoke: Run, db: str) -> None:
     result = invoke("reembed", "--db", db, "--json")
     assert json.loads(result.stdout) == {"bank": "default", "facts": 3}
 
 
-def test_doctor_finds_a_sound_database_sound(invoke: Run, filled: Path) -> None:
+def test_doctor_passes_on_a_sound_database(invoke: Run, filled: Path) -> None:
     result = invoke("doctor", "--db", str(filled), "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["ok"] is True
@@ -103,29 +103,29 @@ def test_doctor_finds_a_sound_database_sound(invoke: Run, filled: Path) -> None:
     assert states == dict.fromkeys([*wanted, "bank default"], "ok")
 
 
-def test_doctor_makes_no_database(invoke: Run, tmp_path: Path) -> None:
+def test_doctor_does_not_create_a_database(invoke: Run, tmp_path: Path) -> None:
     result = invoke("doctor", "--db", str(tmp_path / "none.db"))
     assert result.exit_code == 0
     assert "warn  database" in result.stdout
     assert not (tmp_path / "none.db").exists()
 
 
-def test_doctor_tells_of_unread_messages(invoke: Run, db: str) -> None:
+def test_doctor_warns_about_pending_messages(invoke: Run, db: str) -> None:
     with Memory(f"sqlite:///{db}") as memory:
         memory.add_message_sync("Not read yet.")
     result = invoke("doctor", "--db", db, "--json")
-    assert checks(result)["bank default"] == ("warn", "1 message unread; vmemo process --bank default reads them")
+    assert checks(result)["bank default"] == ("warn", "1 message pending; vmemo process --bank default processes them")
     assert result.exit_code == 0
 
 
-def test_doctor_fails_a_file_that_is_no_database(invoke: Run, tmp_path: Path) -> None:
+def test_doctor_fails_on_a_file_that_is_not_a_database(invoke: Run, tmp_path: Path) -> None:
     (tmp_path / "x.db").write_bytes(b"not a database at all " * 100)
     result = invoke("doctor", "--db", str(tmp_path / "x.db"), "--json")
     assert result.exit_code == 1
     assert checks(result)["database"][0] == "fail"
 
 
-def test_doctor_fails_a_damaged_database(invoke: Run, db: str) -> None:
+def test_doctor_fails_on_a_damaged_database(invoke: Run, db: str) -> None:
     content = bytearray(Path(db).read_bytes())
     page = int.from_bytes(content[16:18], "big")
     content[page * 4 : page * 12] = b"\xa5" * (page * 8)
@@ -135,7 +135,7 @@ def test_doctor_fails_a_damaged_database(invoke: Run, db: str) -> None:
     assert json.loads(result.stdout)["ok"] is False
 
 
-def test_doctor_completes_a_forget_that_another_reader_delayed(invoke: Run, db: str) -> None:
+def test_doctor_completes_a_scrub_that_a_reader_delayed(invoke: Run, db: str) -> None:
     reader = sqlite3.connect(db, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM messages").fetchone()
@@ -145,6 +145,6 @@ def test_doctor_completes_a_forget_that_another_reader_delayed(invoke: Run, db: 
     assert checks(still)["scrub"][0] == "warn"
     reader.close()
     result = invoke("doctor", "--db", db, "--json")
-    assert checks(result)["scrub"] == ("ok", "traces of a forget were left, and are gone now")
+    assert checks(result)["scrub"] == ("ok", "deleted text was left in the file and is removed now")
     assert b"caraway" not in Path(db).read_bytes()
-    assert checks(invoke("doctor", "--db", db, "--json"))["scrub"][1] == "nothing forgotten is left in the file"
+    assert checks(invoke("doctor", "--db", db, "--json"))["scrub"][1] == "no deleted text is left in the file"

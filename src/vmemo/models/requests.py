@@ -1,0 +1,354 @@
+"""Requests: one model per verb, shared by the library, REST, MCP, the command line and the client.
+
+A request states the verb's arguments, their limits and their meaning. Interfaces validate one and pass it to
+`Memory.run()`; `Request.of()` raises `InvalidInput` for values that do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Self, TypedDict
+
+from pydantic import AfterValidator, BaseModel, Field, InstanceOf, JsonValue, Strict, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from vmemo.models.auth import Permission
+from vmemo.models.base import Content, Instant, Name, Text, utc_now
+from vmemo.models.entities import Entity, Merge
+from vmemo.models.facts import ConfidenceChange, Fact, Interval
+from vmemo.models.hits import Provenance
+from vmemo.models.ids import Budget, EntityId, Network, Role
+from vmemo.models.messages import Episode, Message
+from vmemo.models.profiles import FormerProfile, Profile
+from vmemo.models.recalled import Recalled
+from vmemo.models.request_fields import (
+    LARGEST_PAGE,
+    MAX_BATCH,
+    MAX_FILTERS,
+    MAX_LOOKUPS,
+    MAX_NODES,
+    AnswerSchema,
+    ComparableMetadata,
+    Count,
+    Flag,
+    HalfLife,
+    Metadata,
+    Names,
+    NewMessageId,
+    Nodes,
+    QueryText,
+    Request,
+    Returns,
+    Tokens,
+    Weight,
+)
+from vmemo.models.results import Answer, Forgotten, Job, Maintained, Retained, Status
+from vmemo.models.search import TagsMatch
+
+
+class MessageOptions(TypedDict, total=False):
+    """Properties of a text that is passed alone, or of every message in a list."""
+
+    document: str | None
+    role: Role
+    speaker: str | None
+    timestamp: datetime
+    tags: Sequence[str]
+    metadata: Mapping[str, JsonValue]
+
+
+class MessageDefaults(Request):
+    """The validated form of `MessageOptions`."""
+
+    document: Name | None = None
+    role: Role = "user"
+    speaker: Name | None = None
+    timestamp: Instant = Field(default_factory=utc_now)
+    tags: tuple[Name, ...] = ()
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class NewMessage(Request):
+    """A message to store. Storing the same line under the same document again has no effect."""
+
+    content: Content = Field(examples=["I moved to Lisbon last week."])
+    role: Role = "user"
+    speaker: Name | None = Field(default=None, description="The speaker's name.", examples=["Ana"])
+    timestamp: Instant | None = Field(default=None, description="When it was said; the time of the call by default.")
+    document: Name | None = Field(
+        default=None, description="The conversation or file that it belongs to.", examples=["chat-2026-11-15"]
+    )
+    tags: tuple[Name, ...] = Field(default=(), max_length=MAX_FILTERS, description="Labels to filter recalls by.")
+    metadata: Metadata = Field(default_factory=dict, description="JSON values to filter recalls by.")
+    id: NewMessageId | None = Field(
+        default=None, description="An id of your own; a message with an id that exists already is not stored again."
+    )
+
+
+def _not_empty(messages: tuple[NewMessage, ...]) -> tuple[NewMessage, ...]:
+    # A minimum length would also be reported where single messages are invalid.
+    if not messages:
+        raise ValueError("there is nothing to retain: the list is empty")
+    return messages
+
+
+class RetainRequest(Request, Returns[Retained]):
+    """Store messages, in the order they were said, and derive facts from them."""
+
+    messages: Annotated[tuple[NewMessage, ...], AfterValidator(_not_empty)] = Field(
+        max_length=MAX_BATCH, json_schema_extra={"minItems": 1}
+    )
+    infer: Flag = Field(default=True, description="Derive facts; False keeps messages for recall by their words alone.")
+    wait: Flag = Field(
+        default=True,
+        description="Derive facts before returning; False returns when the messages are stored and queued.",
+    )
+
+
+class ProcessRequest(Request, Returns[Retained]):
+    """Derive facts from all pending messages."""
+
+    messages: tuple[Name, ...] = Field(
+        default=(), description="Report the facts of these messages even if another worker derived them."
+    )
+
+
+class RecallOptions(TypedDict, total=False):
+    """The filters of `RecallFilters` as keyword arguments."""
+
+    networks: Sequence[Network]
+    tags: Sequence[str]
+    tags_match: TagsMatch
+    entities: Sequence[str]
+    metadata: Mapping[str, JsonValue]
+    occurred: Interval | None
+    at_time: datetime | None
+    known_at: datetime | None
+    include_expired: bool
+    recency_half_life: timedelta | None
+    importance_weight: float
+    now: datetime | None
+    explain: bool
+
+
+class RecallFilters(Request):
+    """Filters, time travel and weights, the same for recall, retrieve and reflect."""
+
+    networks: tuple[Network, ...] = Field(default=(), description="Only facts of these networks; all by default.")
+    tags: Names = Field(default=(), description="Only facts with these tags.")
+    tags_match: TagsMatch = Field(
+        default="all",
+        description="The rule for tags: all of them, any of them, or exactly these; the `_or_none` rules also accept "
+        "facts without tags.",
+    )
+    entities: Names = Field(default=(), description="Only facts about one of these entities, by name.")
+    metadata: ComparableMetadata = Field(
+        default_factory=dict, description="Only facts whose metadata has these values."
+    )
+    occurred: Interval | None = Field(default=None, description="Only facts that happened in this interval.")
+    at_time: Instant | None = Field(default=None, description="Return what was true at this time.")
+    known_at: Instant | None = Field(default=None, description="Return what the bank believed at this time.")
+    include_expired: Flag = Field(default=False, description="Also return facts that no longer hold.")
+    recency_half_life: HalfLife | None = Field(
+        default=None, description="Prefer recent facts: the age at which a fact's weight is halved (ISO 8601)."
+    )
+    importance_weight: Weight = Field(default=0.0, description="The share of importance in the score.")
+    now: Instant | None = Field(
+        default=None, description='The time of the question, for words such as "last week"; the present by default.'
+    )
+    explain: Flag = Field(default=False, description="Also return how each fact was found.")
+
+
+class RecallRequest(RecallFilters, Returns[Recalled]):
+    """Return facts by relevance within a token budget."""
+
+    query: QueryText
+    max_tokens: Tokens = Field(default=4096, description="Tokens of all returned facts together, at most.")
+    budget: Nodes = Field(default="mid", description="How many candidates to explore: low, mid, high or a number.")
+
+
+class RetrieveRequest(RecallFilters, Returns[Recalled]):
+    """Return a number of facts by relevance."""
+
+    query: QueryText
+    top_k: Annotated[Count, Field(le=MAX_NODES)] = Field(default=10, description="Facts to return, at most.")
+
+
+class ReflectOptions(RecallOptions, total=False):
+    """The options of `ReflectRequest` as keyword arguments."""
+
+    max_tokens: int
+    budget: Budget
+    max_lookups: int
+    schema: type[BaseModel] | Mapping[str, JsonValue] | None
+    opinions: bool
+
+
+class ReflectRequest(RecallFilters, Returns[Answer]):
+    """Answer a question from memory."""
+
+    query: QueryText
+    max_tokens: Tokens = Field(default=8192, description="Tokens of all facts that the answer may use, at most.")
+    budget: Nodes = Field(default="mid", description="How many candidates to explore: low, mid, high or a number.")
+    max_lookups: Annotated[int, Strict()] = Field(
+        default=MAX_LOOKUPS, ge=0, le=MAX_LOOKUPS, description="Further queries to memory while answering, at most."
+    )
+    answer_schema: AnswerSchema | None = Field(
+        default=None, alias="schema", description="A JSON schema; the answer is also returned in this shape as `data`."
+    )
+    opinions: Flag = Field(default=True, description="Store opinions that the answer forms; needs write permission.")
+
+    @property
+    def asks_about_the_past(self) -> bool:
+        """True if the question is about what was true or believed at another time; no opinion is formed then."""
+        return self.at_time is not None or self.known_at is not None or self.include_expired
+
+
+class ForgetRequest(Request, Returns[Forgotten]):
+    """Delete exactly one target with everything derived from it."""
+
+    messages: tuple[Name, ...] = Field(default=(), description="Ids of messages.")
+    document: Name | None = Field(default=None, description="The name of a document.")
+    entity: Name | None = Field(default=None, description="An entity's id or name.")
+    bank: Flag = Field(default=False, description="The whole bank.")
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if sum((bool(self.messages), self.document is not None, self.entity is not None, self.bank)) != 1:
+            raise ValueError("Name exactly one thing to forget: messages, a document, an entity or bank=True")
+        return self
+
+
+def _refused(bank: bool) -> bool:
+    if bank:
+        raise ValueError("this request can't delete the whole bank; name messages, a document or an entity")
+    return bank
+
+
+class ForgetContentRequest(ForgetRequest):
+    """A forget request that can't delete the whole bank, for callers with write permission."""
+
+    bank: SkipJsonSchema[Annotated[Flag, AfterValidator(_refused)]] = False
+
+
+class ProfileRequest(Request, Returns[Profile]):
+    """Return the bank's profile."""
+
+
+class ProfileUpdate(Request, Returns[Profile]):
+    """Replace the bank's profile; the former one stays in its history."""
+
+    profile: InstanceOf[Profile]
+
+
+class FormerProfilesRequest(Request, Returns[list[FormerProfile]]):
+    """Return the profiles that the bank had before."""
+
+
+class BackgroundRequest(Request, Returns[Profile]):
+    """Merge a statement into the profile's background. This needs a language model."""
+
+    snippet: Content = Field(examples=["You grew up in Colorado."])
+
+
+class MergeEntitiesRequest(Request, Returns[Merge]):
+    """Merge two entities, each given by id or name."""
+
+    keep: Name = Field(description="The entity that remains.")
+    absorb: Name = Field(description="The entity that becomes part of the other; its names stay as aliases.")
+    reason: Annotated[Text, Field(max_length=1000)] = ""
+
+
+class UndoMergeRequest(Request, Returns[EntityId]):
+    """Undo a merge; the two entities are not merged again."""
+
+    merge: Name = Field(description="The id of the merge.")
+
+
+class MaintainRequest(Request, Returns[Maintained]):
+    """Run maintenance."""
+
+
+class ReprocessRequest(Request, Returns[Retained]):
+    """Derive everything from the messages again."""
+
+
+class WhyRequest(Request, Returns[Provenance]):
+    """Return the provenance of a fact."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
+
+
+class StatusRequest(Request, Returns[Status]):
+    """Return the bank's counts, backlog and problems."""
+
+
+class BanksRequest(Request, Returns[list[str]]):
+    """Return the names of all banks."""
+
+
+class PageRequest(Request):
+    """One page of a list."""
+
+    after: Name | None = Field(default=None, description="The id of the last record of the page before.")
+    limit: Annotated[Count, Field(le=LARGEST_PAGE)] = Field(default=100, description="Records per page.")
+
+
+class MessagesRequest(PageRequest, Returns[list[Message]]):
+    """Return a page of messages in the order they were stored."""
+
+    document: Name | None = Field(default=None, description="Only messages of this document.")
+
+
+class EpisodesRequest(PageRequest, Returns[list[Episode]]):
+    """Return a page of episodes in the order they were stored."""
+
+
+class FactsRequest(PageRequest, Returns[list[Fact]]):
+    """Return a page of facts, including closed ones, in the order they were stored."""
+
+    with_embeddings: Flag = Field(default=False, description="Include the facts' embeddings.")
+
+
+class EntitiesRequest(PageRequest, Returns[list[Entity]]):
+    """Return a page of entities in the order they were first seen."""
+
+
+class OpinionsRequest(Request, Returns[list[Fact]]):
+    """Return the current opinions."""
+
+
+class ObservationsRequest(Request, Returns[list[Fact]]):
+    """Return the current observations of one entity, or of all."""
+
+    entity: Name | None = Field(default=None, description="An entity's id or name.")
+
+
+class TrajectoryRequest(Request, Returns[list[ConfidenceChange]]):
+    """Return the confidence changes of an opinion."""
+
+    opinion: Name = Field(description="The id of an opinion.")
+
+
+class MergesRequest(Request, Returns[list[Merge]]):
+    """Return the merges of entities."""
+
+
+class JobsRequest(Request, Returns[list[Job]]):
+    """Return the queued jobs."""
+
+
+class CreateKeyRequest(Request):
+    """Create an API key."""
+
+    name: Name = Field(examples=["the support agent"])
+    banks: tuple[Name, ...] = Field(
+        default=("*",),
+        min_length=1,
+        max_length=1000,
+        description="Bank names, or prefixes followed by an asterisk.",
+        examples=[["support-*"]],
+    )
+    permission: Permission = "read"
+    expires_at: Instant | None = None

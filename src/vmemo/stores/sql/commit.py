@@ -1,0 +1,90 @@
+"""Committing changes: preconditions first, then rows and indexes, all in the caller's one transaction."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from vmemo.errors import NotFound
+from vmemo.models.changes import Changes
+from vmemo.stores.sql import (
+    batch_rows,
+    entity_merges,
+    fact_revisions,
+    message_rows,
+    profiles,
+    queue,
+    statistics,
+)
+from vmemo.stores.sql.message_rows import BankState
+from vmemo.stores.sql.search_index import SearchIndex
+
+
+def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool:
+    """Write changes; return False, with nothing written, if a precondition does not hold."""
+    state = message_rows.state_or_none(connection, changes.bank)
+    if state is None:
+        if changes.leases or changes.failed or changes.released:
+            # The jobs went with their bank, and so did their leases.
+            return False
+        raise NotFound(f"There is no bank {changes.bank!r} here.")
+    if changes.embedder is not None:
+        state.demand(changes.embedder)
+    if not _allowed(connection, state, changes):
+        connection.rollback()
+        return False
+    if changes.derives:
+        _save_memories(connection, state, changes, index)
+    _save_notes(connection, state.seq, changes)
+    _save_queue(connection, state.seq, changes)
+    return True
+
+
+def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool:
+    """Check the preconditions; the state of pending messages is set at once."""
+    if changes.revision is not None and changes.revision != state.revision:
+        return False
+    if not all(queue.holds(connection, state.seq, lease) for lease in changes.leases):
+        return False
+    if changes.profile is not None and not profiles.save(connection, state.seq, changes.profile):
+        return False
+    return batch_rows.claim(connection, state.seq, changes)
+
+
+def _save_memories(connection: Connection, state: BankState, changes: Changes, index: SearchIndex) -> None:
+    bank, new = state.seq, [item.fact for item in changes.facts]
+    batch_rows.demand_vectors((item.encoding for item in changes.facts), state.dimension)
+    revision = message_rows.bump(connection, bank)
+    known = batch_rows.save_entities(connection, bank, changes.entities)
+    batch_rows.save_episodes(connection, bank, changes.episodes)
+    seqs = batch_rows.save_facts(connection, bank, changes.facts, revision)
+    batch_rows.save_sources(connection, bank, new, seqs)
+    batch_rows.save_mentions(connection, bank, new, seqs, known)
+    batch_rows.save_links(connection, bank, changes.links, seqs)
+    fact_revisions.close(connection, bank, changes.closures, revision)
+    fact_revisions.source(connection, bank, changes.sources)
+    fact_revisions.succeed(connection, bank, changes.successors, revision)
+    fact_revisions.move(connection, bank, changes.confidence)
+    entity_merges.record(connection, bank, changes.merges)
+    index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
+    if changes.pending and changes.becomes == "derived":
+        index.drop_words(connection, bank, changes.pending)
+
+
+def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
+    """Write what no search depends on: failures, access counts and costs."""
+    for failure in changes.failures:
+        message_rows.record_failure(connection, bank, failure)
+    statistics.touch(connection, bank, changes.accesses)
+    queue.spend(connection, bank, changes.spending)
+
+
+def _save_queue(connection: Connection, bank: int, changes: Changes) -> None:
+    for lease in changes.finished:
+        queue.complete(connection, bank, lease)
+    if changes.pending and not changes.finished:
+        queue.settle(connection, bank)
+    for failure in changes.failed:
+        queue.fail(connection, bank, failure)
+    for lease in changes.released:
+        queue.release(connection, bank, lease)
+    queue.enqueue(connection, bank, changes.jobs)

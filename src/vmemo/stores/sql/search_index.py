@@ -1,0 +1,26 @@
+"""The part of a commit that differs between databases: what facts and messages are found by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from vmemo.models import MessageId
+from vmemo.models.changes import NewFact
+
+Indexed = tuple[int, NewFact]
+"""A stored fact with its row number."""
+
+
+class SearchIndex(Protocol):
+    """Vectors and words, written in the transaction that writes their rows."""
+
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
+        """Index new facts by vector and words."""
+        ...
+
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        """Remove messages from the word index, because facts repeat their words."""
+        ...
