@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from vmemo.models import Episode, Fact, Message, utc_now
-from vmemo.models.changes import AddedSource, Changes, FactClosure, NewJob
+from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, Lease, NewJob
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -84,7 +84,7 @@ class HousekeepingConformance(StoreSuite):
         both = await tell(store, "tulips and roses", episodes=[one.id, two.id])
         before = await snapshot(store)
         kept = _united(one, two)
-        assert await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
+        assert await _join(store, kept, two)
         after = await snapshot(store)
         assert await store.episodes(BANK, [one.id, two.id]) == [kept]
         assert [(fact.text, fact.episodes) for fact in after.facts] == [
@@ -99,16 +99,12 @@ class HousekeepingConformance(StoreSuite):
         assert (await store.load(BANK, [both.id])).titles == {one.id: kept.title}
 
     @on_store
-    async def test_joining_is_refused_when_the_bank_changed_or_an_episode_is_gone(self, store: Store) -> None:
+    async def test_joining_is_refused_when_the_bank_changed(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
         revision = await store.revision(BANK)
         await tell(store, "something else")
-        before = await snapshot(store)
-        assert not await store.join(BANK, _united(one, two), two.id, revision=revision)
-        now = await store.revision(BANK)
-        gone = an_episode("nothing", [])
-        assert not await store.join(BANK, _united(one, two), gone.id, revision=now)
-        assert not await store.join(BANK, gone, two.id, revision=now)
+        before, now = await snapshot(store), await store.revision(BANK)
+        assert not await _join(store, _united(one, two), two, revision=revision)
         assert await snapshot(store) == before
         assert await store.revision(BANK) == now
 
@@ -116,24 +112,22 @@ class HousekeepingConformance(StoreSuite):
     async def test_joining_makes_batches_begun_before_it_outdated(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
         begun = replace(await a_batch(store), episodes=[two])
-        assert await store.join(BANK, _united(one, two), two.id, revision=await store.revision(BANK))
+        assert await _join(store, _united(one, two), two)
         assert not await store.commit(begun)
 
     @on_store
-    async def test_episodes_that_are_to_be_read_or_may_be_gone_on_with_are_not_joined(self, store: Store) -> None:
+    async def test_a_commit_can_require_that_documents_have_no_pending_messages(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
         kept = _united(one, two)
-        await store.commit(
-            Changes(bank=BANK, jobs=[NewJob(kind="extract", key="x", detail={"episode": two.id, "messages": []})])
-        )
-        assert not await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
-        assert await store.commit(Changes(bank=BANK, finished=[await a_lease(store, kind="extract")]))
         await hear(store, "elsewhere", document="letters")
+        assert await store.commit(Changes(bank=BANK, without_pending=["talk", None, "nowhere"]))
+        await hear(store, "no document")
+        assert not await store.commit(Changes(bank=BANK, without_pending=["talk", None]))
         await hear(store, "waits", document="talk", timestamp=day(5))
-        assert not await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
+        assert not await _join(store, kept, two)
         waiting = [message for message in await store.pending(BANK, 10) if message.document == "talk"]
         assert await store.commit(replace(await a_batch(store), pending=[message.id for message in waiting]))
-        assert await store.join(BANK, kept, two.id, revision=await store.revision(BANK))
+        assert await _join(store, kept, two)
 
     @on_store
     async def test_joining_needs_the_lease_it_is_done_under(self, store: Store) -> None:
@@ -141,32 +135,18 @@ class HousekeepingConformance(StoreSuite):
         await ask(store, "maintain", "")
         lost = await a_lease(store, "slow", seconds=0, kind="maintain")
         held = await a_lease(store, "quick", kind="maintain")
-        revision = await store.revision(BANK)
-        assert not await store.join(BANK, _united(one, two), two.id, revision=revision, lease=lost)
-        assert await store.join(BANK, _united(one, two), two.id, revision=revision, lease=held)
+        assert not await _join(store, _united(one, two), two, lease=lost)
+        assert await _join(store, _united(one, two), two, lease=held)
 
     @on_store
-    async def test_old_episodes_with_long_narratives_are_found_and_told_in_fewer_words(self, store: Store) -> None:
+    async def test_old_episodes_with_long_narratives_are_found(self, store: Store) -> None:
         long = await _read(store, "tulips", 0, narrative="t" * 300)
         await _read(store, "short", 1, narrative="r" * 200)
         fresh = await _read(store, "lilies", 24 * 60, narrative="l" * 300)
-        before = await snapshot(store)
         assert await store.lengthy(BANK, longer=200, before=day(2)) == [long]
         both = await store.lengthy(BANK, longer=200, before=day(3))
         assert both == [long, fresh]
         assert await store.lengthy(BANK, longer=200, before=day(3), after=long) == [fresh]
-        assert await store.shorten(BANK, [(long, "Tulips."), (fresh, "Lilies.")]) == 2
-        assert await store.lengthy(BANK, longer=200, before=day(3)) == []
-        told = {long.id: "Tulips.", fresh.id: "Lilies."}
-        expected = [e.model_copy(update={"narrative": told.get(e.id, e.narrative)}) for e in before.episodes]
-        assert await snapshot(store) == replace(before, episodes=expected)
-
-    @on_store
-    async def test_a_narrative_that_was_rewritten_meanwhile_stays(self, store: Store) -> None:
-        read = await _read(store, "tulips", 0, narrative="t" * 300)
-        assert await store.shorten(BANK, [(read, "First.")]) == 1
-        assert await store.shorten(BANK, [(read, "Second.")]) == 0
-        assert [episode.narrative for episode in await store.episodes(BANK)] == ["First."]
 
     @on_store
     async def test_facts_tell_what_keeps_them_in_memory(self, store: Store) -> None:
@@ -255,8 +235,7 @@ class HousekeepingConformance(StoreSuite):
         assert await store.consecutive(OTHER, gap=GAP, largest=25) == []
         assert await store.lengthy(OTHER, longer=200, before=day(9)) == []
         assert await store.traces(OTHER) == []
-        assert not await store.join(OTHER, _united(one, two), two.id, revision=now)
-        assert await store.shorten(OTHER, [(one, "Tulips.")]) == 0
+        assert await store.commit(Changes(bank=OTHER, revision=now, deleted=Deletions(episodes=[one.id, two.id])))
         assert await snapshot(store) == before
 
 
@@ -286,6 +265,23 @@ def _united(one: Episode, two: Episode) -> Episode:
     """Both in the first, with a title of its own."""
     both = {"messages": (*one.messages, *two.messages), "ended_at": two.ended_at}
     return one.model_copy(update={**both, "title": "both", "narrative": "All about both."})
+
+
+async def _join(
+    store: Store, kept: Episode, absorbed: Episode, *, revision: int | None = None, lease: Lease | None = None
+) -> bool:
+    """Commit that one episode takes the place of another."""
+    facts = await store.facts_of(BANK, absorbed.id)
+    changes = Changes(
+        bank=BANK,
+        revision=await store.revision(BANK) if revision is None else revision,
+        lease=lease,
+        without_pending=["talk"],
+        episodes=[kept],
+        sources=[AddedSource(fact=fact.id, episodes=(kept.id,)) for fact in facts],
+        deleted=Deletions(episodes=[absorbed.id]),
+    )
+    return await store.commit(changes)
 
 
 async def _pairs(store: Store, *, largest: int = 25) -> Sequence[tuple[str, str]]:

@@ -20,6 +20,7 @@ from vmemo.testing.samples import (
     OTHER,
     a_bank,
     a_batch,
+    a_fact,
     a_message,
     an_episode,
     day,
@@ -321,6 +322,35 @@ class QueueConformance(StoreSuite):
             ("extract", "m"): _times_two(SPENT),
         }
         assert (await store.status(OTHER)).spending == (SPENT,)
+
+    @on_two_stores
+    async def test_commits_of_others_wait_while_a_bank_is_held(self, one: Store, other: Store) -> None:
+        lease = await one.hold(BANK, "me", LONG)
+        assert lease is not None
+        assert await other.hold(BANK, "you", LONG) is None
+        theirs = asyncio.create_task(other.commit(await a_batch(other, [a_fact("roses")])))
+        await other.commit(Changes(bank=BANK, spending=[SPENT]))
+        await hear(other, "messages are stored all the same")
+        assert not theirs.done()
+        assert await one.commit(replace(await a_batch(one, [a_fact("tulips")]), lease=lease))
+        assert not theirs.done()
+        assert await one.commit(Changes(bank=BANK, finished=[lease]))
+        assert not await theirs, "what was committed meanwhile has outdated it"
+        assert await other.commit(await a_batch(other, [a_fact("roses")]))
+        assert [fact.text for fact in await one.facts(BANK)] == ["tulips", "roses"]
+
+    @on_store
+    async def test_a_hold_on_a_bank_expires_and_is_no_work(self, store: Store) -> None:
+        lost = await store.hold(BANK, "slow", 0)
+        assert lost is not None
+        assert await store.commit(await a_batch(store, [a_fact("tulips")]))
+        held = await store.hold(BANK, "quick", LONG)
+        assert held is not None
+        assert not await store.commit(replace(await a_batch(store, [a_fact("roses")]), lease=lost, finished=[held]))
+        assert await store.jobs(BANK) == await store.lease("worker", LONG, bank=BANK) == []
+        assert (await store.status(BANK)).backlog == ()
+        with refused(NotFound):
+            await store.hold(BankId("nowhere"), "me", LONG)
 
 
 def _times_two(spent: Spending) -> Spending:

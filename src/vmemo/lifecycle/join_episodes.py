@@ -1,4 +1,4 @@
-"""Joining episodes that tell the same: neighbours of one document that today's grouping would not have parted."""
+"""Joining episodes: neighbours in one document that state the same, or that segmentation would not separate today."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vmemo.models import BankId, Episode
-from vmemo.models.changes import Lease
+from vmemo.models import BankId, Episode, EpisodeId, Fact, Message
+from vmemo.models.changes import AddedSource, Changes, Deletions, Lease
+from vmemo.models.results import Job
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import new_episode
@@ -15,55 +16,98 @@ from vmemo.retain.segment import LARGEST, Line, repeats, segment
 from vmemo.retain.write_plan import message_vectors
 
 SAME = 0.95
-"""Cosine of the middles of two episodes that may be one.
+"""Least cosine between the mean vectors of two episodes that may be one.
 
-The middles of long episodes are alike whatever they tell. In eight banks, two of them of LoCoMo, one pair in a hundred
-taken at random reached 0.92 and none this; of neighbours that were parted by topic one in twenty did, so that the lines
-must agree as well.
+Mean vectors of long episodes are similar whatever their topic. In eight banks, two of them of LoCoMo, one random pair
+in a hundred reached 0.92 and none this; of neighbours that were separated by topic one in twenty did, which is why
+segmentation has to agree as well.
 """
 
 
-async def joined(
-    bank: BankId, one: Episode, other: Episode, context: RetainContext, lease: Lease | None
+async def join(
+    bank: BankId, first: Episode, second: Episode, context: RetainContext, lease: Lease | None
 ) -> Episode | None:
-    """The first episode with the second one's messages, if they tell the same and nobody was faster; it is written."""
-    if not _alike(await _lines(bank, one, context.store), await _lines(bank, other, context.store)):
+    """Join two episodes that belong together; return the joined episode, or None if nothing was changed."""
+    if not _similar(await _lines(bank, first, context.store), await _lines(bank, second, context.store)):
         return None
     async with context.bank_locks(bank):
-        revision = await context.store.revision(bank)
-        kept = await _united(bank, one, other, context)
-        if kept is None or not await context.store.join(bank, kept, other.id, revision=revision, lease=lease):
+        changes = await _changes(bank, first.id, second.id, context, lease)
+        if changes is None or not await context.store.commit(changes):
             return None
-    return kept
+    return changes.episodes[0]
 
 
-async def _united(bank: BankId, one: Episode, other: Episode, context: RetainContext) -> Episode | None:
-    """Both episodes as they are now in one, summed up anew; None if one is gone or they grew too large."""
-    found = await context.store.episodes(bank, [one.id, other.id])
-    messages = [id for episode in found for id in episode.messages]
-    if len(found) != 2 or len(messages) > LARGEST:
+async def _changes(
+    bank: BankId, first: EpisodeId, second: EpisodeId, context: RetainContext, lease: Lease | None
+) -> Changes | None:
+    """Return the changes that join the episodes as they are now; None if they can't be joined any more."""
+    store = context.store
+    revision = await store.revision(bank)
+    pair = await store.episodes(bank, [first, second])
+    messages = await store.messages(bank, [id for episode in pair for id in episode.messages])
+    if len(pair) != 2 or len(messages) > LARGEST or not settled(pair, messages, await store.jobs(bank, ["extract"])):
         return None
-    said = sorted(await context.store.messages(bank, messages), key=lambda message: message.timestamp)
-    told = new_episode(said, await message_vectors(said, context))
-    first = found[0]
-    return told.model_copy(update={"id": first.id, "previous": first.previous, "recorded_at": first.recorded_at})
+    kept = await _joined(pair[0], messages, context)
+    facts = await store.facts_of(bank, second)
+    return join_changes(bank, kept, second, messages=messages, facts=facts, revision=revision, lease=lease)
+
+
+def settled(episodes: Sequence[Episode], messages: Sequence[Message], jobs: Sequence[Job]) -> bool:
+    """Return True if all messages of the episodes are processed, and no queued extraction is about one of them."""
+    queued = {str(job.detail.get("episode")) for job in jobs}
+    processed = all(message.state not in ("pending", "grouped") for message in messages)
+    return processed and not any(episode.id in queued for episode in episodes)
+
+
+def join_changes(
+    bank: BankId,
+    kept: Episode,
+    absorbed: EpisodeId,
+    *,
+    messages: Sequence[Message],
+    facts: Sequence[Fact],
+    revision: int,
+    lease: Lease | None = None,
+) -> Changes:
+    """Return the changes by which one episode takes the place of two; `facts` are those of the absorbed one.
+
+    They are refused while a message of the same documents is pending: grouping may be about to continue one of the
+    episodes as it was.
+    """
+    return Changes(
+        bank=bank,
+        revision=revision,
+        lease=lease,
+        without_pending=sorted({message.document for message in messages}, key=str),
+        episodes=[kept],
+        sources=[AddedSource(fact=fact.id, episodes=(kept.id,)) for fact in facts],
+        deleted=Deletions(episodes=[absorbed]),
+    )
+
+
+async def _joined(first: Episode, messages: Sequence[Message], context: RetainContext) -> Episode:
+    """Return the first episode with the messages of both, and a new title and narrative."""
+    ordered = sorted(messages, key=lambda message: message.timestamp)
+    written = new_episode(ordered, await message_vectors(ordered, context))
+    return written.model_copy(update={"id": first.id, "previous": first.previous, "recorded_at": first.recorded_at})
 
 
 async def _lines(bank: BankId, episode: Episode, store: Store) -> list[Line]:
-    """What was read from an episode."""
     facts = await store.facts_of(bank, episode.id)
     return [Line(fact.mentioned_at, np.array(fact.embedding, np.float32)) for fact in facts if fact.embedding]
 
 
-def _alike(one: Sequence[Line], other: Sequence[Line]) -> bool:
-    """Whether the second says again what the first says, or both are one topic by their middles and line by line."""
-    if not one or not other:
+def _similar(first: Sequence[Line], second: Sequence[Line]) -> bool:
+    """Return True if the second episode repeats the first, or if both are one topic by mean vector and segmentation."""
+    if not first or not second:
         return False
-    if repeats(other, one):
+    if repeats(second, first):
         return True
-    return _middles(one, other) >= SAME and len(segment(sorted((*one, *other), key=lambda line: line.at))) == 1
+    return (
+        _mean_cosine(first, second) >= SAME and len(segment(sorted((*first, *second), key=lambda line: line.at))) == 1
+    )
 
 
-def _middles(one: Sequence[Line], other: Sequence[Line]) -> float:
-    first, second = (np.mean([line.vector for line in lines], axis=0) for lines in (one, other))
-    return float(first @ second / max(float(np.linalg.norm(first) * np.linalg.norm(second)), 1e-9))
+def _mean_cosine(first: Sequence[Line], second: Sequence[Line]) -> float:
+    one, other = (np.mean([line.vector for line in lines], axis=0) for lines in (first, second))
+    return float(one @ other / max(float(np.linalg.norm(one) * np.linalg.norm(other)), 1e-9))

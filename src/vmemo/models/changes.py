@@ -126,19 +126,34 @@ class JobFailure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Deletions:
+    """Stored records to delete; one that does not exist any more is ignored.
+
+    An episode that followed a deleted one follows its predecessor.
+    """
+
+    episodes: Sequence[EpisodeId] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.episodes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Changes:
     """One unit of work on a bank. A store commits all of it in one transaction, or none of it.
 
     The commit is refused, and nothing changes, if a precondition no longer holds: the bank has another `revision`, the
-    job of `lease` or of a `finished` lease is no longer held, a message in `pending` was processed meanwhile, or the
-    profile is another than `profile.expected`. A bank whose vectors are of another `embedder` raises EmbedderMismatch.
+    job of `lease` or of a `finished` lease is no longer held, a message in `pending` was processed meanwhile, a
+    document in `without_pending` has a pending message, or the profile is another than `profile.expected`. A bank whose
+    vectors are of another `embedder` raises EmbedderMismatch. While another process holds the bank, the commit waits.
     """
 
     bank: BankId
     revision: int | None = None
     embedder: str | None = None
     lease: Lease | None = None
-    """A job that must be held, and stays held."""
+    """A job, or the bank itself, that must be held, and stays held."""
+    without_pending: Sequence[str | None] = ()
 
     pending: Sequence[MessageId] = ()
     becomes: Literal["derived", "extracted", "grouped"] = "derived"
@@ -161,6 +176,7 @@ class Changes:
     successors: Mapping[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     """Stored facts that replace another, by the fact they replace as value."""
     confidence: Sequence[ConfidenceChange] = ()
+    deleted: Deletions = field(default_factory=Deletions)
     accesses: Mapping[FactId, int] = field(default_factory=dict[FactId, int])
     """Recalls to add to the access counts of facts."""
 
@@ -169,7 +185,8 @@ class Changes:
 
     jobs: Sequence[NewJob] = ()
     finished: Sequence[Lease] = ()
-    """Jobs to take off the queue; one that was requested again since it was leased waits again."""
+    """Jobs to take off the queue; one that was requested again since it was leased waits again. A bank that was held
+    is free again."""
     failed: Sequence[JobFailure] = ()
     released: Sequence[Lease] = ()
     """Jobs to free as they were leased; a lost lease is ignored."""
@@ -189,6 +206,7 @@ class Changes:
                 self.sources,
                 self.successors,
                 self.confidence,
+                self.deleted,
             )
         )
 

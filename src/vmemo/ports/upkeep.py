@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from vmemo.models import BankId, Episode, EpisodeId, FactId
-from vmemo.models.changes import Lease
+from vmemo.models import BankId, Episode, FactId
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,24 +32,10 @@ class Housekeeping(Protocol):
         """
         ...
 
-    async def join(
-        self, bank: BankId, kept: Episode, absorbed: EpisodeId, *, revision: int, lease: Lease | None = None
-    ) -> bool:
-        """Save an episode that now holds another's messages, which is then gone: its facts lead to the kept one.
-
-        False, and nothing changed, if the bank's revision is another, the lease was lost, one of the two is gone, one
-        of their messages is unread or queued to be read, or one of their document waits to be placed in an episode.
-        """
-        ...
-
     async def lengthy(
         self, bank: BankId, *, longer: int, before: datetime, after: Episode | None = None, limit: int = 100
     ) -> list[Episode]:
         """Read episodes that ended before a moment, with narratives of more characters, in the order they ended."""
-        ...
-
-    async def shorten(self, bank: BankId, shortened: Sequence[tuple[Episode, str]]) -> int:
-        """Give episodes other narratives, where they still have those they were read with; how many were changed."""
         ...
 
     async def traces(self, bank: BankId, *, after: FactId | None = None, limit: int = 500) -> list[RetentionScore]:

@@ -35,6 +35,13 @@ class Queue(Protocol):
         """Hold jobs for some seconds more; those that are still held are returned."""
         ...
 
+    async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
+        """Hold the whole bank; return None if another process holds it.
+
+        Commits that change its memories wait, unless they name this lease, until it is finished or has expired.
+        """
+        ...
+
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
         """Everything queued of a bank, oldest first."""
         ...

@@ -98,8 +98,8 @@ class PostgresStore(SqlStore):
 
         return await self._insist(run)
 
-    async def commit(self, changes: Changes) -> bool:
-        """Write changes whole, or not at all, and once: the facts of an attempt of unknown outcome are looked for."""
+    async def _commit(self, changes: Changes) -> bool:
+        """Commit once: after an attempt of unknown outcome its facts are looked for."""
         if not changes.repeatable:
             return await self._write(commit, changes, self._search_index)
         tried = False

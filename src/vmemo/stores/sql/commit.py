@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from vmemo.errors import NotFound
-from vmemo.models.changes import Changes
+from vmemo.models.changes import Changes, Deletions
 from vmemo.stores.sql import (
     batch_rows,
     entity_merges,
@@ -16,7 +16,12 @@ from vmemo.stores.sql import (
     statistics,
 )
 from vmemo.stores.sql.message_rows import BankState
+from vmemo.stores.sql.schema import episodes
 from vmemo.stores.sql.search_index import SearchIndex
+
+
+class BankHeld(Exception):
+    """Another process holds the bank; the commit is to be tried again."""
 
 
 def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool:
@@ -29,6 +34,8 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
         raise NotFound(f"There is no bank {changes.bank!r} here.")
     if changes.embedder is not None:
         state.demand(changes.embedder)
+    if changes.derives and queue.held_by_another(connection, state.seq, changes.leases):
+        raise BankHeld
     if not _allowed(connection, state, changes):
         connection.rollback()
         return False
@@ -44,6 +51,8 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
     if changes.revision is not None and changes.revision != state.revision:
         return False
     if not all(queue.holds(connection, state.seq, lease) for lease in changes.leases):
+        return False
+    if message_rows.any_pending(connection, state.seq, changes.without_pending):
         return False
     if changes.profile is not None and not profiles.save(connection, state.seq, changes.profile):
         return False
@@ -65,9 +74,15 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     fact_revisions.succeed(connection, bank, changes.successors, revision)
     fact_revisions.move(connection, bank, changes.confidence)
     entity_merges.record(connection, bank, changes.merges)
+    _delete(connection, bank, changes.deleted)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
         index.drop_words(connection, bank, changes.pending)
+
+
+def _delete(connection: Connection, bank: int, deleted: Deletions) -> None:
+    episode_numbers = batch_rows.seqs_of(connection, episodes, bank, deleted.episodes)
+    message_rows.dissolve(connection, bank, episode_numbers.values())
 
 
 def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from sqlalchemy import (
@@ -13,15 +13,13 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    update,
 )
 
-from vmemo.models import Episode, EpisodeId, FactId
+from vmemo.models import Episode, FactId
 from vmemo.ports import RetentionScore
-from vmemo.stores.sql import batch_rows, message_rows, reads, row_conditions
-from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql import reads, row_conditions
 from vmemo.stores.sql.message_rows import UNREAD
-from vmemo.stores.sql.schema import BASIS, EPISODE, MESSAGE, episode_messages, episodes, facts, jobs, messages, sources
+from vmemo.stores.sql.schema import BASIS, MESSAGE, episode_messages, episodes, facts, messages, sources
 from vmemo.stores.sql.timestamps import instant, micros
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -109,46 +107,6 @@ def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[i
     return {row.seq: episode for row, episode in zip(rows, reads.episodes_of(connection, bank, rows), strict=True)}
 
 
-def join(connection: Connection, bank: int, kept: Episode, absorbed: EpisodeId) -> bool:
-    """Let one episode take another's place; False, and nothing changed, if one of them is gone or not settled."""
-    seqs = batch_rows.seqs_of(connection, episodes, bank, (kept.id, absorbed))
-    if len(seqs) != 2 or not _settled(connection, bank, seqs):
-        return False
-    message_rows.bump(connection, bank)
-    _resource(connection, bank, seqs[absorbed], seqs[kept.id])
-    batch_rows.save_episodes(connection, bank, [kept])
-    message_rows.dissolve(connection, bank, [seqs[absorbed]])
-    return True
-
-
-def _settled(connection: Connection, bank: int, seqs: batch_rows.Seqs) -> bool:
-    """Whether nobody may be at work on these episodes.
-
-    Who places messages in episodes may hold these as they were, as long as a message of their document waits.
-    """
-    line, waiting, member = messages.alias(), messages.alias(), episode_messages
-    beside = waiting.c.bank == bank, waiting.c.document.is_not_distinct_from(line.c.document)
-    waits = select(waiting.c.seq).where(*beside, waiting.c.state == "pending").exists()
-    lines = (
-        select(line.c.seq)
-        .join(member, row_conditions.points(member, "message", line))
-        .where(member.c.bank == bank, among(member.c.episode, seqs.values()))
-        .where(line.c.state.in_(UNREAD) | waits)
-    )
-    named = or_(*(jobs.c.detail.contains(id, autoescape=True) for id in seqs))
-    queued = select(jobs.c.seq).where(jobs.c.bank == bank, jobs.c.kind == "extract", named)
-    return not any(connection.execute(found.limit(1)).first() for found in (lines, queued))
-
-
-def _resource(connection: Connection, bank: int, absorbed: int, kept: int) -> None:
-    """Let the facts of one episode lead to another."""
-    told = select(sources.c.fact).where(sources.c.bank == bank, sources.c.kind == EPISODE)
-    there = set(connection.execute(told.where(sources.c.source == kept)).scalars())
-    moved = set(connection.execute(told.where(sources.c.source == absorbed)).scalars()) - there
-    rows = [{"bank": bank, "fact": fact, "kind": EPISODE, "source": kept} for fact in sorted(moved)]
-    batch_rows.insert_all(connection, sources, rows)
-
-
 def lengthy(
     connection: Connection, bank: int, *, longer: int, before: datetime, after: Episode | None, limit: int
 ) -> list[Episode]:
@@ -161,15 +119,6 @@ def lengthy(
         .limit(limit)
     )
     return reads.episodes_of(connection, bank, list(connection.execute(statement)))
-
-
-def shorten(connection: Connection, bank: int, shortened: Sequence[tuple[Episode, str]]) -> int:
-    """Replace narratives that are still those of the episodes given; how many were."""
-    changed = 0
-    for episode, narrative in shortened:
-        same = episodes.c.bank == bank, episodes.c.id == episode.id, episodes.c.narrative == episode.narrative
-        changed += connection.execute(update(episodes).where(*same).values(narrative=narrative)).rowcount
-    return changed
 
 
 def traces(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:

@@ -259,9 +259,21 @@ def _shrink(connection: Connection, bank: int, left: set[int]) -> None:
     dissolve(connection, bank, left - {seq for seq, _, _ in kept})
 
 
+def any_pending(connection: Connection, bank: int, documents: Sequence[str | None]) -> bool:
+    """Return True if one of the documents has a pending message; None is the messages without a document."""
+    if not documents:
+        return False
+    named = among(messages.c.document, [document for document in documents if document is not None])
+    inside = named | messages.c.document.is_(None) if None in documents else named
+    waiting = select(messages.c.seq).where(messages.c.bank == bank, messages.c.state == "pending", inside)
+    return connection.execute(waiting.limit(1)).first() is not None
+
+
 def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
     """Delete episodes; those that followed one follow what came before it."""
     gone = sorted(broken)
+    if not gone:
+        return
     for seq in gone:
         told = select(episodes.c.id, episodes.c.previous).where(row_conditions.row(episodes, bank, seq))
         row = connection.execute(told).one()

@@ -60,6 +60,29 @@ def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:
     return jobs.c.seq == lease.job, jobs.c.owner == lease.owner
 
 
+EXCLUSIVE = "exclusive"
+"""The kind of a row that stands for a hold on the whole bank; it is no work, and no worker is given it."""
+
+
+def hold(connection: Connection, bank: int, owner: str, seconds: float) -> Lease | None:
+    """Hold the bank for some seconds; return None if another process holds it."""
+    now = utc_now()
+    own = jobs.c.bank == bank, jobs.c.kind == EXCLUSIVE
+    if connection.execute(select(jobs.c.seq).where(*own, held(micros(now)))).first() is not None:
+        return None
+    connection.execute(delete(jobs).where(*own))
+    values = {"bank": bank, "kind": EXCLUSIVE, "key": "", "detail": "{}", "asked": 1, "owner": owner}
+    times = {"due": micros(now), "created_at": micros(now), "until": micros(now + timedelta(seconds=seconds))}
+    seq = connection.execute(insert(jobs).values({**values, **times}).returning(jobs.c.seq)).scalar_one()
+    return Lease(job=seq, owner=owner, asked=1, seconds=seconds)
+
+
+def held_by_another(connection: Connection, bank: int, leases: Sequence[Lease]) -> bool:
+    """Return True if the bank is held by a process that has none of these leases."""
+    holding = select(jobs.c.seq).where(jobs.c.bank == bank, jobs.c.kind == EXCLUSIVE, held(micros(utc_now())))
+    return bool(set(connection.execute(holding).scalars()) - {lease.job for lease in leases})
+
+
 _AT = bindparam("at", type_=BigInteger)
 _ASK = (
     update(jobs)
@@ -116,6 +139,7 @@ def lease(connection: Connection, owner: str, seconds: float, wanted: Wanted) ->
 def free(wanted: Wanted, now: int) -> Select[*tuple[object, ...]]:
     """The jobs that may be taken now, oldest first."""
     statement = select(jobs, banks.c.id.label("name")).join(banks, banks.c.seq == jobs.c.bank).where(~held(now))
+    statement = statement.where(jobs.c.kind != EXCLUSIVE)
     named = banks.c.shadow_of.is_(None) if wanted.bank is None else jobs.c.bank == wanted.bank
     statement = statement.where(named)
     if wanted.due:
@@ -147,7 +171,7 @@ def _job_of(row: AnyRow) -> Job:
 def listed(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[Job]:
     """Everything queued of a bank, oldest first."""
     statement = select(jobs, banks.c.id.label("name")).join(banks, banks.c.seq == jobs.c.bank)
-    statement = statement.where(jobs.c.bank == bank).order_by(jobs.c.due, jobs.c.seq)
+    statement = statement.where(jobs.c.bank == bank, jobs.c.kind != EXCLUSIVE).order_by(jobs.c.due, jobs.c.seq)
     if kinds:
         statement = statement.where(jobs.c.kind.in_(kinds))
     return [_job_of(row) for row in connection.execute(statement)]

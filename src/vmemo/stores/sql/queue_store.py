@@ -44,6 +44,10 @@ class QueueStore(Running):
         """Hold jobs for some seconds more."""
         return [lease for lease in leases if await self._insist(queue.renew, lease, seconds)]
 
+    async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
+        """Hold a bank, so that the commits of others wait."""
+        return await self._write(self._with_bank(queue.hold), bank, owner, seconds)
+
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
         """Everything queued of a bank, oldest first."""
         return await self._read(self._with_bank(queue.listed), bank, kinds)

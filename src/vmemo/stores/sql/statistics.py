@@ -11,7 +11,7 @@ from vmemo.models import BankId, FactId, JobKind, utc_now
 from vmemo.models.results import Backlog, ProcessingProblem, Spending, Status
 from vmemo.stores.sql.forget import SCRUB
 from vmemo.stores.sql.message_rows import UNREAD, bank_state, find_bank
-from vmemo.stores.sql.queue import held
+from vmemo.stores.sql.queue import EXCLUSIVE, held
 from vmemo.stores.sql.schema import entities, episodes, facts, jobs, links, messages, notes, spending
 from vmemo.stores.sql.timestamps import instant, micros
 
@@ -85,7 +85,7 @@ def _backlog(connection: Connection, bank: int) -> tuple[Backlog, ...]:
             func.count(case((and_(~running, jobs.c.error.is_not(None)), 1))),
             func.min(case((~running, jobs.c.due))),
         )
-        .where(jobs.c.bank == bank)
+        .where(jobs.c.bank == bank, jobs.c.kind != EXCLUSIVE)
         .group_by(jobs.c.kind)
     )
     errors = _errors(connection, bank)

@@ -5,13 +5,16 @@ A dialect says how a function runs on a connection, how facts and words are inde
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from time import monotonic
 from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Connection, update
 
+from vmemo.errors import StoreBusy
 from vmemo.models import (
     Bank,
     BankId,
@@ -44,7 +47,7 @@ from vmemo.stores.sql import (
     statistics,
 )
 from vmemo.stores.sql.auth_store import GateStore
-from vmemo.stores.sql.commit import commit
+from vmemo.stores.sql.commit import BankHeld, commit
 from vmemo.stores.sql.entity_store import IdentityStore
 from vmemo.stores.sql.incoming_store import ArrivalStore
 from vmemo.stores.sql.maintenance_store import HousekeepingStore
@@ -55,6 +58,10 @@ from vmemo.stores.sql.search_index import SearchIndex
 
 P = ParamSpec("P")
 R = TypeVar("R")
+HELD_SECONDS = 60.0
+"""How long a commit waits for a bank that another process holds."""
+HELD_PAUSE = 0.02
+"""Seconds between two attempts to commit to a held bank."""
 
 
 class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateStore):
@@ -122,7 +129,19 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
         return await self._read(self._with_bank(message_rows.page), bank, document, after, limit)
 
     async def commit(self, changes: Changes) -> bool:
-        """Write changes whole, or not at all."""
+        """Write changes whole, or not at all, once no other process holds the bank."""
+        deadline = monotonic() + HELD_SECONDS
+        while True:
+            try:
+                return await self._commit(changes)
+            except BankHeld:
+                if monotonic() > deadline:
+                    raise StoreBusy(
+                        f"Another process holds the bank {changes.bank!r}. Nothing was written; try again."
+                    ) from None
+            await asyncio.sleep(HELD_PAUSE)
+
+    async def _commit(self, changes: Changes) -> bool:
         return await self._write(commit, changes, self._search_index)
 
     async def facts(

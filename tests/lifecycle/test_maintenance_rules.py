@@ -1,0 +1,66 @@
+"""The rules of maintenance, from records to changes, without a database."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from vmemo.lifecycle.join_episodes import join_changes, settled
+from vmemo.lifecycle.maintain import faded, strength
+from vmemo.lifecycle.shorten_episodes import with_narratives
+from vmemo.models import FactId, utc_now
+from vmemo.models.changes import AddedSource, Deletions
+from vmemo.models.results import Job
+from vmemo.ports import RetentionScore
+from vmemo.testing.samples import BANK, a_fact, a_message, an_episode, day
+
+
+def extraction_of(episode: str) -> Job:
+    now = utc_now()
+    return Job(id=1, bank=BANK, kind="extract", key="x", detail={"episode": episode}, asked=1, due=now, created_at=now)
+
+
+def test_episodes_are_settled_once_processed_and_not_queued_for_extraction() -> None:
+    done, waiting = a_message("tulips", state="derived"), a_message("roses", state="grouped")
+    one, two = an_episode("tulips", [done]), an_episode("roses", [waiting])
+    assert settled([one], [done], [extraction_of(two.id)])
+    assert not settled([one, two], [done, waiting], [])
+    assert not settled([one], [done], [extraction_of(one.id)])
+
+
+def test_joining_keeps_one_episode_and_moves_the_facts_of_the_other_to_it() -> None:
+    said = [a_message("tulips", document="talk"), a_message("roses"), a_message("lilies", document="talk")]
+    kept, absorbed = an_episode("flowers", said), an_episode("roses", said[1:])
+    facts = [a_fact("roses"), a_fact("lilies")]
+    changes = join_changes(BANK, kept, absorbed.id, messages=said, facts=facts, revision=7)
+    assert (changes.revision, changes.episodes, changes.deleted) == (7, [kept], Deletions(episodes=[absorbed.id]))
+    assert changes.sources == [AddedSource(fact=fact.id, episodes=(kept.id,)) for fact in facts]
+    assert set(changes.without_pending) == {"talk", None}
+
+
+def test_a_narrative_that_was_rewritten_meanwhile_stays() -> None:
+    one, two = an_episode("tulips", []), an_episode("roses", [])
+    rewritten = two.model_copy(update={"narrative": "Rewritten."})
+    changed = with_narratives([one, rewritten], [one, two], ["Tulips.", "Roses."])
+    assert changed == [one.model_copy(update={"narrative": "Tulips."})]
+
+
+def test_an_episode_that_was_deleted_meanwhile_is_not_saved_again() -> None:
+    one, two = an_episode("tulips", []), an_episode("roses", [])
+    assert [episode.id for episode in with_narratives([two], [one, two], ["Tulips.", "Roses."])] == [two.id]
+
+
+def score(fact: str, *, importance: float = 0.5, recalls: int = 0, age: float = 0) -> RetentionScore:
+    told_at = day(1) - timedelta(days=age)
+    return RetentionScore(fact=FactId(fact), importance=importance, access_count=recalls, told_at=told_at)
+
+
+def test_a_fact_loses_half_of_its_importance_in_a_half_life() -> None:
+    assert strength(score("new"), day(1), 10) == 0.5
+    assert strength(score("old", age=10), day(1), 10) == 0.25
+    assert strength(score("recalled", age=10, recalls=2), day(1), 10) == 0.65
+    assert strength(score("from the future", age=-10), day(1), 10) == 0.5
+
+
+def test_weak_facts_fade_unless_they_changed_an_opinion() -> None:
+    scores = [score("weak", age=20), score("strong"), score("evidence", age=20), score("recalled", age=20, recalls=5)]
+    assert faded(scores, {FactId("evidence")}, below=0.3, half_life=10, now=day(1)) == ["weak"]
