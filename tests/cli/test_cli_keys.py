@@ -17,12 +17,12 @@ def test_a_key_is_created_listed_and_revoked(invoke: Run, tmp_path: Path) -> Non
     db = str(tmp_path / "x.db")
     made = json.loads(
         invoke(
-            "keys", "create", "agent", "--bank", "a", "--bank", "t-*", "--right", "write", "--db", db, "--json"
+            "keys", "create", "agent", "--bank", "a", "--bank", "t-*", "--permission", "write", "--db", db, "--json"
         ).stdout
     )
     assert made["secret"].startswith("vmemo_")
     listed = json.loads(invoke("keys", "list", "--db", db, "--json").stdout)
-    assert [(key["name"], key["banks"], key["right"]) for key in listed] == [("agent", ["a", "t-*"], "write")]
+    assert [(key["name"], key["banks"], key["permission"]) for key in listed] == [("agent", ["a", "t-*"], "write")]
     assert made["secret"] not in json.dumps(listed)
     assert invoke("keys", "revoke", made["id"], "--db", db).exit_code == 0
     assert json.loads(invoke("keys", "list", "--db", db, "--json").stdout)[0]["revoked_at"] is not None
@@ -49,10 +49,10 @@ def test_creating_a_key_creates_no_bank(invoke: Run, tmp_path: Path) -> None:
 def test_revoking_an_unknown_key_is_an_error(invoke: Run, tmp_path: Path) -> None:
     result = invoke("keys", "revoke", "nope", "--db", str(tmp_path / "x.db"))
     assert result.exit_code == 1
-    assert "no key 'nope'" in result.stderr
+    assert "no API key 'nope'" in result.stderr
 
 
 def test_a_key_requires_a_name_and_a_valid_permission(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
     assert invoke("keys", "create", " ", "--db", db).exit_code == 1
-    assert invoke("keys", "create", "agent", "--right", "everything", "--db", db).exit_code == 2
+    assert invoke("keys", "create", "agent", "--permission", "everything", "--db", db).exit_code == 2

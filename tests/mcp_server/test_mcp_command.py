@@ -1,4 +1,4 @@
-"""`vmemo mcp` as a process: what it prints, how it ends, and what it says where the extra is missing."""
+"""`vmemo mcp` as a process, and its errors without the extra or the database."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from vmemo import Memory
 from vmemo.cli.app import app
-from vmemo.server import House, create_app
+from vmemo.server import AppState, create_app
 from vmemo.testing import HashEmbedder
 
-HELLO = {
+INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -25,14 +25,14 @@ HELLO = {
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
-def test_an_interrupt_ends_it_at_once_though_stdin_is_open(tmp_path: Path) -> None:
+def test_interrupt_stops_the_process_while_stdin_is_open(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "vmemo", "mcp", "--db", str(tmp_path / "memory.db")]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        process.stdin.write(json.dumps(HELLO) + "\n")
+        process.stdin.write(json.dumps(INITIALIZE) + "\n")
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "vmemo"
         process.send_signal(signal.SIGINT)
@@ -40,20 +40,21 @@ def test_an_interrupt_ends_it_at_once_though_stdin_is_open(tmp_path: Path) -> No
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
-def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = CliRunner().invoke(app, ["mcp"])
     assert result.exit_code == 1
     assert "pip install 'vmemo[mcp]'" in result.output
 
 
-def test_a_server_without_the_extra_has_no_such_door(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_server_without_the_extra_has_no_mcp_route(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     memory = Memory(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashEmbedder())
-    assert "/mcp" not in [getattr(route, "path", "") for route in create_app(House(memory, keyless=True)).routes]
+    routes = create_app(AppState(memory, keyless=True)).routes
+    assert "/mcp" not in [getattr(route, "path", "") for route in routes]
 
 
-def test_a_reading_process_wants_a_database_that_is_there(tmp_path: Path) -> None:
+def test_read_only_requires_an_existing_database(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["mcp", "--read-only", "--db", str(tmp_path / "none.db")])
     assert result.exit_code == 1
     assert "There is no database" in result.output

@@ -1,4 +1,4 @@
-"""The page on MCP tells of every tool, option and resource."""
+"""docs/mcp.md describes every tool, option and resource."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from vmemo.mcp.tools import TOOLS
 PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
 
 
-def test_the_table_has_every_tool_with_its_right() -> None:
+def test_table_lists_every_tool_with_its_permission() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", PAGE, re.MULTILINE)
-    assert rows == [(tool.name, tool.right) for tool in TOOLS.values()]
+    assert rows == [(tool.name, tool.permission) for tool in TOOLS.values()]
 
 
-def test_every_resource_is_named() -> None:
+def test_every_resource_template_is_named() -> None:
     assert all(f"`{template.uri_template}`" in PAGE for template in TEMPLATES)
 
 
-def test_what_hosts_are_told_is_json_and_names_options_that_exist() -> None:
+def test_host_configuration_is_json_and_uses_existing_options() -> None:
     local, remote = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
     command, *options = local["mcpServers"]["memory"]["args"]
     shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).stdout

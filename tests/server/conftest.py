@@ -1,4 +1,4 @@
-"""Servers that tests of doors come to."""
+"""Servers for tests of the HTTP interfaces."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serving import Served, serving
+
+from live_server import LiveServer, live_server
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> str:
-    """The URL of a database of the test's own."""
+    """Return the URL of an empty database."""
     return f"sqlite:///{tmp_path / 'memory.db'}"
 
 
 @pytest.fixture
-def served(database: str) -> Iterator[Served]:
-    """A server that asks for no key."""
-    with serving(database) as running:
+def server(database: str) -> Iterator[LiveServer]:
+    """Run a server that requires no key."""
+    with live_server(database) as running:
         yield running
 
 
 @pytest.fixture
-def locked(database: str) -> Iterator[Served]:
-    """A server that asks for a key; `Served.key` makes one."""
-    with serving(database, keyless=False) as running:
+def keyed_server(database: str) -> Iterator[LiveServer]:
+    """Run a server that requires a key; `LiveServer.key` creates one."""
+    with live_server(database, keyless=False) as running:
         yield running

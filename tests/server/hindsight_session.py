@@ -10,7 +10,8 @@ from typing import Any
 
 from hindsight_client import Hindsight
 from hindsight_client_api.exceptions import ApiException
-from serving import Served
+
+from live_server import LiveServer
 
 BANK = "agent"
 
@@ -34,32 +35,32 @@ async def refusal(call: Awaitable[object]) -> Told:
 
 
 @asynccontextmanager
-async def talking(served: Served, key: str | None = None) -> AsyncGenerator[Any]:
+async def talking(server: LiveServer, key: str | None = None) -> AsyncGenerator[Any]:
     """Hindsight's client; its methods are typed loosely, so that it is any object here."""
-    client = Hindsight(base_url=served.url, api_key=key, timeout=60.0, max_attempts=1)
+    client = Hindsight(base_url=server.url, api_key=key, timeout=60.0, max_attempts=1)
     try:
         yield client
     finally:
         await client.aclose()
 
 
-def session(served: Served, script: Callable[[Any], Coroutine[Any, Any, None]], key: str | None = None) -> None:
+def session(server: LiveServer, script: Callable[[Any], Coroutine[Any, Any, None]], key: str | None = None) -> None:
     """Run a script with a client."""
 
     async def run() -> None:
-        async with talking(served, key) as client:
+        async with talking(server, key) as client:
             await script(client)
 
     asyncio.run(run())
 
 
 @contextmanager
-def plainly(served: Served, key: str | None = None) -> Generator[Any]:
+def plainly(server: LiveServer, key: str | None = None) -> Generator[Any]:
     """The client for programs without a loop; it takes the thread's, which must be closed with it."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        with Hindsight(base_url=served.url, api_key=key, timeout=60.0, max_attempts=1) as client:
+        with Hindsight(base_url=server.url, api_key=key, timeout=60.0, max_attempts=1) as client:
             yield client
     finally:
         asyncio.set_event_loop(None)

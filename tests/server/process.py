@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
@@ -46,7 +46,7 @@ class Process:
     def stop(self, signal: int) -> int:
         """Send a signal and wait for the end; its exit code is returned."""
         self.process.send_signal(signal)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
 
 @contextmanager
@@ -64,13 +64,13 @@ def launched(arguments: Sequence[str], folder: Path, **more: str) -> Generator[P
     reading = Thread(target=running.read, daemon=True)
     reading.start()
     try:
-        assert running.listening.wait(PATIENCE), "it did not come up"
+        assert running.listening.wait(TIMEOUT), "it did not come up"
         assert running.url, f"it refused to come up: {''.join(running.text)}"
         yield running
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(PATIENCE)
-        reading.join(PATIENCE)
+        process.wait(TIMEOUT)
+        reading.join(TIMEOUT)
         if process.stderr is not None:
             process.stderr.close()

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from serving import Served, serving
 
+from live_server import LiveServer, live_server
 from vmemo import Disposition, Interval, InvalidInput, LLMFailed, Memory, Message, NotFound, Profile, Unsupported
 from vmemo.client import Client
 from vmemo.errors import VmemoError
@@ -42,8 +42,8 @@ def test_the_client_has_no_verb_that_the_library_lacks() -> None:
     assert {name for name, _ in inspect.getmembers(Client, inspect.isfunction) if name[0] != "_"} == set(REMOTE)
 
 
-def test_reading_over_the_wire_gives_the_same_records(served: Served, database: str) -> None:
-    with Memory(database, "a", embedder=HashEmbedder()) as memory, Client(served.url, "a") as client:
+def test_reading_over_the_wire_gives_the_same_records(server: LiveServer, database: str) -> None:
+    with Memory(database, "a", embedder=HashEmbedder()) as memory, Client(server.url, "a") as client:
         memory.retain_sync(TALK)
         memory.profile_sync(Profile(name="Mira", disposition=Disposition(empathy=5)))
         fact = memory.facts_sync()[0].id
@@ -62,8 +62,8 @@ def test_reading_over_the_wire_gives_the_same_records(served: Served, database: 
         assert client.status_sync() == memory.status_sync().model_copy(update={"bytes": client.status_sync().bytes})
 
 
-def test_searching_over_the_wire_finds_the_same(served: Served, database: str) -> None:
-    with Memory(database, "a", embedder=HashEmbedder()) as memory, Client(served.url, "a") as client:
+def test_searching_over_the_wire_finds_the_same(server: LiveServer, database: str) -> None:
+    with Memory(database, "a", embedder=HashEmbedder()) as memory, Client(server.url, "a") as client:
         memory.retain_sync(TALK)
         spring = Interval(start=NOON - timedelta(days=30), end=NOON + timedelta(days=30))
         recalled, same = (
@@ -91,9 +91,9 @@ def test_searching_over_the_wire_finds_the_same(served: Served, database: str) -
         assert told == list(memory.reflect_stream_sync("Who has a kettle?"))
 
 
-def test_writing_over_the_wire_is_found_at_home(served: Served, database: str, tmp_path: Path) -> None:
+def test_writing_over_the_wire_is_found_at_home(server: LiveServer, database: str, tmp_path: Path) -> None:
     async def work() -> None:
-        async with Client(served.url, "team/a 100%?#..") as client:
+        async with Client(server.url, "team/a 100%?#..") as client:
             kept = await client.retain(TALK)
             assert kept.stored == tuple(message.id for message in TALK)
             assert len(kept.derived) == 3
@@ -126,21 +126,21 @@ def test_writing_over_the_wire_is_found_at_home(served: Served, database: str, t
         assert memory.messages_sync()[1].metadata == {"n": None}
         assert memory.messages_sync()[0].timestamp == TALK[1].timestamp
         memory.export_sync(tmp_path / "here.jsonl")
-    with Client(served.url, "..") as client:
+    with Client(server.url, "..") as client:
         client.export_sync(tmp_path / "there.jsonl")
         assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
         assert client.forget_sync(bank=True).messages == 6
         assert not client.exists_sync()
 
 
-def test_opening_makes_the_bank_and_asking_for_it_does_not(served: Served) -> None:
-    client = Client(served.url, "new")
+def test_opening_makes_the_bank_and_asking_for_it_does_not(server: LiveServer) -> None:
+    client = Client(server.url, "new")
     assert not client.exists_sync()
     with pytest.raises(NotFound, match="no bank 'new'"):
         client.recall_sync("Anything?")
     with client.bank("new") as same:
         assert same.exists_sync()
-        assert repr(same) == f"Client(host='{served.url.removeprefix('http://')}', bank='new')"
+        assert repr(same) == f"Client(host='{server.url.removeprefix('http://')}', bank='new')"
     client.close_sync()
 
 
@@ -170,9 +170,9 @@ WRONG: Sequence[Callable[[Memory | Client, Path], object]] = [
 ]
 
 
-def test_errors_are_those_of_the_library(served: Served, database: str, tmp_path: Path) -> None:
+def test_errors_are_those_of_the_library(server: LiveServer, database: str, tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("nothing\n", encoding="utf-8")
-    with Memory(database, "a", embedder=HashEmbedder()) as memory, Client(served.url, "a") as client:
+    with Memory(database, "a", embedder=HashEmbedder()) as memory, Client(server.url, "a") as client:
         for wrong in WRONG:
             with pytest.raises(VmemoError) as here:
                 wrong(memory, tmp_path)
@@ -189,7 +189,7 @@ def test_errors_are_those_of_the_library(served: Served, database: str, tmp_path
 
 def test_what_a_model_fails_to_read_is_stored_and_the_error_is_raised(database: str) -> None:
     model = FakeLLM({"extract": [Status(400)] * 9})
-    with serving(database, llm=model) as served, Client(served.url, "a") as client:
+    with live_server(database, llm=model) as server, Client(server.url, "a") as client:
         with pytest.raises(LLMFailed) as failed:
             client.retain_sync("I have a grey cat.")
         assert type(failed.value).__name__ == "LLMDenied"
@@ -197,9 +197,9 @@ def test_what_a_model_fails_to_read_is_stored_and_the_error_is_raised(database: 
         assert client.status_sync().pending == 1
 
 
-def test_names_of_many_banks_come_in_one_list(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_many_banks_come_in_one_list(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vmemo.memory.reads.LARGEST_PAGE", 2)
-    with Client(served.url, "a") as client:
+    with Client(server.url, "a") as client:
         for name in ("b", "c", "d"):
             client.bank(name).open_sync()
         assert client.banks_sync() == ["a", "b", "c", "d"]

@@ -14,7 +14,8 @@ import httpx2
 import pytest
 import yaml
 from process import environment, launched
-from serving import PATIENCE
+
+from live_server import TIMEOUT
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +38,7 @@ def elsewhere(command: list[str]) -> list[str]:
 def vmemo(folder: Path, *arguments: str, **more: str) -> str:
     command = [sys.executable, "-m", "vmemo", *arguments]
     ran = subprocess.run(
-        command, cwd=folder, env=environment(more), capture_output=True, text=True, timeout=PATIENCE, check=True
+        command, cwd=folder, env=environment(more), capture_output=True, text=True, timeout=TIMEOUT, check=True
     )
     return ran.stdout
 
@@ -64,12 +65,12 @@ def test_everything_that_the_image_copies_is_let_in_and_there() -> None:
 
 
 def test_the_image_serves_what_its_command_says(tmp_path: Path) -> None:
-    made = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--right", "admin", "--db", "memory.db", "--json"))
+    made = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--permission", "admin", "--db", "memory.db", "--json"))
     with launched(elsewhere(json.loads(dockerfile()["CMD"])), tmp_path) as server:
         port = server.url.rpartition(":")[2]
         check = json.loads(dockerfile()["HEALTHCHECK"].partition("CMD ")[2])
         healthy = [sys.executable, *check[1:-1], check[-1].replace(":8000", f":{port}")]
-        assert subprocess.run(healthy, timeout=PATIENCE, check=False).returncode == 0
+        assert subprocess.run(healthy, timeout=TIMEOUT, check=False).returncode == 0
         key = {"Authorization": f"Bearer {made['secret']}"}
         assert httpx2.get(f"http://127.0.0.1:{port}/v1/banks", headers=key, trust_env=False).status_code == 200
         assert server.stop(signal.SIGTERM) == 0
@@ -79,10 +80,10 @@ def test_the_services_run_together(tmp_path: Path, empty_postgres_url: str) -> N
     services = compose()["services"]
     url = {"VMEMO_URL": empty_postgres_url}
     assert services["api"]["environment"]["VMEMO_URL"].startswith("postgresql://")
-    made = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--right", "admin", "--json", **url))
+    made = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--permission", "admin", "--json", **url))
     with launched(elsewhere(services["api"]["command"]), tmp_path, **url) as api:
         key = {"Authorization": f"Bearer {made['secret']}"}
-        with httpx2.Client(base_url=api.url, headers=key, timeout=PATIENCE, trust_env=False) as client:
+        with httpx2.Client(base_url=api.url, headers=key, timeout=TIMEOUT, trust_env=False) as client:
             body = {"messages": [{"content": "Ana plays the cello."}], "wait": False}
             assert client.post("/v1/banks/a/messages", json=body).status_code == 202
             assert client.get("/v1/banks/a").json()["pending"] == 1

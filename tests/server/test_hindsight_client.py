@@ -10,8 +10,8 @@ from aiohttp import ClientResponseError
 from hindsight_client_api.models.update_disposition_request import UpdateDispositionRequest
 from hindsight_session import BANK, plainly, refusal, session
 from pydantic import JsonValue
-from serving import Served, serving
 
+from live_server import LiveServer, live_server
 from vmemo import Profile
 from vmemo.testing import FakeLLM, Received, Status
 
@@ -21,8 +21,8 @@ MISSION = "I help Ana."
 TRAITS = ("skepticism", "literalism", "empathy")
 
 
-def test_a_whole_session_in_the_clients_own_words(served: Served) -> None:
-    with plainly(served) as client:
+def test_a_whole_session_in_the_clients_own_words(server: LiveServer) -> None:
+    with plainly(server) as client:
         assert client.get_version().api_version == "1.1.0"
         made = client.create_bank(BANK, name="Ana", mission=MISSION, disposition={"skepticism": 5, "empathy": 1})
         assert (made.bank_id, made.name, made.mission, made.background) == (BANK, "Ana", MISSION, MISSION)
@@ -43,7 +43,7 @@ def test_a_whole_session_in_the_clients_own_words(served: Served) -> None:
         assert client.delete_bank(BANK).deleted_count == 3
 
 
-def test_the_whole_features_object_is_told(served: Served) -> None:
+def test_the_whole_features_object_is_told(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         told = (await client.aget_version()).features
         assert (told.worker, told.bank_config_api, told.store_document_text) == (True, True, True)
@@ -53,10 +53,10 @@ def test_the_whole_features_object_is_told(served: Served) -> None:
         assert await client.monitoring.health_endpoint_health_get() == {"status": "ok"}
         assert await client.monitoring.get_readiness() == {"status": "ok"}
 
-    session(served, script)
+    session(server, script)
 
 
-def test_banks_are_listed_changed_and_deleted(served: Served) -> None:
+def test_banks_are_listed_changed_and_deleted(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         with pytest.warns(DeprecationWarning, match="deprecated"):
             assert (await client.banks.get_bank_profile("made by asking")).bank_id == "made by asking"
@@ -74,10 +74,10 @@ def test_banks_are_listed_changed_and_deleted(served: Served) -> None:
         assert (await client.adelete_bank(BANK)).success
         assert (await refusal(client.alist_memories(BANK))).status == 404
 
-    session(served, script)
+    session(server, script)
 
 
-def test_recall_keeps_to_its_options(served: Served) -> None:
+def test_recall_keeps_to_its_options(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.aretain_batch(
             BANK,
@@ -107,10 +107,10 @@ def test_recall_keeps_to_its_options(served: Served) -> None:
         early = await client.arecall(BANK, "Alice today", query_timestamp="2024-05-01T12:00:00", trace=True)
         assert early.trace["explanation"]["during"]["start"].startswith("2024-05-01")
 
-    session(served, script)
+    session(server, script)
 
 
-def test_tags_match_as_in_hindsight(served: Served) -> None:
+def test_tags_match_as_in_hindsight(server: LiveServer) -> None:
     items = {"a": ["a"], "ab": ["a", "b"], "abc": ["a", "b", "c"], "c": ["c"], "none": []}
     modes = {
         "any": {"a", "ab", "abc", "none"},
@@ -129,10 +129,10 @@ def test_tags_match_as_in_hindsight(served: Served) -> None:
             page = await client.alist_memories(BANK, tags=["a", "b"], tags_match=match)
             assert {each.text.split()[-1].rstrip(".") for each in page.items} == expected, match
 
-    session(served, script)
+    session(server, script)
 
 
-def test_a_retain_that_is_not_waited_for_can_be_followed(served: Served) -> None:
+def test_a_retain_that_is_not_waited_for_can_be_followed(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         kept = await client.aretain(BANK, ALICE, retain_async=True)
         assert (kept.var_async, kept.usage) == (True, None)
@@ -146,10 +146,10 @@ def test_a_retain_that_is_not_waited_for_can_be_followed(served: Served) -> None
         unknown = await client.operations.get_operation_status(BANK, "nothing")
         assert unknown.status == "not_found"
 
-    session(served, script)
+    session(server, script)
 
 
-def test_an_operation_is_done_once_and_its_id_means_one_thing(served: Served) -> None:
+def test_an_operation_is_done_once_and_its_id_means_one_thing(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         for _ in range(2):
             kept = await client.aretain(BANK, ALICE, retain_async=True, operation_id="op-1")
@@ -157,12 +157,12 @@ def test_an_operation_is_done_once_and_its_id_means_one_thing(served: Served) ->
         assert (await client.documents.get_document(BANK, "op-1")).original_text == ALICE
         assert (await refusal(client.aretain(BANK, BOB, retain_async=True, operation_id="op-1"))).status == 409
 
-    session(served, script)
+    session(server, script)
 
 
 def test_a_model_that_is_gone_leaves_items_queued_and_they_can_be_cancelled(database: str) -> None:
     gone = FakeLLM(lambda _: Status(503))
-    with serving(database, llm=gone) as served:
+    with live_server(database, llm=gone) as server:
 
         async def script(client: Any) -> None:
             kept = await client.aretain(BANK, ALICE, document_id="d")
@@ -176,10 +176,10 @@ def test_a_model_that_is_gone_leaves_items_queued_and_they_can_be_cancelled(data
             assert (await client.operations.cancel_operation(BANK, kept.operation_id)).success
             assert (await client.documents.list_documents(BANK)).total == 0
 
-        session(served, script)
+        session(server, script)
 
 
-def test_a_document_that_is_told_again_is_replaced(served: Served) -> None:
+def test_a_document_that_is_told_again_is_replaced(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         first = [{"content": ALICE}, {"content": BOB}]
         await client.aretain_batch(BANK, first, document_id="d")
@@ -196,10 +196,10 @@ def test_a_document_that_is_told_again_is_replaced(served: Served) -> None:
         assert (await client.documents.get_document(BANK, "d")).tags == ["y"]
         assert [each.tags for each in (await client.alist_memories(BANK)).items] == [["y"]]
 
-    session(served, script)
+    session(server, script)
 
 
-def test_documents_can_be_listed_read_and_forgotten(served: Served) -> None:
+def test_documents_can_be_listed_read_and_forgotten(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.aretain(BANK, ALICE, document_id="talks/1", tags=["a"], metadata={"k": "v"})
         await client.aretain(BANK, BOB, document_id="talks/2")
@@ -213,10 +213,10 @@ def test_documents_can_be_listed_read_and_forgotten(served: Served) -> None:
         assert (await client.documents.delete_document(BANK, "talks/1")).memory_units_deleted == 1
         assert (await refusal(client.documents.get_document(BANK, "talks/1"))).status == 404
 
-    session(served, script)
+    session(server, script)
 
 
-def test_a_bank_can_be_looked_into(served: Served) -> None:
+def test_a_bank_can_be_looked_into(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.aretain(BANK, ALICE, tags=["user:a", "x"], document_id="d")
         await client.aretain(BANK, "Alice moved to Rome.", tags=["user:b"])
@@ -241,7 +241,7 @@ def test_a_bank_can_be_looked_into(served: Served) -> None:
         assert cleared.deleted_count == 2
         assert (await client.alist_memories(BANK)).total == 0
 
-    session(served, script)
+    session(server, script)
 
 
 def test_a_model_answers_in_a_shape_and_merges_backgrounds(database: str) -> None:
@@ -253,9 +253,9 @@ def test_a_model_answers_in_a_shape_and_merges_backgrounds(database: str) -> Non
         return {**told, "text": f"In Paris {cites}."}
 
     model = FakeLLM({"reflect": reads, "structure": {"city": "Paris"}, "background": _merged})
-    with serving(database) as served:
-        session(served, _tell_alice)
-    with serving(database, llm=model) as served:
+    with live_server(database) as server:
+        session(server, _tell_alice)
+    with live_server(database, llm=model) as server:
 
         async def script(client: Any) -> None:
             answer = await client.areflect(BANK, "Where?", include_facts=True, response_schema=schema, context="Work.")
@@ -271,7 +271,7 @@ def test_a_model_answers_in_a_shape_and_merges_backgrounds(database: str) -> Non
             assert told.mission == told.background == "I grew up in Colorado."
             assert (await client.aget_version()).features.observations
 
-        session(served, script)
+        session(server, script)
 
 
 def _merged(_: Received) -> JsonValue:
@@ -297,21 +297,21 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-def test_an_option_that_cannot_be_honoured_is_named(served: Served) -> None:
+def test_an_option_that_cannot_be_honoured_is_named(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.acreate_bank(BANK)
         for call, options, named in REFUSED:
             told = await refusal(getattr(client, call)(BANK, **options))
             assert told.status == 501, named
             assert named in told.body
-            assert "urn:vmemo:problem:NotThere" in told.body
+            assert "urn:vmemo:problem:NotImplemented" in told.body
         assert (await refusal(client.memory.clear_bank_memories(BANK, type="world"))).status == 501
         assert (await refusal(client.arecall(BANK, "x", types=["bogus"]))).status == 422
 
-    session(served, script)
+    session(server, script)
 
 
-def test_pictures_are_refused_and_texts_in_blocks_are_read(served: Served) -> None:
+def test_pictures_are_refused_and_texts_in_blocks_are_read(server: LiveServer) -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
 
     async def script(client: Any) -> None:
@@ -322,10 +322,10 @@ def test_pictures_are_refused_and_texts_in_blocks_are_read(served: Served) -> No
         await client.aretain(BANK, texts, document_id="d")
         assert (await client.documents.get_document(BANK, "d")).original_text == "Alice\nsings."
 
-    session(served, script)
+    session(server, script)
 
 
-def test_a_configuration_that_is_not_there_is_refused_with_what_is(served: Served) -> None:
+def test_a_configuration_that_is_not_there_is_refused_with_what_is(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.acreate_bank(BANK, enable_graph_retrieval=True)
         await client.aupdate_bank_config(BANK, enable_reranking=True, reflect_mission=MISSION)
@@ -338,14 +338,14 @@ def test_a_configuration_that_is_not_there_is_refused_with_what_is(served: Serve
         assert two.value.status == 422
         assert (await client.aget_bank_config(BANK))["overrides"] == {"reflect_mission": MISSION}
 
-    session(served, script)
-    with served.http() as http:
+    session(server, script)
+    with server.http() as http:
         told = http.patch(f"/v1/default/banks/{BANK}/config", json={"updates": {"HINDSIGHT_API_RETAIN_MISSION": "x"}})
         assert "reflect_mission, disposition_skepticism" in told.json()["detail"]
 
 
-def test_keys_open_their_own_banks_alone(locked: Served) -> None:
-    writer, reader = locked.key("write", "agent*"), locked.key("read", BANK)
+def test_keys_open_their_own_banks_alone(keyed_server: LiveServer) -> None:
+    writer, reader = keyed_server.key("write", "agent*"), keyed_server.key("read", BANK)
 
     async def write(client: Any) -> None:
         await client.aretain(BANK, ALICE)
@@ -370,26 +370,26 @@ def test_keys_open_their_own_banks_alone(locked: Served) -> None:
         assert (await refusal(client.arecall(BANK, "Alice"))).status == 401
 
     chunks: list[str] = []
-    session(locked, write, writer)
-    session(locked, read, reader)
-    session(locked, nobody)
+    session(keyed_server, write, writer)
+    session(keyed_server, read, reader)
+    session(keyed_server, nobody)
 
 
-def test_writes_through_this_door_are_on_record(served: Served) -> None:
+def test_writes_through_this_door_are_on_record(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.aretain(BANK, ALICE)
 
-    session(served, script)
-    with served.http() as http:
+    session(server, script)
+    with server.http() as http:
         (written,) = http.get("/v1/audit").json()["items"]
-    assert (written["door"], written["bank"], written["verb"]) == (
+    assert (written["interface"], written["bank"], written["verb"]) == (
         "hindsight",
         BANK,
         "POST /v1/default/banks/{bank_id}/memories",
     )
 
 
-def test_a_mission_that_is_too_long_is_refused_before_a_bank_is_made(served: Served) -> None:
+def test_a_mission_that_is_too_long_is_refused_before_a_bank_is_made(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         with pytest.raises(ClientResponseError) as refused:
             await client.acreate_bank(BANK, mission="x" * 10_000)
@@ -397,4 +397,4 @@ def test_a_mission_that_is_too_long_is_refused_before_a_bank_is_made(served: Ser
         assert (await client.banks.list_banks()).total == 0
         assert (await client.acreate_bank(BANK)).name == Profile().name
 
-    session(served, script)
+    session(server, script)

@@ -14,7 +14,8 @@ import hindsight_client_api
 import pytest
 from hindsight_session import BANK
 from pydantic import JsonValue
-from serving import Served
+
+from live_server import LiveServer
 
 _CALL = re.compile(r"method='(\w+)',\s+resource_path='([^']+)'")
 _B = "/v1/default/banks/{bank_id}"
@@ -61,11 +62,11 @@ def calls() -> Iterator[tuple[str, str]]:
         yield from _CALL.findall(file.read_text(encoding="utf-8"))
 
 
-def test_every_path_of_the_client_is_answered_or_said_to_be_missing(served: Served) -> None:
+def test_every_path_of_the_client_is_answered_or_said_to_be_missing(server: LiveServer) -> None:
     known = {f"{method} {path}" for method, path in calls()}
     assert len(known) > 80
     assert known >= SUPPORTED, "the client no longer makes a call that is listed"
-    with served.http() as http:
+    with server.http() as http:
         http.put(f"/v1/default/banks/{BANK}")
         for method, path in calls():
             sent = re.sub(r"\{\w+\}", "x", path.replace("{bank_id}", BANK))
@@ -77,27 +78,27 @@ def test_every_path_of_the_client_is_answered_or_said_to_be_missing(served: Serv
                 continue
             assert answer.status_code == 501, (method, path, answer.text)
             assert answer.headers["content-type"] == "application/problem+json"
-            assert answer.json()["type"] == "urn:vmemo:problem:NotThere", path
-            assert answer.json()["detail"].startswith("vmemo does not have "), path
+            assert answer.json()["type"] == "urn:vmemo:problem:NotImplemented", path
+            assert answer.json()["detail"].startswith("vmemo does not support "), path
 
 
-def test_a_file_is_said_to_be_unread_whatever_its_kind(served: Served) -> None:
-    with served.http() as http:
+def test_a_file_is_said_to_be_unread_whatever_its_kind(server: LiveServer) -> None:
+    with server.http() as http:
         answer = http.post(f"/v1/default/banks/{BANK}/files/retain", files={"files": ("a.txt", b"tulips")})
         assert answer.status_code == 501
 
 
-def test_a_path_that_is_missing_asks_for_a_key_first(locked: Served) -> None:
-    with locked.http() as http:
+def test_a_path_that_is_missing_asks_for_a_key_first(keyed_server: LiveServer) -> None:
+    with keyed_server.http() as http:
         assert http.get(f"/v1/default/banks/{BANK}/webhooks").status_code == 401
-    with locked.http(locked.key("read", BANK)) as http:
+    with keyed_server.http(keyed_server.key("read", BANK)) as http:
         assert http.get(f"/v1/default/banks/{BANK}/webhooks").status_code == 501
 
 
 @pytest.mark.parametrize("bank", ["a/b", "ü %25?#", "a.b"], ids=["slash", "signs", "dot"])
-def test_names_may_hold_anything(served: Served, bank: str) -> None:
+def test_names_may_hold_anything(server: LiveServer, bank: str) -> None:
     name = quote(bank, safe="")
-    with served.http() as http:
+    with server.http() as http:
         kept = http.post(f"/v1/default/banks/{name}/memories", json={"items": [{"content": "x", "document_id": bank}]})
         assert kept.json()["bank_id"] == bank
         (document,) = http.get(f"/v1/default/banks/{name}/documents").json()["items"]
@@ -106,7 +107,7 @@ def test_names_may_hold_anything(served: Served, bank: str) -> None:
         assert http.get(f"/v1/default/chunks/{quote(chunk['chunk_id'], safe='')}").json() == chunk
 
 
-def test_explicit_nulls_are_as_if_nothing_was_sent(served: Served) -> None:
+def test_explicit_nulls_are_as_if_nothing_was_sent(server: LiveServer) -> None:
     nulls = {
         "timestamp": None,
         "context": None,
@@ -119,7 +120,7 @@ def test_explicit_nulls_are_as_if_nothing_was_sent(served: Served) -> None:
         "update_mode": None,
     }
     body = {"items": [{"content": "Tulips grow.", **nulls}], "async": None, "document_tags": None, "operation_id": None}
-    with served.http() as http:
+    with server.http() as http:
         kept = http.post(f"/v1/default/banks/{BANK}/memories", json=body).json()
         assert (kept["success"], kept["async"]) == (True, False)
         fields = "types budget max_tokens trace query_timestamp include tags tags_match tag_groups min_scores"
@@ -129,8 +130,8 @@ def test_explicit_nulls_are_as_if_nothing_was_sent(served: Served) -> None:
         assert list(found["entities"]) == ["Tulips"], "entities are told unless they are set to null"
 
 
-def test_metadata_of_other_kinds_is_told_as_text(served: Served) -> None:
-    with served.http() as http:
+def test_metadata_of_other_kinds_is_told_as_text(server: LiveServer) -> None:
+    with server.http() as http:
         line = {"content": "Tulips grow.", "metadata": {"n": 1, "s": "x", "list": [True]}}
         http.post(f"/v1/banks/{BANK}/messages", json={"messages": [line]})
         found = http.post(f"/v1/default/banks/{BANK}/memories/recall", json={"query": "tulips"}).json()["results"]
@@ -148,9 +149,9 @@ BODIES: dict[str, JsonValue] = {
 }
 
 
-def test_no_call_brings_anything_of_a_bank_that_is_not_the_keys(locked: Served) -> None:
+def test_no_call_brings_anything_of_a_bank_that_is_not_the_keys(keyed_server: LiveServer) -> None:
     theirs = "theirs"
-    with locked.http(locked.key("admin", theirs)) as http:
+    with keyed_server.http(keyed_server.key("admin", theirs)) as http:
         items = [{"content": "Quennell has a house in Zanzibar.", "document_id": theirs, "tags": ["kumquat"]}]
         base = f"/v1/default/banks/{theirs}"
         http.post(f"{base}/memories", json={"items": items, "async": True, "operation_id": "theirs-1"})
@@ -159,7 +160,7 @@ def test_no_call_brings_anything_of_a_bank_that_is_not_the_keys(locked: Served) 
         entity = http.get(f"{base}/entities").json()["items"][0]["id"]
         before = http.get(f"{base}/memories/list").json()
     foreign = [known[0]["id"], known[0]["chunk_id"], entity, theirs, "theirs-1", "kumquat"]
-    with locked.http(locked.key("admin", BANK)) as http:
+    with keyed_server.http(keyed_server.key("admin", BANK)) as http:
         http.put(f"/v1/default/banks/{BANK}")
         for method, path in calls():
             body = BODIES.get(path.removeprefix(_B), {}) if method in ("POST", "PUT", "PATCH") else None
@@ -172,5 +173,5 @@ def test_no_call_brings_anything_of_a_bank_that_is_not_the_keys(locked: Served) 
             for id in foreign if "{" in here else foreign[:1]:
                 told = http.request(method, re.sub(r"\{\w+\}", quote(id, safe=""), here), json=body).text
                 assert not re.search("Quennell|Zanzibar", told), (method, path, told)
-    with locked.http(locked.key("read", theirs)) as http:
+    with keyed_server.http(keyed_server.key("read", theirs)) as http:
         assert http.get(f"/v1/default/banks/{theirs}/memories/list").json() == before

@@ -19,8 +19,8 @@ import pytest
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
-from serving import Served, serving
 
+from live_server import LiveServer, live_server
 from vmemo import Memory, Message
 from vmemo.client import Client
 from vmemo.errors import VmemoError, public_name
@@ -98,7 +98,7 @@ def filled(database: Path) -> Other:
 class Scene:
     """A server with two banks and a key that rules one of them."""
 
-    served: Served
+    server: LiveServer
     other: Other
     database: Path
     client: httpx2.Client
@@ -108,7 +108,7 @@ class Scene:
         """Every request that the application's own table of routes allows."""
         return [
             Call(method, route.path, route, _body(route))
-            for route in _routes(self.served.app.routes)
+            for route in _routes(self.server.app.routes)
             for method in sorted(set(route.methods or ()) - {"HEAD", "OPTIONS"})
         ]
 
@@ -117,10 +117,10 @@ class Scene:
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     database = tmp_path_factory.mktemp("isolation") / "memory.db"
     other = filled(database)
-    with serving(f"sqlite:///{database}", keyless=False, limits=Limits(rate=0)) as served:
-        stranger, _ = served.keyed("admin", THEIRS, name="Quennell's own key")
-        with served.http(served.key("admin", MINE)) as client:
-            yield Scene(served, other, database, client, stranger)
+    with live_server(f"sqlite:///{database}", keyless=False, limits=Limits(rate=0)) as server:
+        stranger, _ = server.key_with_id("admin", THEIRS, name="Quennell's own key")
+        with server.http(server.key("admin", MINE)) as client:
+            yield Scene(server, other, database, client, stranger)
 
 
 def _routes(table: Sequence[object]) -> Iterator[APIRoute]:
@@ -258,10 +258,10 @@ def _plain(response: httpx2.Response) -> str:
 
 
 def test_keys_that_were_revoked_or_never_made_open_nothing(scene: Scene) -> None:
-    id, secret = scene.served.keyed("admin", MINE, name="short-lived")
-    portal.run(scene.served.house.gate.revoke(id))
+    id, secret = scene.server.key_with_id("admin", MINE, name="short-lived")
+    portal.run(scene.server.auth.revoke(id))
     for wrong in (secret, "vmemo_" + "A" * 43, "nonsense"):
-        with scene.served.http(wrong) as client:
+        with scene.server.http(wrong) as client:
             for call in scene.calls():
                 if call.path.startswith(("/health", "/version", "/openapi")):
                     continue
@@ -302,7 +302,7 @@ def called(client: Client, verb: str, arguments: Mapping[str, Any]) -> str:
 
 
 def test_no_verb_of_the_client_lets_a_key_into_another_bank(scene: Scene, tmp_path: Path) -> None:
-    mine = Client(scene.served.url, MINE, key=scene.served.key("admin", MINE))
+    mine = Client(scene.server.url, MINE, key=scene.server.key("admin", MINE))
     theirs, names = mine.bank(THEIRS), verbs()
     assert len(names) > 25
     try:

@@ -9,8 +9,8 @@ from threading import Event
 
 import pytest
 from pydantic import JsonValue
-from serving import serving
 
+from live_server import live_server
 from vmemo import Answer, LLMFailed, Memory, TextDelta
 from vmemo.client import Client
 from vmemo.ports import Completion, LLMRequest
@@ -62,32 +62,32 @@ class Hanging:
 
 def test_an_answer_comes_in_events_with_the_whole_as_the_last(database: str) -> None:
     filled(database)
-    with serving(database, llm=FakeLLM({"reflect": [SAYS] * 2})) as served, served.http() as client:
+    with live_server(database, llm=FakeLLM({"reflect": [SAYS] * 2})) as server, server.http() as client:
         answer = client.post("/v1/banks/a/reflect", json={"query": "What pet has Ana?", "looks": 0}, headers=STREAM)
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-store"
         events = told(answer.text)
-        assert {name for name, _ in events[:-1]} <= {"piece", "looked", "withdrawn"}
+        assert {name for name, _ in events[:-1]} <= {"delta", "lookup", "retracted"}
         assert events[-1][0] == "answer"
         assert Answer.model_validate(events[-1][1]).text.startswith("Ana has a grey cat.")
 
 
 def test_a_failure_on_the_way_is_told_as_an_event_and_raised_by_the_client(database: str) -> None:
     filled(database)
-    with serving(database, llm=FakeLLM({"reflect": [Status(400)] * 4})) as served:
-        with served.http() as client:
+    with live_server(database, llm=FakeLLM({"reflect": [Status(400)] * 4})) as server:
+        with server.http() as client:
             answer = client.post("/v1/banks/a/reflect", json={"query": "What pet has Ana?"}, headers=STREAM)
             (name, problem) = told(answer.text)[-1]
             assert (answer.status_code, name) == (200, "problem")
             assert isinstance(problem, dict)
             assert problem["type"] == "urn:vmemo:problem:LLMDenied"
-        with Client(served.url, "a") as client, pytest.raises(LLMFailed, match="fake"):
+        with Client(server.url, "a") as client, pytest.raises(LLMFailed, match="fake"):
             list(client.reflect_stream_sync("What pet has Ana?"))
 
 
 def test_a_mistake_is_told_by_the_status_before_anything_streams(database: str) -> None:
     filled(database)
-    with serving(database) as served, served.http() as client:
+    with live_server(database) as server, server.http() as client:
         for bank, body in (("a", {"query": ""}), ("a", {"query": "x", "looks": 9}), ("b", {"query": "x"})):
             answer = client.post(f"/v1/banks/{bank}/reflect", json=body, headers=STREAM)
             assert answer.status_code in (404, 422)
@@ -96,7 +96,7 @@ def test_a_mistake_is_told_by_the_status_before_anything_streams(database: str) 
 def test_whoever_leaves_ends_the_work(database: str) -> None:
     filled(database)
     model = Hanging()
-    with serving(database, llm=model) as served, served.http() as client:
+    with live_server(database, llm=model) as server, server.http() as client:
         body = {"query": "What pet has Ana?"}
         with client.stream("POST", "/v1/banks/a/reflect", json=body, headers=STREAM) as answer:
             assert answer.status_code == 200
@@ -109,11 +109,11 @@ def test_silence_is_broken_so_that_a_connection_is_not_taken_for_dead(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(database)
-    monkeypatch.setattr("vmemo.server.routes.query.PING", 0.05)
+    monkeypatch.setattr("vmemo.server.routes.query.PING_SECONDS", 0.05)
     body = {"query": "What pet has Ana?"}
     with (
-        serving(database, llm=Hanging()) as served,
-        served.http() as client,
+        live_server(database, llm=Hanging()) as server,
+        server.http() as client,
         client.stream("POST", "/v1/banks/a/reflect", json=body, headers=STREAM) as answer,
     ):
         assert next(answer.iter_lines()).startswith(": ping")
@@ -129,5 +129,5 @@ def test_a_client_that_stops_listening_closes_the_stream(database: str) -> None:
             await events.aclose()
             assert (await client.status()).messages == 1
 
-    with serving(database, llm=FakeLLM({"reflect": [SAYS] * 3})) as served:
-        asyncio.run(listen(served.url))
+    with live_server(database, llm=FakeLLM({"reflect": [SAYS] * 3})) as server:
+        asyncio.run(listen(server.url))

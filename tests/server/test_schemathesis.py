@@ -11,8 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from serving import serving
-
+from live_server import live_server
 from vmemo.client import Client
 from vmemo.server import Limits
 
@@ -22,10 +21,10 @@ SAID = ["Ana moved to Lisbon.", "Ben has a red kettle.", "Ana likes Ben."]
 
 
 def test_no_request_ends_in_a_server_error_or_an_answer_that_is_not_described(database: str, tmp_path: Path) -> None:
-    with serving(database, keyless=False, limits=Limits(rate=0)) as served:
-        key = served.key()
-        known = _filled(served.url, key)
-        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{served.url}/openapi.json"]
+    with live_server(database, keyless=False, limits=Limits(rate=0)) as server:
+        key = server.key()
+        known = _filled(server.url, key)
+        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"]
         command += ["--header", f"Authorization: Bearer {key}", "--phases", PHASES, "--max-examples", LONGER or "5"]
         # A moment that lies in the past, a token that was used before: no schema tells what else must be right.
         command += ["--generation-deterministic", "--no-shrink", "--exclude-checks", "positive_data_acceptance"]
@@ -33,7 +32,7 @@ def test_no_request_ends_in_a_server_error_or_an_answer_that_is_not_described(da
         around["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=around)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
-    operations = sum(len(methods) for methods in served.app.openapi()["paths"].values())
+    operations = sum(len(methods) for methods in server.app.openapi()["paths"].values())
     assert f"{operations} selected / {operations} total" in done.stdout
 
 

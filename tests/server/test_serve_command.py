@@ -12,8 +12,8 @@ import httpx2
 import pytest
 from process import environment, launched
 from pydantic import JsonValue
-from serving import PATIENCE
 
+from live_server import TIMEOUT
 from vmemo import Memory
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.sync import portal
@@ -24,7 +24,7 @@ SECRET_WORDS = "The safe behind the painting opens with 4711."
 
 def http(url: str, key: str | None = None) -> httpx2.Client:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return httpx2.Client(base_url=url, headers=headers, timeout=PATIENCE, trust_env=False)
+    return httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=False)
 
 
 def retain(client: httpx2.Client, text: str, **more: bool) -> httpx2.Response:
@@ -49,7 +49,7 @@ def test_a_server_logs_what_was_done_and_not_a_word_of_what_was_said(tmp_path: P
 def test_a_server_that_others_reach_needs_a_key(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "vmemo", "serve", "--host", "0.0.0.0", "--port", "0", "--db", "a.db"]
     refused = subprocess.run(
-        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=PATIENCE, check=False
+        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
     assert refused.returncode == 1
     assert "vmemo keys create" in refused.stderr
@@ -60,7 +60,7 @@ def test_a_key_made_beside_a_running_server_locks_it_at_once(tmp_path: Path) -> 
         with http(server.url) as client:
             assert client.get("/v1/banks").status_code == 200
         with Memory(f"sqlite:///{tmp_path / 'a.db'}") as memory:
-            secret = portal.run(memory.gate.create_key("agent"))[1]
+            secret = portal.run(memory.auth.create_key("agent"))[1]
         with http(server.url) as client:
             assert client.get("/v1/banks").status_code == 401
         with http(server.url, secret) as client:
@@ -73,7 +73,7 @@ def test_a_retain_under_way_is_answered_before_the_server_ends(tmp_path: Path, s
 
     def unusable(received: Received) -> JsonValue:
         asked.set()
-        go_on.wait(PATIENCE)
+        go_on.wait(TIMEOUT)
         return {"nothing": "of use"}
 
     with ScriptedServer(unusable) as model:
@@ -81,11 +81,11 @@ def test_a_retain_under_way_is_answered_before_the_server_ends(tmp_path: Path, s
         with launched(arguments, tmp_path) as server, http(server.url) as client:
             asking = Thread(target=lambda: answers.append(retain(client, "Ana plays the cello.")))
             asking.start()
-            assert asked.wait(PATIENCE)
+            assert asked.wait(TIMEOUT)
             server.process.send_signal(sign)
             go_on.set()
-            assert server.process.wait(PATIENCE) == 0
-            asking.join(PATIENCE)
+            assert server.process.wait(TIMEOUT) == 0
+            asking.join(TIMEOUT)
     assert [(answer.status_code, answer.json()["pending"]) for answer in answers] == [(202, 1)]
     with Memory(f"sqlite:///{tmp_path / 'a.db'}", "a") as memory:
         assert [message.content for message in memory.messages_sync()] == ["Ana plays the cello."]

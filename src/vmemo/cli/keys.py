@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 from pydantic import JsonValue
 
+from vmemo.auth.permissions import ALL_BANKS
 from vmemo.auth.service import AuthService
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db
@@ -21,8 +22,8 @@ R = TypeVar("R")
 
 
 @command(
-    'vmemo keys create "support agent" --bank "support-*" --right write',
-    "vmemo keys create ops --right admin --days 90 --json",
+    'vmemo keys create "support agent" --bank "support-*" --permission write',
+    "vmemo keys create ops --permission admin --days 90 --json",
     name="keys create",
 )
 def create(
@@ -33,14 +34,18 @@ def create(
             "--bank", metavar="NAME", help="A bank, or a prefix followed by *; repeatable. Default: all banks."
         ),
     ] = None,
-    right: Annotated[Permission, typer.Option(help="Permission; write includes read, admin includes both.")] = "read",
+    permission: Annotated[
+        Permission, typer.Option(help="Permission; write includes read, admin includes both.")
+    ] = "read",
     days: Annotated[float | None, typer.Option(min=0.001, help="Days until the key expires. Default: never.")] = None,
     db: Db = DEFAULT_DB,
     as_json: AsJson = False,
 ) -> None:
     """Create an API key. Its secret is shown once and not stored."""
     ends = None if days is None else utc_now() + timedelta(days=days)
-    key, secret = _ask(db, lambda keys: keys.create_key(name, banks=bank or ["*"], right=right, expires_at=ends))
+    key, secret = _ask(
+        db, lambda keys: keys.create_key(name, banks=bank or ["*"], permission=permission, expires_at=ends)
+    )
     if as_json:
         print_json({**_plain(key), "secret": secret})
     else:
@@ -78,7 +83,7 @@ def revoke(
 
 
 def _ask(db: str, ask: Callable[[AuthService], Awaitable[R]]) -> R:
-    return run(Target(db, "default"), lambda memory: ask(memory.gate), creates=True)
+    return run(Target(db, "default"), lambda memory: ask(memory.auth), creates=True)
 
 
 def _plain(key: ApiKey) -> dict[str, JsonValue]:
@@ -86,7 +91,7 @@ def _plain(key: ApiKey) -> dict[str, JsonValue]:
 
 
 def _may(key: ApiKey) -> str:
-    return f"{key.right} {'every bank' if key.everywhere else ', '.join(key.banks)}"
+    return f"{key.permission} {'every bank' if ALL_BANKS in key.banks else ', '.join(key.banks)}"
 
 
 def _ends(key: ApiKey) -> str:

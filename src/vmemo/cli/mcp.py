@@ -36,7 +36,7 @@ def mcp(
     """Run an MCP server over stdin and stdout; logs go to stderr."""
     if find_spec("mcp") is None:
         raise MissingExtra("vmemo mcp needs the extra `mcp`. Install it with: pip install 'vmemo[mcp]'")
-    from vmemo.mcp.principal import Local  # noqa: PLC0415 - an extra
+    from vmemo.mcp.caller import ToolCaller  # noqa: PLC0415 - an extra
     from vmemo.mcp.stdio import serve  # noqa: PLC0415 - an extra
 
     target = Target(db, bank or "default", llm)
@@ -46,5 +46,6 @@ def mcp(
     if sys.stdin.isatty():
         stderr().print("Waiting for an MCP client on stdin; docs/mcp.md describes how to register this command.")
     # The local engine processes messages within the call that retains them; it needs no worker.
-    works = bool(llm) and not read_only
-    asyncio.run(serve(Local(memory=memory, only=bank, right="read" if read_only else "admin", works=works)))
+    worker = bool(llm) and not read_only
+    permission = "read" if read_only else "admin"
+    asyncio.run(serve(ToolCaller.local(memory, bank=bank, permission=permission, worker=worker)))

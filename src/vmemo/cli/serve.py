@@ -70,21 +70,21 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("vmemo serve needs the extra `server`. Install it with: pip install 'vmemo[server]'")
     from vmemo.server import Limits, ServerOptions  # noqa: PLC0415 - an extra
-    from vmemo.server.launch import Address, Launch  # noqa: PLC0415 - an extra
+    from vmemo.server.launch import Address, ServerLauncher  # noqa: PLC0415 - an extra
 
     given = {"rate": rate, "body_bytes": body_bytes}
     with _database(db, postgres) as url:
         target = Target(url, "default", llm)
         settings = target.settings()
         settings = replace(settings, upkeep=replace(settings.upkeep, every=maintain_every))
-        launch = Launch(
+        launcher = ServerLauncher(
             memory=Memory(target.url, settings=settings),
             address=Address(host=host, port=port, names=tuple(allow_host or ())),
             limits=Limits(**{name: value for name, value in given.items() if value is not None}),  # pyright: ignore[reportArgumentType]
-            options=ServerOptions(works=works, mcp=mcp, grace=grace),
-            logs="json" if as_json else "text",
+            options=ServerOptions(worker=works, mcp=mcp, grace=grace),
+            log_format="json" if as_json else "text",
         )
-        asyncio.run(launch.run())
+        asyncio.run(launcher.run())
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from vmemo.errors import InvalidInput, ServerDenied, ServerFailed, ServerUnavail
 _DENIED = (401, 403, 421)
 _REFUSED = (400, 406, 411, 413, 415, 422)
 _BUSY = (429, 503)
-_RUNNING = "InProgress"
+_RUNNING = "RequestInProgress"
 """An earlier try of the same write has come through and is still being worked on."""
 
 

@@ -1,1 +1,1 @@
-"""The MCP door: `vmemo.mcp.server` makes a server over a visitor, `vmemo.mcp.stdio` runs one on stdin and stdout."""
+"""MCP server: `vmemo.mcp.server` makes one for a caller, `vmemo.mcp.stdio` runs one on stdin and stdout."""

@@ -1,4 +1,4 @@
-"""Resources: the banks, what each holds and who it is, and single facts."""
+"""Resources: the list of banks, each bank's status and profile, and single facts."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from urllib.parse import quote, unquote
 import mcp_types as wire
 
 from vmemo.errors import NotFound
-from vmemo.mcp.principal import Visitor
-from vmemo.mcp.serializers import Remembered
-from vmemo.mcp.tool import NOTICE, Told
-from vmemo.mcp.tools.banks import Banks, Character, State
+from vmemo.mcp.caller import ToolCaller
+from vmemo.mcp.serializers import FactItem, QuotedResult
+from vmemo.mcp.tool import ToolResult
+from vmemo.mcp.tools.banks import BankListResult, ProfileResult, StatusResult
 
 BANKS = "vmemo://banks"
 _JSON = "application/json"
-_LISTED = 100
-"""Banks that are listed as resources of their own; the rest are reached by the template."""
+_MAX_LISTED = 100
+"""Banks listed as resources; the template reaches the rest."""
 
 
-class Described(Told):
-    """A bank: what it holds, and who it is."""
+class BankResource(ToolResult):
+    """A bank's status and profile."""
 
-    status: State
-    profile: Character
+    status: StatusResult
+    profile: ProfileResult
 
 
-class Quoted(Told):
-    """A fact, with the notice that goes before it."""
+class FactResource(QuotedResult):
+    """A fact, with the notice that it is data."""
 
-    notice: str = NOTICE
-    fact: Remembered
+    fact: FactItem
 
 
 TEMPLATES = (
@@ -37,7 +36,7 @@ TEMPLATES = (
         name="bank",
         title="A bank",
         uri_template=f"{BANKS}/{{bank}}",
-        description="What a bank holds, what is unread, and its profile.",
+        description="A bank's counts, pending messages and profile.",
         mime_type=_JSON,
     ),
     wire.ResourceTemplate(
@@ -51,35 +50,35 @@ TEMPLATES = (
 
 
 def uri_of(bank: str) -> str:
-    """The URI of a bank."""
+    """Return the URI of a bank."""
     return f"{BANKS}/{quote(bank, safe='')}"
 
 
-async def listed(visitor: Visitor) -> list[wire.Resource]:
-    """The list of banks, and the first of the banks themselves."""
-    first = wire.Resource(
+async def list_resources(caller: ToolCaller) -> list[wire.Resource]:
+    """Return the list of banks and the first banks as resources."""
+    banks = wire.Resource(
         name="banks", title="Banks", uri=BANKS, description="Names of the banks of this connection.", mime_type=_JSON
     )
-    names = (await visitor.banks())[:_LISTED]
-    return [first, *(wire.Resource(name=name, uri=uri_of(name), mime_type=_JSON) for name in names)]
+    names = (await caller.banks())[:_MAX_LISTED]
+    return [banks, *(wire.Resource(name=name, uri=uri_of(name), mime_type=_JSON) for name in names)]
 
 
-async def read(visitor: Visitor, uri: str) -> wire.TextResourceContents:
-    """What a URI names, as JSON."""
-    found = await _found(visitor, uri)
+async def read(caller: ToolCaller, uri: str) -> wire.TextResourceContents:
+    """Return the resource of a URI as JSON."""
+    found = await _find(caller, uri)
     return wire.TextResourceContents(uri=uri, mime_type=_JSON, text=found.model_dump_json(exclude_none=True, indent=2))
 
 
-async def _found(visitor: Visitor, uri: str) -> Told:
+async def _find(caller: ToolCaller, uri: str) -> ToolResult:
     if uri == BANKS:
-        return Banks(banks=await visitor.banks(), home=visitor.home)
+        return BankListResult(banks=await caller.banks(), default_bank=caller.principal.default_bank)
     match [unquote(part) for part in uri.removeprefix(f"{BANKS}/").split("/")]:
         case [bank] if bank and uri.startswith(f"{BANKS}/"):
-            memory = await visitor.enter(bank, "read")
-            who = Character.of(bank, await memory.profile())
-            return Described(status=State.of(await memory.status()), profile=who)
+            memory = await caller.open_bank(bank, "read")
+            profile = ProfileResult.of(bank, await memory.profile())
+            return BankResource(status=StatusResult.of(await memory.status()), profile=profile)
         case [bank, "facts", id] if bank and id and uri.startswith(f"{BANKS}/"):
-            memory = await visitor.enter(bank, "read")
-            return Quoted(fact=Remembered.of((await memory.why(id)).fact))
+            memory = await caller.open_bank(bank, "read")
+            return FactResource(fact=FactItem.of((await memory.why(id)).fact))
         case _:
-            raise NotFound(f"There is no resource {uri!r:.120}; there is {BANKS}, and what its templates name.")
+            raise NotFound(f"There is no resource {uri!r:.120}; read {BANKS} or a URI of the resource templates.")

@@ -1,4 +1,4 @@
-"""Facts and messages as tools tell them: what a model needs to use, cite, question or forget them."""
+"""Facts and messages as tool results: the fields a model needs to use, cite, question or forget them."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from datetime import datetime
 
 from pydantic import Field
 
-from vmemo.mcp.tool import NOTICE, Told
+from vmemo.mcp.tool import NOTICE, ToolResult
 from vmemo.models import Fact, Message, Network
 
 
-class Remembered(Told):
+class FactItem(ToolResult):
     """A fact, opinion or observation."""
 
-    id: str = Field(description="Cite it by this id; `why` tells where it comes from.")
+    id: str = Field(description="Cite the fact by this id; `why` explains where it comes from.")
     text: str
     network: Network = Field(description="world and experience are facts; opinion and observation are conclusions.")
-    said_at: datetime = Field(description="When it was said.")
-    happened_from: datetime | None = Field(default=None, description="When what it tells began, if known.")
-    happened_until: datetime | None = None
-    valid_until: datetime | None = Field(default=None, description="Set where it is no longer true.")
-    no_longer_believed: bool | None = Field(default=None, description="Set where it was found to be wrong.")
+    mentioned_at: datetime = Field(description="When it was said.")
+    occurred_start: datetime | None = Field(default=None, description="When the event started, if known.")
+    occurred_end: datetime | None = None
+    valid_until: datetime | None = Field(default=None, description="Set if it is no longer true.")
+    no_longer_believed: bool | None = Field(default=None, description="Set if it was found to be wrong.")
     confidence: float | None = Field(default=None, description="Of an opinion, from 0 to 1.")
-    entities: list[str] = Field(default=[], description="Who and what it is about.")
+    entities: list[str] = Field(default=[], description="The people and things it is about.")
 
     @staticmethod
-    def of(fact: Fact) -> Remembered:
-        """A fact without what only the store needs."""
-        return Remembered(
+    def of(fact: Fact) -> FactItem:
+        """Return a fact without the fields that only the store needs."""
+        return FactItem(
             id=fact.id,
             text=fact.text,
             network=fact.network,
-            said_at=fact.mentioned_at,
-            happened_from=fact.occurred_start,
-            happened_until=fact.occurred_end,
+            mentioned_at=fact.mentioned_at,
+            occurred_start=fact.occurred_start,
+            occurred_end=fact.occurred_end,
             valid_until=fact.invalid_at,
             no_longer_believed=None if fact.expired_at is None else True,
             confidence=fact.confidence,
@@ -41,32 +41,36 @@ class Remembered(Told):
         )
 
 
-class Said(Told):
-    """A message of the archive, word for word."""
+class MessageItem(ToolResult):
+    """A stored message, word for word."""
 
     id: str = Field(description="`forget` takes this id in `messages`.")
-    said_at: datetime
-    voice: str = Field(description="Who said it.")
+    timestamp: datetime
+    speaker: str = Field(description="The speaker's name, or the role if no name is known.")
     content: str
     document: str | None = Field(default=None, description="`forget` takes this name as `document`.")
 
     @staticmethod
-    def of(message: Message) -> Said:
-        """A message without what only the store needs."""
-        return Said(
+    def of(message: Message) -> MessageItem:
+        """Return a message without the fields that only the store needs."""
+        return MessageItem(
             id=message.id,
-            said_at=message.timestamp,
-            voice=message.voice,
+            timestamp=message.timestamp,
+            speaker=message.voice,
             content=message.content,
             document=message.document,
         )
 
 
-class FromMemory(Told):
-    """Something that came out of a bank, with the notice that goes before it."""
+class QuotedResult(ToolResult):
+    """A result that quotes memory, with the notice that it is data."""
 
     notice: str = NOTICE
 
-    def quoted(self, text: str) -> str:
-        """A text with the notice before it."""
+    def as_text(self) -> str:
+        """Return the result as JSON after the notice."""
+        return self.quote(self.model_dump_json(exclude={"notice"}, exclude_none=True, indent=2))
+
+    def quote(self, text: str) -> str:
+        """Return a text after the notice."""
         return f"{self.notice}\n\n{text}"

@@ -1,4 +1,4 @@
-"""MCP on stdin and stdout: a host starts this process and is its only visitor."""
+"""MCP on stdin and stdout: a host starts this process and is its only caller."""
 
 from __future__ import annotations
 
@@ -13,65 +13,70 @@ from contextlib import contextmanager
 from mcp.server.stdio import stdio_server
 
 from vmemo.jobs.run_result import RunResult
-from vmemo.mcp.principal import Local
+from vmemo.mcp.caller import ToolCaller
 from vmemo.mcp.server import make_server
 
-_GRACE = 5.0
-"""Seconds that queued work under way has to end; what is left then goes back to the queue."""
-_SIGNALLED = 128
+_GRACE_SECONDS = 5.0
+"""Time for running jobs to finish; the rest return to the queue."""
+_SIGNAL_EXIT = 128
 
 
-async def serve(visitor: Local) -> None:
-    """Answer until the host closes stdin or sends a signal, and do queued work meanwhile if it is to be done here."""
+async def serve(caller: ToolCaller) -> None:
+    """Answer until the host closes stdin or sends a signal; run queued jobs meanwhile if the caller has a worker."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    stop, banks = asyncio.Event(), () if visitor.only is None else (visitor.only,)
-    working = asyncio.create_task(visitor.memory.work(stop, banks=banks)) if visitor.works else None
-    answering = asyncio.create_task(_answer(visitor))
-    with _signalled() as signal_number:
+    stop = asyncio.Event()
+    banks = () if "*" in caller.principal.banks else caller.principal.banks
+    worker = asyncio.create_task(caller.memory.work(stop, banks=banks)) if caller.worker else None
+    answering = asyncio.create_task(_answer(caller))
+    with _first_signal() as signal_number:
         await asyncio.wait([answering, signal_number], return_when=asyncio.FIRST_COMPLETED)
         stop.set()
         try:
-            if working is not None:
-                await _ended(working)
+            if worker is not None:
+                await _finish(worker)
         finally:
-            await visitor.memory.close()
+            await caller.memory.close()
         if signal_number.done():
-            # A thread waits for the next line of stdin and can't be woken; all that is to be kept is kept.
-            os._exit(_SIGNALLED + signal_number.result())
+            # A thread is blocked reading stdin and can't be woken; everything is stored by now.
+            os._exit(_SIGNAL_EXIT + signal_number.result())
     await answering
 
 
-async def _answer(visitor: Local) -> None:
-    server = make_server(lambda _: visitor)
+async def _answer(caller: ToolCaller) -> None:
+    def caller_of(_: object) -> ToolCaller:
+        caller.access.limit_rate(caller.principal.key_id)
+        return caller
+
+    server = make_server(caller_of)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-async def _ended(working: asyncio.Task[RunResult]) -> None:
-    _, late = await asyncio.wait([working], timeout=_GRACE)
-    for each in late:
+async def _finish(worker: asyncio.Task[RunResult]) -> None:
+    _, unfinished = await asyncio.wait([worker], timeout=_GRACE_SECONDS)
+    for each in unfinished:
         each.cancel()
         await asyncio.wait([each])
-    if not working.cancelled():
-        working.result()
+    if not worker.cancelled():
+        worker.result()
 
 
 @contextmanager
-def _signalled() -> Generator[asyncio.Future[int]]:
-    """The number of the first signal that asks this process to end."""
+def _first_signal() -> Generator[asyncio.Future[int]]:
+    """Yield a future of the first SIGINT or SIGTERM."""
     loop = asyncio.get_running_loop()
-    told = loop.create_future()
+    received = loop.create_future()
 
-    def tell(number: int) -> None:
-        if not told.done():
-            told.set_result(number)
+    def receive(number: int) -> None:
+        if not received.done():
+            received.set_result(number)
 
     before = {
-        each: signal.signal(each, lambda number, _: loop.call_soon_threadsafe(tell, number))
+        each: signal.signal(each, lambda number, _: loop.call_soon_threadsafe(receive, number))
         for each in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        yield told
+        yield received
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

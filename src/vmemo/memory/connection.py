@@ -65,7 +65,7 @@ class Opened:
         return self._shared.context.store
 
     @property
-    def gate(self) -> AuthService:
+    def auth(self) -> AuthService:
         """Keys to this database and the record of what was written through its doors; the library asks for none."""
         return AuthService(self._store)
 

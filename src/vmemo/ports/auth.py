@@ -1,4 +1,4 @@
-"""The protocol of what doors keep in a store: keys, what was written by whom, and replies to repeated requests."""
+"""Protocol for storing API keys, the audit log and idempotent responses."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from vmemo.models.auth import ApiKey, AuditEntry, IdempotentReply
 
 @runtime_checkable
 class AuthStore(Protocol):
-    """What doors need to know between requests and between processes. None of it belongs to a bank or its exports."""
+    """State that interfaces share between requests and processes. It belongs to no bank and is never exported."""
 
     async def add_key(self, key: ApiKey, digest: str) -> None:
-        """Keep a key under the hash of its secret."""
+        """Store a key under the hash of its secret."""
         ...
 
-    async def key_of(self, digest: str) -> ApiKey | None:
-        """The key with this hash, be it expired or revoked, or None."""
+    async def find_key(self, digest: str) -> ApiKey | None:
+        """Return the key with this hash, expired and revoked ones included, or None."""
         ...
 
     async def keys(self) -> list[ApiKey]:
-        """Every key that was ever made, oldest first."""
+        """Return every key ever created, oldest first."""
         ...
 
     async def revoke_key(self, id: str, at: datetime) -> bool:
-        """End a key; False if there is none of this id. One that was revoked before keeps its time."""
+        """Revoke a key; return False if the id is unknown. A key that is already revoked keeps its time."""
         ...
 
-    async def note(self, written: Sequence[AuditEntry]) -> None:
-        """Keep a record of writes; their ids are given by the store."""
+    async def add_audit_entries(self, entries: Sequence[AuditEntry]) -> None:
+        """Append to the audit log; the store assigns the ids."""
         ...
 
-    async def audited(
+    async def audit_entries(
         self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
     ) -> list[AuditEntry]:
-        """Writes, newest first: of some banks or of all, and only those with ids below `before`."""
+        """Return audit entries, newest first, of some banks or of all; `before` limits them to lower ids."""
         ...
 
-    async def begin_reply(
+    async def claim_idempotency_key(
         self, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
     ) -> IdempotentReply | None:
-        """Claim a token for a request: None means go ahead, else what is known of the request that has it.
+        """Claim an idempotency key; return None on success, else the reply of the request that holds it.
 
-        A claim that was never answered and is older than `stale` is taken over, and answers older than a day go.
+        A claim without a response that is older than `stale` is taken over. Responses older than a day are deleted.
         """
         ...
 
-    async def end_reply(self, owner: str, token: str, status: int, body: str) -> None:
-        """Keep what was answered."""
+    async def save_reply(self, owner: str, token: str, status: int, body: str) -> None:
+        """Store the response to a claimed request."""
         ...
 
-    async def drop_reply(self, owner: str, token: str) -> None:
-        """Free a token whose request changed nothing."""
+    async def release_idempotency_key(self, owner: str, token: str) -> None:
+        """Delete the claim of a request that changed nothing."""
         ...

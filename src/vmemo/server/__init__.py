@@ -1,7 +1,7 @@
-"""The REST door: `create_app` makes the ASGI application that `vmemo serve` runs."""
+"""HTTP server: `create_app` makes the ASGI application that `vmemo serve` runs."""
 
+from vmemo.auth import Limits
 from vmemo.server.app import ServerOptions, create_app
-from vmemo.server.dependencies import House
-from vmemo.server.limits import Limits
+from vmemo.server.dependencies import AppState
 
-__all__ = ["House", "Limits", "ServerOptions", "create_app"]
+__all__ = ["AppState", "Limits", "ServerOptions", "create_app"]

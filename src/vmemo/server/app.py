@@ -1,4 +1,4 @@
-"""The server: one ASGI application over one memory."""
+"""The ASGI application over one memory."""
 
 from __future__ import annotations
 
@@ -12,67 +12,74 @@ from starlette.exceptions import HTTPException
 
 from vmemo.errors import VmemoError
 from vmemo.server import hindsight, problems
-from vmemo.server.dependencies import House
-from vmemo.server.lifespan import living
-from vmemo.server.middleware import Hosts, Named, Recorded, Sized, Typed
-from vmemo.server.observability import Everyone, Watched, Watcher
-from vmemo.server.openapi import ABOUT, TAGS, operation
+from vmemo.server.dependencies import AppState
+from vmemo.server.lifespan import lifespan
+from vmemo.server.middleware import (
+    AuditMiddleware,
+    BodySizeMiddleware,
+    ContentTypeMiddleware,
+    RequestIdMiddleware,
+    TrustedHostMiddleware,
+)
+from vmemo.server.observability import CompositeObserver, Observer, ObserverMiddleware
+from vmemo.server.openapi import DESCRIPTION, TAGS, operation_id
 from vmemo.server.routes import banks, inspect, messages, query, system
 
-LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names by which a machine reaches itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """How a server runs."""
+    """Options of a server."""
 
     hosts: Collection[str] = ("*",)
-    """The names it answers to; an asterisk is every name."""
-    works: bool = True
-    """Whether queued work is done in this process."""
+    """Host names that requests may use; an asterisk allows every name."""
+    worker: bool = True
+    """Run queued jobs in this process."""
     mcp: bool = True
-    """Whether MCP clients are answered, where the extra is installed."""
+    """Serve MCP under /mcp if the extra is installed."""
     grace: float = 30.0
-    """Seconds that work under way has to end once the server is told to stop."""
+    """Seconds for running requests and jobs to finish after the server is asked to stop."""
 
 
-def create_app(house: House, options: ServerOptions | None = None, watchers: Sequence[Watcher] = ()) -> FastAPI:
-    """The application; its lifespan opens the memory, does the queued work and closes it."""
+def create_app(state: AppState, options: ServerOptions | None = None, observers: Sequence[Observer] = ()) -> FastAPI:
+    """Return the application; its lifespan opens the memory, runs queued jobs and closes the memory."""
     chosen = options or ServerOptions()
     metrics = _metrics()
-    watcher = Everyone([*watchers, *([] if metrics is None else [metrics])])
+    observer = CompositeObserver([*observers, *([] if metrics is None else [metrics])])
+    state.access.on_audit_failure = lambda entry, error: observer.background_error("audit", error)
     app = FastAPI(
         title="vmemo",
         summary="Long-term memory for AI agents.",
-        description=ABOUT,
+        description=DESCRIPTION,
         version="1",
         openapi_tags=TAGS,
-        generate_unique_id_function=operation,
-        lifespan=lambda app: living(house.memory, watcher, works=chosen.works, grace=chosen.grace),
+        generate_unique_id_function=operation_id,
+        lifespan=lambda app: lifespan(state.memory, observer, worker=chosen.worker, grace=chosen.grace),
         docs_url=None,
         redoc_url=None,
     )
-    app.state.house, app.state.metrics, app.state.works = house, metrics, chosen.works
+    app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
     for routes in (banks, messages, query, inspect, system, hindsight):
         app.include_router(routes.router)
     if chosen.mcp:
-        _answer_agents(app, house, chosen, watcher)
-    for kind, tell in (
-        (VmemoError, problems.of_vmemo),
-        (problems.Refused, problems.of_refusal),
-        (RequestValidationError, problems.of_validation),
-        (HTTPException, problems.of_http),
+        _add_mcp(app, state, chosen)
+    for kind, handle in (
+        (VmemoError, problems.handle_vmemo_error),
+        (problems.HttpProblem, problems.handle_http_problem),
+        (RequestValidationError, problems.handle_validation_error),
+        (HTTPException, problems.handle_http_exception),
     ):
-        app.add_exception_handler(kind, tell)
-    # The last one added is the first that a request meets.
-    app.add_middleware(Sized, house=house)
-    app.add_middleware(Typed)
-    app.add_middleware(Recorded, house=house, lost=lambda written, error: watcher.trouble("audit", error))
-    app.add_middleware(Hosts, allowed=chosen.hosts)
-    app.add_middleware(Watched, watcher=watcher)
-    _trace(app)
-    app.add_middleware(Named)
+        app.add_exception_handler(kind, handle)
+    # Starlette runs the middleware that was added last first.
+    app.add_middleware(BodySizeMiddleware, limits=state.limits)
+    app.add_middleware(ContentTypeMiddleware)
+    app.add_middleware(AuditMiddleware, access=state.access)
+    app.add_middleware(TrustedHostMiddleware, allowed=chosen.hosts)
+    app.add_middleware(ObserverMiddleware, observer=observer)
+    _add_tracing(app)
+    app.add_middleware(RequestIdMiddleware)
     return app
 
 
@@ -84,17 +91,17 @@ def _metrics():
     return Metrics()
 
 
-def _answer_agents(app: FastAPI, house: House, options: ServerOptions, watcher: Watcher) -> None:
+def _add_mcp(app: FastAPI, state: AppState, options: ServerOptions) -> None:
     if find_spec("mcp") is None:
         return
     from vmemo.server.mcp_app import mount  # noqa: PLC0415 - an extra
 
-    mount(app, house, options.hosts, lambda written, error: watcher.trouble("audit", error))
+    mount(app, state, options.hosts)
 
 
-def _trace(app: FastAPI) -> None:
+def _add_tracing(app: FastAPI) -> None:
     if find_spec("opentelemetry") is None:
         return
-    from vmemo.server.tracing import Traced  # noqa: PLC0415 - an extra
+    from vmemo.server.tracing import TracingMiddleware  # noqa: PLC0415 - an extra
 
-    app.add_middleware(Traced)
+    app.add_middleware(TracingMiddleware)

@@ -1,4 +1,4 @@
-"""How a server is started on an address, and what is refused there."""
+"""Starting a server: its address, the keys it requires there, logs and shutdown."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from types import FrameType
 import uvicorn
 
 from vmemo import Memory
+from vmemo.auth import Limits
 from vmemo.errors import InvalidInput
-from vmemo.server.app import LOCAL, ServerOptions, create_app
-from vmemo.server.dependencies import House
-from vmemo.server.limits import Limits
-from vmemo.server.logs import Format, Log
+from vmemo.server.app import LOCAL_HOSTS, ServerOptions, create_app
+from vmemo.server.dependencies import AppState
+from vmemo.server.logs import LogFormat, ServerLog
 
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """Where a server listens, and under which names it is reached."""
+    """The address that a server listens on, and its host names."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     names: Collection[str] = ()
-    """Names that requests may use for this server besides localhost; an asterisk is every name."""
+    """Host names that requests may use besides localhost; an asterisk allows every name."""
 
     @property
     def local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """True if only this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -42,60 +42,60 @@ class Address:
             return False
 
     def socket(self) -> socket.socket:
-        """A socket that listens here; OSError if that is not to be had."""
+        """Return a listening socket, or raise OSError."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         listening = socket.create_server((self.host, self.port), family=family, backlog=2048)
-        # Connections inherit it. An answer's body would else wait 40 ms until its head is acknowledged.
+        # Connections inherit the option. Without it a response body waits 40 ms for the ACK of its headers.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names it answers to. One that others reach needs keys, and may be called anything."""
+        """The allowed host names. A server for other machines requires keys, and allows every name by default."""
         if not self.local and not self.names:
             return frozenset({"*"})
-        return LOCAL | {name.lower() for name in self.names}
+        return LOCAL_HOSTS | {name.lower() for name in self.names}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
-    """A server to be."""
+class ServerLauncher:
+    """Runs a server over one memory."""
 
     memory: Memory
     address: Address = field(default_factory=Address)
     limits: Limits = field(default_factory=Limits)
     options: ServerOptions = field(default_factory=ServerOptions)
-    logs: Format = "text"
+    log_format: LogFormat = "text"
 
     @cached_property
-    def log(self) -> Log:
-        """Where the server's lines go."""
-        return Log(self.logs)
+    def log(self) -> ServerLog:
+        """The server's log."""
+        return ServerLog(self.log_format)
 
     async def run(self) -> None:
-        """Serve until told to stop; what runs then is finished, or stays queued."""
+        """Serve until SIGINT or SIGTERM; running requests and jobs finish, or the jobs return to the queue."""
         try:
-            await self.demand_keys()
+            await self.require_keys()
         except BaseException:
             await self.memory.close()
             raise
         with self.address.socket() as listening:
             await self.server().serve([listening])
-        self.log.say("stopped")
+        self.log.info("stopped")
 
-    async def demand_keys(self) -> None:
-        """Refuse an address that others reach while there is no key."""
-        if not self.address.local and not any(key.revoked_at is None for key in await self.memory.gate.keys()):
+    async def require_keys(self) -> None:
+        """Raise InvalidInput if other machines can connect and there is no active key."""
+        if not self.address.local and not any(key.revoked_at is None for key in await self.memory.auth.keys()):
             raise InvalidInput(
-                f"{self.address.host} is reached by other machines, so that keys are needed, and there is none. "
-                "Make one with `vmemo keys create NAME --right admin`, or listen on 127.0.0.1."
+                f"Other machines can reach {self.address.host}, which requires an API key, and there is none. "
+                "Create one with `vmemo keys create NAME --permission admin`, or listen on 127.0.0.1."
             )
 
     def server(self) -> uvicorn.Server:
-        """The server, not yet running."""
-        house = House(self.memory, keyless=self.address.local, limits=self.limits)
+        """Return the server, not yet running."""
+        state = AppState(self.memory, keyless=self.address.local, limits=self.limits)
         config = uvicorn.Config(
-            create_app(house, replace(self.options, hosts=self.address.hosts), [self.log]),
+            create_app(state, replace(self.options, hosts=self.address.hosts), [self.log]),
             host=self.address.host,
             port=self.address.port,
             log_config=None,
@@ -109,23 +109,23 @@ class Launch:
 
 
 class _Server(uvicorn.Server):
-    """Says when it can be reached, and ends by itself once it was told to: uvicorn's own would die of the signal."""
+    """Logs when it listens, and returns after a signal, which uvicorn's own server would raise again."""
 
-    def __init__(self, config: uvicorn.Config, log: Log) -> None:
+    def __init__(self, config: uvicorn.Config, log: ServerLog) -> None:
         super().__init__(config)
         self._log = log
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
+        """Start to answer."""
         await super().startup(sockets)
         for each in sockets or ():
             if self.started:
                 host, port, *_ = each.getsockname()
-                self._log.say("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+                self._log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """A first signal lets what runs finish, a second one ends it at once."""
+        """Handle signals: the first one lets running requests finish, a second one stops at once."""
         if current_thread() is not main_thread():
             yield
             return
@@ -137,6 +137,6 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Told to stop."""
+        """Stop after running requests, or at once on the second signal."""
         self.force_exit = self.should_exit
         self.should_exit = True

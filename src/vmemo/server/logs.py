@@ -1,4 +1,4 @@
-"""Logs: a line for each request and each piece of work, as text or JSON, without a word of any memory and no secret."""
+"""Server logs: one line per request and job, as text or JSON, without memory text and secrets."""
 
 from __future__ import annotations
 
@@ -8,54 +8,64 @@ from typing import Literal, TextIO
 import structlog
 from structlog.types import FilteringBoundLogger, Processor
 
-from vmemo.errors import VmemoError, public_name
+from vmemo.errors import VmemoError, named
 from vmemo.models.results import Job
-from vmemo.server.observability import Seen, place_of
+from vmemo.server.observability import RequestLog, location_of
 
-Format = Literal["text", "json"]
+LogFormat = Literal["text", "json"]
 
 
-def logger(format: Format, to: TextIO | None = None) -> FilteringBoundLogger:
-    """A logger of its own: nothing that the process has set up for its own logs is touched."""
+def logger(format: LogFormat, to: TextIO | None = None) -> FilteringBoundLogger:
+    """Return a logger of its own; the logging that the process has set up stays as it is."""
     text = structlog.dev.ConsoleRenderer(colors=False)
-    shape: Processor = structlog.processors.JSONRenderer() if format == "json" else text
+    renderer: Processor = structlog.processors.JSONRenderer() if format == "json" else text
     return structlog.wrap_logger(
         structlog.PrintLogger(to or sys.stderr),
-        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), shape],
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            renderer,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger("info"),
     )
 
 
-class Log:
-    """Writes what is watched."""
+class ServerLog:
+    """Observer that writes log lines."""
 
-    def __init__(self, format: Format, to: TextIO | None = None) -> None:
+    def __init__(self, format: LogFormat, to: TextIO | None = None) -> None:
         self._log = logger(format, to)
 
-    def request(self, seen: Seen) -> None:
-        """One line for a request."""
-        told = {"method": seen.method, "route": seen.route, "status": seen.status, "ms": round(seen.seconds * 1000, 1)}
-        more = {"door": seen.door, "key": seen.key, "bank": seen.bank, "request": seen.request, "error": seen.surprise}
-        say = self._log.error if seen.status >= 500 else self._log.info
-        say("request", **told, **{name: value for name, value in more.items() if value})
+    def request(self, log: RequestLog) -> None:
+        """Log a request."""
+        always = {"method": log.method, "route": log.route, "status": log.status, "ms": round(log.seconds * 1000, 1)}
+        if_set = {
+            "interface": log.interface,
+            "key": log.key,
+            "bank": log.bank,
+            "request": log.request,
+            "error": log.unexpected,
+        }
+        write = self._log.error if log.status >= 500 else self._log.info
+        write("request", **always, **{name: value for name, value in if_set.items() if value})
 
-    def work(self, job: Job, error: Exception | None, seconds: float) -> None:
-        """One line for a piece of work."""
-        told = {"kind": job.kind, "bank": job.bank, "ms": round(seconds * 1000, 1)}
+    def job(self, job: Job, error: Exception | None, seconds: float) -> None:
+        """Log a job."""
+        fields = {"kind": job.kind, "bank": job.bank, "ms": round(seconds * 1000, 1)}
         if error is None:
-            self._log.info("work", **told)
+            self._log.info("job", **fields)
         else:
-            self._log.error("work", **told, error=_said(error))
+            self._log.error("job", **fields, error=_describe(error))
 
-    def trouble(self, what: str, error: Exception) -> None:
-        """One line for a trouble."""
-        self._log.error(what, error=_said(error))
+    def background_error(self, source: str, error: Exception) -> None:
+        """Log an error that no response reports."""
+        self._log.error(source, error=_describe(error))
 
-    def say(self, what: str, **more: str | int | float) -> None:
-        """A line of the server's own."""
-        self._log.info(what, **more)
+    def info(self, event: str, **fields: str | int | float) -> None:
+        """Log an event of the server itself."""
+        self._log.info(event, **fields)
 
 
-def _said(error: Exception) -> str:
-    """Our own errors quote no memory; of others only kind and place are safe to tell."""
-    return f"{public_name(error)}: {error}" if isinstance(error, VmemoError) else place_of(error)
+def _describe(error: Exception) -> str:
+    """Describe an error. The text of vmemo's own errors quotes no memory; of others only type and place are safe."""
+    return named(error) if isinstance(error, VmemoError) else location_of(error)

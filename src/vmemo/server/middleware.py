@@ -1,25 +1,24 @@
-"""What every request passes on its way in and out: an id, a limit on its body, security headers, the record of writes.
+"""ASGI middleware: request ids and security headers, trusted hosts, media types, body sizes, and the audit log.
 
-Plain ASGI, so that streams pass through piece by piece.
+Plain ASGI, so that streamed responses pass through unbuffered.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vmemo.errors import VmemoError
+from vmemo.auth import AccessControl, Limits, Principal
 from vmemo.models.auth import AuditEntry
-from vmemo.server.dependencies import House
-from vmemo.server.paths import imports, uploads
-from vmemo.server.problems import Refused, of_refusal
+from vmemo.server.paths import is_hindsight_upload, is_import
+from vmemo.server.problems import HttpProblem, problem_response
 
-_SAFE = {
+_SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -27,61 +26,64 @@ _SAFE = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
 }
-_LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/octet-stream"})
-_GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-Lost = Callable[[AuditEntry, Exception], None]
+_JSON_LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/octet-stream"})
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-class Named:
-    """Gives every request an id, its caller's own where it is a plain one, and every response the safe headers."""
+class RequestIdMiddleware:
+    """Gives every request an id, the client's own if it is well formed, and every response the security headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         given = Request(scope).headers.get("x-request-id", "")
-        id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(6)
+        id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(6)
         scope.setdefault("state", {})["request_id"] = id
 
-        async def named(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers["x-request-id"] = id
-                for name, value in _SAFE.items():
+                for name, value in _SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, named)
+        await self._app(scope, receive, send_with_headers)
 
 
-class Hosts:
-    """Refuses requests for another host's name and from pages of another host.
+class TrustedHostMiddleware:
+    """Rejects requests with another Host or Origin.
 
-    So no page of the web can reach a server that asks for no key, neither by rebinding a name nor by sending blindly.
+    This keeps web pages from reaching a server without keys, by DNS rebinding or by a cross-site request.
     """
 
     def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
         self._app, self._allowed = app, frozenset(allowed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on if it is meant for this server."""
+        """Handle a request."""
         if scope["type"] == "http" and "*" not in self._allowed:
             request = Request(scope)
-            if (refused := self._refused(request)) is not None:
-                await (await of_refusal(request, refused))(scope, receive, send)
+            if (problem := self._problem(request)) is not None:
+                await problem_response(request, problem)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _refused(self, request: Request) -> Refused | None:
+    def _problem(self, request: Request) -> HttpProblem | None:
         if _host(request.headers.get("host", "")) not in self._allowed:
-            return Refused(421, "WrongHost", "This server is reached as localhost only; see --allow-host.")
+            return HttpProblem(
+                421, "HostNotAllowed", "This server answers to localhost only; --allow-host adds a host name."
+            )
         origin = request.headers.get("origin")
         if origin is not None and _host(origin.partition("://")[2]) not in self._allowed:
-            return Refused(403, "WrongOrigin", "Pages of another host may not use this server; see --allow-host.")
+            return HttpProblem(
+                403, "OriginNotAllowed", "Web pages of another host can't use this server; --allow-host adds one."
+            )
         return None
 
 
@@ -89,106 +91,105 @@ def _host(address: str) -> str:
     return re.sub(r":\d+$", "", address).lower()
 
 
-class Typed:
-    """Refuses bodies that are not called JSON: a page of the web can send all others to any server, unasked."""
+class ContentTypeMiddleware:
+    """Rejects bodies that are not declared as JSON, which a web page could send to any server without asking."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on if it has no body, or one of the right kind."""
-        if scope["type"] == "http" and not _well_typed(scope):
-            wanted = "application/x-ndjson" if imports(scope) else "application/json"
-            refused = Refused(415, "WrongType", f"Send the body with Content-Type: {wanted}. Nothing was changed.")
-            await (await of_refusal(Request(scope), refused))(scope, receive, send)
+        """Handle a request."""
+        if scope["type"] == "http" and not _has_expected_type(scope):
+            expected = "application/x-ndjson" if is_import(scope) else "application/json"
+            problem = HttpProblem(
+                415, "UnsupportedMediaType", f"Send the body with Content-Type: {expected}. Nothing was changed."
+            )
+            await problem_response(Request(scope), problem)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
 
-def _well_typed(scope: Scope) -> bool:
+def _has_expected_type(scope: Scope) -> bool:
     headers = Request(scope).headers
-    if (headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers) or uploads(scope):
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    if not has_body or is_hindsight_upload(scope):
         return True
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind in _LINES if imports(scope) else kind == "application/json"
+    return kind in _JSON_LINES if is_import(scope) else kind == "application/json"
 
 
-class Sized:
-    """Refuses bodies over the limit, be their length announced or not."""
+class BodySizeMiddleware:
+    """Rejects bodies over the limit, with and without a Content-Length."""
 
-    def __init__(self, app: ASGIApp, house: House) -> None:
-        self._app, self._limits = app, house.limits
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and count what is read of it."""
+        """Handle a request and count the bytes of its body."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = self._limits.import_bytes if imports(scope) else self._limits.body_bytes
+        limit = self._limits.import_bytes if is_import(scope) else self._limits.body_bytes
         request = Request(scope)
-        announced = request.headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced) > most:
-            await (await of_refusal(request, _too_large(most)))(scope, receive, send)
+        declared = request.headers.get("content-length", "0")
+        if declared.isdecimal() and int(declared) > limit:
+            await problem_response(request, _too_large(limit))(scope, receive, send)
             return
-        read, begun = 0, False
+        received, responded = 0, False
 
-        async def counted() -> Message:
-            nonlocal read
+        async def receive_counted() -> Message:
+            nonlocal received
             message = await receive()
-            read += len(message.get("body", b""))
-            if read > most:
-                raise _too_large(most)
+            received += len(message.get("body", b""))
+            if received > limit:
+                raise _too_large(limit)
             return message
 
-        async def answered(message: Message) -> None:
-            nonlocal begun
-            # The framework takes what goes wrong while it reads a body for a body that can't be read.
-            if read <= most:
+        async def send_checked(message: Message) -> None:
+            nonlocal responded
+            # FastAPI answers 400 for any exception while it reads a body; replace that response.
+            if received <= limit:
                 await send(message)
-            elif not begun:
-                begun = True
-                await (await of_refusal(request, _too_large(most)))(scope, receive, send)
+            elif not responded:
+                responded = True
+                await problem_response(request, _too_large(limit))(scope, receive, send)
 
-        await self._app(scope, counted, answered)
-
-
-def _too_large(most: int) -> Refused:
-    return Refused(413, "TooLarge", f"The body of a request may have {most:,} bytes here. Nothing was changed.")
+        await self._app(scope, receive_counted, send_checked)
 
 
-class Recorded:
-    """Keeps a record of every write that was let in, before its answer leaves."""
+def _too_large(limit: int) -> HttpProblem:
+    return HttpProblem(413, "BodyTooLarge", f"A request body may have {limit:,} bytes here. Nothing was changed.")
 
-    def __init__(self, app: ASGIApp, house: House, lost: Lost) -> None:
-        self._app, self._house, self._lost = app, house, lost
+
+class AuditMiddleware:
+    """Writes an audit entry for every authorized write before its response is sent."""
+
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
+        self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; a record that can't be kept is told to `lost`."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def noted(message: Message) -> None:
-            state = scope.get("state", {})
-            if message["type"] == "http.response.start" and "writes" in state:
-                await self._note(scope, message["status"])
+        async def send_audited(message: Message) -> None:
+            if message["type"] == "http.response.start" and "audited" in scope.get("state", {}):
+                await self._access.record(_audit_entry(scope, message["status"]))
             await send(message)
 
-        await self._app(scope, receive, noted)
+        await self._app(scope, receive, send_audited)
 
-    async def _note(self, scope: Scope, status: int) -> None:
-        state = scope["state"]
-        door, bank = state["writes"]
-        guest = state["guest"]
-        written = AuditEntry(
-            key=None if guest.key is None else guest.key.id,
-            door=door,
-            verb=f"{scope['method']} {getattr(scope.get('route'), 'path', scope['path'])}",
-            bank=bank,
-            request=state["request_id"],
-            status=status,
-        )
-        try:
-            await self._house.gate.note(written)
-        except VmemoError as error:
-            self._lost(written, error)
+
+def _audit_entry(scope: Scope, status: int) -> AuditEntry:
+    state = scope["state"]
+    interface, bank = state["audited"]
+    principal: Principal = state["principal"]
+    return AuditEntry(
+        key=principal.key_id,
+        interface=interface,
+        verb=f"{scope['method']} {getattr(scope.get('route'), 'path', scope['path'])}",
+        bank=bank,
+        request=state["request_id"],
+        status=status,
+    )

@@ -1,4 +1,4 @@
-"""What is told of every request when it has ended, and what becomes of an error that nobody foresaw."""
+"""Observers of finished requests and jobs, and the handler of unexpected errors."""
 
 from __future__ import annotations
 
@@ -12,113 +12,114 @@ from fastapi import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vmemo.models.results import Job
-from vmemo.server.problems import of_surprise
+from vmemo.server.problems import unexpected_error
 
 UNROUTED = "-"
-"""The route of a request that no route took: its path may hold anything."""
+"""The route of a request that matched none; its path may hold anything and is not logged."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A request that has ended, without a word of what it said or was answered."""
+class RequestLog:
+    """A finished request, without any text of its body or response."""
 
     method: str
     route: str
     status: int
     seconds: float
-    door: str = "rest"
+    interface: str = "rest"
     key: str | None = None
     bank: str | None = None
     request: str = ""
-    surprise: str | None = None
-    """Where and with what kind of error it failed, if nobody foresaw that."""
+    unexpected: str | None = None
+    """The type and location of an unexpected error."""
 
 
-class Watcher(Protocol):
-    """Told of requests and of queued work that have ended."""
+class Observer(Protocol):
+    """Receives finished requests and jobs, for logs and metrics."""
 
-    def request(self, seen: Seen) -> None:
-        """A request has ended."""
+    def request(self, log: RequestLog) -> None:
+        """Receive a finished request."""
         ...
 
-    def work(self, job: Job, error: Exception | None, seconds: float) -> None:
-        """A piece of queued work has ended."""
+    def job(self, job: Job, error: Exception | None, seconds: float) -> None:
+        """Receive a finished job."""
         ...
 
-    def trouble(self, what: str, error: Exception) -> None:
-        """Something else went wrong that no answer tells."""
+    def background_error(self, source: str, error: Exception) -> None:
+        """Receive an error that no response reports."""
         ...
 
 
 @dataclass(frozen=True)
-class Everyone:
-    """Several watchers as one."""
+class CompositeObserver:
+    """Several observers as one."""
 
-    watchers: Sequence[Watcher]
+    observers: Sequence[Observer]
 
-    def request(self, seen: Seen) -> None:
-        """Tell each of a request."""
-        for watcher in self.watchers:
-            watcher.request(seen)
+    def request(self, log: RequestLog) -> None:
+        """Pass a finished request to each observer."""
+        for observer in self.observers:
+            observer.request(log)
 
-    def work(self, job: Job, error: Exception | None, seconds: float) -> None:
-        """Tell each of a piece of work."""
-        for watcher in self.watchers:
-            watcher.work(job, error, seconds)
+    def job(self, job: Job, error: Exception | None, seconds: float) -> None:
+        """Pass a finished job to each observer."""
+        for observer in self.observers:
+            observer.job(job, error, seconds)
 
-    def trouble(self, what: str, error: Exception) -> None:
-        """Tell each of a trouble."""
-        for watcher in self.watchers:
-            watcher.trouble(what, error)
+    def background_error(self, source: str, error: Exception) -> None:
+        """Pass an error to each observer."""
+        for observer in self.observers:
+            observer.background_error(source, error)
 
 
-class Watched:
-    """Times every request and tells the watcher; an unforeseen error becomes a problem without its text."""
+class ObserverMiddleware:
+    """Times every request and reports it; an unexpected error becomes a problem response without the error's text."""
 
-    def __init__(self, app: ASGIApp, watcher: Watcher) -> None:
-        self._app, self._watcher = app, watcher
+    def __init__(self, app: ASGIApp, observer: Observer) -> None:
+        self._app, self._observer = app, observer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status, surprise = time.perf_counter(), 0, None
+        started, status, unexpected = time.perf_counter(), 0, None
 
-        async def told(message: Message) -> None:
+        async def send_observed(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, send_observed)
         except Exception as error:
-            surprise = place_of(error)
+            unexpected = location_of(error)
             if not status:
-                await (await of_surprise(Request(scope), error))(scope, receive, told)
+                await unexpected_error(Request(scope), error)(scope, receive, send_observed)
         finally:
-            self._watcher.request(_seen(scope, status or 499, time.perf_counter() - began, surprise))
+            seconds = time.perf_counter() - started
+            # Without a response the client has left; nginx logs this as 499.
+            self._observer.request(_request_log(scope, status or 499, seconds, unexpected))
 
 
-def _seen(scope: Scope, status: int, seconds: float, surprise: str | None) -> Seen:
+def _request_log(scope: Scope, status: int, seconds: float, unexpected: str | None) -> RequestLog:
     state = scope.get("state", {})
-    key = getattr(state.get("guest"), "key", None)
-    return Seen(
+    return RequestLog(
         method=scope["method"],
         route=getattr(scope.get("route"), "path", UNROUTED),
         status=status,
         seconds=seconds,
-        door=state.get("door", "rest"),
-        key=None if key is None else key.id,
+        interface=state.get("interface", "rest"),
+        key=getattr(state.get("principal"), "key_id", None),
         bank=state.get("bank"),
         request=state.get("request_id", ""),
-        surprise=surprise,
+        unexpected=unexpected,
     )
 
 
-def place_of(error: BaseException) -> str:
-    """The kind of an error and where it arose; its text may quote a memory."""
+def location_of(error: BaseException) -> str:
+    """Return the type of an error and where it was raised; its text may quote a memory."""
     frames = extract_tb(error.__traceback__)
     where = f" at {frames[-1].name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{where}"

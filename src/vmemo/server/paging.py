@@ -1,4 +1,4 @@
-"""The parameters that listings share."""
+"""Query parameters shared by lists."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from fastapi import Query
 from vmemo.memory.reads import LARGEST_PAGE
 from vmemo.models.base import Name
 
-Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Records of a page.")]
-Cursor = Annotated[Name | None, Query(description="`next` of the page before; the first without it.")]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Records per page.")]
+Cursor = Annotated[Name | None, Query(description="`next` of the previous page; omit it for the first page.")]
 Document = Annotated[Name | None, Query(description="Only messages of this document.")]

@@ -1,4 +1,4 @@
-"""Paths whose names may hold anything, slashes too."""
+"""Matching of paths whose names may hold any character, slashes included."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from fastapi.routing import APIRoute
 from starlette.routing import Match
 from starlette.types import Scope
 
-_KEPT = re.compile(rb"%(2f|25)", re.IGNORECASE)
+_STAYS_ENCODED = re.compile(rb"%(2f|25)", re.IGNORECASE)
 _IMPORT = re.compile(r"/v1/banks/[^/]+/import")
-_UPLOAD = re.compile(r"/v1/default/banks/[^/]+/(files/retain|document-transfer|transfer/import)")
+_HINDSIGHT_UPLOAD = re.compile(r"/v1/default/banks/[^/]+/(files/retain|document-transfer|transfer/import)")
 
 
 class ExactRoute(APIRoute):
-    """A route to which `%2F` is a part of a name, and only a bare slash the end of one."""
+    """A route in which `%2F` is part of a name and only a plain slash ends one."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match the path as it was sent; names are decoded one by one."""
-        match, child = super().matches({**scope, "path": _sent(scope)})
+        """Match the path as it was sent, and decode each name afterwards."""
+        match, child = super().matches({**scope, "path": _raw_path(scope)})
         if "path_params" in child:
             child["path_params"] = {name: unquote(value) for name, value in child["path_params"].items()}
         return match, child
 
 
-def _sent(scope: Scope) -> str:
-    """The path with all but slashes and percent signs decoded, so that a second decoding does the rest."""
+def _raw_path(scope: Scope) -> str:
+    """Return the path with everything but slashes and percent signs decoded."""
     raw: bytes | None = scope.get("raw_path")
-    return scope["path"] if raw is None else unquote(_KEPT.sub(rb"%25\1", raw).decode("ascii", "replace"))
+    return scope["path"] if raw is None else unquote(_STAYS_ENCODED.sub(rb"%25\1", raw).decode("ascii", "replace"))
 
 
-def imports(scope: Scope) -> bool:
-    """Whether a request brings an exported bank, which may be larger than other bodies and is no JSON."""
-    return scope["method"] == "POST" and _IMPORT.fullmatch(_sent(scope)) is not None
+def is_import(scope: Scope) -> bool:
+    """Return True for an import of a bank, which is larger than other bodies and not JSON."""
+    return scope["method"] == "POST" and _IMPORT.fullmatch(_raw_path(scope)) is not None
 
 
-def uploads(scope: Scope) -> bool:
-    """Whether a request brings a file as Hindsight takes them; no such call is there, which is what it is told."""
-    return scope["method"] == "POST" and _UPLOAD.fullmatch(_sent(scope)) is not None
+def is_hindsight_upload(scope: Scope) -> bool:
+    """Return True for a file upload of Hindsight's client; these calls answer 501 for any media type."""
+    return scope["method"] == "POST" and _HINDSIGHT_UPLOAD.fullmatch(_raw_path(scope)) is not None

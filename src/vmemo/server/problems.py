@@ -1,9 +1,10 @@
-"""Errors as doors tell them: problem+json (RFC 9457) with a stable type, what happened, and whether to try again."""
+"""Error responses: problem details (RFC 9457) with a stable type, a detail, and a hint whether to retry."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -11,157 +12,111 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from vmemo.errors import (
-    EmbedderMismatch,
-    EmbeddingFailed,
-    InvalidInput,
-    LLMFailed,
-    LLMUnavailable,
-    NotFound,
-    RerankFailed,
-    ScrubDelayed,
-    StoreBusy,
-    StoreError,
-    Unsupported,
-    VmemoError,
-    public_name,
-)
+from vmemo.auth.errors import RateLimited, Unauthenticated, error_code, http_status
+from vmemo.errors import VmemoError
 
-MEDIA = "application/problem+json"
-_STATUS: Mapping[type[VmemoError], int] = {
-    InvalidInput: 422,
-    NotFound: 404,
-    EmbedderMismatch: 409,
-    Unsupported: 409,
-    LLMUnavailable: 503,
-    EmbeddingFailed: 503,
-    RerankFailed: 503,
-    LLMFailed: 502,
-    ScrubDelayed: 503,
-    StoreBusy: 503,
-    StoreError: 500,
-    VmemoError: 500,
-}
-"""How an error is told over HTTP; the first of an error's kinds that stands here counts."""
-_TITLES = {
-    400: "Bad request",
-    401: "No key",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
-    406: "Not acceptable",
-    409: "Conflict",
-    411: "Length required",
-    413: "Too large",
-    415: "Unsupported media type",
-    421: "Wrong host",
-    422: "Not valid",
-    429: "Too many requests",
-    500: "Failed",
-    501: "Not there",
-    502: "The model failed",
-    503: "Not now",
-}
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 1
+"""The Retry-After of errors that are expected to pass soon."""
 _QUOTED = re.compile(r"^(['\"]).*\1 is ", re.DOTALL)
-AGAIN = 1
-"""Seconds after which a request that may succeed later should be repeated."""
 
 
-class Problem(BaseModel):
-    """What went wrong. `type` names the kind, `retryable` tells whether the same request may succeed later."""
+class ProblemDetails(BaseModel):
+    """An error. `type` identifies it, and `retryable` shows if the same request may succeed later."""
 
     type: str = Field(examples=["urn:vmemo:problem:NotFound"])
-    title: str = Field(examples=["Not found"])
+    title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
     detail: str = Field(examples=["There is no bank 'alice' here."])
     retryable: bool = Field(default=False, examples=[False])
     request_id: str = Field(default="", examples=["0199f0c1d3e2"])
 
 
-class Refused(Exception):
-    """A request that is answered with a problem before any verb was called."""
+class HttpProblem(Exception):
+    """A request that HTTP rules reject: host, method, media type, size, or a call that is not implemented."""
 
-    def __init__(self, status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
-        self.status, self.kind, self.headers = status, kind, headers or {}
-
-
-def status_of(error: VmemoError) -> int:
-    """The HTTP status of an error."""
-    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+        self.status, self.code, self.headers = status, code, headers or {}
 
 
 def request_id(request: Request) -> str:
-    """The id under which this request stands in logs and in the record of writes."""
+    """Return the id of a request in logs and in the audit log."""
     return str(getattr(request.state, "request_id", ""))
 
 
-def told(
-    request: Request, status: int, kind: str, detail: str, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
-    """A problem as response."""
-    # Whoever sent half a character is told of it in whole ones.
-    problem = _problem(request, status, kind, detail.encode("utf-8", "replace").decode("utf-8"))
-    again = {"Retry-After": str(AGAIN)} if problem.retryable else {}
-    return JSONResponse(problem.model_dump(), status, {**again, **(headers or {})}, MEDIA)
+def problem_of(request: Request, error: VmemoError) -> ProblemDetails:
+    """Describe an error of vmemo; its text quotes no other bank and no secret."""
+    return _problem(request, http_status(error), error_code(error), str(error))
 
 
-def problem_of(request: Request, error: VmemoError) -> Problem:
-    """An error that vmemo raised on purpose; its text quotes no other bank and no secret."""
-    return _problem(request, status_of(error), public_name(error), str(error))
-
-
-def _problem(request: Request, status: int, kind: str, detail: str) -> Problem:
-    return Problem(
-        type=f"urn:vmemo:problem:{kind}",
-        title=_TITLES.get(status, "Failed"),
+def _problem(request: Request, status: int, code: str, detail: str) -> ProblemDetails:
+    return ProblemDetails(
+        type=f"urn:vmemo:problem:{code}",
+        title=HTTPStatus(status).phrase,
         status=status,
-        detail=detail,
+        # The detail may repeat a lone surrogate that the client sent, which JSON can't encode.
+        detail=detail.encode("utf-8", "replace").decode("utf-8"),
         retryable=status in (429, 503),
         request_id=request_id(request),
     )
 
 
-async def of_vmemo(request: Request, error: Exception) -> JSONResponse:
-    """An error that vmemo raised on purpose."""
+def _response(problem: ProblemDetails, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    retry = {"Retry-After": str(RETRY_SECONDS)} if problem.retryable else {}
+    return JSONResponse(problem.model_dump(), problem.status, {**retry, **(headers or {})}, MEDIA_TYPE)
+
+
+def problem_response(request: Request, problem: HttpProblem) -> JSONResponse:
+    """Return the response to a request that HTTP rules reject."""
+    return _response(_problem(request, problem.status, problem.code, str(problem)), problem.headers)
+
+
+def unexpected_error(request: Request, error: Exception) -> JSONResponse:
+    """Return the response to an unexpected error: its type only, for its text may hold anything."""
+    name = type(error).__name__
+    return _response(_problem(request, 500, name, f"Unexpected error {name}; the server's log shows where."))
+
+
+async def handle_vmemo_error(request: Request, error: Exception) -> JSONResponse:
+    """Return the response to an error that vmemo raises on purpose."""
     assert isinstance(error, VmemoError)
-    return told(request, status_of(error), public_name(error), str(error))
+    headers: dict[str, str] = {}
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = "Bearer"
+    elif isinstance(error, RateLimited):
+        headers["Retry-After"] = str(int(error.retry_after) + 1)
+    return _response(problem_of(request, error), headers)
 
 
-async def of_refusal(request: Request, error: Exception) -> JSONResponse:
-    """A request that was refused at the door."""
-    assert isinstance(error, Refused)
-    return told(request, error.status, error.kind, str(error), error.headers)
+async def handle_http_problem(request: Request, error: Exception) -> JSONResponse:
+    """Return the response to a request that HTTP rules reject."""
+    assert isinstance(error, HttpProblem)
+    return problem_response(request, error)
 
 
-async def of_validation(request: Request, error: Exception) -> JSONResponse:
-    """A body or parameter of another shape; what was sent is not repeated."""
+async def handle_validation_error(request: Request, error: Exception) -> JSONResponse:
+    """Return the response to an invalid body or parameter; the values sent are not repeated."""
     assert isinstance(error, RequestValidationError)
-    lines = [f"{'.'.join(map(str, e['loc'])):.200}: {_in_words(str(e['msg']))}" for e in error.errors()]
-    return told(request, 422, "InvalidInput", "; ".join(lines[:10]))
+    lines = [f"{'.'.join(map(str, e['loc'])):.200}: {_without_value(str(e['msg']))}" for e in error.errors()]
+    return _response(_problem(request, 422, "InvalidInput", "; ".join(lines[:10])))
 
 
-def _in_words(message: str) -> str:
-    """What is wrong, without the value itself."""
+def _without_value(message: str) -> str:
     return _QUOTED.sub("it is ", message.removeprefix("Value error, "))
 
 
-async def of_http(request: Request, error: Exception) -> JSONResponse:
-    """What the framework refuses: no such path, no such method."""
+async def handle_http_exception(request: Request, error: Exception) -> JSONResponse:
+    """Return the response to an unknown path or method."""
     assert isinstance(error, HTTPException)
-    kind = "NotFound" if error.status_code == 404 else "Http"
-    headers = {**(error.headers or {}), **(_allowed(request) if error.status_code == 405 else {})}
-    return told(request, error.status_code, kind, str(error.detail), headers)
+    code = "NotFound" if error.status_code == 404 else "HttpError"
+    headers = {**(error.headers or {}), **(_allow(request) if error.status_code == 405 else {})}
+    return _response(_problem(request, error.status_code, code, str(error.detail)), headers)
 
 
-def _allowed(request: Request) -> dict[str, str]:
-    """Every method of a path: the framework names those of one route alone."""
+def _allow(request: Request) -> dict[str, str]:
+    """Return the Allow header with every method of a path; Starlette lists those of the first route only."""
     app: FastAPI = request.app
     path = getattr(request.scope.get("route"), "path", None)
     methods = app.openapi()["paths"].get(path, {})
     return {"Allow": ", ".join(method.upper() for method in methods)} if methods else {}
-
-
-async def of_surprise(request: Request, error: Exception) -> JSONResponse:
-    """An error that nobody foresaw. Its text may hold anything, so only its name is told; the log has the place."""
-    return told(request, 500, type(error).__name__, f"An error that was not foreseen: {type(error).__name__}.")

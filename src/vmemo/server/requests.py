@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
 from vmemo.models import Disposition, Interval, Message, Network, Profile, Role
-from vmemo.models.auth import Permission
 from vmemo.models.base import Background, Content, Instant, Name, Share, Text
 from vmemo.models.results import Retained
 from vmemo.models.search import TagsMatch
 from vmemo.recall.query import MAX_QUERY, RecallOptions
-from vmemo.server.problems import Problem
+from vmemo.server.problems import ProblemDetails
 
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict()]
@@ -70,10 +69,10 @@ class Process(Body):
     messages: list[Name] = Field(default_factory=list, max_length=10_000)
 
 
-class Kept(Retained):
-    """What became of messages. With a `problem` they are stored and queued, but could not be read yet."""
+class RetainResponse(Retained):
+    """The result of a retain. With a `problem` the messages are stored and queued, but not processed yet."""
 
-    problem: Problem | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    problem: ProblemDetails | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class Filters(Body):
@@ -171,25 +170,3 @@ class NewMerge(Body):
     keep: Name
     absorb: Name
     reason: Annotated[Text, Field(max_length=1000)] = ""
-
-
-class NewKey(Body):
-    """A key to make."""
-
-    name: Name = Field(examples=["the support agent"])
-    banks: tuple[Name, ...] = Field(default=("*",), min_length=1, max_length=1000, examples=[["support-*"]])
-    right: Permission = "read"
-    expires_at: Instant | None = None
-
-
-class MadeKey(BaseModel):
-    """A new key with its secret, which is told this once."""
-
-    id: str
-    secret: str = Field(examples=["vmemo_…"])
-
-
-class Named(BaseModel):
-    """Something that was made or changed, by its id."""
-
-    id: str

@@ -1,6 +1,6 @@
-"""Traces for OpenTelemetry, an extra: a span for every request, as child of the caller's own.
+"""OpenTelemetry tracing, an optional extra: one span per request, a child of the caller's span.
 
-Where spans go is set by OpenTelemetry's own OTEL_* variables and the provider that the process has set up.
+The process's tracer provider and OpenTelemetry's OTEL_* variables decide where spans go.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from opentelemetry.trace import SpanKind, StatusCode, TracerProvider
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Traced:
-    """Makes a span of every request; its attributes hold no text of a memory."""
+class TracingMiddleware:
+    """Creates a span for every request; its attributes hold no memory text."""
 
     def __init__(self, app: ASGIApp, provider: TracerProvider | None = None) -> None:
         self._app = app
         self._tracer = trace.get_tracer("vmemo.server", tracer_provider=provider)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on inside a span."""
+        """Handle a request inside a span."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        carried = extract(dict(Request(scope).headers))
-        with self._tracer.start_as_current_span(scope["method"], context=carried, kind=SpanKind.SERVER) as span:
+        parent = extract(dict(Request(scope).headers))
+        with self._tracer.start_as_current_span(scope["method"], context=parent, kind=SpanKind.SERVER) as span:
 
-            async def told(message: Message) -> None:
+            async def send_traced(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     span.set_attribute("http.response.status_code", message["status"])
                     if message["status"] >= 500:
                         span.set_status(StatusCode.ERROR)
                 await send(message)
 
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, send_traced)
             route = getattr(scope.get("route"), "path", "")
             span.update_name(f"{scope['method']} {route}".strip())
             span.set_attribute("http.request.method", scope["method"])

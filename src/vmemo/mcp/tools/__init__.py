@@ -1,10 +1,10 @@
-"""The tools, and all of them by name."""
+"""All tools by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vmemo.mcp.tool import Arguments, Told, Tool
+from vmemo.mcp.tool import Tool, ToolArguments, ToolResult
 from vmemo.mcp.tools.banks import create_bank, delete_bank, list_banks, profile, set_profile, status
 from vmemo.mcp.tools.inspect import browse, why
 from vmemo.mcp.tools.messages import forget, retain
@@ -14,6 +14,6 @@ _ALL = (
     *(recall, retain, reflect, why, browse, forget),
     *(status, list_banks, create_bank, delete_bank, profile, set_profile),
 )
-# Each tool takes arguments of its own kind; it checks them itself before it is run.
-TOOLS: Mapping[str, Tool[Arguments, Told]] = {tool.name: tool for tool in _ALL}  # pyright: ignore[reportAssignmentType]
+# Each tool validates its own type of arguments before it runs.
+TOOLS: Mapping[str, Tool[ToolArguments, ToolResult]] = {tool.name: tool for tool in _ALL}  # pyright: ignore[reportAssignmentType]
 """The tools by name, the most used first."""

@@ -1,204 +1,209 @@
-"""Tools for banks themselves: which there are, what they hold, and their character."""
+"""Tools that list, create and delete banks, and read and change their profiles."""
 
 from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from vmemo.mcp.principal import Visitor
-from vmemo.mcp.serializers import FromMemory
-from vmemo.mcp.tool import Arguments, Hints, InBank, Room, Told, at_the_door, tool
+from vmemo.mcp.caller import ToolCaller
+from vmemo.mcp.serializers import QuotedResult
+from vmemo.mcp.tool import BankArguments, ToolArguments, ToolContext, ToolEffects, ToolResult, bankless_tool, tool
 from vmemo.models import Disposition, Profile
 from vmemo.models.base import Background, Name, Share
 from vmemo.models.results import Status
 
 
-class ListBanks(Arguments):
-    """What list_banks takes."""
+class ListBanksArguments(ToolArguments):
+    """Arguments of list_banks."""
 
-    prefix: str = Field(default="", max_length=512, description="Only banks whose names begin so.")
+    prefix: str = Field(default="", max_length=512, description="Only banks whose names start with this.")
     limit: int = Field(default=100, ge=1, le=1000, description="How many names to return.")
 
 
-class Banks(Told):
+class BankListResult(ToolResult):
     """Names of banks."""
 
     banks: list[str]
-    more: bool = Field(default=False, description="True where there are more than were asked for.")
-    home: str | None = Field(default=None, description="The bank that is meant where a tool is given none.")
+    more: bool = Field(default=False, description="True if there are more banks than `limit`.")
+    default_bank: str | None = Field(default=None, description="The bank that tools use if none is named.")
 
 
-@at_the_door("List banks")
-async def list_banks(visitor: Visitor, asked: ListBanks) -> Banks:
-    """List the memory banks that this connection may read, and which one is used where none is named.
+@bankless_tool("List banks")
+async def list_banks(caller: ToolCaller, arguments: ListBanksArguments) -> BankListResult:
+    """List the memory banks that this connection may read, and the one that is used if none is named.
 
     Use it when a tool asks you to name a bank, or when the user speaks of another person's, project's or agent's
-    memory. A bank is one isolated memory: nothing in it is seen from another.
+    memory. A bank is one isolated memory: nothing in it is visible from another.
 
-    Do not use it before every call: leave `bank` out, and the bank of this connection is used.
+    Do not use it before every call: leave `bank` out to use the default bank.
     """
-    names = [name for name in await visitor.banks() if name.startswith(asked.prefix)]
-    return Banks(banks=names[: asked.limit], more=len(names) > asked.limit, home=visitor.home)
+    names = [name for name in await caller.banks() if name.startswith(arguments.prefix)]
+    return BankListResult(
+        banks=names[: arguments.limit],
+        more=len(names) > arguments.limit,
+        default_bank=caller.principal.default_bank,
+    )
 
 
-class OfBank(InBank):
-    """What tools take that need nothing but the bank."""
+class BankOnlyArguments(BankArguments):
+    """Arguments of tools that need nothing but the bank."""
 
 
-class BankNamed(InBank):
-    """What tools take that must be told which bank they mean."""
+class NamedBankArguments(BankArguments):
+    """Arguments of tools that must be given a bank."""
 
-    bank: Name = Field(description="The bank's name, in full.")
+    bank: Name = Field(description="The bank's full name.")
 
 
-class State(Told):
-    """What a bank holds, and what is left to do."""
+class StatusResult(ToolResult):
+    """Counts of a bank, and its pending messages."""
 
     bank: str
-    engine: str = Field(description="What reads messages: the local engine, or a language model.")
+    engine: str = Field(description="Extracts facts from messages: the local engine or a language model.")
     messages: int
-    unread: int = Field(description="Messages from which facts are still to be derived.")
+    pending: int = Field(description="Messages that facts are still to be derived from.")
     facts: int
     closed_facts: int = Field(description="Facts that are no longer true or believed.")
     episodes: int
     entities: int
-    troubles: list[str] = Field(default=[], description="Errors that keep messages from being read.")
+    problems: list[str] = Field(default=[], description="Errors that keep messages from being processed.")
 
     @staticmethod
-    def of(found: Status) -> State:
-        """A status without what only operators need."""
-        return State(
-            bank=found.bank,
-            engine=found.engine,
-            messages=found.messages,
-            unread=found.pending,
-            facts=found.facts,
-            closed_facts=found.closed_facts,
-            episodes=found.episodes,
-            entities=found.entities,
-            troubles=[f"{each.error} ({each.messages} messages, {each.attempts} tries)" for each in found.troubles],
+    def of(status: Status) -> StatusResult:
+        """Return a status without the fields that only operators need."""
+        return StatusResult(
+            bank=status.bank,
+            engine=status.engine,
+            messages=status.messages,
+            pending=status.pending,
+            facts=status.facts,
+            closed_facts=status.closed_facts,
+            episodes=status.episodes,
+            entities=status.entities,
+            problems=[f"{each.error} ({each.messages} messages, {each.attempts} tries)" for each in status.troubles],
         )
 
 
 @tool("Status of a bank", "read")
-async def status(room: Room, asked: OfBank) -> State:
-    """Tell how much a bank holds, how many messages are still unread, and which errors keep them so.
+async def status(context: ToolContext, arguments: BankOnlyArguments) -> StatusResult:
+    """Show how much a bank holds, how many messages are still pending, and which errors keep them pending.
 
     Use it when the user asks how much is remembered, or when something that was just retained can't be recalled.
 
-    Do not use it to see the memories themselves: there are `recall` and `browse`.
+    Do not use it to see the memories themselves: use `recall` or `browse`.
     """
-    return State.of(await room.memory.status())
+    return StatusResult.of(await context.memory.status())
 
 
-@tool("Make a bank", "write", hints=Hints(repeats=True), creates=True)
-async def create_bank(room: Room, asked: BankNamed) -> State:
-    """Make an empty memory bank; one that is there already stays as it is.
+@tool("Create a bank", "write", effects=ToolEffects(idempotent=True), create=True)
+async def create_bank(context: ToolContext, arguments: NamedBankArguments) -> StatusResult:
+    """Create an empty memory bank; an existing bank stays as it is.
 
     Use it when the user wants a separate memory, for another person, project or agent, that shares nothing with the
     others. `set_profile` gives it a character.
 
-    Do not use it before `retain`: that makes the bank if need be.
+    Do not use it before `retain`, which creates the bank if necessary.
     """
-    await room.memory.open()
-    return State.of(await room.memory.status())
+    await context.memory.open()
+    return StatusResult.of(await context.memory.status())
 
 
-class Deleted(Told):
-    """A bank that is gone."""
+class DeleteBankResult(ToolResult):
+    """A deleted bank."""
 
     bank: str
     messages: int
     facts: int
 
 
-@tool("Delete a bank", "admin", hints=Hints(destroys=True, repeats=True))
-async def delete_bank(room: Room, asked: BankNamed) -> Deleted:
+@tool("Delete a bank", "admin", effects=ToolEffects(destructive=True, idempotent=True))
+async def delete_bank(context: ToolContext, arguments: NamedBankArguments) -> DeleteBankResult:
     """Delete a whole memory bank with every message and fact in it, for good.
 
     Use it only when the user explicitly asks to delete this bank by its name, and has confirmed it: nothing brings it
-    back. It takes the right to administer the bank.
+    back. It needs admin permission for the bank.
 
-    Do not use it to delete part of a bank: there is `forget`.
+    Do not use it to delete part of a bank: use `forget`.
     """
-    gone = await room.memory.forget(bank=True)
-    return Deleted(bank=room.bank, messages=gone.messages, facts=gone.facts)
+    deleted = await context.memory.forget(bank=True)
+    return DeleteBankResult(bank=context.bank, messages=deleted.messages, facts=deleted.facts)
 
 
-class Character(FromMemory):
-    """Who a bank is: the name, traits and background that `reflect` answers with."""
+class ProfileResult(QuotedResult):
+    """A bank's profile: the name, traits and background that `reflect` answers with."""
 
     bank: str
     name: str
     skepticism: int = Field(description="From 1, trusting, to 5, doubting.")
     literalism: int = Field(description="From 1, reading between the lines, to 5, exact.")
     empathy: int = Field(description="From 1, detached, to 5, caring.")
-    bias: float = Field(description="How far character shapes answers; 0 is facts only, 1 is most.")
+    bias: float = Field(description="How far the profile shapes answers; 0 is facts only, 1 is most.")
     background: str
 
     @staticmethod
-    def of(bank: str, found: Profile) -> Character:
-        """A bank's profile."""
-        own = {"name": found.name, "bias": found.bias, "background": found.background}
-        return Character.model_validate({"bank": bank, **found.disposition.model_dump(), **own})
+    def of(bank: str, profile: Profile) -> ProfileResult:
+        """Return the profile of a bank."""
+        own = {"name": profile.name, "bias": profile.bias, "background": profile.background}
+        return ProfileResult.model_validate({"bank": bank, **profile.disposition.model_dump(), **own})
 
 
 @tool("Profile of a bank", "read")
-async def profile(room: Room, asked: OfBank) -> Character:
-    """Show a bank's character: its name, its traits, how strongly they shape answers, and its background.
+async def profile(context: ToolContext, arguments: BankOnlyArguments) -> ProfileResult:
+    """Show a bank's profile: its name, its traits, how strongly they shape answers, and its background.
 
     Use it when the user asks who you are in this memory or why `reflect` answers as it does, and before `set_profile`.
 
-    Do not use it for facts about the user: there is `recall`.
+    Do not use it for facts about the user: use `recall`.
     """
-    return Character.of(room.bank, await room.memory.profile())
+    return ProfileResult.of(context.bank, await context.memory.profile())
 
 
-class SetProfile(InBank):
-    """What set_profile takes; what is left out stays."""
+class SetProfileArguments(BankArguments):
+    """Arguments of set_profile; omitted fields stay as they are."""
 
-    name: Name | None = Field(default=None, description="What the agent is called.")
+    name: Name | None = Field(default=None, description="The name that the agent answers to.")
     skepticism: int | None = Field(default=None, ge=1, le=5, description="From 1, trusting, to 5, doubting.")
     literalism: int | None = Field(default=None, ge=1, le=5, description="From 1, between the lines, to 5, exact.")
     empathy: int | None = Field(default=None, ge=1, le=5, description="From 1, detached, to 5, caring.")
-    bias: Share | None = Field(default=None, description="How far character shapes answers, from 0 to 1.")
+    bias: Share | None = Field(default=None, description="How far the profile shapes answers, from 0 to 1.")
     background: Background | None = Field(
-        default=None, description="A background in the first person, in place of the present one; 600 characters."
+        default=None, description="A background in the first person that replaces the current one; 600 characters."
     )
     add_background: str | None = Field(
         default=None,
         min_length=1,
         max_length=10_000,
-        description="A piece to work into the background; what it contradicts gives way. Needs a language model.",
+        description="A text to merge into the background, replacing what it contradicts. Needs a language model.",
     )
 
     @model_validator(mode="after")
-    def _one_background(self) -> SetProfile:
+    def _one_background(self) -> SetProfileArguments:
         if self.background is not None and self.add_background is not None:
             raise ValueError("give either background, which replaces, or add_background, which merges")
         return self
 
     def applied(self, to: Profile) -> Profile:
-        """The profile with these changes."""
+        """Return the profile with these changes."""
         given = self.model_dump(exclude_none=True, exclude={"bank", "add_background"})
         traits = {name: given.pop(name) for name in Disposition.model_fields if name in given}
         disposition = Disposition.of({**to.disposition.model_dump(), **traits})
         return Profile.of({**to.model_dump(), **given, "disposition": disposition})
 
 
-@tool("Change a profile", "write", hints=Hints(repeats=True))
-async def set_profile(room: Room, asked: SetProfile) -> Character:
-    """Change a bank's character: its name, traits, bias or background. What you leave out stays; the old one is kept.
+@tool("Change a profile", "write", effects=ToolEffects(idempotent=True))
+async def set_profile(context: ToolContext, arguments: SetProfileArguments) -> ProfileResult:
+    """Change a bank's profile: its name, traits, bias or background. Omitted fields stay; the old profile is kept.
 
-    Use it when the user tells you who you are or how you should judge and sound from now on. `background` replaces
-    the whole text, `add_background` works a new piece into it.
+    Use it when the user says who you are or how you should judge and sound from now on. `background` replaces
+    the whole text, `add_background` merges a new text into it.
 
     Do not use it for facts about the user or the world: `retain` those.
     """
-    before = await room.memory.profile()
-    asked.applied(before)
-    if asked.add_background is not None:
-        before = await room.memory.add_background(asked.add_background)
-    after = asked.applied(before)
+    before = await context.memory.profile()
+    # Invalid values must not leave a half-made change.
+    arguments.applied(before)
+    if arguments.add_background is not None:
+        before = await context.memory.add_background(arguments.add_background)
+    after = arguments.applied(before)
     if after != before:
-        after = await room.memory.profile(after)
-    return Character.of(room.bank, after)
+        after = await context.memory.profile(after)
+    return ProfileResult.of(context.bank, after)

@@ -1,4 +1,4 @@
-"""Tools that look into a bank without searching it: why and browse."""
+"""Tools that list what a bank holds and trace where a fact comes from."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Literal, Protocol
 from pydantic import Field
 
 from vmemo.errors import NotFound
-from vmemo.mcp.serializers import FromMemory, Remembered, Said
-from vmemo.mcp.tool import InBank, Room, Told, tool
+from vmemo.mcp.serializers import FactItem, MessageItem, QuotedResult
+from vmemo.mcp.tool import BankArguments, ToolContext, ToolResult, tool
 from vmemo.memory.reads import LARGEST_PAGE
 from vmemo.models import Entity, EntityId, Fact, FactId, MessageId
 from vmemo.models.base import Name
 
-Kind = Literal["messages", "facts", "opinions", "observations", "entities"]
+RecordKind = Literal["messages", "facts", "opinions", "observations", "entities"]
 
 
-class Why(InBank):
-    """What why takes."""
+class WhyArguments(BankArguments):
+    """Arguments of why."""
 
-    id: Name = Field(description="The id of a fact, opinion or observation, as recall, reflect and browse tell it.")
+    id: Name = Field(description="The id of a fact, opinion or observation, as recall, reflect and browse return it.")
 
 
-class Moved(Told):
-    """A step of an opinion's confidence."""
+class ConfidenceItem(ToolResult):
+    """A change of an opinion's confidence."""
 
     stance: str
     before: float
@@ -32,125 +32,125 @@ class Moved(Told):
     reason: str
 
 
-class Traced(FromMemory):
-    """Where a fact comes from, and what it became."""
+class WhyResult(QuotedResult):
+    """The sources of a fact, and what replaced it."""
 
-    fact: Remembered
-    messages: list[Said] = Field(description="The messages that told it, word for word.")
-    basis: list[Remembered] = Field(default=[], description="The facts behind an opinion or observation.")
-    moves: list[Moved] = Field(default=[], description="How an opinion's confidence came about.")
-    replaced_by: list[Remembered] = Field(default=[], description="What took its place.")
-
-    def as_text(self) -> str:
-        """All of it as JSON."""
-        return self.quoted(self.model_dump_json(exclude={"notice"}, exclude_none=True, indent=2))
+    fact: FactItem
+    messages: list[MessageItem] = Field(description="The messages it was derived from, word for word.")
+    basis: list[FactItem] = Field(default=[], description="The facts behind an opinion or observation.")
+    confidence_changes: list[ConfidenceItem] = Field(
+        default=[], description="How the confidence of an opinion changed."
+    )
+    replaced_by: list[FactItem] = Field(default=[], description="The facts that replaced it.")
 
 
 @tool("Trace a memory", "read")
-async def why(room: Room, asked: Why) -> Traced:
-    """Tell where one remembered fact comes from: the original messages, the facts behind it, and what replaced it.
+async def why(context: ToolContext, arguments: WhyArguments) -> WhyResult:
+    """Show where one remembered fact comes from: the original messages, the facts behind it, and what replaced it.
 
     Use it when the user asks how you know something, when a fact looks wrong or out of date, and to get the ids of
-    the messages before `forget`. It needs the id of a fact; `recall` brings those.
+    the messages before `forget`. It needs the id of a fact, which `recall` returns.
 
     Do not use it to search.
     """
-    found = await room.memory.why(asked.id)
-    told = {message.id: message for each in (found, *found.basis) for message in each.messages}
-    return Traced(
-        fact=Remembered.of(found.fact),
-        messages=[Said.of(message) for message in told.values()],
-        basis=[Remembered.of(each.fact) for each in found.basis],
-        moves=[Moved(stance=m.stance, before=m.before, after=m.after, reason=m.reason) for m in found.moves],
-        replaced_by=[Remembered.of(fact) for fact in found.superseded_by],
+    found = await context.memory.why(arguments.id)
+    messages = {message.id: message for each in (found, *found.basis) for message in each.messages}
+    return WhyResult(
+        fact=FactItem.of(found.fact),
+        messages=[MessageItem.of(message) for message in messages.values()],
+        basis=[FactItem.of(each.fact) for each in found.basis],
+        confidence_changes=[
+            ConfidenceItem(stance=each.stance, before=each.before, after=each.after, reason=each.reason)
+            for each in found.moves
+        ],
+        replaced_by=[FactItem.of(fact) for fact in found.superseded_by],
     )
 
 
-class Browse(InBank):
-    """What browse takes."""
+class BrowseArguments(BankArguments):
+    """Arguments of browse."""
 
-    kind: Kind = Field(
-        description="messages (what was said, word for word), facts (also closed ones), opinions (held now), "
-        "observations (what is known of each entity, summed up) or entities (people and things)."
+    kind: RecordKind = Field(
+        description="messages (what was said, word for word), facts (closed ones included), opinions (current ones), "
+        "observations (summaries of what is known about each entity) or entities (people and things)."
     )
     document: Name | None = Field(default=None, description="With messages: only those of this document.")
-    entity: Name | None = Field(default=None, description="With observations: only those of this entity.")
-    cursor: Name | None = Field(default=None, description="`next` of the page before; the first page without it.")
+    entity: Name | None = Field(default=None, description="With observations: only those about this entity.")
+    cursor: Name | None = Field(default=None, description="`next` of the previous page; omit it for the first page.")
     limit: int = Field(default=20, ge=1, lt=LARGEST_PAGE, description="How many records a page holds.")
 
 
-class Known(Told):
-    """A person, place or thing that memory knows."""
+class EntityItem(ToolResult):
+    """A person, place or thing."""
 
     id: str
     name: str
     type: str
-    aliases: list[str] = Field(default=[], description="Other names that it goes by.")
+    aliases: list[str] = Field(default=[], description="Its other names.")
     mentions: int
 
     @staticmethod
-    def of(entity: Entity) -> Known:
-        """An entity without what only the store needs."""
-        return Known(
+    def of(entity: Entity) -> EntityItem:
+        """Return an entity without the fields that only the store needs."""
+        return EntityItem(
             id=entity.id, name=entity.name, type=entity.type, aliases=list(entity.aliases), mentions=entity.mentions
         )
 
 
-class Browsed(FromMemory):
-    """A page of records; only the list that was asked for is filled."""
+class BrowseResult(QuotedResult):
+    """A page of records; only the list of the requested kind is filled."""
 
-    messages: list[Said] = Field(default=[], description="Messages, word for word.")
-    facts: list[Remembered] = Field(default=[], description="Facts, opinions or observations.")
-    entities: list[Known] = Field(default=[], description="People and things.")
-    next: str | None = Field(default=None, description="The cursor of the next page; left out on the last.")
-
-    def as_text(self) -> str:
-        """All of it as JSON."""
-        return self.quoted(self.model_dump_json(exclude={"notice"}, exclude_none=True, indent=2))
+    messages: list[MessageItem] = Field(default=[], description="Messages, word for word.")
+    facts: list[FactItem] = Field(default=[], description="Facts, opinions or observations.")
+    entities: list[EntityItem] = Field(default=[], description="People and things.")
+    next: str | None = Field(default=None, description="The cursor of the next page; left out on the last page.")
 
 
 @tool("Browse a bank", "read")
-async def browse(room: Room, asked: Browse) -> Browsed:
+async def browse(context: ToolContext, arguments: BrowseArguments) -> BrowseResult:
     """List what a bank holds, page by page in the order it was stored: messages, facts, opinions, observations, people.
 
     Use it when the user wants to see or review what is remembered, which people and things are known, what was said
     in one document, or what you think and have observed, and to find the ids of messages before `forget`.
 
-    Do not use it to answer a question: `recall` finds what bears on it.
+    Do not use it to answer a question: `recall` finds the relevant facts.
     """
-    more, cursor = asked.limit + 1, asked.cursor
-    match asked.kind:
+    memory, limit, cursor = context.memory, arguments.limit, arguments.cursor
+    match arguments.kind:
         case "messages":
             after = None if cursor is None else MessageId(cursor)
-            said = await room.memory.messages(document=asked.document, after=after, limit=more)
-            return Browsed(messages=[Said.of(each) for each in said[: asked.limit]], next=_next(said, asked.limit))
+            messages = await memory.messages(document=arguments.document, after=after, limit=limit + 1)
+            items = [MessageItem.of(each) for each in messages[:limit]]
+            return BrowseResult(messages=items, next=_next(messages, limit))
         case "entities":
-            seen = await room.memory.entities(after=None if cursor is None else EntityId(cursor), limit=more)
-            return Browsed(entities=[Known.of(each) for each in seen[: asked.limit]], next=_next(seen, asked.limit))
+            entities = await memory.entities(after=None if cursor is None else EntityId(cursor), limit=limit + 1)
+            return BrowseResult(
+                entities=[EntityItem.of(each) for each in entities[:limit]], next=_next(entities, limit)
+            )
         case "facts":
-            facts = await room.memory.facts(after=None if cursor is None else FactId(cursor), limit=more)
+            facts = await memory.facts(after=None if cursor is None else FactId(cursor), limit=limit + 1)
         case "opinions":
-            facts = _from(await room.memory.opinions(), cursor)
+            facts = _after(await memory.opinions(), cursor)
         case "observations":
-            facts = _from(await room.memory.observations(asked.entity), cursor)
-    return Browsed(facts=[Remembered.of(fact) for fact in facts[: asked.limit]], next=_next(facts, asked.limit))
+            facts = _after(await memory.observations(arguments.entity), cursor)
+    return BrowseResult(facts=[FactItem.of(fact) for fact in facts[:limit]], next=_next(facts, limit))
 
 
-class _Stored(Protocol):
+class _HasId(Protocol):
     @property
     def id(self) -> str: ...
 
 
-def _next(found: Sequence[_Stored], limit: int) -> str | None:
-    """The cursor of the next page, if one record more was found than a page holds."""
+def _next(found: Sequence[_HasId], limit: int) -> str | None:
+    """Return the cursor of the next page if more records were found than a page holds."""
     return found[limit - 1].id if len(found) > limit else None
 
 
-def _from(facts: list[Fact], cursor: str | None) -> list[Fact]:
-    """The facts behind the one that a cursor names."""
+def _after(facts: list[Fact], cursor: str | None) -> list[Fact]:
+    """Return the facts after the one that a cursor names."""
     if cursor is None:
         return facts
     places = [place for place, fact in enumerate(facts) if fact.id == cursor]
     if not places:
-        raise NotFound(f"There is no such page any more: {cursor!r:.80}. Begin anew without a cursor.")
+        raise NotFound(f"The page {cursor!r:.80} no longer exists. Start again without a cursor.")
     return facts[places[0] + 1 :]

@@ -1,4 +1,4 @@
-"""Tools that keep and forget."""
+"""Tools that retain and forget."""
 
 from __future__ import annotations
 
@@ -6,149 +6,160 @@ from datetime import datetime
 
 from pydantic import Field, model_validator
 
-from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed, named
-from vmemo.mcp.tool import Arguments, Hints, InBank, Moment, Room, Several, Told, tool
+from vmemo.errors import EmbeddingFailed, LLMFailed, named
+from vmemo.mcp.tool import (
+    BankArguments,
+    StringList,
+    Timestamp,
+    ToolArguments,
+    ToolContext,
+    ToolEffects,
+    ToolResult,
+    tool,
+)
 from vmemo.models import Message, MessageId, Role
 from vmemo.models.base import Content, Name
 from vmemo.models.results import Retained
 
 
-class NewMessage(Arguments):
-    """A message to keep."""
+class MessageArguments(ToolArguments):
+    """A message to retain."""
 
     content: Content = Field(description="What was said, word for word.")
-    role: Role = Field(default="user", description="Who speaks: user, assistant, system or tool.")
+    role: Role = Field(default="user", description="The role of the speaker: user, assistant, system or tool.")
     speaker: Name | None = Field(default=None, description="The speaker's name, if known.")
-    timestamp: Moment | None = Field(default=None, description="When it was said, ISO 8601; now, if left out.")
+    timestamp: Timestamp | None = Field(default=None, description="When it was said, ISO 8601; the default is now.")
 
 
-class Retain(InBank):
-    """What retain takes."""
+class RetainArguments(BankArguments):
+    """Arguments of retain."""
 
     content: str = Field(
         default="",
         description="What to remember, as whole sentences that make sense on their own, with names and dates.",
         examples=["Ana moved from Porto to Lisbon in March 2026 and works at the city library."],
     )
-    messages: list[NewMessage] = Field(
-        default=[], description="Instead of content: a piece of conversation, message by message, in order."
+    messages: list[MessageArguments] = Field(
+        default=[], description="Instead of content: part of a conversation, message by message, in order."
     )
-    speaker: Name | None = Field(default=None, description="Who said the content, if known.")
-    timestamp: Moment | None = Field(default=None, description="When the content was said, ISO 8601; now, if left out.")
+    speaker: Name | None = Field(default=None, description="The speaker of the content, if known.")
+    timestamp: Timestamp | None = Field(
+        default=None, description="When the content was said, ISO 8601; the default is now."
+    )
     document: Name | None = Field(
         default=None,
-        description="A name for where this comes from, such as a conversation's id. The same words under the same "
-        "document again change nothing, and `forget` can delete a document as a whole.",
+        description="A name for the source, such as a conversation's id. The same words under the same document again "
+        "change nothing, and `forget` can delete a document as a whole.",
     )
-    tags: Several = Field(default=[], description="Labels that `recall` can be narrowed to.")
+    tags: StringList = Field(default=[], description="Labels that `recall` can filter by.")
     wait: bool = Field(
         default=True,
-        description="False returns as soon as it is stored, where a language model reads: facts come a little later.",
+        description="False returns as soon as it is stored, if a language model derives facts: they follow a little "
+        "later.",
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Retain:
+    def _content_or_messages(self) -> RetainArguments:
         if bool(self.content.strip()) == bool(self.messages):
             raise ValueError("give either content or messages")
         return self
 
-    def said(self) -> list[Message]:
-        """The messages to store."""
-        bare = NewMessage(content=self.content, speaker=self.speaker) if not self.messages else None
+    def stored_messages(self) -> list[Message]:
+        """Return the messages to store."""
+        bare = MessageArguments(content=self.content, speaker=self.speaker) if not self.messages else None
         return [self._message(new) for new in ([bare] if bare else self.messages)]
 
-    def _message(self, new: NewMessage) -> Message:
+    def _message(self, new: MessageArguments) -> Message:
         when: datetime | None = new.timestamp or self.timestamp
         values = {"content": new.content, "role": new.role, "speaker": new.speaker, "document": self.document}
         return Message.of({**values, "tags": tuple(self.tags), **({} if when is None else {"timestamp": when})})
 
 
-class Kept(Told):
-    """What became of what was handed in."""
+class RetainResult(ToolResult):
+    """The result of retain."""
 
-    stored: list[str] = Field(description="Ids of the messages that were stored; none if all were known already.")
-    derived: list[str] = Field(default=[], description="Ids of new facts, unless a worker read it meanwhile.")
+    stored: list[str] = Field(description="Ids of the stored messages; empty if all were known already.")
+    derived: list[str] = Field(default=[], description="Ids of new facts.")
     revised: list[str] = Field(default=[], description="Ids of facts that were replaced or confirmed.")
     skipped: list[str] = Field(default=[], description="What was not stored, and why.")
-    unread: int = Field(default=0, description="Stored messages from which facts are still to be derived.")
+    pending: int = Field(default=0, description="Stored messages that facts are still to be derived from.")
     problem: str | None = Field(default=None, description="Why facts could not be derived yet. Nothing is lost.")
 
     @staticmethod
-    def of(stored: Retained, derived: Retained, problem: str | None = None) -> Kept:
-        """What storing and deriving did."""
-        return Kept(
+    def of(stored: Retained, derived: Retained, problem: str | None = None) -> RetainResult:
+        """Return the result of storing and deriving."""
+        return RetainResult(
             stored=list(stored.stored),
             derived=list(derived.derived),
             revised=list(derived.revised),
             skipped=[f"{each.what}: {each.reason}" for each in (*stored.skipped, *derived.skipped)],
-            unread=derived.pending,
+            pending=derived.pending,
             problem=problem,
         )
 
 
-@tool("Retain in memory", "write", creates=True)
-async def retain(room: Room, asked: Retain) -> Kept:
-    """Keep something in long-term memory; facts, people, dates and changes are derived from it.
+@tool("Retain in memory", "write", create=True)
+async def retain(context: ToolContext, arguments: RetainArguments) -> RetainResult:
+    """Store something in long-term memory; facts, people, dates and changes are derived from it.
 
     Use it when the user asks you to remember something, and, without being asked, for what will matter in later
     conversations: who people are, preferences, decisions, plans, commitments, corrections and results. Give
     self-contained sentences, or the conversation itself as `messages`. New facts replace the ones they contradict, so
     retain a correction instead of forgetting the old fact.
 
-    Do not use it for passwords and other secrets, for small talk, for what `recall` just brought, or for what can be
-    looked up elsewhere. A bank that is not there yet is made.
+    Do not use it for passwords and other secrets, for small talk, for what `recall` just returned, or for what can be
+    looked up elsewhere. The bank is created if it does not exist.
     """
-    if len(asked.messages) > room.visitor.batch:
-        raise InvalidInput(
-            f"A call may bring {room.visitor.batch:,} messages here, not {len(asked.messages):,}. Nothing was stored."
-        )
-    stored = await room.memory.add_messages(asked.said())
-    if not asked.wait and room.visitor.works:
-        return Kept.of(stored, stored)
+    context.principal.check_batch(len(arguments.messages))
+    stored = await context.memory.add_messages(arguments.stored_messages())
+    if not arguments.wait and context.caller.worker:
+        return RetainResult.of(stored, stored)
     try:
-        return Kept.of(stored, await room.memory.process())
+        return RetainResult.of(stored, await context.memory.process())
     except (LLMFailed, EmbeddingFailed) as error:
-        waiting = (await room.memory.status()).pending
+        pending = (await context.memory.status()).pending
         problem = f"{named(error)} It is stored, and facts are derived later."
-        return Kept.of(stored, stored.model_copy(update={"pending": waiting}), problem)
+        return RetainResult.of(stored, stored.model_copy(update={"pending": pending}), problem)
 
 
-class Forget(InBank):
-    """What forget takes."""
+class ForgetArguments(BankArguments):
+    """Arguments of forget."""
 
-    messages: Several = Field(default=[], description="Ids of messages, as `why` and `browse` tell them.")
+    messages: StringList = Field(default=[], description="Ids of messages, as `why` and `browse` return them.")
     document: Name | None = Field(default=None, description="The name of a document: all its messages.")
     entity: Name | None = Field(
-        default=None, description="The name or id of a person or thing: every message that speaks of it."
+        default=None, description="The name or id of a person or thing: every message that mentions it."
     )
 
 
-class Gone(Told):
-    """Counts of what was deleted."""
+class ForgetResult(ToolResult):
+    """Counts of deleted records."""
 
     messages: int
     facts: int
     episodes: int
     entities: int
-    read_again: int = Field(description="Messages that stay and are read anew, because they stood beside deleted ones.")
+    requeued: int = Field(
+        description="Kept messages that are processed again, because they were processed together with deleted ones."
+    )
 
 
-@tool("Forget for good", "write", hints=Hints(destroys=True, repeats=True))
-async def forget(room: Room, asked: Forget) -> Gone:
+@tool("Forget for good", "write", effects=ToolEffects(destructive=True, idempotent=True))
+async def forget(context: ToolContext, arguments: ForgetArguments) -> ForgetResult:
     """Delete messages, a whole document, or everything about a person or thing, for good and with all derived facts.
 
     Use it only when the user asks that something be forgotten or deleted. Name exactly one thing, say first what will
-    go (`browse` and `why` show it), and let the user confirm: nothing brings it back.
+    be deleted (`browse` and `why` show it), and let the user confirm: nothing brings it back.
 
-    Do not use it to correct a fact: `retain` the correction, and the old fact is closed by itself. To delete a whole
-    bank there is `delete_bank`.
+    Do not use it to correct a fact: `retain` the correction, and the old fact is closed automatically. To delete a
+    whole bank use `delete_bank`.
     """
-    ids = [MessageId(id) for id in asked.messages]
-    gone = await room.memory.forget(messages=ids, document=asked.document, entity=asked.entity)
-    return Gone(
-        messages=gone.messages,
-        facts=gone.facts,
-        episodes=gone.episodes,
-        entities=gone.entities,
-        read_again=gone.requeued,
+    ids = [MessageId(id) for id in arguments.messages]
+    deleted = await context.memory.forget(messages=ids, document=arguments.document, entity=arguments.entity)
+    return ForgetResult(
+        messages=deleted.messages,
+        facts=deleted.facts,
+        episodes=deleted.episodes,
+        entities=deleted.entities,
+        requeued=deleted.requeued,
     )

@@ -1,7 +1,7 @@
-"""The door of Hindsight: the calls of its official client, answered by this memory.
+"""Hindsight compatibility: the calls of its official client, answered by vmemo.
 
-What this memory does not have is answered with 501 and a problem that names it, never with a wrong 200. The routes
-stand in no OpenAPI description of ours: their shapes are Hindsight's.
+Calls and options that vmemo does not support answer 501 and name what is missing, never a misleading 200. The routes
+are left out of the OpenAPI description, for Hindsight defines their schemas.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from fastapi import APIRouter
 from vmemo.server.hindsight import banks, documents, inspect, operations, query, retain, system, unsupported
 
 router = APIRouter(include_in_schema=False)
-router.include_router(unsupported.shadowed)
+router.include_router(unsupported.entity_graph)
 for part in (system, banks, retain, query, inspect, documents, operations):
     router.include_router(part.router)
-# It takes every path that is left.
+# It matches every remaining path.
 router.include_router(unsupported.router)

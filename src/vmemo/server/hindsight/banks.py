@@ -1,28 +1,36 @@
-"""Routes of banks: making, describing, configuring and deleting them."""
+"""Routes that create, configure and delete banks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Disposition, Profile
-from vmemo.server.dependencies import AnyGuest, Visit
+from vmemo.server.dependencies import AnyPrincipal, AppState, BankSession
 from vmemo.server.hindsight import schemas
-from vmemo.server.hindsight.dependencies import BANK, PREFIX, Arriving, Making, Reading, Ruling, Writing
-from vmemo.server.hindsight.unsupported import Page, Wish, absent, unset
+from vmemo.server.hindsight.dependencies import (
+    BANK,
+    PREFIX,
+    AdminBank,
+    CreateBank,
+    ReadBank,
+    ReadOrCreateBank,
+    WriteBank,
+)
+from vmemo.server.hindsight.requests import HindsightRequest, OffsetPage, is_unset, unsupported_option
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
 _MISSION = "reflect_mission"
 _TRAITS = {f"disposition_{name}": name for name in Disposition.model_fields}
-CONFIGURED = (_MISSION, *_TRAITS)
-"""What of Hindsight's configuration of a bank there is."""
-ALWAYS: Mapping[str, Sequence[object]] = {
+SUPPORTED_FIELDS = (_MISSION, *_TRAITS)
+"""The fields of Hindsight's bank configuration that vmemo supports."""
+ALWAYS_ON: Mapping[str, Sequence[object]] = {
     "enable_observations": (True,),
     "enable_text_search": (True,),
     "enable_temporal_retrieval": (True,),
@@ -30,28 +38,28 @@ ALWAYS: Mapping[str, Sequence[object]] = {
     "enable_reranking": (True,),
     "store_document_text": (True,),
 }
-"""What is always switched on."""
+"""Features that can't be switched off."""
 
 
-class NewBank(Wish):
-    """A bank to make or to change; what is left out stays. `mission`, `reflect_mission`, `background` are one text."""
+class BankUpdate(HindsightRequest):
+    """A bank to create or change. `mission`, `reflect_mission` and `background` are the same text here."""
 
-    harmless: ClassVar[Mapping[str, Sequence[object]]] = ALWAYS
+    harmless: ClassVar[Mapping[str, Sequence[object]]] = ALWAYS_ON
 
     name: str | None = None
     mission: str | None = None
     reflect_mission: str | None = None
     background: str | None = None
-    disposition: schemas.Traits | None = None
+    disposition: schemas.DispositionTraits | None = None
     disposition_skepticism: int | None = None
     disposition_literalism: int | None = None
     disposition_empathy: int | None = None
 
     def changes(self) -> dict[str, JsonValue]:
-        """The fields of a profile that were given, in Hindsight's names for its configuration."""
+        """Return the given fields by their names in Hindsight's configuration."""
         texts = {text for text in (self.mission, self.reflect_mission, self.background) if text is not None}
         if len(texts) > 1:
-            raise InvalidInput("mission, reflect_mission and background are one text here; give one of them.")
+            raise InvalidInput("mission, reflect_mission and background are the same text here; send one of them.")
         whole = self.disposition.model_dump() if self.disposition else {}
         traits = {field: whole.get(name) for field, name in _TRAITS.items()}
         own = {field: value for field in _TRAITS if (value := getattr(self, field)) is not None}
@@ -59,47 +67,47 @@ class NewBank(Wish):
         return {field: value for field, value in found.items() if value is not None}
 
 
-class Updates(Wish):
-    """Changes of a bank's configuration; null takes one back."""
+class ConfigUpdate(HindsightRequest):
+    """Changes of a bank's configuration; null restores the default."""
 
     updates: dict[str, JsonValue] = Field(max_length=200)
 
     def changes(self) -> dict[str, JsonValue]:
-        """Those that can be honoured; another is refused."""
+        """Return the supported fields; raise a problem for any other."""
         named = {name.removeprefix("HINDSIGHT_API_").lower(): value for name, value in self.updates.items()}
         for name, value in named.items():
-            if name not in CONFIGURED and not unset(value, ALWAYS.get(name, ())):
-                raise absent(name, f"A bank's configuration has {', '.join(CONFIGURED)}.")
-        return {name: value for name, value in named.items() if name in CONFIGURED}
+            if name not in SUPPORTED_FIELDS and not is_unset(value, ALWAYS_ON.get(name, ())):
+                raise unsupported_option(name, f"A bank's configuration has {', '.join(SUPPORTED_FIELDS)}.")
+        return {name: value for name, value in named.items() if name in SUPPORTED_FIELDS}
 
 
-class NewTraits(Wish):
-    """Another disposition."""
+class DispositionUpdate(HindsightRequest):
+    """A new disposition."""
 
-    disposition: schemas.Traits
+    disposition: schemas.DispositionTraits
 
 
-class MoreBackground(Wish):
-    """A piece of background; that the disposition follows from it was given up in Hindsight."""
+class BackgroundUpdate(HindsightRequest):
+    """A text to merge into the background; `update_disposition` has no effect, as in Hindsight today."""
 
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {"update_disposition": (True, False)}
     content: str
 
 
-class BankPage(Page):
-    """Some banks; `q` stands in their ids or names."""
+class BankListRequest(OffsetPage):
+    """Query of a list of banks; `q` matches part of their ids or names."""
 
     q: str = ""
 
 
-def changed(profile: Profile, changes: Mapping[str, JsonValue]) -> Profile:
-    """A profile with other values in Hindsight's names; null is the default."""
-    plain = Profile()
+def apply_changes(profile: Profile, changes: Mapping[str, JsonValue]) -> Profile:
+    """Return a profile with changed fields of Hindsight's configuration; null restores the default."""
+    default = Profile()
     traits = profile.disposition.model_dump()
     for field, name in _TRAITS.items():
         if field in changes:
             value = changes[field]
-            traits[name] = getattr(plain.disposition, name) if value is None else value
+            traits[name] = getattr(default.disposition, name) if value is None else value
     values = {**profile.model_dump(), "disposition": Disposition.of(traits)}
     if _MISSION in changes:
         values["background"] = changes[_MISSION] or ""
@@ -108,98 +116,104 @@ def changed(profile: Profile, changes: Mapping[str, JsonValue]) -> Profile:
     return Profile.of(values)
 
 
-async def _change(visit: Visit, changes: Mapping[str, JsonValue]) -> Profile:
-    now = await visit.memory.profile()
-    return await visit.memory.profile(changed(now, changes)) if changes else now
+async def _update(session: BankSession, changes: Mapping[str, JsonValue]) -> Profile:
+    current = await session.memory.profile()
+    return await session.memory.profile(apply_changes(current, changes)) if changes else current
 
 
 @router.get(f"{PREFIX}/banks")
-async def listed(guest: AnyGuest, page: Annotated[BankPage, Query()]) -> Response:
-    """The banks that the key reaches."""
-    memory, wanted = guest.house.memory, page.q.casefold()
-    seen = [
+async def list_banks(
+    request: Request, principal: AnyPrincipal, options: Annotated[BankListRequest, Query()]
+) -> Response:
+    """List the banks that the key may read."""
+    memory, part = AppState.of(request).memory, options.q.casefold()
+    found = [
         bank
         for bank in await memory.lookup.banks()
-        if guest.may("read", bank.id) and (wanted in bank.id.casefold() or wanted in bank.profile.name.casefold())
+        if principal.allows("read", bank.id) and (part in bank.id.casefold() or part in bank.profile.name.casefold())
     ]
     items = [
         schemas.BankItem(
             bank_id=bank.id,
             name=bank.profile.name,
-            disposition=schemas.Traits.of(bank.profile),
+            disposition=schemas.DispositionTraits.of(bank.profile),
             mission=bank.profile.background,
             created_at=bank.created_at.isoformat(),
             fact_count=(await memory.bank(bank.id).status()).facts,
         )
-        for bank in page.of(seen)
+        for bank in options.of(found)
     ]
-    return record(schemas.Banks(banks=items, total=len(seen), limit=page.limit, offset=page.offset))
+    return record(schemas.BankList(banks=items, total=len(found), limit=options.limit, offset=options.offset))
 
 
 @router.put(BANK)
-async def make(visit: Making, body: NewBank | None = None) -> Response:
-    """Make a bank unless it is there, and change what is given."""
+async def create(session: CreateBank, body: BankUpdate | None = None) -> Response:
+    """Create a bank if it does not exist, and change the given fields."""
     changes = body.changes() if body else {}
-    changed(Profile(), changes)
-    await visit.memory.open()
-    return record(schemas.BankProfile.of(visit.bank, await _change(visit, changes)))
+    # Invalid values must not leave an empty bank.
+    apply_changes(Profile(), changes)
+    await session.memory.open()
+    return record(schemas.BankProfile.of(session.bank, await _update(session, changes)))
 
 
 @router.patch(BANK)
-async def change(visit: Writing, body: NewBank) -> Response:
-    """Change what is given."""
-    return record(schemas.BankProfile.of(visit.bank, await _change(visit, body.changes())))
+async def update(session: WriteBank, body: BankUpdate) -> Response:
+    """Change the given fields."""
+    return record(schemas.BankProfile.of(session.bank, await _update(session, body.changes())))
 
 
 @router.delete(BANK)
-async def delete(visit: Ruling) -> Response:
-    """Forget the whole bank."""
-    gone = await visit.memory.forget(bank=True)
-    return record(schemas.Deleted(message=f"Bank {visit.bank!r} is forgotten.", deleted_count=gone.facts))
+async def delete(session: AdminBank) -> Response:
+    """Delete the whole bank."""
+    deleted = await session.memory.forget(bank=True)
+    return record(schemas.DeleteResponse(message=f"Deleted bank {session.bank!r}.", deleted_count=deleted.facts))
 
 
 @router.get(f"{BANK}/profile")
-async def profile(visit: Arriving) -> Response:
-    """The bank's character."""
-    return record(schemas.BankProfile.of(visit.bank, await visit.memory.profile()))
+async def profile(session: ReadOrCreateBank) -> Response:
+    """Return the bank's profile."""
+    return record(schemas.BankProfile.of(session.bank, await session.memory.profile()))
 
 
 @router.put(f"{BANK}/profile")
-async def set_traits(visit: Writing, body: NewTraits) -> Response:
-    """Give the bank another disposition."""
+async def set_disposition(session: WriteBank, body: DispositionUpdate) -> Response:
+    """Replace the bank's disposition."""
     traits = {f"disposition_{name}": value for name, value in body.disposition.model_dump().items()}
-    return record(schemas.BankProfile.of(visit.bank, await _change(visit, traits)))
+    return record(schemas.BankProfile.of(session.bank, await _update(session, traits)))
 
 
 @router.post(f"{BANK}/background")
-async def add_background(visit: Writing, body: MoreBackground) -> Response:
-    """Work a piece of background into the bank's. This needs a language model."""
-    now = await visit.memory.add_background(body.content)
-    text = now.background
-    return record(schemas.Background(mission=text, background=text, disposition=schemas.Traits.of(now)))
+async def add_background(session: WriteBank, body: BackgroundUpdate) -> Response:
+    """Merge a text into the bank's background; this needs a language model."""
+    updated = await session.memory.add_background(body.content)
+    traits = schemas.DispositionTraits.of(updated)
+    return record(
+        schemas.BackgroundResponse(mission=updated.background, background=updated.background, disposition=traits)
+    )
 
 
 @router.get(f"{BANK}/config")
-async def config(visit: Reading) -> Response:
-    """What of the bank can be configured."""
-    return record(_config(visit.bank, await visit.memory.profile()))
+async def config(session: ReadBank) -> Response:
+    """Return the bank's configuration."""
+    return record(_config(session.bank, await session.memory.profile()))
 
 
 @router.patch(f"{BANK}/config")
-async def update_config(visit: Writing, body: Updates) -> Response:
-    """Change what can be configured."""
-    return record(_config(visit.bank, await _change(visit, body.changes())))
+async def update_config(session: WriteBank, body: ConfigUpdate) -> Response:
+    """Change the bank's configuration."""
+    return record(_config(session.bank, await _update(session, body.changes())))
 
 
 @router.delete(f"{BANK}/config")
-async def reset_config(visit: Writing) -> Response:
-    """Take all changes back; the bank's name stays."""
-    return record(_config(visit.bank, await _change(visit, dict.fromkeys(CONFIGURED))))
+async def reset_config(session: WriteBank) -> Response:
+    """Restore the default configuration; the bank keeps its name."""
+    return record(_config(session.bank, await _update(session, dict.fromkeys(SUPPORTED_FIELDS))))
 
 
-def _config(bank: str, profile: Profile) -> schemas.Config:
-    now, plain = _values(profile), _values(Profile())
-    return schemas.Config(bank_id=bank, config=now, overrides={k: v for k, v in now.items() if v != plain[k]})
+def _config(bank: str, profile: Profile) -> schemas.BankConfig:
+    current, default = _values(profile), _values(Profile())
+    overrides = {name: value for name, value in current.items() if value != default[name]}
+    return schemas.BankConfig(bank_id=bank, config=current, overrides=overrides)
 
 
 def _values(profile: Profile) -> dict[str, JsonValue]:

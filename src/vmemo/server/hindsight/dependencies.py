@@ -1,4 +1,4 @@
-"""How requests of Hindsight's client come into a bank."""
+"""FastAPI dependencies that open a bank for Hindsight's client."""
 
 from __future__ import annotations
 
@@ -8,38 +8,34 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from vmemo.models.auth import Permission
-from vmemo.server.dependencies import AnyGuest, Visit
+from vmemo.server.dependencies import AnyPrincipal, BankSession, mark_write, open_session
 
 PREFIX = "/v1/default"
-"""Hindsight's tenant; its client knows no other."""
+"""Hindsight's tenant; its client uses no other."""
 BANK = f"{PREFIX}/banks/{{bank_id}}"
-DOOR = "hindsight"
 
 
-def _entering(right: Permission, *, makes: bool = False) -> Callable[[Request, AnyGuest, str], Awaitable[Visit]]:
-    async def enter(request: Request, guest: AnyGuest, bank_id: str) -> Visit:
-        request.state.door, request.state.bank = DOOR, bank_id
-        visit = await guest.visit(bank_id, right, creates=makes)
-        if right != "read":
-            request.state.writes = (DOOR, bank_id)
-        return visit
+def _bank(
+    permission: Permission, *, create: bool = False
+) -> Callable[[Request, AnyPrincipal, str], Awaitable[BankSession]]:
+    async def dependency(request: Request, principal: AnyPrincipal, bank_id: str) -> BankSession:
+        return await open_session(request, principal, bank_id, permission, create=create, interface="hindsight")
 
-    return enter
+    return dependency
 
 
-async def _arriving(request: Request, guest: AnyGuest, bank_id: str) -> Visit:
-    """As in Hindsight, whoever asks a bank that is not there finds an empty one, if the key may make it."""
-    request.state.door, request.state.bank = DOOR, bank_id
-    guest.demand("read", bank_id)
-    memory = guest.house.memory.bank(bank_id)
-    if guest.may("write", bank_id) and not await memory.exists():
-        request.state.writes = (DOOR, bank_id)
-        await memory.open()
-    return await guest.visit(bank_id, "read")
+async def _read_or_create(request: Request, principal: AnyPrincipal, bank_id: str) -> BankSession:
+    """Open a bank for reading; as in Hindsight, create it if it does not exist and the key may write."""
+    create = principal.allows("write", bank_id)
+    session = await open_session(request, principal, bank_id, "read", create=create, interface="hindsight")
+    if create and not await session.memory.exists():
+        mark_write(request, "hindsight", bank_id)
+        await session.memory.open()
+    return session
 
 
-Reading = Annotated[Visit, Depends(_entering("read"))]
-Arriving = Annotated[Visit, Depends(_arriving)]
-Writing = Annotated[Visit, Depends(_entering("write"))]
-Making = Annotated[Visit, Depends(_entering("write", makes=True))]
-Ruling = Annotated[Visit, Depends(_entering("admin"))]
+ReadBank = Annotated[BankSession, Depends(_bank("read"))]
+ReadOrCreateBank = Annotated[BankSession, Depends(_read_or_create)]
+WriteBank = Annotated[BankSession, Depends(_bank("write"))]
+CreateBank = Annotated[BankSession, Depends(_bank("write", create=True))]
+AdminBank = Annotated[BankSession, Depends(_bank("admin"))]

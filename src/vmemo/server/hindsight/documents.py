@@ -1,4 +1,4 @@
-"""Routes of documents, and of the messages that they are made of."""
+"""Routes of documents and their chunks; a chunk is a message."""
 
 from __future__ import annotations
 
@@ -6,69 +6,69 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from vmemo.errors import NotFound
 from vmemo.memory.lookup import Lookup
 from vmemo.models import Fact, Message
 from vmemo.models.base import Name, Text
-from vmemo.server.dependencies import AnyGuest
+from vmemo.server.dependencies import AnyPrincipal, open_session
 from vmemo.server.hindsight import schemas
-from vmemo.server.hindsight.dependencies import BANK, PREFIX, Reading, Writing
+from vmemo.server.hindsight.dependencies import BANK, PREFIX, ReadBank, WriteBank
+from vmemo.server.hindsight.filters import HindsightTagsMatch, is_current, matches_tags
 from vmemo.server.hindsight.includes import positions
-from vmemo.server.hindsight.memories import current
-from vmemo.server.hindsight.serializers import chunk_id, moment, of_chunk, strings
-from vmemo.server.hindsight.tags import Match, meets
-from vmemo.server.hindsight.unsupported import Page
+from vmemo.server.hindsight.requests import OffsetPage
+from vmemo.server.hindsight.serializers import chunk_id, parse_chunk_id, parse_time, string_metadata
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
-PATH = f"{BANK}/documents/{{document_id}}"
+DOCUMENT = f"{BANK}/documents/{{document_id}}"
 
 
-class DocumentPage(Page):
-    """Some documents, those that were written last first; `q` stands in their ids or texts."""
+class DocumentListRequest(OffsetPage):
+    """Query of a list of documents; `q` matches part of their ids or texts."""
 
     q: str = ""
     tags: list[str] | None = Field(default=None, max_length=100)
-    tags_match: Match | None = None
+    tags_match: HindsightTagsMatch | None = None
     time_field: Literal["created_at", "updated_at"] | None = None
     start_date: str | None = None
     end_date: str | None = None
 
-    def lets(self, document: schemas.Document, text: str) -> bool:
-        """Whether a document is listed."""
-        if self.q.casefold() not in document.id.casefold() and self.q.casefold() not in text.casefold():
+    def selects(self, document: schemas.DocumentDetail) -> bool:
+        """Return True if a document meets every filter."""
+        part = self.q.casefold()
+        if part not in document.id.casefold() and part not in document.original_text.casefold():
             return False
-        at = moment("at", self.moment(document))
-        start, end = moment("start_date", self.start_date), moment("end_date", self.end_date)
+        at = parse_time("at", self.time_of(document))
+        start, end = parse_time("start_date", self.start_date), parse_time("end_date", self.end_date)
         inside = at is not None and (start is None or at >= start) and (end is None or at < end)
-        return inside and meets(document.tags, self.tags, self.tags_match)
+        return inside and matches_tags(document.tags, self.tags, self.tags_match)
 
-    def moment(self, document: schemas.Document) -> str:
-        """When a document was written, first or last."""
+    def time_of(self, document: schemas.DocumentItem) -> str:
+        """Return the time of the first or last write to a document."""
         return document.created_at if self.time_field == "created_at" else document.updated_at
 
 
-def _document(bank: str, lines: Sequence[Message], facts: Sequence[Fact]) -> schemas.DocumentText:
-    """A document of these messages, with what is believed from them."""
-    written = sorted(message.recorded_at for message in lines)
-    kinds = Counter(str(fact.network) for fact in facts)
-    alike = {name: value for name, value in lines[0].metadata.items() if all(_has(m, name, value) for m in lines)}
-    text = "\n".join(message.content for message in lines)
-    return schemas.DocumentText(
-        id=lines[0].document or "",
+def _document(bank: str, messages: Sequence[Message], facts: Sequence[Fact]) -> schemas.DocumentDetail:
+    """Return a document of these messages, with its current facts."""
+    written = sorted(message.recorded_at for message in messages)
+    first = messages[0]
+    shared = {name: value for name, value in first.metadata.items() if all(_has(m, name, value) for m in messages)}
+    text = "\n".join(message.content for message in messages)
+    return schemas.DocumentDetail(
+        id=first.document or "",
         bank_id=bank,
         created_at=written[0].isoformat(),
         updated_at=written[-1].isoformat(),
         text_length=len(text),
         memory_unit_count=len(facts),
-        document_metadata=strings(alike) or None,
-        tags=list(dict.fromkeys(tag for message in lines for tag in message.tags)),
+        document_metadata=string_metadata(shared) or None,
+        tags=list(dict.fromkeys(tag for message in messages for tag in message.tags)),
         original_text=text,
-        nodes_by_fact_type=dict(kinds),
+        nodes_by_fact_type=dict(Counter(str(fact.network) for fact in facts)),
     )
 
 
@@ -76,77 +76,80 @@ def _has(message: Message, name: str, value: object) -> bool:
     return message.metadata.get(name) == value
 
 
-async def _told(lines: Mapping[str, Sequence[Message]], lookup: Lookup) -> dict[str, list[Fact]]:
-    """What is believed from each document."""
-    of = {message.id: document for document, messages in lines.items() for message in messages}
-    found: dict[str, list[Fact]] = {document: [] for document in lines}
+async def _facts_by_document(documents: Mapping[str, Sequence[Message]], lookup: Lookup) -> dict[str, list[Fact]]:
+    """Return the current facts of each document."""
+    document_of = {message.id: document for document, messages in documents.items() for message in messages}
+    found: dict[str, list[Fact]] = {document: [] for document in documents}
     async for fact in lookup.every_fact():
-        if current(fact):
-            for document in {of[id] for id in fact.messages if id in of}:
+        if is_current(fact):
+            for document in {document_of[id] for id in fact.messages if id in document_of}:
                 found[document].append(fact)
     return found
 
 
 @router.get(f"{BANK}/documents")
-async def documents(visit: Reading, page: Annotated[DocumentPage, Query()]) -> Response:
-    """Documents, those that were written last first."""
-    lines: dict[str, list[Message]] = {}
-    async for message in visit.memory.lookup.every_message():
+async def list_documents(session: ReadBank, options: Annotated[DocumentListRequest, Query()]) -> Response:
+    """List documents, those written last first."""
+    messages: dict[str, list[Message]] = {}
+    async for message in session.memory.lookup.every_message():
         if message.document:
-            lines.setdefault(message.document, []).append(message)
-    told = await _told(lines, visit.memory.lookup)
-    every = (_document(visit.bank, lines[document], told[document]) for document in lines)
-    found = sorted((each for each in every if page.lets(each, each.original_text)), key=page.moment, reverse=True)
-    items = [each.model_dump(exclude={"original_text", "nodes_by_fact_type"}) for each in page.of(found)]
-    return record(schemas.Listed(items=items, total=len(found), limit=page.limit, offset=page.offset))
+            messages.setdefault(message.document, []).append(message)
+    facts = await _facts_by_document(messages, session.memory.lookup)
+    every = (_document(session.bank, messages[name], facts[name]) for name in messages)
+    found = sorted((each for each in every if options.selects(each)), key=options.time_of, reverse=True)
+    items = [each.model_dump(exclude={"original_text", "nodes_by_fact_type"}) for each in options.of(found)]
+    return record(schemas.ListResponse(items=items, total=len(found), limit=options.limit, offset=options.offset))
 
 
-@router.get(f"{PATH}/chunks")
-async def chunks(visit: Reading, document_id: Name, page: Annotated[Page, Query()]) -> Response:
-    """The messages of a document in order."""
-    lines = await _lines(visit.memory.lookup, document_id)
-    every = [_chunk(visit.bank, place, message) for place, message in enumerate(lines)]
-    items = [chunk.model_dump() for chunk in page.of(every)]
-    return record(schemas.Listed(items=items, total=len(lines), limit=page.limit, offset=page.offset))
+@router.get(f"{DOCUMENT}/chunks")
+async def list_chunks(session: ReadBank, document_id: Name, options: Annotated[OffsetPage, Query()]) -> Response:
+    """List the messages of a document in order."""
+    messages = await _messages(session.memory.lookup, document_id)
+    every = [_chunk(session.bank, place, message) for place, message in enumerate(messages)]
+    items = [chunk.model_dump() for chunk in options.of(every)]
+    return record(schemas.ListResponse(items=items, total=len(messages), limit=options.limit, offset=options.offset))
 
 
 @router.get(f"{PREFIX}/chunks/{{id}}")
-async def chunk(guest: AnyGuest, id: Text) -> Response:
-    """A message of a document; its id names the bank, which the key must reach."""
-    bank, wanted = of_chunk(id)
-    visit = await guest.visit(bank, "read")
-    found = [message for message in await visit.memory.lookup.messages([wanted]) if message.document]
+async def chunk(request: Request, principal: AnyPrincipal, id: Text) -> Response:
+    """Return a message of a document; its id contains the bank, which the key must be allowed to read."""
+    bank, message_id = parse_chunk_id(id)
+    session = await open_session(request, principal, bank, "read", interface="hindsight")
+    found = [message for message in await session.memory.lookup.messages([message_id]) if message.document]
     if not found:
         raise NotFound("There is no such chunk.")
-    places = await positions({found[0].document or ""}, visit.memory)
-    return record(_chunk(bank, places.get(wanted, 0), found[0]))
+    places = await positions({found[0].document or ""}, session.memory)
+    return record(_chunk(bank, places.get(message_id, 0), found[0]))
 
 
-@router.get(PATH)
-async def document(visit: Reading, document_id: Name) -> Response:
-    """A document with its text."""
-    lines = await _lines(visit.memory.lookup, document_id)
-    told = await _told({document_id: lines}, visit.memory.lookup)
-    return record(_document(visit.bank, lines, told[document_id]))
+@router.get(DOCUMENT)
+async def document(session: ReadBank, document_id: Name) -> Response:
+    """Return a document with its text."""
+    messages = await _messages(session.memory.lookup, document_id)
+    facts = await _facts_by_document({document_id: messages}, session.memory.lookup)
+    return record(_document(session.bank, messages, facts[document_id]))
 
 
-@router.delete(PATH)
-async def forget(visit: Writing, document_id: Name) -> Response:
-    """Forget a document with everything that rests on it."""
-    gone = await visit.memory.forget(document=document_id)
-    told = f"Document {document_id!r} is forgotten."
-    return record(schemas.DocumentGone(message=told, document_id=document_id, memory_units_deleted=gone.facts))
+@router.delete(DOCUMENT)
+async def delete_document(session: WriteBank, document_id: Name) -> Response:
+    """Delete a document with everything derived from it."""
+    deleted = await session.memory.forget(document=document_id)
+    return record(
+        schemas.DeleteDocumentResponse(
+            message=f"Deleted document {document_id!r}.", document_id=document_id, memory_units_deleted=deleted.facts
+        )
+    )
 
 
-async def _lines(lookup: Lookup, document: str) -> list[Message]:
-    lines = [message async for message in lookup.every_message(document)]
-    if not lines:
+async def _messages(lookup: Lookup, document: str) -> list[Message]:
+    messages = [message async for message in lookup.every_message(document)]
+    if not messages:
         raise NotFound(f"There is no document {document!r:.80} in this bank.")
-    return lines
+    return messages
 
 
-def _chunk(bank: str, place: int, message: Message) -> schemas.Chunk:
-    return schemas.Chunk(
+def _chunk(bank: str, place: int, message: Message) -> schemas.ChunkResponse:
+    return schemas.ChunkResponse(
         chunk_id=chunk_id(bank, message.id),
         document_id=message.document or "",
         bank_id=bank,

@@ -1,4 +1,4 @@
-"""Routes that look into a bank: memories, entities, tags and counts."""
+"""Routes that list memories, entities and tags, and count them."""
 
 from __future__ import annotations
 
@@ -14,71 +14,71 @@ from vmemo.errors import NotFound
 from vmemo.models import Entity, FactId
 from vmemo.models.base import Name
 from vmemo.server.hindsight import schemas
-from vmemo.server.hindsight.dependencies import BANK, Reading
-from vmemo.server.hindsight.memories import Listing, current
+from vmemo.server.hindsight.dependencies import BANK, ReadBank
+from vmemo.server.hindsight.filters import MemoryListRequest, is_current
 from vmemo.server.hindsight.operations import operation_of
-from vmemo.server.hindsight.serializers import said_by, unit, when
-from vmemo.server.hindsight.unsupported import Page, Wish
+from vmemo.server.hindsight.requests import HindsightRequest, OffsetPage
+from vmemo.server.hindsight.serializers import format_time, memory_item, source_messages
 from vmemo.server.paths import ExactRoute
-from vmemo.server.responses import plain, record
+from vmemo.server.responses import json_response, record
 
 router = APIRouter(route_class=ExactRoute)
 
 
 @router.get(f"{BANK}/memories/list")
-async def memories(visit: Reading, wanted: Annotated[Listing, Query()]) -> Response:
-    """Facts, the newest first."""
-    lookup = visit.memory.lookup
-    facts = [fact async for fact in lookup.every_fact() if wanted.lets(fact)]
-    if wanted.document_id:
-        lines = {message.id async for message in lookup.every_message(wanted.document_id)}
-        facts = [fact for fact in facts if not lines.isdisjoint(fact.messages)]
-    page = wanted.of(sorted(facts, key=wanted.place, reverse=True))
-    said = await said_by(page, lookup)
-    return _listed([unit(fact, said) for fact in page], len(facts), wanted)
+async def list_memories(session: ReadBank, options: Annotated[MemoryListRequest, Query()]) -> Response:
+    """List facts, newest first."""
+    lookup = session.memory.lookup
+    facts = [fact async for fact in lookup.every_fact() if options.selects(fact)]
+    if options.document_id:
+        in_document = {message.id async for message in lookup.every_message(options.document_id)}
+        facts = [fact for fact in facts if not in_document.isdisjoint(fact.messages)]
+    shown = options.of(sorted(facts, key=options.sort_key, reverse=True))
+    messages = await source_messages(shown, lookup)
+    return _list([memory_item(fact, messages) for fact in shown], len(facts), options)
 
 
-def _listed(items: list[dict[str, JsonValue]], total: int, page: Page) -> Response:
-    return record(schemas.Listed(items=items, total=total, limit=page.limit, offset=page.offset))
+def _list(items: list[dict[str, JsonValue]], total: int, page: OffsetPage) -> Response:
+    return record(schemas.ListResponse(items=items, total=total, limit=page.limit, offset=page.offset))
 
 
 @router.get(f"{BANK}/memories/{{memory_id}}")
-async def memory(visit: Reading, memory_id: Name) -> Response:
-    """One fact."""
-    found = await visit.memory.lookup.facts([FactId(memory_id)])
+async def memory(session: ReadBank, memory_id: Name) -> Response:
+    """Return one fact."""
+    found = await session.memory.lookup.facts([FactId(memory_id)])
     if not found:
         raise NotFound(f"There is no memory {memory_id!r:.80} in this bank.")
-    told = unit(found[0], await said_by(found, visit.memory.lookup))
-    return plain({**told, "type": found[0].network, "entities": [each.name for each in found[0].entities]})
+    item = memory_item(found[0], await source_messages(found, session.memory.lookup))
+    return json_response({**item, "type": found[0].network, "entities": [each.name for each in found[0].entities]})
 
 
-class EntityPage(Page):
-    """Some entities."""
+class EntityListRequest(OffsetPage):
+    """Query of a list of entities."""
 
 
 @router.get(f"{BANK}/entities")
-async def entities(visit: Reading, page: Annotated[EntityPage, Query()]) -> Response:
-    """Entities, the most mentioned first."""
-    found = [entity async for entity in visit.memory.lookup.every_entity()]
+async def list_entities(session: ReadBank, options: Annotated[EntityListRequest, Query()]) -> Response:
+    """List entities, the most mentioned first."""
+    found = [entity async for entity in session.memory.lookup.every_entity()]
     found.sort(key=lambda entity: (-entity.mentions, entity.name))
-    return _listed([_entity(entity) for entity in page.of(found)], len(found), page)
+    return _list([_entity(entity) for entity in options.of(found)], len(found), options)
 
 
-class NoOptions(Wish):
-    """Options that a call has in Hindsight and does not have here."""
+class NoOptions(HindsightRequest):
+    """Query of calls whose options vmemo does not support; `refresh` has no effect, for counts are always fresh."""
 
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {"refresh": ("true", "false", ["true"], ["false"])}
 
 
 @router.get(f"{BANK}/entities/{{entity_id}}")
-async def entity(visit: Reading, entity_id: Name, options: Annotated[NoOptions, Query()]) -> Response:
-    """An entity with what is observed of it."""
-    found = await visit.memory.lookup.entity(entity_id)
+async def entity(session: ReadBank, entity_id: Name, options: Annotated[NoOptions, Query()]) -> Response:
+    """Return an entity with its observations."""
+    found = await session.memory.lookup.entity(entity_id)
     if found is None:
         raise NotFound(f"There is no entity {entity_id!r:.80} in this bank.")
-    observed = await visit.memory.observations(found.id)
-    told = [{"text": fact.text, "mentioned_at": fact.mentioned_at.isoformat()} for fact in observed]
-    return plain({**_entity(found), "observations": told})
+    facts = await session.memory.observations(found.id)
+    observations = [{"text": fact.text, "mentioned_at": fact.mentioned_at.isoformat()} for fact in facts]
+    return json_response({**_entity(found), "observations": observations})
 
 
 def _entity(entity: Entity) -> dict[str, JsonValue]:
@@ -86,66 +86,65 @@ def _entity(entity: Entity) -> dict[str, JsonValue]:
         "id": entity.id,
         "canonical_name": entity.name,
         "mention_count": entity.mentions,
-        "first_seen": when(entity.first_seen),
-        "last_seen": when(entity.last_seen),
+        "first_seen": format_time(entity.first_seen),
+        "last_seen": format_time(entity.last_seen),
         "metadata": {"type": entity.type, "aliases": list(entity.aliases)},
     }
 
 
-class TagPage(Page):
-    """Some tags; `q` is a pattern with asterisks."""
+class TagListRequest(OffsetPage):
+    """Query of a list of tags; `q` is a pattern with asterisks."""
 
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {"source": ("memories", ["memories"])}
     q: str = ""
 
 
 @router.get(f"{BANK}/tags")
-async def tags(visit: Reading, page: Annotated[TagPage, Query()]) -> Response:
-    """Tags by how many facts have them."""
-    counts = Counter([tag async for fact in visit.memory.lookup.every_fact() if current(fact) for tag in fact.tags])
-    pattern = page.q.casefold().replace("[", "[[]").replace("?", "[?]") or "*"
-    found = sorted(((n, tag) for tag, n in counts.items() if fnmatchcase(tag.casefold(), pattern)), key=_by_count)
-    return _listed([{"tag": tag, "count": n} for n, tag in page.of(found)], len(found), page)
-
-
-def _by_count(counted: tuple[int, str]) -> tuple[int, str]:
-    return -counted[0], counted[1]
+async def list_tags(session: ReadBank, options: Annotated[TagListRequest, Query()]) -> Response:
+    """List tags by the number of facts that have them."""
+    lookup = session.memory.lookup
+    counts = Counter([tag async for fact in lookup.every_fact() if is_current(fact) for tag in fact.tags])
+    pattern = options.q.casefold().replace("[", "[[]").replace("?", "[?]") or "*"
+    found = sorted(
+        ((tag, count) for tag, count in counts.items() if fnmatchcase(tag.casefold(), pattern)),
+        key=lambda each: (-each[1], each[0]),
+    )
+    return _list([{"tag": tag, "count": count} for tag, count in options.of(found)], len(found), options)
 
 
 @router.get(f"{BANK}/stats")
-async def stats(visit: Reading, options: Annotated[NoOptions, Query()]) -> Response:
-    """How much the bank holds, and how much waits."""
-    lookup = visit.memory.lookup
-    facts = {fact.id: fact async for fact in lookup.every_fact() if current(fact)}
+async def stats(session: ReadBank, options: Annotated[NoOptions, Query()]) -> Response:
+    """Count facts, links, documents and operations."""
+    lookup = session.memory.lookup
+    facts = {fact.id: fact async for fact in lookup.every_fact() if is_current(fact)}
     documents = {message.document async for message in lookup.every_message() if message.document}
     links = Counter((facts[link.source].network, link.kind) for link in await lookup.links() if link.source in facts)
-    jobs = await visit.memory.jobs()
-    states = Counter(str(operation_of(job).status) for job in jobs)
+    jobs = await session.memory.jobs()
     failed = sum(job.error is not None for job in jobs)
     breakdown: dict[str, dict[str, int]] = {}
-    for (network, kind), n in links.items():
-        breakdown.setdefault(network, {})[kind] = n
+    for (network, kind), count in links.items():
+        breakdown.setdefault(network, {})[kind] = count
     return record(
-        schemas.Stats(
-            bank_id=visit.bank,
+        schemas.BankStats(
+            bank_id=session.bank,
             total_nodes=len(facts),
             total_links=sum(links.values()),
             total_documents=len(documents),
             nodes_by_fact_type=dict(Counter(str(fact.network) for fact in facts.values())),
-            links_by_link_type=_summed((kind, n) for (_, kind), n in links.items()),
-            links_by_fact_type=_summed((network, n) for (network, _), n in links.items()),
+            links_by_link_type=_sums((kind, count) for (_, kind), count in links.items()),
+            links_by_fact_type=_sums((network, count) for (network, _), count in links.items()),
             links_breakdown=breakdown,
             pending_operations=len(jobs) - failed,
             failed_operations=failed,
-            operations_by_status=dict(states),
-            last_memory_write_at=when(max((fact.recorded_at for fact in facts.values()), default=None)),
+            operations_by_status=dict(Counter(str(operation_of(job).status) for job in jobs)),
+            last_memory_write_at=format_time(max((fact.recorded_at for fact in facts.values()), default=None)),
             total_observations=sum(fact.network == "observation" for fact in facts.values()),
         )
     )
 
 
-def _summed(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+def _sums(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
-    for name, n in counts:
-        total[name] += n
+    for name, count in counts:
+        total[name] += count
     return dict(total)

@@ -1,4 +1,4 @@
-"""What Hindsight's client gives to retain."""
+"""Request models of retain."""
 
 from __future__ import annotations
 
@@ -11,61 +11,63 @@ from pydantic import BaseModel, ConfigDict, Field
 from vmemo.errors import InvalidInput
 from vmemo.models import Message, MessageId, utc_now
 from vmemo.models.base import Name
-from vmemo.server.hindsight.serializers import CONTEXT, moment
-from vmemo.server.hindsight.unsupported import Wish, absent
+from vmemo.server.hindsight.requests import HindsightRequest, unsupported_option
+from vmemo.server.hindsight.serializers import CONTEXT, parse_time
 
-Mode = Literal["replace", "append"]
+UpdateMode = Literal["replace", "append"]
 
 
-class Block(BaseModel):
-    """A piece of an item's content; only text is read."""
+class ContentBlock(BaseModel):
+    """A block of an item's content; only text is supported."""
 
     type: str
     text: str | None = None
 
     def read(self) -> str:
-        """The text."""
+        """Return the text."""
         if self.type != "text":
-            raise absent(f"content of type {self.type}", "Only text is read.")
+            raise unsupported_option(f"content of type {self.type}", "Only text is supported.")
         return self.text or ""
 
 
-class Item(Wish):
-    """Something to keep. Entities are found by reading it, and can't be given."""
+class MemoryItem(HindsightRequest):
+    """One item to retain. Its entities are extracted from the text and can't be given."""
 
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {
         "resolve_entities": (True, False),
         "observation_scopes": ("combined",),
     }
 
-    content: str | Annotated[list[Block], Field(max_length=10_000)]
+    content: str | Annotated[list[ContentBlock], Field(max_length=10_000)]
     timestamp: str | None = None
     context: str | None = None
     metadata: dict[str, str] | None = None
     document_id: Name | None = None
     tags: list[Name] | None = Field(default=None, max_length=100)
-    update_mode: Mode | None = None
+    update_mode: UpdateMode | None = None
 
     @property
     def text(self) -> str:
-        """What is read."""
+        """The text of all blocks."""
         return self.content if isinstance(self.content, str) else "\n".join(block.read() for block in self.content)
 
     @property
-    def said_at(self) -> datetime | None:
-        """When it was said; None where the client does not tell."""
+    def time(self) -> datetime | None:
+        """The time of the item; None if the client does not give one."""
         if self.timestamp == "unset":
-            raise absent("timestamp", "'unset' would make a memory without a time; leave it out for the present.")
-        return moment("timestamp", self.timestamp)
+            raise unsupported_option(
+                "timestamp", "Every memory has a time; omit the timestamp to use the current time."
+            )
+        return parse_time("timestamp", self.timestamp)
 
     def message(self, id: str, document: str, tags: Sequence[str]) -> Message:
-        """The item as a message."""
+        """Return the item as a message."""
         context = {CONTEXT: self.context} if self.context else {}
         return Message.of(
             {
                 "id": MessageId(id),
                 "content": self.text,
-                "timestamp": self.said_at or utc_now(),
+                "timestamp": self.time or utc_now(),
                 "document": document,
                 "tags": tuple(dict.fromkeys((*(self.tags or ()), *tags))),
                 "metadata": {**(self.metadata or {}), **context},
@@ -73,25 +75,28 @@ class Item(Wish):
         )
 
 
-class Retain(Wish):
-    """Items to keep."""
+class HindsightRetain(HindsightRequest):
+    """Items to retain."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, populate_by_name=True)
 
-    items: list[Item] = Field(min_length=1)
+    items: list[MemoryItem] = Field(min_length=1)
     is_async: bool | None = Field(default=None, alias="async")
     document_tags: list[Name] | None = Field(default=None, max_length=100)
     operation_id: Annotated[Name, Field(max_length=200)] | None = None
 
     def check(self) -> None:
-        """Refuse what can't be stored, before a bank is made for it."""
+        """Raise an error for items that can't be stored, before a bank is created for them."""
         for item in self.items:
             item.message("-", item.document_id or "-", self.document_tags or ())
             self.mode(item.document_id or "")
 
-    def mode(self, document: str) -> Mode:
-        """Whether a document is replaced or added to; its items must agree."""
+    def mode(self, document: str) -> UpdateMode:
+        """Return the update mode of a document; its items must agree on one."""
         modes = {item.update_mode or "replace" for item in self.items if item.document_id == document}
         if len(modes) > 1:
-            raise InvalidInput(f"Items of document {document!r} ask for both replace and append. Nothing was stored.")
+            raise InvalidInput(
+                f"Items of document {document!r} have both update modes, replace and append; use one. "
+                "Nothing was stored."
+            )
         return "append" if "append" in modes else "replace"

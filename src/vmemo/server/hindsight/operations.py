@@ -1,4 +1,4 @@
-"""Routes of queued work: retains that were not waited for, and what else waits to be done."""
+"""Routes of operations: queued jobs, and retains that were not waited for."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from vmemo.errors import NotFound
 from vmemo.models import JobKind, Message, utc_now
 from vmemo.models.base import Name
 from vmemo.models.results import Job
-from vmemo.server.dependencies import Visit
+from vmemo.server.dependencies import BankSession
 from vmemo.server.hindsight import schemas
-from vmemo.server.hindsight.dependencies import BANK, Reading, Writing
+from vmemo.server.hindsight.dependencies import BANK, ReadBank, WriteBank
+from vmemo.server.hindsight.requests import HindsightRequest, OffsetPage, unsupported_option
 from vmemo.server.hindsight.retain import messages_of
-from vmemo.server.hindsight.serializers import when
-from vmemo.server.hindsight.unsupported import Page, Wish, absent
+from vmemo.server.hindsight.serializers import format_time
 from vmemo.server.paths import ExactRoute
-from vmemo.server.problems import Refused
-from vmemo.server.responses import plain, record
+from vmemo.server.problems import HttpProblem
+from vmemo.server.responses import json_response, record
 
 router = APIRouter(route_class=ExactRoute)
-_UNREAD = ("pending", "grouped")
+_PENDING = ("pending", "grouped")
 _TYPES: Mapping[JobKind, str] = {
     "process": "retain",
     "extract": "retain",
@@ -30,27 +30,26 @@ _TYPES: Mapping[JobKind, str] = {
     "observe": "consolidation",
     "maintain": "maintenance",
 }
-_EITHER = (["true"], ["false"], "true", "false")
 
 
-class OperationPage(Page):
-    """Some of the queued work; what is done is not kept, so that there is none of another status."""
+class OperationListRequest(OffsetPage):
+    """Query of a list of operations; finished jobs are deleted, so a filter for them finds none."""
 
-    harmless: ClassVar[Mapping[str, Sequence[object]]] = {"exclude_parents": _EITHER}
+    harmless: ClassVar[Mapping[str, Sequence[object]]] = {"exclude_parents": (["true"], ["false"], "true", "false")}
     status: Literal["pending", "processing", "completed", "failed", "cancelled"] | None = None
     type: str | None = None
 
 
-class Payload(Wish):
-    """Whether the items of an operation are told again."""
+class OperationOptions(HindsightRequest):
+    """Query of one operation."""
 
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {"include_payload": ("false", ["false"])}
 
 
-def operation_of(job: Job) -> schemas.Operation:
-    """A job as an operation. One that failed waits to be tried again, and tells why."""
+def operation_of(job: Job) -> schemas.OperationResponse:
+    """Return a job as an operation. A failed job is pending, with its error, until it is retried."""
     runs = job.until is not None and job.until > utc_now()
-    return schemas.Operation(
+    return schemas.OperationResponse(
         id=str(job.id),
         operation_id=str(job.id),
         task_type=_TYPES[job.kind],
@@ -60,65 +59,66 @@ def operation_of(job: Job) -> schemas.Operation:
         status="processing" if runs else "pending",
         error_message=job.error,
         retry_count=job.attempts,
-        next_retry_at=when(job.due) if job.error is not None else None,
+        next_retry_at=format_time(job.due) if job.error is not None else None,
     )
 
 
 @router.get(f"{BANK}/operations")
-async def operations(visit: Reading, page: Annotated[OperationPage, Query()]) -> Response:
-    """Work that waits or runs, the newest first."""
+async def list_operations(session: ReadBank, options: Annotated[OperationListRequest, Query()]) -> Response:
+    """List queued and running jobs, newest first."""
     found = [
         each
-        for each in map(operation_of, reversed(await visit.memory.jobs()))
-        if page.status in (None, each.status) and page.type in (None, "", each.operation_type)
+        for each in map(operation_of, reversed(await session.memory.jobs()))
+        if options.status in (None, each.status) and options.type in (None, "", each.operation_type)
     ]
     return record(
-        schemas.Operations(
-            bank_id=visit.bank,
+        schemas.OperationList(
+            bank_id=session.bank,
             total=len(found),
-            limit=page.limit,
-            offset=page.offset,
-            operations=list(page.of(found)),
+            limit=options.limit,
+            offset=options.offset,
+            operations=list(options.of(found)),
         )
     )
 
 
 @router.get(f"{BANK}/operations/{{operation_id}}")
-async def operation(visit: Reading, operation_id: Name, options: Annotated[Payload, Query()]) -> Response:
-    """How far an operation is; one that nothing is known of is `not_found`."""
-    stored = await messages_of(operation_id, visit.memory.lookup)
+async def operation(session: ReadBank, operation_id: Name, options: Annotated[OperationOptions, Query()]) -> Response:
+    """Return the progress of an operation; an unknown one has the status `not_found`."""
+    stored = await messages_of(operation_id, session.memory.lookup)
     if stored:
-        told = await _retained(visit, operation_id, stored)
-        return plain({**told.model_dump(), "result_metadata": {"items_count": len(stored)}})
-    jobs = [operation_of(job) for job in await visit.memory.jobs() if str(job.id) == operation_id]
-    return record(jobs[0]) if jobs else plain({"operation_id": operation_id, "status": "not_found"})
+        found = await _retain_operation(session, operation_id, stored)
+        return json_response({**found.model_dump(), "result_metadata": {"items_count": len(stored)}})
+    jobs = [operation_of(job) for job in await session.memory.jobs() if str(job.id) == operation_id]
+    return record(jobs[0]) if jobs else json_response({"operation_id": operation_id, "status": "not_found"})
 
 
-async def _retained(visit: Visit, id: str, stored: Sequence[Message]) -> schemas.Operation:
-    unread = [message for message in stored if message.state in _UNREAD]
-    reading = any(operation_of(job).status == "processing" for job in await visit.memory.jobs()) if unread else False
-    return schemas.Operation(
+async def _retain_operation(session: BankSession, id: str, stored: Sequence[Message]) -> schemas.OperationResponse:
+    pending = [message for message in stored if message.state in _PENDING]
+    jobs = await session.memory.jobs() if pending else []
+    runs = any(operation_of(job).status == "processing" for job in jobs)
+    return schemas.OperationResponse(
         id=id,
         operation_id=id,
         task_type="retain",
         operation_type="retain",
         items_count=len(stored),
         created_at=stored[0].recorded_at.isoformat(),
-        status="completed" if not unread else "processing" if reading else "pending",
-        error_message=next((message.error for message in unread if message.error), None),
+        status="completed" if not pending else "processing" if runs else "pending",
+        error_message=next((message.error for message in pending if message.error), None),
     )
 
 
 @router.delete(f"{BANK}/operations/{{operation_id}}")
-async def cancel(visit: Writing, operation_id: Name) -> Response:
-    """Take a retain back as far as it is not read yet: those messages are forgotten."""
-    stored = await messages_of(operation_id, visit.memory.lookup)
-    unread = [message.id for message in stored if message.state in _UNREAD]
+async def cancel(session: WriteBank, operation_id: Name) -> Response:
+    """Cancel a retain: forget its messages that are still pending."""
+    stored = await messages_of(operation_id, session.memory.lookup)
+    pending = [message.id for message in stored if message.state in _PENDING]
     if not stored:
-        if any(str(job.id) == operation_id for job in await visit.memory.jobs()):
-            raise absent("cancel", "Only a retain can be cancelled; other work is small and comes again.")
+        if any(str(job.id) == operation_id for job in await session.memory.jobs()):
+            raise unsupported_option("cancel", "Only a retain can be cancelled.")
         raise NotFound(f"There is no operation {operation_id!r:.80} in this bank.")
-    if not unread:
-        raise Refused(409, "Completed", "The operation is completed; forget its document instead.")
-    await visit.memory.forget(messages=unread)
-    return record(schemas.Cancelled(message=f"{len(unread)} items are forgotten.", operation_id=operation_id))
+    if not pending:
+        raise HttpProblem(409, "OperationCompleted", "The operation is completed; delete its document instead.")
+    await session.memory.forget(messages=pending)
+    return record(schemas.CancelResponse(message=f"Deleted {len(pending)} items.", operation_id=operation_id))

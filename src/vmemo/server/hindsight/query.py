@@ -1,4 +1,4 @@
-"""Recall and reflect, as Hindsight's client asks for them."""
+"""Routes of recall and reflect."""
 
 from __future__ import annotations
 
@@ -8,80 +8,81 @@ from typing import ClassVar, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, JsonValue
 
-from vmemo.errors import InvalidInput
 from vmemo.memory.reflect import ReflectOptions
 from vmemo.models.base import Name
 from vmemo.models.results import Answer
 from vmemo.recall.query import RecallOptions
-from vmemo.server.dependencies import Visit
-from vmemo.server.hindsight.dependencies import BANK, Arriving
-from vmemo.server.hindsight.includes import Include, Included, included
-from vmemo.server.hindsight.schemas import Tokens, Type
-from vmemo.server.hindsight.serializers import Result, Scores, cut, moment, said_by
-from vmemo.server.hindsight.tags import Match, wanted
-from vmemo.server.hindsight.unsupported import Wish
+from vmemo.server.dependencies import BankSession
+from vmemo.server.hindsight.dependencies import BANK, ReadOrCreateBank
+from vmemo.server.hindsight.filters import HindsightTagsMatch, tag_options
+from vmemo.server.hindsight.includes import IncludedParts, IncludeOptions, included
+from vmemo.server.hindsight.requests import HindsightRequest
+from vmemo.server.hindsight.schemas import FactType, TokenUsage
+from vmemo.server.hindsight.serializers import MemoryResult, ResultScores, parse_time, source_messages, truncate
 from vmemo.server.paths import ExactRoute
 from vmemo.server.requests import Question
 from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
-DEFAULT_TYPES: Sequence[Type] = ("world", "experience", "observation")
-Budget = Literal["low", "mid", "high"]
+DEFAULT_TYPES: Sequence[FactType] = ("world", "experience", "observation")
+HindsightBudget = Literal["low", "mid", "high"]
 
 
-class Recall(Wish):
-    """A question for facts."""
+class HindsightRecall(HindsightRequest):
+    """A question to recall facts for."""
 
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {"prefer_observations": (False,)}
 
     query: Question
-    types: list[Type] | None = None
-    budget: Budget | None = None
+    types: list[FactType] | None = None
+    budget: HindsightBudget | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     trace: bool | None = None
     query_timestamp: str | None = None
-    include: Include | None = None
+    include: IncludeOptions | None = None
     tags: list[Name] | None = Field(default=None, max_length=100)
-    tags_match: Match | None = None
+    tags_match: HindsightTagsMatch | None = None
 
 
-class Recalled(Included):
+class HindsightRecallResponse(IncludedParts):
     """Facts by relevance."""
 
-    results: list[Result]
+    results: list[MemoryResult]
     trace: dict[str, JsonValue] | None = None
 
 
 @router.post(f"{BANK}/memories/recall")
-async def recall(visit: Arriving, body: Recall) -> Response:
-    """Facts by relevance whose tokens sum to at most `max_tokens`."""
+async def recall(session: ReadOrCreateBank, body: HindsightRecall) -> Response:
+    """Return facts by relevance whose tokens sum to at most `max_tokens`."""
     options: RecallOptions = {
         "networks": body.types or DEFAULT_TYPES,
-        "now": moment("query_timestamp", body.query_timestamp),
+        "now": parse_time("query_timestamp", body.query_timestamp),
         "explain": bool(body.trace),
-        **wanted(body.tags, body.tags_match),
+        **tag_options(body.tags, body.tags_match),
     }
-    most = _affordable(visit, body.max_tokens or 4096)
-    found = await visit.memory.recall(body.query, most, body.budget or "mid", **options)
-    said = await said_by(found.facts, visit.memory.lookup)
-    results = [Result.of(hit.fact, said, Scores.of(hit)) for hit in found.hits]
+    max_tokens = body.max_tokens or 4096
+    session.principal.check_max_tokens(max_tokens)
+    found = await session.memory.recall(body.query, max_tokens, body.budget or "mid", **options)
+    messages = await source_messages(found.facts, session.memory.lookup)
+    results = [MemoryResult.of(hit.fact, messages, ResultScores.of(hit)) for hit in found.hits]
     trace = found.model_dump(mode="json", include={"query", "tokens", "timings", "explanation"}) if body.trace else None
-    beside = await included(found.facts, said, body.include or Include(), visit.memory, scoped=bool(body.tags))
-    return record(Recalled(results=results, trace=trace, **dict(beside)))
+    include = body.include or IncludeOptions()
+    parts = await included(found.facts, messages, include, session.memory, tagged=bool(body.tags))
+    return record(HindsightRecallResponse(results=results, trace=trace, **dict(parts)))
 
 
-class Facts(Wish):
-    """Whether an answer tells what it rests on; it has no options."""
+class IncludeFacts(HindsightRequest):
+    """Request the facts that an answer is based on; it has no options."""
 
 
-class ReflectInclude(Wish):
-    """What is told beside an answer."""
+class ReflectInclude(HindsightRequest):
+    """Parts to include in a reflect response."""
 
-    facts: Facts | None = None
+    facts: IncludeFacts | None = None
 
 
-class Reflect(Wish):
-    """A question to answer. There are no mental models and no directives, so that none are left out."""
+class HindsightReflect(HindsightRequest):
+    """A question to answer. vmemo has no directives and no mental models, so options that exclude them are harmless."""
 
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {
         "apply_all_directives": (True, False),
@@ -89,14 +90,14 @@ class Reflect(Wish):
     }
 
     query: Question
-    budget: Budget | None = None
+    budget: HindsightBudget | None = None
     context: str | None = Field(default=None, max_length=100_000)
     max_tokens: int | None = Field(default=None, ge=1)
     include: ReflectInclude | None = None
     response_schema: dict[str, JsonValue] | None = None
     tags: list[Name] | None = Field(default=None, max_length=100)
-    tags_match: Match | None = None
-    fact_types: list[Type] | None = None
+    tags_match: HindsightTagsMatch | None = None
+    fact_types: list[FactType] | None = None
     exclude_mental_model_ids: list[str] | None = None
 
     @property
@@ -106,62 +107,57 @@ class Reflect(Wish):
 
 
 class BasedOn(BaseModel):
-    """What an answer rests on."""
+    """The facts that an answer is based on."""
 
-    memories: list[Result]
+    memories: list[MemoryResult]
     mental_models: tuple[str, ...] = ()
     directives: tuple[str, ...] = ()
 
 
-class Reflected(BaseModel):
+class HindsightReflectResponse(BaseModel):
     """An answer."""
 
     text: str
     based_on: BasedOn | None = None
     structured_output: dict[str, JsonValue] | None = None
     structured_output_error: str | None = None
-    usage: Tokens
+    usage: TokenUsage
     trace: None = None
 
 
 @router.post(f"{BANK}/reflect")
-async def reflect(visit: Arriving, body: Reflect) -> Response:
-    """Answer from memory. A guest who may not write gets an answer that forms no opinion."""
+async def reflect(session: ReadOrCreateBank, body: HindsightReflect) -> Response:
+    """Answer a question from memory. A key without write permission gets an answer that stores no opinion."""
     options: ReflectOptions = {
         "budget": body.budget or "low",
         "schema": body.response_schema or None,
-        "opinions": visit.guest.may("write", visit.bank),
+        "opinions": session.principal.allows("write", session.bank),
         "networks": body.fact_types or (),
-        **wanted(body.tags, body.tags_match),
+        **tag_options(body.tags, body.tags_match),
     }
-    answer = await visit.memory.reflect(body.question, **options)
-    shown = body.include is not None and body.include.facts is not None
-    text = answer.plain if body.max_tokens is None else cut(answer.plain, body.max_tokens, visit.memory.lookup.tokens)
+    answer = await session.memory.reflect(body.question, **options)
+    show_facts = body.include is not None and body.include.facts is not None
+    text = answer.plain
+    if body.max_tokens is not None:
+        text = truncate(text, body.max_tokens, session.memory.lookup.tokens)
     return record(
-        Reflected(
+        HindsightReflectResponse(
             text=text,
-            based_on=await _based_on(visit, answer) if shown else None,
+            based_on=await _based_on(session, answer) if show_facts else None,
             structured_output=answer.data if isinstance(answer.data, dict) else None,
-            structured_output_error=_unshaped(answer) if body.response_schema else None,
-            usage=Tokens.of(answer.usage),
+            structured_output_error=_structured_output_error(answer) if body.response_schema else None,
+            usage=TokenUsage.of(answer.usage),
         )
     )
 
 
-async def _based_on(visit: Visit, answer: Answer) -> BasedOn:
+async def _based_on(session: BankSession, answer: Answer) -> BasedOn:
     facts = [*answer.facts, *answer.observations, *answer.opinions]
-    said = await said_by(facts, visit.memory.lookup)
-    return BasedOn(memories=[Result.of(fact, said) for fact in facts])
+    messages = await source_messages(facts, session.memory.lookup)
+    return BasedOn(memories=[MemoryResult.of(fact, messages) for fact in facts])
 
 
-def _unshaped(answer: Answer) -> str | None:
+def _structured_output_error(answer: Answer) -> str | None:
     if isinstance(answer.data, dict):
         return None
-    return "; ".join(answer.flaws) or "There is no answer in this shape."
-
-
-def _affordable(visit: Visit, tokens: int) -> int:
-    most = visit.guest.house.limits.max_tokens
-    if tokens > most:
-        raise InvalidInput(f"max_tokens may be {most:,} here, not {tokens:,}.")
-    return tokens
+    return "; ".join(answer.flaws) or "The answer does not fit the schema."

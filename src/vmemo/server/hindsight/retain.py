@@ -1,7 +1,7 @@
-"""Retain, as Hindsight's client asks for it.
+"""Routes that retain items and clear memories.
 
-An operation's messages have its id in theirs, so that nothing else must be kept to tell how far it is, and a repeated
-operation stores nothing twice.
+The ids of an operation's messages start with the operation's id. They show its progress, so nothing else is stored for
+it, and a repeated operation stores nothing twice.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Response
 
-from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed, NotFound, OutcomeUnknown, StoreBusy
+from vmemo.errors import EmbeddingFailed, LLMFailed, NotFound, OutcomeUnknown, StoreBusy
 from vmemo.memory.lookup import Lookup
 from vmemo.models import Message, MessageId, new_id
-from vmemo.server.dependencies import Visit
-from vmemo.server.hindsight.dependencies import BANK, Making, Writing
-from vmemo.server.hindsight.items import Item, Retain
-from vmemo.server.hindsight.schemas import Deleted, Kept, Tokens
-from vmemo.server.hindsight.unsupported import absent
+from vmemo.server.dependencies import BankSession
+from vmemo.server.hindsight.dependencies import BANK, CreateBank, WriteBank
+from vmemo.server.hindsight.items import HindsightRetain, MemoryItem
+from vmemo.server.hindsight.requests import unsupported_option
+from vmemo.server.hindsight.schemas import DeleteResponse, HindsightRetainResponse, TokenUsage
 from vmemo.server.paths import ExactRoute
-from vmemo.server.problems import Refused
+from vmemo.server.problems import HttpProblem
 from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
-_FIRST = 16
+_FIRST_PAGE = 16
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a retain changes: messages to store, and messages of replaced documents that are no longer told.
+class DocumentChanges:
+    """The messages that a retain adds, and those of replaced documents that it removes.
 
-    `clashing` are those of the latter whose line is told again with other tags or metadata; while they are there the
-    new ones would be taken for repetitions.
+    `conflicting` are removed messages whose line is added again with other tags or metadata. They must be removed
+    first: while they exist, the new ones count as repetitions.
     """
 
-    fresh: Sequence[Message]
-    clashing: Sequence[MessageId]
-    gone: Sequence[MessageId]
+    added: Sequence[Message]
+    conflicting: Sequence[MessageId]
+    removed: Sequence[MessageId]
 
 
 async def messages_of(operation: str, lookup: Lookup) -> list[Message]:
-    """The messages that an operation stored, in order."""
+    """Return the messages that an operation stored, in order."""
     found: list[Message] = []
-    size = _FIRST
+    size = _FIRST_PAGE
     while True:
         ids = [MessageId(f"{operation}.{n}") for n in range(len(found), len(found) + size)]
         page = {message.id: message for message in await lookup.messages(ids)}
@@ -53,95 +53,101 @@ async def messages_of(operation: str, lookup: Lookup) -> list[Message]:
         size *= 2
 
 
-async def planned(body: Retain, operation: str, lookup: Lookup) -> Plan:
-    """Compare items with the documents that they replace: a line that is told again stays as it is."""
-    named = dict.fromkeys(item.document_id for item in body.items if item.document_id)
-    replaced = {document for document in named if body.mode(document) == "replace"}
-    old = [message for document in named async for message in lookup.every_message(document)]
-    left, fresh = list(old), list[Message]()
+async def document_changes(body: HindsightRetain, operation: str, lookup: Lookup) -> DocumentChanges:
+    """Compare items with the documents that they replace; unchanged messages stay as they are."""
+    documents = dict.fromkeys(item.document_id for item in body.items if item.document_id)
+    replaced = {document for document in documents if body.mode(document) == "replace"}
+    unmatched = [message for document in documents async for message in lookup.every_message(document)]
+    added = list[Message]()
     for item in body.items:
         tags = body.document_tags or ()
-        message = item.message(f"{operation}.{len(fresh)}", item.document_id or operation, tags)
-        same = next((other for other in left if _same(item, message, other)), None)
-        if same is None:
-            fresh.append(message)
+        message = item.message(f"{operation}.{len(added)}", item.document_id or operation, tags)
+        unchanged = next((stored for stored in unmatched if _is_same(item, message, stored)), None)
+        if unchanged is None:
+            added.append(message)
         else:
-            left.remove(same)
-    lines = {(message.document, message.content, message.timestamp) for message in fresh}
-    gone = [message for message in left if message.document in replaced]
-    clashing = [m.id for m in gone if (m.document, m.content, m.timestamp) in lines]
-    return Plan(fresh, clashing, [message.id for message in gone if message.id not in clashing])
+            unmatched.remove(unchanged)
+    lines = {(message.document, message.content, message.timestamp) for message in added}
+    removed = [message for message in unmatched if message.document in replaced]
+    conflicting = [m.id for m in removed if (m.document, m.content, m.timestamp) in lines]
+    return DocumentChanges(added, conflicting, [message.id for message in removed if message.id not in conflicting])
 
 
-def _same(item: Item, new: Message, old: Message) -> bool:
-    """Whether a stored line is what is told; one without a time of its own may have been told at any."""
-    timed = item.said_at is None or new.timestamp == old.timestamp
-    told = (new.document, new.content, new.tags, new.metadata)
-    return timed and told == (old.document, old.content, old.tags, dict(old.metadata))
+def _is_same(item: MemoryItem, new: Message, stored: Message) -> bool:
+    """Return True if a message is stored already; an item without a time matches a message of any time."""
+    same_time = item.time is None or new.timestamp == stored.timestamp
+    values = (new.document, new.content, new.tags, new.metadata)
+    return same_time and values == (stored.document, stored.content, stored.tags, dict(stored.metadata))
 
 
 @router.post(f"{BANK}/memories")
-async def retain(visit: Making, body: Retain) -> Response:
-    """Store items and read them, at once or later. A document that is told again is replaced, unless appended to."""
-    most = visit.guest.house.limits.batch
-    if len(body.items) > most:
-        raise InvalidInput(f"A request may hold {most:,} items here, not {len(body.items):,}. Nothing was stored.")
+async def retain(session: CreateBank, body: HindsightRetain) -> Response:
+    """Store items and derive facts from them, now or later. A repeated document is replaced, unless appended to."""
+    session.principal.check_batch(len(body.items))
     body.check()
-    await visit.memory.open()
+    await session.memory.open()
     operation = body.operation_id or new_id()
-    if body.operation_id and (known := await messages_of(operation, visit.memory.lookup)):
-        return _again(visit, body, known)
-    plan = await planned(body, operation, visit.memory.lookup)
-    await _carry_out(visit, plan)
-    return record(await _kept(visit, body, operation, plan))
+    if body.operation_id and (known := await messages_of(operation, session.memory.lookup)):
+        return _repeated(session, body, known)
+    changes = await document_changes(body, operation, session.memory.lookup)
+    await _apply(session, changes)
+    return record(await _process(session, body, operation, changes))
 
 
-async def _carry_out(visit: Visit, plan: Plan) -> None:
-    """The new comes before the old goes, so that a failure in between loses as little as can be."""
-    if plan.clashing:
-        await _forget(visit, plan.clashing)
-    if plan.fresh:
-        await visit.memory.add_messages(plan.fresh)
-    if plan.gone:
-        await _forget(visit, plan.gone)
+async def _apply(session: BankSession, changes: DocumentChanges) -> None:
+    """Apply changes; new messages are stored before old ones are removed, so a failure in between loses little."""
+    if changes.conflicting:
+        await _forget(session, changes.conflicting)
+    if changes.added:
+        await session.memory.add_messages(changes.added)
+    if changes.removed:
+        await _forget(session, changes.removed)
 
 
-async def _forget(visit: Visit, ids: Sequence[MessageId]) -> None:
-    """Forget messages, of which another request may have forgotten some meanwhile."""
+async def _forget(session: BankSession, ids: Sequence[MessageId]) -> None:
+    """Forget messages, some of which a concurrent request may have forgotten."""
     left = list(ids)
     while left:
         try:
-            await visit.memory.forget(messages=left)
+            await session.memory.forget(messages=left)
             return
         except NotFound:
-            left = [message.id for message in await visit.memory.lookup.messages(left)]
+            left = [message.id for message in await session.memory.lookup.messages(left)]
 
 
-async def _kept(visit: Visit, body: Retain, operation: str, plan: Plan) -> Kept:
-    """Read what is stored. What can't be read now is read later, which the answer tells."""
-    later = Kept(bank_id=visit.bank, items_count=len(body.items), is_async=True, operation_id=operation)
-    if body.is_async and plan.fresh:
-        return later
+async def _process(
+    session: BankSession, body: HindsightRetain, operation: str, changes: DocumentChanges
+) -> HindsightRetainResponse:
+    """Derive facts from stored messages; the response reports what stays pending as an asynchronous operation."""
+    queued = HindsightRetainResponse(
+        bank_id=session.bank, items_count=len(body.items), is_async=True, operation_id=operation
+    )
+    if body.is_async and changes.added:
+        return queued
     try:
-        usage = (await visit.memory.process()).usage
+        usage = (await session.memory.process()).usage
     except (LLMFailed, EmbeddingFailed, StoreBusy, OutcomeUnknown):
-        return later if plan.fresh else later.model_copy(update={"operation_id": None})
-    return later.model_copy(update={"is_async": False, "operation_id": None, "usage": Tokens.of(usage)})
+        return queued if changes.added else queued.model_copy(update={"operation_id": None})
+    return queued.model_copy(update={"is_async": False, "operation_id": None, "usage": TokenUsage.of(usage)})
 
 
-def _again(visit: Visit, body: Retain, known: Sequence[Message]) -> Response:
+def _repeated(session: BankSession, body: HindsightRetain, known: Sequence[Message]) -> Response:
     texts = {item.text for item in body.items}
     if any(message.content not in texts for message in known):
-        raise Refused(409, "KeyReused", "This operation_id was used for other items; take a new one.")
+        raise HttpProblem(409, "OperationIdReused", "This operation_id was used for other items; use a new one.")
     count = len(body.items)
-    return record(Kept(bank_id=visit.bank, items_count=count, is_async=True, operation_id=body.operation_id))
+    return record(
+        HindsightRetainResponse(bank_id=session.bank, items_count=count, is_async=True, operation_id=body.operation_id)
+    )
 
 
 @router.delete(f"{BANK}/memories")
-async def clear(visit: Writing, type: str | None = None) -> Response:
-    """Forget everything that the bank was told; the bank and its profile stay."""
+async def clear(session: WriteBank, type: str | None = None) -> Response:
+    """Forget all messages; the bank and its profile stay."""
     if type:
-        raise absent("type", "Facts of one type rest on the same messages as others; forget documents, or all.")
-    told = [message.id async for message in visit.memory.lookup.every_message()]
-    gone = (await visit.memory.forget(messages=told)).facts if told else 0
-    return record(Deleted(message=f"{len(told)} messages are forgotten.", deleted_count=gone))
+        raise unsupported_option(
+            "type", "Facts of different types are derived from the same messages; delete documents, or all memories."
+        )
+    messages = [message.id async for message in session.memory.lookup.every_message()]
+    deleted = (await session.memory.forget(messages=messages)).facts if messages else 0
+    return record(DeleteResponse(message=f"Deleted {len(messages)} messages.", deleted_count=deleted))

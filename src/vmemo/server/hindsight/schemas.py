@@ -1,4 +1,4 @@
-"""What Hindsight's client reads. What this memory can't know is null."""
+"""Response models of Hindsight's client; values that vmemo does not have are null."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from vmemo.models import Profile
 from vmemo.models.results import Usage
 
-Type = Literal["world", "experience", "observation", "opinion"]
+FactType = Literal["world", "experience", "observation", "opinion"]
 
 
 class Features(BaseModel):
-    """What is switched on; a false one answers 501."""
+    """Enabled features; calls of a disabled one answer 501."""
 
     observations: bool
     mcp: bool
@@ -28,23 +28,23 @@ class Features(BaseModel):
     store_document_text: bool = True
 
 
-class Version(BaseModel):
-    """The version of the calls."""
+class VersionResponse(BaseModel):
+    """The supported version of the API."""
 
     api_version: str
     features: Features
 
 
 class Liveness(BaseModel):
-    """That the process runs."""
+    """Liveness of the process."""
 
     status: Literal["alive"] = "alive"
     version: str
     uptime_seconds: float
 
 
-class Tokens(BaseModel):
-    """Tokens of language models; what was cached or thought is not told apart."""
+class TokenUsage(BaseModel):
+    """Tokens of language models; cached and reasoning tokens are not counted separately."""
 
     input_tokens: int
     output_tokens: int
@@ -53,49 +53,49 @@ class Tokens(BaseModel):
     thoughts_tokens: int | None = None
 
     @staticmethod
-    def of(usage: Usage) -> Tokens:
-        """What an operation cost."""
+    def of(usage: Usage) -> TokenUsage:
+        """Return the usage in Hindsight's fields."""
         both = usage.input_tokens + usage.output_tokens
-        return Tokens(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=both)
+        return TokenUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=both)
 
 
-class Traits(BaseModel):
-    """A disposition."""
+class DispositionTraits(BaseModel):
+    """The traits of a disposition."""
 
     skepticism: int = Field(ge=1, le=5)
     literalism: int = Field(ge=1, le=5)
     empathy: int = Field(ge=1, le=5)
 
     @staticmethod
-    def of(profile: Profile) -> Traits:
-        """A profile's disposition."""
-        return Traits.model_validate(profile.disposition.model_dump())
+    def of(profile: Profile) -> DispositionTraits:
+        """Return the traits of a profile."""
+        return DispositionTraits.model_validate(profile.disposition.model_dump())
 
 
 class BankProfile(BaseModel):
-    """A bank's character; `mission` and `background` are the same text."""
+    """A bank's profile; `mission` and `background` are the same text."""
 
     bank_id: str
     name: str
-    disposition: Traits
+    disposition: DispositionTraits
     mission: str
     background: str
 
     @staticmethod
     def of(bank: str, profile: Profile) -> BankProfile:
-        """A bank's profile."""
+        """Return the profile of a bank."""
         text = profile.background
         return BankProfile(
-            bank_id=bank, name=profile.name, disposition=Traits.of(profile), mission=text, background=text
+            bank_id=bank, name=profile.name, disposition=DispositionTraits.of(profile), mission=text, background=text
         )
 
 
-class Background(BaseModel):
-    """The background after a piece was added."""
+class BackgroundResponse(BaseModel):
+    """The background after a text was merged into it."""
 
     mission: str
     background: str
-    disposition: Traits
+    disposition: DispositionTraits
 
 
 class BankItem(BaseModel):
@@ -103,7 +103,7 @@ class BankItem(BaseModel):
 
     bank_id: str
     name: str
-    disposition: Traits
+    disposition: DispositionTraits
     mission: str
     created_at: str
     updated_at: None = None
@@ -114,7 +114,7 @@ class BankItem(BaseModel):
     matched_aliases: tuple[str, ...] = ()
 
 
-class Banks(BaseModel):
+class BankList(BaseModel):
     """A page of banks."""
 
     banks: list[BankItem]
@@ -123,24 +123,24 @@ class Banks(BaseModel):
     offset: int
 
 
-class Config(BaseModel):
-    """What of a bank can be configured."""
+class BankConfig(BaseModel):
+    """The configuration of a bank."""
 
     bank_id: str
     config: dict[str, JsonValue]
     overrides: dict[str, JsonValue]
 
 
-class Deleted(BaseModel):
-    """That something is gone, and how many facts went with it."""
+class DeleteResponse(BaseModel):
+    """A deletion, with the number of deleted facts."""
 
     success: Literal[True] = True
     message: str
     deleted_count: int
 
 
-class Stats(BaseModel):
-    """What a bank holds; its facts are those that are believed now."""
+class BankStats(BaseModel):
+    """Counts of a bank; only current facts are counted."""
 
     bank_id: str
     total_nodes: int
@@ -160,8 +160,8 @@ class Stats(BaseModel):
     total_observations: int
 
 
-class Kept(BaseModel):
-    """What became of retained items."""
+class HindsightRetainResponse(BaseModel):
+    """The result of a retain."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -171,11 +171,11 @@ class Kept(BaseModel):
     is_async: bool = Field(serialization_alias="async")
     operation_id: str | None = None
     operation_ids: list[str] | None = None
-    usage: Tokens | None = None
+    usage: TokenUsage | None = None
 
 
-class Listed(BaseModel):
-    """A page of any records."""
+class ListResponse(BaseModel):
+    """A page of records."""
 
     items: list[dict[str, JsonValue]]
     total: int
@@ -183,7 +183,7 @@ class Listed(BaseModel):
     offset: int
 
 
-class Document(BaseModel):
+class DocumentItem(BaseModel):
     """A document in a list."""
 
     id: str
@@ -198,7 +198,7 @@ class Document(BaseModel):
     tags: list[str]
 
 
-class DocumentText(Document):
+class DocumentDetail(DocumentItem):
     """A document with its text."""
 
     original_text: str
@@ -206,8 +206,8 @@ class DocumentText(Document):
     observation_scopes: None = None
 
 
-class DocumentGone(BaseModel):
-    """A document that was forgotten."""
+class DeleteDocumentResponse(BaseModel):
+    """A deleted document."""
 
     success: Literal[True] = True
     message: str
@@ -215,7 +215,7 @@ class DocumentGone(BaseModel):
     memory_units_deleted: int
 
 
-class Chunk(BaseModel):
+class ChunkResponse(BaseModel):
     """A message of a document."""
 
     chunk_id: str
@@ -226,8 +226,8 @@ class Chunk(BaseModel):
     created_at: str
 
 
-class Operation(BaseModel):
-    """Queued work."""
+class OperationResponse(BaseModel):
+    """A queued job, or a retain that was not waited for."""
 
     id: str
     operation_id: str
@@ -243,18 +243,18 @@ class Operation(BaseModel):
     next_retry_at: str | None = None
 
 
-class Operations(BaseModel):
-    """A page of queued work."""
+class OperationList(BaseModel):
+    """A page of operations."""
 
     bank_id: str
     total: int
     limit: int
     offset: int
-    operations: list[Operation]
+    operations: list[OperationResponse]
 
 
-class Cancelled(BaseModel):
-    """An operation that was cancelled."""
+class CancelResponse(BaseModel):
+    """A cancelled operation."""
 
     success: Literal[True] = True
     message: str

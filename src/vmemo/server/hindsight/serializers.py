@@ -1,4 +1,4 @@
-"""Facts and messages in the words of Hindsight."""
+"""Facts and messages in Hindsight's format."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vmemo.models import Fact, Hit, Message, MessageId
 from vmemo.ports import TokenCounter
 
 CONTEXT = "hindsight:context"
-"""Where a message's metadata keeps the context that an item came with."""
+"""The metadata field of a message that holds the context of its item."""
 
 
-class Scores(BaseModel):
-    """What placed a result; each channel has a scale of its own."""
+class ResultScores(BaseModel):
+    """Scores of a result; each channel has its own scale."""
 
     final: float
     reranker: float | None
@@ -27,10 +27,10 @@ class Scores(BaseModel):
     keyword: float | None
 
     @staticmethod
-    def of(hit: Hit) -> Scores:
-        """A hit's scores."""
+    def of(hit: Hit) -> ResultScores:
+        """Return the scores of a hit."""
         found = hit.channels
-        return Scores(
+        return ResultScores(
             final=hit.score,
             reranker=hit.reranking.score if hit.reranking else None,
             semantic=found["semantic"].score if "semantic" in found else None,
@@ -38,8 +38,8 @@ class Scores(BaseModel):
         )
 
 
-class Result(BaseModel):
-    """A fact as recall and reflect tell it."""
+class MemoryResult(BaseModel):
+    """A fact in the results of recall and reflect."""
 
     id: str
     text: str
@@ -54,23 +54,23 @@ class Result(BaseModel):
     chunk_id: str | None
     tags: list[str]
     source_fact_ids: list[str] | None = None
-    scores: Scores | None = None
+    scores: ResultScores | None = None
 
     @staticmethod
-    def of(fact: Fact, said: Mapping[MessageId, Message], scores: Scores | None = None) -> Result:
-        """A fact, with the message that first tells it."""
-        message = first(fact, said)
-        return Result(
+    def of(fact: Fact, messages: Mapping[MessageId, Message], scores: ResultScores | None = None) -> MemoryResult:
+        """Return a fact with the first message that it was derived from."""
+        message = first_message(fact, messages)
+        return MemoryResult(
             id=fact.id,
             text=fact.text,
             type=fact.network,
             entities=[mention.name for mention in fact.entities],
             context=context_of(fact.metadata),
-            occurred_start=when(fact.occurred_start),
-            occurred_end=when(fact.occurred_end),
+            occurred_start=format_time(fact.occurred_start),
+            occurred_end=format_time(fact.occurred_end),
             mentioned_at=fact.mentioned_at.isoformat(),
             document_id=None if message is None else message.document,
-            metadata=strings(fact.metadata),
+            metadata=string_metadata(fact.metadata),
             chunk_id=None if message is None else chunk_id(fact.bank, message.id),
             tags=list(fact.tags),
             source_fact_ids=list(fact.basis) or None,
@@ -78,9 +78,9 @@ class Result(BaseModel):
         )
 
 
-def unit(fact: Fact, said: Mapping[MessageId, Message]) -> dict[str, JsonValue]:
-    """A fact as lists tell it."""
-    message = first(fact, said)
+def memory_item(fact: Fact, messages: Mapping[MessageId, Message]) -> dict[str, JsonValue]:
+    """Return a fact in the format of lists."""
+    message = first_message(fact, messages)
     closed = fact.expired_at is not None or fact.invalid_at is not None
     return {
         "id": fact.id,
@@ -90,51 +90,51 @@ def unit(fact: Fact, said: Mapping[MessageId, Message]) -> dict[str, JsonValue]:
         "fact_type": fact.network,
         "document_id": None if message is None else message.document,
         "mentioned_at": fact.mentioned_at.isoformat(),
-        "occurred_start": when(fact.occurred_start),
-        "occurred_end": when(fact.occurred_end),
+        "occurred_start": format_time(fact.occurred_start),
+        "occurred_end": format_time(fact.occurred_end),
         "entities": ", ".join(mention.name for mention in fact.entities),
         "chunk_id": None if message is None else chunk_id(fact.bank, message.id),
         "proof_count": len(fact.basis) if fact.basis else len(fact.messages),
         "tags": list(fact.tags),
-        "metadata": dict(strings(fact.metadata)),
+        "metadata": dict(string_metadata(fact.metadata)),
         "state": "invalidated" if closed else "valid",
         "invalidation_reason": None,
-        "invalidated_at": when(fact.invalid_at or fact.expired_at),
+        "invalidated_at": format_time(fact.invalid_at or fact.expired_at),
         "updated_at": fact.recorded_at.isoformat(),
         "source_memory_ids": list(fact.basis),
     }
 
 
-async def said_by(facts: Iterable[Fact], lookup: Lookup) -> dict[MessageId, Message]:
-    """The messages that facts come from."""
+async def source_messages(facts: Iterable[Fact], lookup: Lookup) -> dict[MessageId, Message]:
+    """Return the first message of each fact by its id."""
     found = await lookup.messages([id for fact in facts for id in fact.messages[:1]])
     return {message.id: message for message in found}
 
 
-def first(fact: Fact, said: Mapping[MessageId, Message]) -> Message | None:
-    """The message that first tells a fact."""
-    return said.get(fact.messages[0]) if fact.messages else None
+def first_message(fact: Fact, messages: Mapping[MessageId, Message]) -> Message | None:
+    """Return the first message that a fact was derived from, if it is loaded."""
+    return messages.get(fact.messages[0]) if fact.messages else None
 
 
-def strings(metadata: Mapping[str, JsonValue]) -> dict[str, str]:
-    """Metadata as Hindsight knows it: texts only. Other values are written as JSON."""
+def string_metadata(metadata: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Return metadata as strings, the only type that Hindsight has; other values are encoded as JSON."""
     kept = {name: value for name, value in metadata.items() if name != CONTEXT}
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in kept.items()}
 
 
 def context_of(metadata: Mapping[str, JsonValue]) -> str | None:
-    """The context that an item came with."""
+    """Return the context of the item that metadata belongs to."""
     found = metadata.get(CONTEXT)
     return found if isinstance(found, str) else None
 
 
-def when(moment: datetime | None) -> str | None:
-    """A moment as text."""
-    return None if moment is None else moment.isoformat()
+def format_time(time: datetime | None) -> str | None:
+    """Return a time in ISO format."""
+    return None if time is None else time.isoformat()
 
 
-def moment(name: str, text: str | None) -> datetime | None:
-    """A moment that the client gave; without a zone it is UTC, as in Hindsight."""
+def parse_time(name: str, text: str | None) -> datetime | None:
+    """Parse a time of the client; one without a zone is UTC, as in Hindsight."""
     if not text:
         return None
     try:
@@ -145,12 +145,12 @@ def moment(name: str, text: str | None) -> datetime | None:
 
 
 def chunk_id(bank: str, message: MessageId) -> str:
-    """A message's id with its bank's name, for Hindsight asks for chunks without naming a bank."""
+    """Return a chunk id that contains the bank's name; Hindsight reads chunks without naming a bank."""
     return f"{urlsafe_b64encode(bank.encode()).decode().rstrip('=')}.{message}"
 
 
-def of_chunk(id: str) -> tuple[str, MessageId]:
-    """The bank and the message of a chunk's id."""
+def parse_chunk_id(id: str) -> tuple[str, MessageId]:
+    """Return the bank and the message of a chunk id, or raise NotFound."""
     name, _, message = id.partition(".")
     try:
         bank = urlsafe_b64decode(name + "=" * (-len(name) % 4)).decode()
@@ -161,12 +161,12 @@ def of_chunk(id: str) -> tuple[str, MessageId]:
     return bank, MessageId(message)
 
 
-def cut(text: str, most: int, tokens: TokenCounter) -> str:
-    """As much of a text from its beginning as has at most so many tokens."""
+def truncate(text: str, max_tokens: int, tokens: TokenCounter) -> str:
+    """Return the longest start of a text that has at most `max_tokens` tokens."""
     low, high = 0, len(text)
-    if tokens(text) <= most:
+    if tokens(text) <= max_tokens:
         return text
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if tokens(text[:middle]) <= most else (low, middle - 1)
+        low, high = (middle, high) if tokens(text[:middle]) <= max_tokens else (low, middle - 1)
     return text[:low].rstrip()

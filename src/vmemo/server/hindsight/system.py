@@ -1,4 +1,4 @@
-"""Routes of the server itself, as Hindsight's client expects them."""
+"""Version and liveness, as Hindsight's client expects them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, Request, Response
 
-from vmemo.server.dependencies import House
-from vmemo.server.hindsight.schemas import Features, Liveness, Version
+from vmemo.server.dependencies import AppState
+from vmemo.server.hindsight.schemas import Features, Liveness, VersionResponse
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
-SPEAKS = "1.1.0"
-"""The version of Hindsight whose calls are answered."""
+API_VERSION = "1.1.0"
+"""The version of Hindsight whose calls are supported."""
 _STARTED = time.monotonic()
 
 
 @router.get("/version")
-async def speaks(request: Request) -> Response:
-    """Which of Hindsight's calls are answered."""
-    house: House = request.app.state.house
-    works: bool = request.app.state.works
-    agents = any(getattr(route, "path", "") == "/mcp" for route in request.app.routes)
-    features = Features(observations=house.memory.lookup.models, worker=works, mcp=agents)
-    return record(Version(api_version=SPEAKS, features=features))
+async def api_version(request: Request) -> Response:
+    """Return the supported version and features."""
+    worker: bool = request.app.state.worker
+    mcp = any(getattr(route, "path", "") == "/mcp" for route in request.app.routes)
+    features = Features(observations=AppState.of(request).memory.lookup.models, worker=worker, mcp=mcp)
+    return record(VersionResponse(api_version=API_VERSION, features=features))
 
 
 @router.get("/health/live")
-async def live() -> Response:
-    """That the process runs."""
+async def liveness() -> Response:
+    """Report that the process runs."""
     return record(Liveness(version=version("vmemo"), uptime_seconds=round(time.monotonic() - _STARTED, 3)))

@@ -1,1 +1,1 @@
-"""The routes of the REST door, a module for each kind of resource."""
+"""REST routes, one module per group of verbs."""

@@ -1,4 +1,4 @@
-"""Routes of banks themselves: making, describing, carrying and deleting them."""
+"""Routes that create, configure, export, import and delete banks."""
 
 from __future__ import annotations
 
@@ -17,110 +17,132 @@ from vmemo.models import FormerProfile, Profile
 from vmemo.models.base import Text
 from vmemo.models.results import Forgotten, Status
 from vmemo.server import requests
-from vmemo.server.dependencies import AnyGuest, Founding, Making, Reading, Ruling, Token, Visit, Writing
+from vmemo.server.dependencies import (
+    AdminBank,
+    AnyPrincipal,
+    AppState,
+    BankSession,
+    CreateBank,
+    Idempotent,
+    ImportBank,
+    ReadBank,
+    WriteBank,
+)
 from vmemo.server.paging import Cursor, Limit
 from vmemo.server.paths import ExactRoute
-from vmemo.server.responses import LOOKS, MODELS, WRITES, Page, listed, one_more, paged, record, recorded
+from vmemo.server.responses import (
+    BODY_ERRORS,
+    LLM_ERRORS,
+    READ_ERRORS,
+    CursorPage,
+    one_more,
+    page,
+    page_up_to,
+    record,
+    record_of,
+)
 
 router = APIRouter(prefix="/v1/banks", tags=["banks"], route_class=ExactRoute)
-_LINES = "application/x-ndjson"
-Prefix = Annotated[Text, Query(max_length=512, description="Only banks whose names begin so.")]
+_JSON_LINES = "application/x-ndjson"
+Prefix = Annotated[Text, Query(max_length=512, description="Only banks whose names start with this.")]
 
 
-@router.get("", name="list", response_model=Page[str], responses=LOOKS)
-async def banks(guest: AnyGuest, prefix: Prefix = "", cursor: Cursor = None, limit: Limit = 100) -> Response:
-    """Names of the banks that the key reaches, in order."""
-    names = [name for name in await guest.house.memory.banks() if name.startswith(prefix) and guest.may("read", name)]
-    rest = [name for name in names if cursor is None or name > cursor]
-    return paged(Page[str], rest[: one_more(limit)], limit, str)
+@router.get("", name="list", response_model=CursorPage[str], responses=READ_ERRORS)
+async def banks(
+    request: Request, principal: AnyPrincipal, prefix: Prefix = "", cursor: Cursor = None, limit: Limit = 100
+) -> Response:
+    """List the names of the banks that the key may read, in order."""
+    names = principal.readable(await AppState.of(request).memory.banks())
+    found = [name for name in names if name.startswith(prefix) and (cursor is None or name > cursor)]
+    return page_up_to(CursorPage[str], found[: one_more(limit)], limit, str)
 
 
-@router.put("/{bank}", response_model=Status, responses=WRITES)
-async def make(request: Request, visit: Making, token: Token, body: requests.NewProfile | None = None) -> Response:
-    """Make a bank unless it is there; with a profile it gets that."""
-    return await visit.once(request, token, lambda: _make(visit, body))
+@router.put("/{bank}", response_model=Status, responses=BODY_ERRORS)
+async def create(session: CreateBank, idempotency: Idempotent, body: requests.NewProfile | None = None) -> Response:
+    """Create a bank if it does not exist, and set its profile if one is given."""
+    return await idempotency.run(session, lambda: _create(session, body))
 
 
-async def _make(visit: Visit, body: requests.NewProfile | None) -> Response:
-    await visit.memory.open()
+async def _create(session: BankSession, body: requests.NewProfile | None) -> Response:
+    await session.memory.open()
     if body is not None:
-        await visit.memory.profile(body.profile())
-    return record(await visit.memory.status())
+        await session.memory.profile(body.profile())
+    return record(await session.memory.status())
 
 
-@router.get("/{bank}", response_model=Status, responses=LOOKS)
-async def status(visit: Reading) -> Response:
-    """What the bank holds, what is unread, and which errors keep it so."""
-    return record(await visit.memory.status())
+@router.get("/{bank}", response_model=Status, responses=READ_ERRORS)
+async def status(session: ReadBank) -> Response:
+    """Return the bank's counts, pending messages and processing errors."""
+    return record(await session.memory.status())
 
 
-@router.delete("/{bank}", response_model=Forgotten, responses=WRITES)
-async def delete(visit: Ruling) -> Response:
-    """Forget the whole bank."""
-    return record(await visit.memory.forget(bank=True))
+@router.delete("/{bank}", response_model=Forgotten, responses=BODY_ERRORS)
+async def delete(session: AdminBank) -> Response:
+    """Delete the whole bank."""
+    return record(await session.memory.forget(bank=True))
 
 
-@router.get("/{bank}/profile", response_model=Profile, responses=LOOKS)
-async def profile(visit: Reading) -> Response:
-    """The bank's character."""
-    return record(await visit.memory.profile())
+@router.get("/{bank}/profile", response_model=Profile, responses=READ_ERRORS)
+async def profile(session: ReadBank) -> Response:
+    """Return the bank's profile."""
+    return record(await session.memory.profile())
 
 
-@router.put("/{bank}/profile", response_model=Profile, responses=WRITES)
-async def set_profile(request: Request, visit: Writing, body: requests.NewProfile, token: Token) -> Response:
-    """Give the bank another character; the one before stays in its history."""
-    return await visit.once(request, token, lambda: recorded(visit.memory.profile(body.profile())))
+@router.put("/{bank}/profile", response_model=Profile, responses=BODY_ERRORS)
+async def set_profile(session: WriteBank, body: requests.NewProfile, idempotency: Idempotent) -> Response:
+    """Replace the bank's profile; the previous one stays in its history."""
+    return await idempotency.run(session, lambda: record_of(session.memory.profile(body.profile())))
 
 
-@router.get("/{bank}/profile/history", response_model=Page[FormerProfile], responses=LOOKS)
-async def former_profiles(visit: Reading) -> Response:
-    """The profiles that the bank had before, oldest first."""
-    return listed(Page[FormerProfile], await visit.memory.former_profiles())
+@router.get("/{bank}/profile/history", response_model=CursorPage[FormerProfile], responses=READ_ERRORS)
+async def former_profiles(session: ReadBank) -> Response:
+    """List the bank's former profiles, oldest first."""
+    return page(CursorPage[FormerProfile], await session.memory.former_profiles())
 
 
-@router.post("/{bank}/profile/background", response_model=Profile, responses=MODELS)
-async def add_background(request: Request, visit: Writing, body: requests.MoreBackground, token: Token) -> Response:
-    """Work a new piece of background into the profile's. This needs a language model."""
-    return await visit.once(request, token, lambda: recorded(visit.memory.add_background(body.snippet)))
+@router.post("/{bank}/profile/background", response_model=Profile, responses=LLM_ERRORS)
+async def add_background(session: WriteBank, body: requests.MoreBackground, idempotency: Idempotent) -> Response:
+    """Merge a text into the profile's background; this needs a language model."""
+    return await idempotency.run(session, lambda: record_of(session.memory.add_background(body.snippet)))
 
 
 @router.get(
     "/{bank}/export",
-    responses={**LOOKS, 200: {"content": {_LINES: {}}, "description": "The bank, a record a line"}},
+    responses={**READ_ERRORS, 200: {"content": {_JSON_LINES: {}}, "description": "The bank, one record per line"}},
     response_class=Response,
 )
-async def export(visit: Reading) -> Response:
-    """The whole bank as JSON Lines, vectors included."""
+async def export(session: ReadBank) -> Response:
+    """Export the whole bank as JSON Lines, embeddings included."""
     folder = tempfile.TemporaryDirectory()
     file = Path(folder.name) / "bank.jsonl"
     try:
-        await visit.memory.export(file)
+        await session.memory.export(file)
     except BaseException:
         folder.cleanup()
         raise
-    return FileResponse(file, media_type=_LINES, background=BackgroundTask(folder.cleanup))
+    return FileResponse(file, media_type=_JSON_LINES, background=BackgroundTask(folder.cleanup))
 
 
 @router.post(
     "/{bank}/import",
     response_model=Status,
-    responses=WRITES,
-    openapi_extra={"requestBody": {"required": True, "content": {_LINES: {"schema": {"type": "string"}}}}},
+    responses=BODY_ERRORS,
+    openapi_extra={"requestBody": {"required": True, "content": {_JSON_LINES: {"schema": {"type": "string"}}}}},
 )
-async def import_bank(request: Request, visit: Founding) -> Response:
-    """Load an exported bank under a name that is free, whole or not at all."""
+async def import_bank(request: Request, session: ImportBank) -> Response:
+    """Import an exported bank under an unused name, completely or not at all."""
     with tempfile.TemporaryDirectory() as folder:
         file = anyio.Path(folder) / "bank.jsonl"
         await _save(request.stream(), file)
         try:
-            await visit.memory.import_bank(Path(file))
+            await session.memory.import_bank(Path(file))
         except InvalidInput as error:
-            # Where the body lay in the meantime concerns nobody.
+            # Hide the temporary file's path from the error.
             raise InvalidInput(str(error).replace(str(file), "The body")) from error
-    return record(await visit.memory.status())
+    return record(await session.memory.status())
 
 
 async def _save(body: AsyncGenerator[bytes], file: anyio.Path) -> None:
     async with await file.open("wb") as to:
-        async for piece in body:
-            await to.write(piece)
+        async for chunk in body:
+            await to.write(chunk)

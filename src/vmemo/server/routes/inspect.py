@@ -1,98 +1,108 @@
-"""Routes that look into a bank without searching it."""
+"""Routes that list what a bank holds and trace where it comes from."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 
 from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Merge, Provenance
 from vmemo.models.base import Name
 from vmemo.models.results import Job
 from vmemo.server import requests
-from vmemo.server.dependencies import Reading, Token, Visit, Writing
+from vmemo.server.dependencies import BankSession, Idempotent, ReadBank, WriteBank
 from vmemo.server.paging import Cursor, Limit
 from vmemo.server.paths import ExactRoute
-from vmemo.server.responses import LOOKS, WRITES, Page, listed, one_more, paged, record, recorded
+from vmemo.server.responses import (
+    BODY_ERRORS,
+    READ_ERRORS,
+    CursorPage,
+    IdResponse,
+    one_more,
+    page,
+    page_up_to,
+    record,
+    record_of,
+)
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["look"], route_class=ExactRoute)
-EntityNamed = Annotated[Name | None, Query(description="An entity's id or name.")]
-Vectors = Annotated[bool, Query(description="Whether facts come with their vectors.")]
+router = APIRouter(prefix="/v1/banks/{bank}", tags=["inspect"], route_class=ExactRoute)
+EntityFilter = Annotated[Name | None, Query(description="An entity's id or name.")]
+WithEmbeddings = Annotated[bool, Query(description="Include the facts' embeddings.")]
 
 
-@router.get("/facts", response_model=Page[Fact], responses=LOOKS)
+@router.get("/facts", response_model=CursorPage[Fact], responses=READ_ERRORS)
 async def facts(
-    visit: Reading, cursor: Cursor = None, limit: Limit = 100, with_embeddings: Vectors = False
+    session: ReadBank, cursor: Cursor = None, limit: Limit = 100, with_embeddings: WithEmbeddings = False
 ) -> Response:
-    """Facts, closed ones too, in the order they were stored."""
+    """List facts in the order they were stored, closed ones included."""
     after = None if cursor is None else FactId(cursor)
-    found = await visit.memory.facts(after=after, limit=one_more(limit), with_embeddings=with_embeddings)
-    return paged(Page[Fact], found, limit, lambda fact: fact.id)
+    found = await session.memory.facts(after=after, limit=one_more(limit), with_embeddings=with_embeddings)
+    return page_up_to(CursorPage[Fact], found, limit, lambda fact: fact.id)
 
 
-@router.get("/facts/{fact}/why", response_model=Provenance, responses=LOOKS)
-async def why(visit: Reading, fact: Name) -> Response:
-    """Where a fact comes from, and what it became."""
-    return record(await visit.memory.why(fact))
+@router.get("/facts/{fact}/why", response_model=Provenance, responses=READ_ERRORS)
+async def why(session: ReadBank, fact: Name) -> Response:
+    """Return the sources of a fact, its history, and the facts that replaced it."""
+    return record(await session.memory.why(fact))
 
 
-@router.get("/episodes", response_model=Page[Episode], responses=LOOKS)
-async def episodes(visit: Reading, cursor: Cursor = None, limit: Limit = 100) -> Response:
-    """Episodes in the order they were stored."""
-    found = await visit.memory.episodes(after=None if cursor is None else EpisodeId(cursor), limit=one_more(limit))
-    return paged(Page[Episode], found, limit, lambda episode: episode.id)
+@router.get("/episodes", response_model=CursorPage[Episode], responses=READ_ERRORS)
+async def episodes(session: ReadBank, cursor: Cursor = None, limit: Limit = 100) -> Response:
+    """List episodes in the order they were stored."""
+    found = await session.memory.episodes(after=None if cursor is None else EpisodeId(cursor), limit=one_more(limit))
+    return page_up_to(CursorPage[Episode], found, limit, lambda episode: episode.id)
 
 
-@router.get("/entities", response_model=Page[Entity], responses=LOOKS)
-async def entities(visit: Reading, cursor: Cursor = None, limit: Limit = 100) -> Response:
-    """Entities in the order they were first seen."""
-    found = await visit.memory.entities(after=None if cursor is None else EntityId(cursor), limit=one_more(limit))
-    return paged(Page[Entity], found, limit, lambda entity: entity.id)
+@router.get("/entities", response_model=CursorPage[Entity], responses=READ_ERRORS)
+async def entities(session: ReadBank, cursor: Cursor = None, limit: Limit = 100) -> Response:
+    """List entities in the order they were first mentioned."""
+    found = await session.memory.entities(after=None if cursor is None else EntityId(cursor), limit=one_more(limit))
+    return page_up_to(CursorPage[Entity], found, limit, lambda entity: entity.id)
 
 
-@router.get("/opinions", response_model=Page[Fact], responses=LOOKS)
-async def opinions(visit: Reading) -> Response:
-    """The opinions that are held now."""
-    return listed(Page[Fact], await visit.memory.opinions())
+@router.get("/opinions", response_model=CursorPage[Fact], responses=READ_ERRORS)
+async def opinions(session: ReadBank) -> Response:
+    """List the current opinions."""
+    return page(CursorPage[Fact], await session.memory.opinions())
 
 
-@router.get("/opinions/{opinion}/trajectory", response_model=Page[ConfidenceChange], responses=LOOKS)
-async def trajectory(visit: Reading, opinion: Name) -> Response:
-    """Every step of an opinion's confidence with its evidence, oldest first."""
-    return listed(Page[ConfidenceChange], await visit.memory.trajectory(opinion))
+@router.get("/opinions/{opinion}/trajectory", response_model=CursorPage[ConfidenceChange], responses=READ_ERRORS)
+async def trajectory(session: ReadBank, opinion: Name) -> Response:
+    """List every confidence change of an opinion with its evidence, oldest first."""
+    return page(CursorPage[ConfidenceChange], await session.memory.trajectory(opinion))
 
 
-@router.get("/observations", response_model=Page[Fact], responses=LOOKS)
-async def observations(visit: Reading, entity: EntityNamed = None) -> Response:
-    """What is observed of an entity, or of all."""
-    return listed(Page[Fact], await visit.memory.observations(entity))
+@router.get("/observations", response_model=CursorPage[Fact], responses=READ_ERRORS)
+async def observations(session: ReadBank, entity: EntityFilter = None) -> Response:
+    """List the observations about one entity or all."""
+    return page(CursorPage[Fact], await session.memory.observations(entity))
 
 
-@router.get("/merges", response_model=Page[Merge], responses=LOOKS)
-async def merges(visit: Reading) -> Response:
-    """Which names were found to be one entity."""
-    return listed(Page[Merge], await visit.memory.merges())
+@router.get("/merges", response_model=CursorPage[Merge], responses=READ_ERRORS)
+async def merges(session: ReadBank) -> Response:
+    """List the merges of entities."""
+    return page(CursorPage[Merge], await session.memory.merges())
 
 
-@router.post("/merges", response_model=Merge, responses=WRITES)
-async def merge(request: Request, visit: Writing, body: requests.NewMerge, token: Token) -> Response:
-    """Make one entity of two; all names stay."""
-    joined = partial(visit.memory.merge_entities, body.keep, body.absorb, body.reason)
-    return await visit.once(request, token, lambda: recorded(joined()))
+@router.post("/merges", response_model=Merge, responses=BODY_ERRORS)
+async def merge(session: WriteBank, body: requests.NewMerge, idempotency: Idempotent) -> Response:
+    """Merge two entities into one, which keeps all names."""
+    merged = partial(session.memory.merge_entities, body.keep, body.absorb, body.reason)
+    return await idempotency.run(session, lambda: record_of(merged()))
 
 
-@router.delete("/merges/{merge}", response_model=requests.Named, responses=WRITES)
-async def undo_merge(request: Request, visit: Writing, merge: Name, token: Token) -> Response:
-    """Part what a merge joined; the entity that is on its own again is named."""
-    return await visit.once(request, token, lambda: _parted(visit, merge))
+@router.delete("/merges/{merge}", response_model=IdResponse, responses=BODY_ERRORS)
+async def undo_merge(session: WriteBank, merge: Name, idempotency: Idempotent) -> Response:
+    """Undo a merge and return the id of the entity that was split off."""
+    return await idempotency.run(session, lambda: _undo_merge(session, merge))
 
 
-async def _parted(visit: Visit, merge: str) -> Response:
-    return record(requests.Named(id=await visit.memory.undo_merge(merge)))
+async def _undo_merge(session: BankSession, merge: str) -> Response:
+    return record(IdResponse(id=await session.memory.undo_merge(merge)))
 
 
-@router.get("/jobs", response_model=Page[Job], responses=LOOKS)
-async def jobs(visit: Reading) -> Response:
-    """Queued work, oldest first, with errors and when it is tried again."""
-    return listed(Page[Job], await visit.memory.jobs())
+@router.get("/jobs", response_model=CursorPage[Job], responses=READ_ERRORS)
+async def jobs(session: ReadBank) -> Response:
+    """List queued jobs, oldest first, with their errors and retry times."""
+    return page(CursorPage[Job], await session.memory.jobs())

@@ -1,4 +1,4 @@
-"""Routes that keep and forget: messages, what is derived from them, and upkeep."""
+"""Routes that retain and forget messages, derive facts from them, and maintain the bank."""
 
 from __future__ import annotations
 
@@ -7,88 +7,95 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from vmemo.errors import EmbeddingFailed, InvalidInput, LLMFailed, OutcomeUnknown, StoreBusy, StoreError
+from vmemo.errors import EmbeddingFailed, LLMFailed, OutcomeUnknown, StoreBusy, StoreError
 from vmemo.models import Message, MessageId
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.server import requests
-from vmemo.server.dependencies import Making, Reading, Ruling, Token, Visit, Writing
+from vmemo.server.dependencies import AdminBank, BankSession, CreateBank, Idempotent, ReadBank, WriteBank
 from vmemo.server.paging import Cursor, Document, Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
-from vmemo.server.responses import LOOKS, MODELS, WRITES, Page, one_more, paged, record, recorded
+from vmemo.server.responses import (
+    BODY_ERRORS,
+    LLM_ERRORS,
+    READ_ERRORS,
+    CursorPage,
+    one_more,
+    page_up_to,
+    record,
+    record_of,
+)
 
-router = APIRouter(prefix="/v1/banks/{bank}", tags=["keep"], route_class=ExactRoute)
+router = APIRouter(prefix="/v1/banks/{bank}", tags=["messages"], route_class=ExactRoute)
 
 
 @router.post(
-    "/messages", response_model=requests.Kept, status_code=200, responses={**WRITES, 202: {"model": requests.Kept}}
+    "/messages",
+    response_model=requests.RetainResponse,
+    status_code=200,
+    responses={**BODY_ERRORS, 202: {"model": requests.RetainResponse}},
 )
-async def retain(request: Request, visit: Making, body: requests.Retain, token: Token) -> Response:
-    """Store messages and derive facts from them; a bank that is not there is made.
+async def retain(request: Request, session: CreateBank, body: requests.Retain, idempotency: Idempotent) -> Response:
+    """Store messages and derive facts from them; create the bank if it does not exist.
 
-    They are stored before anything else is done. 202 tells that they are stored and wait to be read.
+    Messages are stored before anything else. 202 means that they are stored and still pending.
     """
-    most = visit.guest.house.limits.batch
-    if len(body.messages) > most:
-        raise InvalidInput(
-            f"A request may hold {most:,} messages here, not {len(body.messages):,}. Nothing was stored."
-        )
-    return await visit.once(request, token, lambda: _retain(request, visit, body))
+    session.principal.check_batch(len(body.messages))
+    return await idempotency.run(session, lambda: _retain(request, session, body))
 
 
-async def _retain(request: Request, visit: Visit, body: requests.Retain) -> Response:
-    stored = await visit.memory.add_messages([new.message() for new in body.messages], infer=body.infer)
-    kept = requests.Kept.of(stored.model_dump())
+async def _retain(request: Request, session: BankSession, body: requests.Retain) -> Response:
+    stored = await session.memory.add_messages([new.message() for new in body.messages], infer=body.infer)
+    kept = requests.RetainResponse.of(stored.model_dump())
     if not body.infer:
         return record(kept)
     if not body.wait:
         return record(kept, 202)
     try:
-        derived = await visit.memory.process(stored.stored)
+        derived = await session.memory.process(stored.stored)
     except (LLMFailed, EmbeddingFailed, StoreBusy, OutcomeUnknown) as error:
-        told = {"pending": await _waiting(visit, stored), "problem": problem_of(request, error)}
+        told = {"pending": await _waiting(session, stored), "problem": problem_of(request, error)}
         return record(kept.model_copy(update=told), 202)
     both = {"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)}
-    return record(requests.Kept.of({**derived.model_dump(), **both}))
+    return record(requests.RetainResponse.of({**derived.model_dump(), **both}))
 
 
-async def _waiting(visit: Visit, stored: Retained) -> int:
-    """How many messages are unread; of a database that is away only these are known of."""
+async def _waiting(session: BankSession, stored: Retained) -> int:
     with suppress(StoreError):
-        return (await visit.memory.status()).pending
+        return (await session.memory.status()).pending
     return len(stored.stored)
 
 
-@router.get("/messages", response_model=Page[Message], responses=LOOKS)
-async def messages(visit: Reading, document: Document = None, cursor: Cursor = None, limit: Limit = 100) -> Response:
-    """The archive in the order it was stored."""
+@router.get("/messages", response_model=CursorPage[Message], responses=READ_ERRORS)
+async def messages(session: ReadBank, document: Document = None, cursor: Cursor = None, limit: Limit = 100) -> Response:
+    """List messages in the order they were stored."""
     after = None if cursor is None else MessageId(cursor)
-    found = await visit.memory.messages(document=document, after=after, limit=one_more(limit))
-    return paged(Page[Message], found, limit, lambda message: message.id)
+    found = await session.memory.messages(document=document, after=after, limit=one_more(limit))
+    return page_up_to(CursorPage[Message], found, limit, lambda message: message.id)
 
 
-@router.post("/process", response_model=Retained, responses=MODELS)
-async def process(request: Request, visit: Writing, token: Token, body: requests.Process | None = None) -> Response:
-    """Derive facts from all unread messages, also from those that failed before."""
+@router.post("/process", response_model=Retained, responses=LLM_ERRORS)
+async def process(session: WriteBank, idempotency: Idempotent, body: requests.Process | None = None) -> Response:
+    """Derive facts from all pending messages, including those that failed before."""
     awaited = [] if body is None else body.messages
-    return await visit.once(request, token, lambda: recorded(visit.memory.process(awaited)))
+    return await idempotency.run(session, lambda: record_of(session.memory.process(awaited)))
 
 
-@router.post("/forget", response_model=Forgotten, responses=MODELS)
-async def forget(request: Request, visit: Writing, body: requests.Forget, token: Token) -> Response:
-    """Delete messages, a document or an entity, with everything that rests on them."""
+@router.post("/forget", response_model=Forgotten, responses=LLM_ERRORS)
+async def forget(session: WriteBank, body: requests.Forget, idempotency: Idempotent) -> Response:
+    """Delete messages, a document or an entity, with everything derived from them."""
     named = {"document": body.document, "entity": body.entity}
-    gone = partial(visit.memory.forget, messages=body.messages or (), **named)
-    return await visit.once(request, token, lambda: recorded(gone()))
+    forgotten = partial(session.memory.forget, messages=body.messages or (), **named)
+    return await idempotency.run(session, lambda: record_of(forgotten()))
 
 
-@router.post("/maintain", response_model=Maintained, responses=WRITES)
-async def maintain(request: Request, visit: Writing, token: Token) -> Response:
-    """Join episodes that belong together, shorten old ones, close what has faded, and tidy the indexes."""
-    return await visit.once(request, token, lambda: recorded(visit.memory.maintain()))
+@router.post("/maintain", response_model=Maintained, responses=BODY_ERRORS)
+async def maintain(session: WriteBank, idempotency: Idempotent) -> Response:
+    """Join related episodes, shorten old ones, close faded facts, and optimise the indexes."""
+    return await idempotency.run(session, lambda: record_of(session.memory.maintain()))
 
 
-@router.post("/reprocess", response_model=Retained, responses=MODELS)
-async def reprocess(request: Request, visit: Ruling, token: Token) -> Response:
-    """Derive everything from the messages again; the bank answers from what it has until that is done."""
-    return await visit.once(request, token, lambda: recorded(visit.memory.reprocess()))
+@router.post("/reprocess", response_model=Retained, responses=LLM_ERRORS)
+async def reprocess(session: AdminBank, idempotency: Idempotent) -> Response:
+    """Derive everything from the messages again; the bank serves its current facts until that is done."""
+    return await idempotency.run(session, lambda: record_of(session.memory.reprocess()))

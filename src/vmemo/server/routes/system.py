@@ -1,88 +1,117 @@
-"""Routes of the server itself: keys, the record of writes, health and version."""
+"""Routes of the server itself: health, metrics, API keys and the audit log."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from vmemo.errors import VmemoError
-from vmemo.models.auth import ApiKey, AuditEntry
-from vmemo.models.base import Name
-from vmemo.server import requests
-from vmemo.server.dependencies import AnyGuest, House, Ruler
+from vmemo.models.auth import ApiKey, AuditEntry, Permission
+from vmemo.models.base import Instant, Name
+from vmemo.server.dependencies import AdminPrincipal, AnyPrincipal, AppState
 from vmemo.server.paging import Limit
 from vmemo.server.paths import ExactRoute
-from vmemo.server.problems import Refused
-from vmemo.server.responses import LOOKS, WRITES, Page, listed, one_more, paged, problems, record
+from vmemo.server.problems import HttpProblem
+from vmemo.server.responses import (
+    BODY_ERRORS,
+    READ_ERRORS,
+    CursorPage,
+    IdResponse,
+    one_more,
+    page,
+    page_up_to,
+    problems,
+    record,
+)
 
 router = APIRouter(tags=["server"], route_class=ExactRoute)
-BankNamed = Annotated[Name | None, Query(description="Only writes to this bank.")]
+BankFilter = Annotated[Name | None, Query(description="Only writes to this bank.")]
 
 
 class Health(BaseModel):
-    """That the server answers."""
+    """The state of the server."""
 
     status: Literal["ok"] = "ok"
+
+
+class CreateKeyBody(BaseModel):
+    """An API key to create."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    name: Name = Field(examples=["the support agent"])
+    banks: tuple[Name, ...] = Field(default=("*",), min_length=1, max_length=1000, examples=[["support-*"]])
+    permission: Permission = "read"
+    expires_at: Instant | None = None
+
+
+class CreatedKey(BaseModel):
+    """A new API key with its secret, which is shown only once."""
+
+    id: str
+    secret: str = Field(examples=["vmemo_…"])
 
 
 @router.get("/health", response_model=Health)
 @router.head("/health", include_in_schema=False)
 async def health() -> Response:
-    """Whether the process runs; no database is asked."""
+    """Report that the process runs, without using the database."""
     return record(Health())
 
 
 @router.get("/health/ready", response_model=Health, responses=problems(503))
 async def ready(request: Request) -> Response:
-    """Whether the database answers, and the server is not shutting down."""
-    house: House = request.app.state.house
+    """Report that the database answers and the server is not shutting down."""
     try:
-        await house.gate.keys()
+        await AppState.of(request).memory.auth.keys()
     except VmemoError as error:
-        raise Refused(503, "NotReady", f"The database does not answer: {type(error).__name__}.") from error
+        raise HttpProblem(503, "NotReady", f"The database does not answer: {type(error).__name__}.") from error
     return record(Health())
 
 
-@router.get("/metrics", response_class=Response, responses={**LOOKS, 200: {"content": {"text/plain": {}}}})
-async def metrics(request: Request, guest: AnyGuest) -> Response:
-    """What Prometheus reads; where there are keys it takes one with every right to the whole database."""
-    guest.demand("admin")
-    counted = request.app.state.metrics
-    if counted is None:
-        raise Refused(501, "MissingExtra", "Metrics need one more package: pip install 'vmemo[metrics]'.")
-    return Response(counted.told(), media_type=counted.media)
+@router.get("/metrics", response_class=Response, responses={**READ_ERRORS, 200: {"content": {"text/plain": {}}}})
+async def metrics(request: Request, principal: AnyPrincipal) -> Response:
+    """Return Prometheus metrics."""
+    principal.require("admin")
+    metrics = request.app.state.metrics
+    if metrics is None:
+        raise HttpProblem(501, "MissingExtra", "Metrics need another package: pip install 'vmemo[metrics]'.")
+    return Response(metrics.exposition(), media_type=metrics.media_type)
 
 
-@router.get("/v1/keys", response_model=Page[ApiKey], responses=LOOKS)
-async def keys(ruler: Ruler) -> Response:
-    """Every key that was ever made, without its secret."""
-    return listed(Page[ApiKey], await ruler.house.gate.keys())
+@router.get("/v1/keys", response_model=CursorPage[ApiKey], responses=READ_ERRORS)
+async def keys(request: Request, principal: AdminPrincipal) -> Response:
+    """List every API key ever created, without secrets."""
+    return page(CursorPage[ApiKey], await AppState.of(request).memory.auth.keys())
 
 
-@router.post("/v1/keys", response_model=requests.MadeKey, status_code=201, responses=WRITES)
-async def make_key(ruler: Ruler, body: requests.NewKey) -> Response:
-    """Make a key; its secret is told this once."""
-    made = await ruler.house.gate.create_key(body.name, banks=body.banks, right=body.right, expires_at=body.expires_at)
-    return record(requests.MadeKey(id=made[0].id, secret=made[1]), 201)
+@router.post("/v1/keys", response_model=CreatedKey, status_code=201, responses=BODY_ERRORS)
+async def create_key(request: Request, principal: AdminPrincipal, body: CreateKeyBody) -> Response:
+    """Create an API key and return its secret, which is shown only once."""
+    key, secret = await AppState.of(request).memory.auth.create_key(
+        body.name, banks=body.banks, permission=body.permission, expires_at=body.expires_at
+    )
+    return record(CreatedKey(id=key.id, secret=secret), 201)
 
 
-@router.delete("/v1/keys/{key}", response_model=requests.Named, responses=WRITES)
-async def revoke_key(ruler: Ruler, key: Name) -> Response:
-    """End a key at once."""
-    await ruler.house.gate.revoke(key)
-    return record(requests.Named(id=key))
+@router.delete("/v1/keys/{key}", response_model=IdResponse, responses=BODY_ERRORS)
+async def revoke_key(request: Request, principal: AdminPrincipal, key: Name) -> Response:
+    """Revoke an API key at once."""
+    await AppState.of(request).memory.auth.revoke(key)
+    return record(IdResponse(id=key))
 
 
-@router.get("/v1/audit", response_model=Page[AuditEntry], responses=LOOKS)
-async def audited(
-    ruler: Ruler,
-    bank: BankNamed = None,
+@router.get("/v1/audit", response_model=CursorPage[AuditEntry], responses=READ_ERRORS)
+async def audit_log(
+    request: Request,
+    principal: AdminPrincipal,
+    bank: BankFilter = None,
     before: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     limit: Limit = 100,
 ) -> Response:
-    """Writes that came through a door, newest first; `next` is the next page's `before`."""
+    """List audit entries, newest first; pass `next` as `before` to get the next page."""
     banks = None if bank is None else [bank]
-    found = await ruler.house.gate.audited(banks=banks, before=before, limit=one_more(limit))
-    return paged(Page[AuditEntry], found, limit, lambda write: str(write.id))
+    found = await AppState.of(request).memory.auth.audit_entries(banks=banks, before=before, limit=one_more(limit))
+    return page_up_to(CursorPage[AuditEntry], found, limit, lambda entry: str(entry.id))

@@ -27,7 +27,7 @@ def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
         "digest": digest,
         "name": key.name,
         "banks": dump(key.banks),
-        "rights": key.right,
+        "rights": key.permission,
         "created_at": micros(key.created_at),
         "expires_at": micros_or_none(key.expires_at),
         "revoked_at": micros_or_none(key.revoked_at),
@@ -35,7 +35,7 @@ def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
     connection.execute(insert(api_keys).values(values))
 
 
-def key_of(connection: Connection, digest: str) -> ApiKey | None:
+def find_key(connection: Connection, digest: str) -> ApiKey | None:
     """The key with this hash."""
     row = connection.execute(select(api_keys).where(api_keys.c.digest == digest)).one_or_none()
     return None if row is None else _key(row)
@@ -51,7 +51,7 @@ def _key(row: AnyRow) -> ApiKey:
         id=row.id,
         name=row.name,
         banks=tuple(json.loads(row.banks)),
-        right=row.rights,
+        permission=row.rights,
         created_at=instant(row.created_at),
         expires_at=None if row.expires_at is None else instant(row.expires_at),
         revoked_at=None if row.revoked_at is None else instant(row.revoked_at),
@@ -65,24 +65,26 @@ def revoke(connection: Connection, id: str, at: datetime) -> bool:
     return connection.execute(select(api_keys.c.seq).where(api_keys.c.id == id)).first() is not None
 
 
-def note(connection: Connection, written: Sequence[AuditEntry]) -> None:
+def add_audit_entries(connection: Connection, entries: Sequence[AuditEntry]) -> None:
     """Keep a record of writes."""
     rows = [
         {
             "at": micros(each.at),
             "key": each.key,
-            "door": each.door,
+            "door": each.interface,
             "verb": each.verb,
             "bank_name": each.bank,
             "request": each.request,
             "status": each.status,
         }
-        for each in written
+        for each in entries
     ]
     connection.execute(insert(audit), rows)
 
 
-def audited(connection: Connection, banks: Sequence[str] | None, before: int | None, limit: int) -> list[AuditEntry]:
+def audit_entries(
+    connection: Connection, banks: Sequence[str] | None, before: int | None, limit: int
+) -> list[AuditEntry]:
     """Writes, newest first."""
     statement = select(audit).order_by(audit.c.seq.desc()).limit(limit)
     if banks is not None:
@@ -94,7 +96,7 @@ def audited(connection: Connection, banks: Sequence[str] | None, before: int | N
             id=row.seq,
             at=instant(row.at),
             key=row.key,
-            door=row.door,
+            interface=row.door,
             verb=row.verb,
             bank=row.bank_name,
             request=row.request,
@@ -104,7 +106,7 @@ def audited(connection: Connection, banks: Sequence[str] | None, before: int | N
     ]
 
 
-def begin_reply(
+def claim_idempotency_key(
     connection: Connection, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
 ) -> IdempotentReply | None:
     """Claim a token, or tell what is known of the request that has it."""
@@ -131,12 +133,12 @@ def _named(owner: str, token: str) -> tuple[ColumnElement[bool], ColumnElement[b
     return replies.c.owner == owner, replies.c.token == token
 
 
-def end_reply(connection: Connection, owner: str, token: str, status: int, body: str) -> None:
+def save_reply(connection: Connection, owner: str, token: str, status: int, body: str) -> None:
     """Keep what was answered, unless the claim is gone."""
     connection.execute(update(replies).where(*_named(owner, token)).values(status=status, body=body))
 
 
-def drop_reply(connection: Connection, owner: str, token: str) -> None:
+def release_idempotency_key(connection: Connection, owner: str, token: str) -> None:
     """Free a token."""
     connection.execute(delete(replies).where(*_named(owner, token)))
 

@@ -17,9 +17,9 @@ class GateStore(Running):
         """Keep a key under the hash of its secret."""
         await self._write(auth_rows.add_key, key, digest)
 
-    async def key_of(self, digest: str) -> ApiKey | None:
+    async def find_key(self, digest: str) -> ApiKey | None:
         """The key with this hash, or None."""
-        return await self._read(auth_rows.key_of, digest)
+        return await self._read(auth_rows.find_key, digest)
 
     async def keys(self) -> list[ApiKey]:
         """Every key, oldest first."""
@@ -29,27 +29,27 @@ class GateStore(Running):
         """End a key; False if there is none of this id."""
         return await self._write(auth_rows.revoke, id, at)
 
-    async def note(self, written: Sequence[AuditEntry]) -> None:
+    async def add_audit_entries(self, entries: Sequence[AuditEntry]) -> None:
         """Keep a record of writes."""
-        if written:
-            await self._write(auth_rows.note, written)
+        if entries:
+            await self._write(auth_rows.add_audit_entries, entries)
 
-    async def audited(
+    async def audit_entries(
         self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
     ) -> list[AuditEntry]:
         """Writes, newest first."""
-        return await self._read(auth_rows.audited, banks, before, limit)
+        return await self._read(auth_rows.audit_entries, banks, before, limit)
 
-    async def begin_reply(
+    async def claim_idempotency_key(
         self, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
     ) -> IdempotentReply | None:
         """Claim a token, or tell what is known of the request that has it."""
-        return await self._write(auth_rows.begin_reply, owner, token, fingerprint, bank=bank, stale=stale)
+        return await self._write(auth_rows.claim_idempotency_key, owner, token, fingerprint, bank=bank, stale=stale)
 
-    async def end_reply(self, owner: str, token: str, status: int, body: str) -> None:
+    async def save_reply(self, owner: str, token: str, status: int, body: str) -> None:
         """Keep what was answered."""
-        await self._write(auth_rows.end_reply, owner, token, status, body)
+        await self._write(auth_rows.save_reply, owner, token, status, body)
 
-    async def drop_reply(self, owner: str, token: str) -> None:
+    async def release_idempotency_key(self, owner: str, token: str) -> None:
         """Free a token whose request changed nothing."""
-        await self._write(auth_rows.drop_reply, owner, token)
+        await self._write(auth_rows.release_idempotency_key, owner, token)

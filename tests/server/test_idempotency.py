@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import httpx2
-from serving import Served, serving
 
+from live_server import LiveServer, live_server
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
 from vmemo.testing import FakeLLM, HashEmbedder, Status
@@ -22,8 +22,8 @@ def said(client: httpx2.Client) -> list[str]:
     return [message["content"] for message in client.get("/v1/banks/a/messages").json()["items"]]
 
 
-def test_a_repeated_write_is_answered_as_before_and_not_done_again(served: Served) -> None:
-    with served.http() as client:
+def test_a_repeated_write_is_answered_as_before_and_not_done_again(server: LiveServer) -> None:
+    with server.http() as client:
         first = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
         again = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
         assert (first.status_code, again.status_code) == (200, 200)
@@ -33,32 +33,32 @@ def test_a_repeated_write_is_answered_as_before_and_not_done_again(served: Serve
         assert said(client) == ["I have a grey cat."]
 
 
-def test_a_token_is_for_one_request_only(served: Served) -> None:
-    with served.http() as client:
+def test_a_token_is_for_one_request_only(server: LiveServer) -> None:
+    with server.http() as client:
         client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
         other = client.post("/v1/banks/a/messages", json={"messages": [{"content": "A dog."}]}, headers=ONCE)
         elsewhere = client.post("/v1/banks/b/messages", json=KEPT, headers=ONCE)
         assert (other.status_code, elsewhere.status_code) == (422, 422)
-        assert other.json()["type"] == "urn:vmemo:problem:KeyReused"
+        assert other.json()["type"] == "urn:vmemo:problem:IdempotencyKeyReused"
         assert said(client) == ["I have a grey cat."]
         assert client.get("/v1/banks/b").status_code == 404
 
 
-def test_a_token_belongs_to_a_key(locked: Served) -> None:
-    for secret in (locked.key("write"), locked.key("write")):
-        with locked.http(secret) as client:
+def test_a_token_belongs_to_a_key(keyed_server: LiveServer) -> None:
+    for secret in (keyed_server.key("write"), keyed_server.key("write")):
+        with keyed_server.http(secret) as client:
             assert "idempotent-replayed" not in client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE).headers
 
 
-def test_a_request_that_changed_nothing_frees_its_token(served: Served) -> None:
-    with served.http() as client:
+def test_a_request_that_changed_nothing_frees_its_token(server: LiveServer) -> None:
+    with server.http() as client:
         wrong = client.post("/v1/banks/a/messages", json={"messages": [{"content": "x", "id": "\n"}]}, headers=ONCE)
         assert wrong.status_code == 422
         assert client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE).status_code == 200
 
 
-def test_forgetting_is_answered_again_and_takes_other_answers_with_it(served: Served) -> None:
-    with served.http() as client:
+def test_forgetting_is_answered_again_and_takes_other_answers_with_it(server: LiveServer) -> None:
+    with server.http() as client:
         client.post("/v1/banks/a/messages", json={"messages": [{"content": "A cat.", "id": "m"}]}, headers=ONCE)
         gone = [
             client.post("/v1/banks/a/forget", json={"messages": ["m"]}, headers={"Idempotency-Key": "gone"})
@@ -71,7 +71,7 @@ def test_forgetting_is_answered_again_and_takes_other_answers_with_it(served: Se
 
 
 def test_stored_messages_that_a_model_could_not_read_are_told_with_the_reason(database: str) -> None:
-    with serving(database, llm=FakeLLM({"extract": [Status(400)] * 9})) as served, served.http() as client:
+    with live_server(database, llm=FakeLLM({"extract": [Status(400)] * 9})) as server, server.http() as client:
         kept = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
         assert kept.status_code == 202
         assert kept.json()["problem"]["type"] == "urn:vmemo:problem:LLMDenied"
@@ -98,14 +98,14 @@ class Waiting(HashEmbedder):
 def test_a_repetition_that_comes_too_early_is_told_so(database: str) -> None:
     embedder = Waiting()
     with (
-        serving(database, embedder=embedder) as served,
-        served.http() as client,
+        live_server(database, embedder=embedder) as server,
+        server.http() as client,
         ThreadPoolExecutor(1) as other,
     ):
         first = other.submit(client.post, "/v1/banks/a/messages", json=KEPT, headers=ONCE)
         assert embedder.begun.wait(60)
         early = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
         embedder.may.set()
-        assert (early.status_code, early.json()["type"]) == (409, "urn:vmemo:problem:InProgress")
+        assert (early.status_code, early.json()["type"]) == (409, "urn:vmemo:problem:RequestInProgress")
         assert first.result(60).status_code == 200
         assert client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE).headers["idempotent-replayed"] == "true"

@@ -6,58 +6,58 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from serving import Served
+from live_server import LiveServer
 
 DOCS = Path(__file__).parents[2] / "docs" / "rest.md"
 FREE = "none"
 """No key at all."""
 
 
-def operations(served: Served) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def operations(server: LiveServer) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """The routes of this door: method, path and description."""
-    paths: dict[str, dict[str, dict[str, Any]]] = served.app.openapi()["paths"]
+    paths: dict[str, dict[str, dict[str, Any]]] = server.app.openapi()["paths"]
     for path, methods in paths.items():
         for method, described in methods.items():
             if "hindsight" not in described["tags"]:
                 yield method.upper(), path, described
 
 
-def right(served: Served, method: str, path: str, secrets: dict[str, str]) -> str:
+def right(server: LiveServer, method: str, path: str, secrets: dict[str, str]) -> str:
     """The least right with which a route does not refuse a guest."""
     named = path.format(bank="a", fact="none", opinion="none", merge="none", key="none")
     kind = "application/x-ndjson" if path.endswith("/import") else "application/json"
     for name, secret in {FREE: None, **secrets}.items():
-        with served.http(secret) as client:
+        with server.http(secret) as client:
             answer = client.request(method, named, content=b"{}", headers={"Content-Type": kind})
             if answer.status_code not in (401, 403):
                 return name
     return "admin"
 
 
-def table(served: Served) -> list[str]:
+def table(server: LiveServer) -> list[str]:
     """The rows that the page must have."""
-    with served.http(served.key("write", "a")) as client:
+    with server.http(server.key("write", "a")) as client:
         client.put("/v1/banks/a")
     # Who has one bank is not let where the whole database is meant.
-    secrets = {"read": served.key("read"), "write": served.key("write")}
+    secrets = {"read": server.key("read"), "write": server.key("write")}
     return [
-        f"| `{method} {path}` | {right(served, method, path, secrets)} | {described['description'].splitlines()[0]} |"
-        for method, path, described in operations(served)
+        f"| `{method} {path}` | {right(server, method, path, secrets)} | {described['description'].splitlines()[0]} |"
+        for method, path, described in operations(server)
     ]
 
 
-def test_the_page_has_every_route_with_its_right_and_no_other(locked: Served) -> None:
+def test_the_page_has_every_route_with_its_right_and_no_other(keyed_server: LiveServer) -> None:
     rows = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    assert rows == table(locked)
+    assert rows == table(keyed_server)
 
 
-def test_the_description_is_whole(served: Served) -> None:
-    described = served.app.openapi()
+def test_the_description_is_whole(server: LiveServer) -> None:
+    described = server.app.openapi()
     assert described["openapi"].startswith("3.1")
     tags = {tag["name"]: tag["description"] for tag in described["tags"]}
-    ids = [operation["operationId"] for _, _, operation in operations(served)]
+    ids = [operation["operationId"] for _, _, operation in operations(server)]
     assert len(ids) == len(set(ids))
-    for method, path, operation in operations(served):
+    for method, path, operation in operations(server):
         assert operation["tags"][0] in tags, path
         assert operation["description"], path
         assert operation["operationId"].isidentifier()
@@ -71,11 +71,11 @@ def test_the_description_is_whole(served: Served) -> None:
     assert (bearer["scheme"], "vmemo keys create" in bearer["description"]) == ("bearer", True)
 
 
-def test_bodies_are_shown_by_examples_that_fit_them(served: Served) -> None:
-    schemas = served.app.openapi()["components"]["schemas"]
+def test_bodies_are_shown_by_examples_that_fit_them(server: LiveServer) -> None:
+    schemas = server.app.openapi()["components"]["schemas"]
     shown = {name: schema["examples"] for name, schema in schemas.items() if schema.get("examples")}
     assert {"Retain", "Recall", "Retrieve", "Reflect", "Forget", "NewProfile", "NewMerge"} <= shown.keys()
-    with served.http() as client:
+    with server.http() as client:
         client.post("/v1/banks/a/messages", json=shown["Retain"][0])
         for name, method, path in (
             ("Recall", "POST", "recall"),

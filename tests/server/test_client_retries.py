@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI, Request, Response
-from serving import Served, running, serving
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from live_server import LiveServer, live_server, run_app
 from vmemo import InvalidInput, NotFound, ServerDenied, ServerFailed, ServerUnavailable
 from vmemo.client import Client, Patience
 from vmemo.server import Limits
@@ -72,7 +72,7 @@ def serving_through(app: ASGIApp) -> AbstractContextManager[str]:
         else:
             await app(scope, receive, send)
 
-    return running(lives)
+    return run_app(lives)
 
 
 def answering(answer: Callable[[Request], Awaitable[Response]]) -> FastAPI:
@@ -96,8 +96,8 @@ def test_a_server_that_is_not_there_is_tried_a_few_times_with_longer_pauses() ->
     client.close_sync()
 
 
-def test_a_write_whose_answer_was_lost_is_sent_again_and_done_once(served: Served) -> None:
-    losing = Losing(served.app, "/messages")
+def test_a_write_whose_answer_was_lost_is_sent_again_and_done_once(server: LiveServer) -> None:
+    losing = Losing(server.app, "/messages")
     waits = Waits()
     with serving_through(losing) as url, Client(url, "a", patience=waits.patience()) as client:
         kept = client.retain_sync(["I have a cat.", "I have a dog."])
@@ -107,8 +107,8 @@ def test_a_write_whose_answer_was_lost_is_sent_again_and_done_once(served: Serve
         assert [message.id for message in client.messages_sync()] == list(kept.stored)
 
 
-def test_two_writes_never_share_a_token(served: Served) -> None:
-    losing = Losing(served.app, "/messages", times=0)
+def test_two_writes_never_share_a_token(server: LiveServer) -> None:
+    losing = Losing(server.app, "/messages", times=0)
     with serving_through(losing) as url, Client(url, "a") as client:
         client.add_message_sync("I have a cat.")
         client.add_message_sync("I have a cat.")
@@ -116,10 +116,10 @@ def test_two_writes_never_share_a_token(served: Served) -> None:
         assert len(client.messages_sync()) == 2
 
 
-def test_what_can_not_be_told_from_its_repetition_is_not_sent_again(served: Served) -> None:
-    losing = Losing(served.app, "/banks/a")
+def test_what_can_not_be_told_from_its_repetition_is_not_sent_again(server: LiveServer) -> None:
+    losing = Losing(server.app, "/banks/a")
     waits = Waits()
-    with Client(served.url, "a") as client:
+    with Client(server.url, "a") as client:
         client.retain_sync("I have a cat.")
     with serving_through(losing) as url:
         client = Client(url, "a", patience=waits.patience())
@@ -130,9 +130,9 @@ def test_what_can_not_be_told_from_its_repetition_is_not_sent_again(served: Serv
         client.close_sync()
 
 
-def test_a_read_whose_answer_was_lost_is_repeated(served: Served) -> None:
-    losing = Losing(served.app, "/recall", times=2)
-    with Client(served.url, "a") as client:
+def test_a_read_whose_answer_was_lost_is_repeated(server: LiveServer) -> None:
+    losing = Losing(server.app, "/recall", times=2)
+    with Client(server.url, "a") as client:
         client.retain_sync("I have a cat.")
     with serving_through(losing) as url, Client(url, "a", patience=Waits().patience()) as client:
         assert len(client.recall_sync("cat").hits) == 1
@@ -147,7 +147,7 @@ def test_a_busy_server_is_waited_for_as_long_as_it_asks(status: int) -> None:
     async def answer(request: Request) -> Response:
         return answers.pop(0)
 
-    with running(answering(answer)) as url:
+    with run_app(answering(answer)) as url:
         client = Client(url, patience=waits.patience())
         assert client.banks_sync() == ["a"]
         assert waits.seconds == [7.0]
@@ -159,7 +159,7 @@ def test_a_server_that_wants_to_be_left_alone_for_long_is_left_alone() -> None:
         return Response("", 429, {"Retry-After": "3600"})
 
     waits = Waits()
-    with running(answering(answer)) as url:
+    with run_app(answering(answer)) as url:
         client = Client(url, patience=waits.patience())
         with pytest.raises(ServerUnavailable, match="status 429"):
             client.banks_sync()
@@ -169,9 +169,9 @@ def test_a_server_that_wants_to_be_left_alone_for_long_is_left_alone() -> None:
 
 def test_too_many_requests_pass_once_the_bucket_is_full_again(database: str) -> None:
     waits = Waits()
-    with serving(database, keyless=False, limits=Limits(rate=60, burst=2)) as served:
-        served.house.rates.clock = lambda: 60.0 * len(waits.seconds)
-        client = Client(served.url, "a", served.key(), patience=waits.patience())
+    with live_server(database, keyless=False, limits=Limits(rate=60, burst=2)) as server:
+        server.state.access.rates.clock = lambda: 60.0 * len(waits.seconds)
+        client = Client(server.url, "a", server.key(), patience=waits.patience())
         for _ in range(5):
             client.banks_sync()
         assert waits.seconds == [2.0, 2.0]
@@ -183,7 +183,7 @@ def test_a_silent_server_is_not_waited_for_for_ever() -> None:
         await asyncio.sleep(1)
         return Response("{}")
 
-    with running(answering(answer)) as url:
+    with run_app(answering(answer)) as url:
         client = Client(url, timeout=0.2, patience=Waits().patience())
         with pytest.raises(ServerUnavailable, match=r"silent for 0.2 seconds\. Nothing was changed"):
             client.banks_sync()
@@ -204,7 +204,7 @@ def test_an_answer_of_no_vmemo_server_is_an_error_that_repeats_nothing_of_it(bod
     async def answer(request: Request) -> Response:
         return Response(body)
 
-    with running(answering(answer)) as url:
+    with run_app(answering(answer)) as url:
         client = Client(url)
         with pytest.raises(ServerFailed, match=match) as told:
             client.banks_sync()
@@ -216,18 +216,18 @@ def test_a_redirect_is_not_followed() -> None:
     async def answer(request: Request) -> Response:
         return Response("", 307, {"Location": "http://127.0.0.1:1/elsewhere"})
 
-    with running(answering(answer)) as url:
+    with run_app(answering(answer)) as url:
         client = Client(url, key=SECRET)
         with pytest.raises(ServerFailed, match="status 307"):
             client.banks_sync()
         client.close_sync()
 
 
-def test_a_key_opens_what_it_is_for_and_is_told_nowhere(locked: Served) -> None:
-    reading, writing = locked.key("read", "a"), locked.key("write", "a")
-    with Client(locked.url, "a", writing) as client:
+def test_a_key_opens_what_it_is_for_and_is_told_nowhere(keyed_server: LiveServer) -> None:
+    reading, writing = keyed_server.key("read", "a"), keyed_server.key("write", "a")
+    with Client(keyed_server.url, "a", writing) as client:
         client.retain_sync("I have a cat.")
-    with Client(locked.url, "a", reading) as client:
+    with Client(keyed_server.url, "a", reading) as client:
         assert client.recall_sync("cat").hits
         assert client.reflect_sync("cat").found
         refused: list[Callable[[], object]] = [
@@ -237,11 +237,14 @@ def test_a_key_opens_what_it_is_for_and_is_told_nowhere(locked: Served) -> None:
             lambda: client.bank("b").open_sync(),
         ]
         for refuse in refused:
-            with pytest.raises(ServerDenied, match="This key does not have the right") as told:
+            with pytest.raises(ServerDenied, match="This API key does not have") as told:
                 refuse()
             assert reading not in repr(told.value) + repr(client) + repr(vars(client))
     for key in (None, SECRET):
-        with pytest.raises(ServerDenied, match="A key is needed") as told, Client(locked.url, "a", key):
+        with (
+            pytest.raises(ServerDenied, match="A valid API key is required") as told,
+            Client(keyed_server.url, "a", key),
+        ):
             raise AssertionError("it must not be entered")
         assert SECRET not in repr(told.value)
 
@@ -261,7 +264,7 @@ def test_what_can_not_be_an_address_or_a_key_is_refused_without_being_repeated(u
 def test_too_large_a_body_is_told_as_bad_input(database: str, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 5000)
     limits = Limits(body_bytes=1000, import_bytes=1000)
-    with serving(database, limits=limits) as served, Client(served.url, "a") as client:
+    with live_server(database, limits=limits) as server, Client(server.url, "a") as client:
         with pytest.raises(InvalidInput, match="1,000 bytes"):
             client.retain_sync("x" * 2000)
         with pytest.raises(InvalidInput, match="1,000 bytes"):

@@ -1,0 +1,66 @@
+"""Access control of a server or local process: authentication, rate limit and audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from vmemo.auth.errors import RateLimited, Unauthenticated
+from vmemo.auth.limits import Limits, RateLimiter
+from vmemo.auth.principal import Principal
+from vmemo.auth.service import AuthService
+from vmemo.errors import VmemoError
+from vmemo.models.auth import AuditEntry
+
+
+def _ignore(entry: AuditEntry, error: Exception) -> None:
+    pass
+
+
+@dataclass(eq=False, kw_only=True)
+class AccessControl:
+    """Authenticates callers, limits their rate and records their writes.
+
+    With `keyless`, callers need no key until the first one is created; this is meant for servers that only listen on
+    the local machine. `on_audit_failure` receives every audit entry that could not be written.
+    """
+
+    service: AuthService
+    keyless: bool
+    limits: Limits = field(default_factory=Limits)
+    on_audit_failure: Callable[[AuditEntry, Exception], None] = _ignore
+    rates: RateLimiter = field(init=False)
+    _key_required: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.rates = RateLimiter(self.limits)
+
+    async def authenticate(self, secret: str | None) -> Principal:
+        """Return the principal that a secret belongs to.
+
+        Raise Unauthenticated if the secret is no active key, or if it is missing and required. Raise RateLimited if
+        the principal sends too many requests.
+        """
+        key = None if secret is None else await self.service.find_key(secret)
+        if key is None and (secret is not None or await self._requires_key()):
+            raise Unauthenticated("A valid API key is required: send Authorization: Bearer vmemo_…")
+        self.limit_rate(None if key is None else key.id)
+        return Principal(limits=self.limits) if key is None else Principal.of_key(key, self.limits)
+
+    async def _requires_key(self) -> bool:
+        # Keys are never deleted, so a server that has required one keeps requiring one.
+        self._key_required = self._key_required or not self.keyless or bool(await self.service.keys())
+        return self._key_required
+
+    def limit_rate(self, key_id: str | None) -> None:
+        """Count one request; raise RateLimited if the key has none left."""
+        seconds = self.rates.acquire(key_id)
+        if seconds > 0:
+            raise RateLimited(seconds)
+
+    async def record(self, entry: AuditEntry) -> None:
+        """Write an audit entry. The write that it describes has happened, so a failure does not raise."""
+        try:
+            await self.service.record(entry)
+        except VmemoError as error:
+            self.on_audit_failure(entry, error)

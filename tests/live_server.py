@@ -1,0 +1,110 @@
+"""A real server on a free local port, in a thread of the test process."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
+
+import httpx2
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from vmemo import Memory
+from vmemo.auth import AuthService
+from vmemo.models.auth import Permission
+from vmemo.ports import Embedder
+from vmemo.server import AppState, Limits, ServerOptions, create_app
+from vmemo.server.launch import Address
+from vmemo.sync import portal
+from vmemo.testing import HashEmbedder
+
+HOST = "127.0.0.1"
+TIMEOUT = 60.0
+"""Seconds after which a server that does not start, answer or stop fails the test."""
+
+
+@dataclass(frozen=True)
+class LiveServer:
+    """A running server: its address, state and application."""
+
+    url: str
+    state: AppState
+    app: FastAPI
+
+    @property
+    def memory(self) -> Memory:
+        """The memory that the server offers."""
+        return self.state.memory
+
+    @property
+    def auth(self) -> AuthService:
+        """The API keys and audit log of the server."""
+        return self.memory.auth
+
+    def key(self, permission: Permission = "admin", *banks: str, name: str = "a test") -> str:
+        """Create a key, for every bank unless some are named, and return its secret."""
+        return self.key_with_id(permission, *banks, name=name)[1]
+
+    def key_with_id(self, permission: Permission = "admin", *banks: str, name: str = "a test") -> tuple[str, str]:
+        """Create a key and return its id and secret."""
+        key, secret = portal.run(self.auth.create_key(name, banks=banks or ("*",), permission=permission))
+        return key.id, secret
+
+    def http(self, key: str | None = None, **headers: str) -> httpx2.Client:
+        """Return a plain HTTP client, with a key if one is given; the caller closes it."""
+        all_headers = {**headers, **({"Authorization": f"Bearer {key}"} if key else {})}
+        return httpx2.Client(base_url=self.url, headers=all_headers, timeout=TIMEOUT, trust_env=False)
+
+
+class _Server(uvicorn.Server):
+    """A server that signals when it has started or failed to."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.startup_ended = Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        finally:
+            self.startup_ended.set()
+
+
+@contextmanager
+def run_app(app: ASGIApp) -> Generator[str]:
+    """Run any application and yield its address."""
+    with Address(host=HOST, port=0).socket() as listening:
+        config = uvicorn.Config(app, lifespan="on", ws="none", log_config=None, timeout_graceful_shutdown=10)
+        server = _Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="vmemo-server", daemon=True)
+        thread.start()
+        try:
+            assert server.startup_ended.wait(TIMEOUT), "the server did not start"
+            assert server.started, "the server failed to start"
+            yield f"http://{HOST}:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(TIMEOUT)
+            assert not thread.is_alive(), "the server did not stop"
+
+
+@contextmanager
+def live_server(
+    database: str,
+    *,
+    keyless: bool = True,
+    limits: Limits | None = None,
+    options: ServerOptions | None = None,
+    llm: object = None,
+    embedder: Embedder | None = None,
+) -> Generator[LiveServer]:
+    """Serve the database at a URL, with the hash embedder unless another is given."""
+    memory = Memory(database, llm=llm, embedder=embedder or HashEmbedder())
+    state = AppState(memory, keyless, limits or Limits())
+    app = create_app(state, options or ServerOptions(hosts=(HOST,)))
+    with run_app(app) as url:
+        yield LiveServer(url, state, app)
