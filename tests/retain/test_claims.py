@@ -2,7 +2,7 @@
 
 import pytest
 
-from vmemo.text.claims.parse import Claim, compare_claims, parse_claim
+from vmemo.text.claims import Claim, compare_claims, parse_claim
 from vmemo.text.claims.values import Attribute
 
 

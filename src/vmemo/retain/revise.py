@@ -13,7 +13,7 @@ from vmemo.models import BankId, Fact, FactId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.ports import Library, Search
-from vmemo.text.claims.parse import compare_claims, parse_claim
+from vmemo.text.claims import compare_claims, parse_claim
 
 NEAR = 8
 """Known facts that a new one is compared with."""

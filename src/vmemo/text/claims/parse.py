@@ -1,45 +1,45 @@
-"""What can be proved without a model: one short sentence that states the one value of something a subject has once.
+"""Parsing of claims: short texts that state one value of an attribute that a subject has only one of.
 
-Closing a fact hides its whole text, so a text that says anything besides its claim has none.
+A superseded fact is hidden as a whole, so a text that says anything besides its claim is not a claim.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from vmemo.text.claims.compare import Claim
 from vmemo.text.claims.forms import Statement, match_statement
-from vmemo.text.claims.values import VALUE_PARSERS, Attribute, fold_value
+from vmemo.text.claims.values import VALUE_PARSERS, fold_value
 from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
-from vmemo.text.names.places import place_level
 
-_LONGEST = 300
-_MOST_WORDS = 16
-_VOICE = re.compile(r"([^\s:!?][^:!?\n]{0,60}): ")
-_MACHINES = frozenset(("assistant", "tool", "system"))
+_MAX_CHARS = 300
+_MAX_WORDS = 16
+_SPEAKER_PREFIX = re.compile(r"([^\s:!?][^:!?\n]{0,60}): ")
+_NON_HUMAN_SPEAKERS = frozenset(("assistant", "tool", "system"))
 _GREETING = (
     r"(?:hey|hi|hello|hiya|good (?:morning|afternoon|evening)|thanks|thank you|wow|yay|great news|good news|guess what)"
     r"(?: there| again| everyone| all|(?-i:(?: [A-Z]\w+){1,2}))?[,.!:]+"
 )
-_LEAD = re.compile(
+_INTRODUCTION = re.compile(
     rf"{_GREETING} |(?:by the way|btw|fyi|just so you know|for the record|anyway|oh|well|so|yes|yeah|yep|ok|okay"
     r"|update|news)[,.!:]* |as of \d{1,2} [a-z]+ \d{4},? ",
     re.IGNORECASE,
 )
-_CALLED = re.compile(r"([A-Z]\w+)[,!] (?=(?:I|My|my)\b)")
-_CORRECTING = re.compile(r"(?:no|nope|sorry|actually|correction|oops|wait|i meant?)[,.!:]+ |actually ", re.IGNORECASE)
-_CHANGING = re.compile(
+_ADDRESSEE = re.compile(r"([A-Z]\w+)[,!] (?=(?:I|My|my)\b)")
+_CORRECTION = re.compile(r"(?:no|nope|sorry|actually|correction|oops|wait|i meant?)[,.!:]+ |actually ", re.IGNORECASE)
+_CHANGE = re.compile(
     r"(?:now|nowadays|these days|as of (?:today|now)),? "
     r"|i(?:'ve| have)? (?:just |recently )?(?:switched|changed) jobs[;,.!:]+ ",
     re.IGNORECASE,
 )
-_TRAILING = re.compile(r"[.!]+ (?:thanks|thank you|cheers|bye|take care)[.!]*$|[\s.!]+$", re.IGNORECASE)
-_BREAK = re.compile(r"(?<!\bSt)(?<!\bMt)(?<!\bFt)[.!] |\.\.|: |\s[-–—]+\s|—")
-_DENIED = re.compile(r", not (?:in |at |for |a |an )?(\S.*)$")
-_INCHES = re.compile(r"(?<=\d'\d)(\d?)\"")
-_FORBIDDEN = frozenset('?"“”„«»<>{}[]|`;*#\n\r\t\\…')
-_REFUSED = frozenset(
+_CLOSING = re.compile(r"[.!]+ (?:thanks|thank you|cheers|bye|take care)[.!]*$|[\s.!]+$", re.IGNORECASE)
+_SECOND_SENTENCE = re.compile(r"(?<!\bSt)(?<!\bMt)(?<!\bFt)[.!] |\.\.|: |\s[-–—]+\s|—")
+_DENIAL = re.compile(r", not (?:in |at |for |a |an )?(\S.*)$")
+_INCH_MARK = re.compile(r"(?<=\d'\d)(\d?)\"")
+_FORBIDDEN_CHARS = frozenset('?"“”„«»<>{}[]|`;*#\n\r\t\\…')
+_UNCERTAIN_WORDS = frozenset(
     """not no never none neither nor and or but because so though although while when whenever where since until till
     unless if whether would could should might can must shall maybe perhaps probably possibly almost nearly roughly
     about around approximately supposedly apparently allegedly basically technically kinda sorta temporarily want
@@ -49,34 +49,12 @@ _REFUSED = frozenset(
     volunteer previously formerly once before soon tomorrow next like likes than joke joking kidding lol haha
     hahaha""".split()
 )
-_REFUSED_SMALL = frozenset(("will", "may"))
-_UNSURE_ENDINGS = ("n't", "'ll", "'d")
-_KIN = frozenset(
+_MODAL_VERBS = frozenset(("will", "may"))
+_UNCERTAIN_ENDINGS = ("n't", "'ll", "'d")
+_RELATIVES = frozenset(
     "wife husband spouse mother mom mum father dad girlfriend boyfriend fiance fiancee fiancé fiancée".split()
 )
-_SAME_KIN = {"mom": "mother", "mum": "mother", "dad": "father", "fiancé": "fiance", "fiancée": "fiancee"}
-_CHANGE_ONLY: frozenset[Attribute] = frozenset(("employer", "job", "name", "thing", "car"))
-# Someone divorced is single as well, and who "got married" may tell of a time before a divorce.
-_NEXT_STATUS = {
-    "single": ("engaged", "married", "in a relationship"),
-    "in a relationship": ("single",),
-    "engaged": ("married", "single"),
-    "married": ("divorced", "widowed", "single"),
-}
-
-
-class Claim(NamedTuple):
-    """One value that a text states of a subject; `denied` is what it calls wrong, `detail` what it adds."""
-
-    subject: str
-    attribute: Attribute
-    value: str
-    mistaken: bool = False
-    changes: bool = False
-    about: str = ""
-    denied: str = ""
-    event: bool = False
-    detail: str = ""
+_RELATIVE_SYNONYMS = {"mom": "mother", "mum": "mother", "dad": "father", "fiancé": "fiance", "fiancée": "fiancee"}
 
 
 class _Sentence(NamedTuple):
@@ -88,39 +66,24 @@ class _Sentence(NamedTuple):
 
 class _Subject(NamedTuple):
     name: str
-    rest: str
+    predicate: str
     owned: bool = False
-    own: bool = False
+    first_person: bool = False
 
 
 def parse_claim(text: str) -> Claim | None:
-    """The claim that is all a fact's text says: present, certain and affirmative; else None."""
-    if len(text) > _LONGEST:
+    """Return the claim of a text that states one present, certain and affirmative value and nothing else."""
+    if len(text) > _MAX_CHARS:
         return None
     text = unicodedata.normalize("NFKC", text).replace("’", "'").strip()
-    found = _VOICE.match(text)
-    voice = fold_value(found[1]) if found else ""
-    sentence = _sentence(text[found.end() :] if found else text)
-    subject = _subject(sentence.words, voice) if sentence and voice not in _MACHINES else None
+    prefix = _SPEAKER_PREFIX.match(text)
+    speaker = fold_value(prefix[1]) if prefix else ""
+    sentence = _single_sentence(text[prefix.end() :] if prefix else text)
+    subject = _subject(sentence.words, speaker) if sentence and speaker not in _NON_HUMAN_SPEAKERS else None
     if sentence is None or subject is None or not subject.name:
         return None
-    statement = match_statement(subject.rest, owned=subject.owned, own=subject.own)
+    statement = match_statement(subject.predicate, owned=subject.owned, first_person=subject.first_person)
     return _claim(subject.name, sentence, statement) if statement else None
-
-
-def compare_claims(new: Claim, old: Claim) -> Literal["supersede", "duplicate"] | None:
-    """What a newer claim shows about an older one; None leaves both standing."""
-    if (new.subject, new.attribute, new.about) != (old.subject, old.attribute, old.about):
-        return None
-    if new.value == old.value:
-        return "duplicate" if _adds_nothing(new, old) else None
-    if old.detail or (new.denied and new.denied != old.value):
-        return None
-    if new.denied:
-        return "supersede"
-    if (new.attribute in _CHANGE_ONLY and not new.changes) or not _exclusive(new, old):
-        return None
-    return "supersede"
 
 
 def _claim(subject: str, sentence: _Sentence, statement: Statement) -> Claim | None:
@@ -148,84 +111,88 @@ def _claim(subject: str, sentence: _Sentence, statement: Statement) -> Claim | N
     )
 
 
-def _sentence(words: str) -> _Sentence | None:
-    """The one sentence of a turn without greetings around it, or None if there are more."""
+def _single_sentence(words: str) -> _Sentence | None:
+    """Return the only sentence of a message, without greetings around it, or None if it is not certain."""
     corrects = changes = False
-    words = _INCHES.sub(r"\1", words)
+    words = _INCH_MARK.sub(r"\1", words)
     for _ in range(5):
-        if lead := _CORRECTING.match(words):
+        if introduction := _CORRECTION.match(words):
             corrects = True
-        elif lead := _CHANGING.match(words):
+        elif introduction := _CHANGE.match(words):
             changes = True
-        elif not (lead := _LEAD.match(words) or _addressed(words)):
+        elif not (introduction := _INTRODUCTION.match(words) or _addressed(words)):
             break
-        words = words[lead.end() :]
-    words = _without_symbols(words)
+        words = words[introduction.end() :]
+    words = _strip_emoji(words)
     if words.endswith(".."):
         return None
-    words = _TRAILING.sub("", words)
-    denied = _DENIED.search(words)
+    words = _CLOSING.sub("", words)
+    denied = _DENIAL.search(words)
     words = words[: denied.start()] if denied else words
-    if not words or len(words.split()) > _MOST_WORDS or _BREAK.search(words) or _FORBIDDEN & set(words):
+    if not words or len(words.split()) > _MAX_WORDS or _SECOND_SENTENCE.search(words) or _FORBIDDEN_CHARS & set(words):
         return None
-    return None if _is_unsure(words) else _Sentence(words, corrects, changes, denied[1] if denied else "")
+    return None if _is_uncertain(words) else _Sentence(words, corrects, changes, denied[1] if denied else "")
 
 
 def _addressed(words: str) -> re.Match[str] | None:
-    """A name that is called first; "Ideally, I live by the sea" calls nobody."""
-    called = _CALLED.match(words)
-    return called if called and normalize_word(called[1]) in all_names() else None
+    """Match a name at the start that the message is addressed to; "Ideally, I live by the sea" has none."""
+    match = _ADDRESSEE.match(words)
+    return match if match and normalize_word(match[1]) in all_names() else None
 
 
-def _without_symbols(words: str) -> str:
-    """The words without emoji at their end."""
+def _strip_emoji(words: str) -> str:
+    """Return the text without emoji at its end."""
     end = len(words)
     while end and (words[end - 1].isspace() or unicodedata.category(words[end - 1]) in ("So", "Sk", "Mn", "Cf")):
         end -= 1
     return words[:end]
 
 
-def _is_unsure(words: str) -> bool:
-    """Whether any word outside brackets denies, doubts, reports, joins or looks elsewhere in time."""
+def _is_uncertain(words: str) -> bool:
+    """Return True if a word outside brackets negates, doubts, reports, conjoins or refers to another time."""
     for word in re.sub(r"\([^()]*\)", " ", words).split():
         plain = word.strip(",.!:")
-        if plain in _REFUSED_SMALL or plain.casefold() in _REFUSED or plain.casefold().endswith(_UNSURE_ENDINGS):
+        if (
+            plain in _MODAL_VERBS
+            or plain.casefold() in _UNCERTAIN_WORDS
+            or plain.casefold().endswith(_UNCERTAIN_ENDINGS)
+        ):
             return True
     return False
 
 
-def _subject(words: str, voice: str) -> _Subject | None:
+def _subject(words: str, speaker: str) -> _Subject | None:
     first, _, rest = words.partition(" ")
     match first.casefold():
         case "i":
-            return _Subject(voice, rest, own=True)
+            return _Subject(speaker, rest, first_person=True)
         case "i'm" | "im":
-            return _Subject(voice, f"is {rest}", own=True)
+            return _Subject(speaker, f"is {rest}", first_person=True)
         case "i've":
-            return _Subject(voice, f"has {rest}", own=True)
+            return _Subject(speaker, f"has {rest}", first_person=True)
         case "my":
-            return _of(voice, rest)
+            return _possession(speaker, rest)
         case "the" if rest.startswith("user "):
             return _Subject("user", rest.removeprefix("user "))
         case "the" if rest.startswith("user's "):
-            return _of("user", rest.removeprefix("user's "))
+            return _possession("user", rest.removeprefix("user's "))
         case _:
-            return _named(words)
+            return _named_subject(words)
 
 
-def _of(owner: str, rest: str) -> _Subject | None:
-    """Someone of whom there is one, or what the owner has."""
+def _possession(owner: str, rest: str) -> _Subject | None:
+    """Return a relative of whom the owner has one, or the owner with an attribute."""
     word, _, after = rest.partition(" ")
-    kin = word.casefold().removesuffix("'s")
+    relative = word.casefold().removesuffix("'s")
     if not owner:
         return None
-    if kin not in _KIN:
+    if relative not in _RELATIVES:
         return _Subject(owner, rest, owned=True)
-    return _Subject(f"{owner}'s {_SAME_KIN.get(kin, kin)}", after, owned=word.endswith("'s"))
+    return _Subject(f"{owner}'s {_RELATIVE_SYNONYMS.get(relative, relative)}", after, owned=word.endswith("'s"))
 
 
-def _named(words: str) -> _Subject | None:
-    """A subject of one to three capital words, the first of which is no ordinary one."""
+def _named_subject(words: str) -> _Subject | None:
+    """Return a subject of one to three capitalised words, the first of which is not a common word."""
     tokens = words.split()
     count = next((i for i, token in enumerate(tokens[:4]) if not token[:1].isupper() or token == "I"), 4)
     if not 0 < count < 4 or not _is_name(tokens[0]) or any(token.endswith(",") for token in tokens[:count]):
@@ -233,49 +200,10 @@ def _named(words: str) -> _Subject | None:
     owners = [i for i, token in enumerate(tokens[:count]) if token.endswith("'s")]
     if owners:
         end = owners[0] + 1
-        return _of(fold_value(" ".join(tokens[:end]).removesuffix("'s")), " ".join(tokens[end:]))
+        return _possession(fold_value(" ".join(tokens[:end]).removesuffix("'s")), " ".join(tokens[end:]))
     return _Subject(fold_value(" ".join(tokens[:count])), " ".join(tokens[count:]))
 
 
 def _is_name(word: str) -> bool:
     plain = normalize_word(word)
     return plain in all_names() or not is_common_word(plain)
-
-
-def _adds_nothing(new: Claim, old: Claim) -> bool:
-    return not new.denied and new.detail in ("", old.detail) and (old.event or not new.event)
-
-
-def _exclusive(new: Claim, old: Claim) -> bool:
-    """Whether both values can't hold at once; one that may be the other said more exactly can."""
-    mine, theirs = set(re.split(r"[\s,]+", new.value)), set(re.split(r"[\s,]+", old.value))
-    if mine <= theirs or theirs <= mine:
-        return False
-    match new.attribute:
-        case "residence":
-            return _apart(new.value, old.value)
-        case "employer":
-            return not mine & theirs
-        case "phone":
-            return not (new.value.endswith(old.value) or old.value.endswith(new.value))
-        case "age":
-            return int(new.value) > int(old.value)
-        case "relationship":
-            return new.value in _NEXT_STATUS.get(old.value, ())
-        case "timezone" | "weight" | "height":
-            return _shape(new.value) == _shape(old.value)
-        case _:
-            return True
-
-
-def _apart(new: str, old: str) -> bool:
-    """Two known places of one size: neither holds the other, which nobody can tell of a town and a quarter."""
-    sizes = place_level(new), place_level(old)
-    return sizes[0] == sizes[1] and sizes[0] in ("city", "state", "country") and new.split(",")[0] != old.split(",")[0]
-
-
-def _shape(value: str) -> str:
-    """The way a zone or a measure is written: what is written in two ways may be the same."""
-    if value.startswith("utc"):
-        return "offset"
-    return "area" if "/" in value else re.sub(r"^\w+$|[\d.]+", "", value)

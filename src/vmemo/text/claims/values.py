@@ -1,4 +1,4 @@
-"""What counts as a value of each exclusive attribute; anything else proves nothing and reads as None."""
+"""Parsers for the values of exclusive attributes; they return None for text that is not such a value."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Attribute = Literal[
     "weight",
     "height",
 ]
-"""What a person has one of at a time; `thing` is the name of something owned."""
+"""Attributes with one value at a time; `thing` is the name of something owned, such as a pet."""
 
-_LINKING = frozenset("of the & de la du van von der den".split())
+_NAME_PARTICLES = frozenset("of the & de la du van von der den".split())
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
 _PHONE = re.compile(r"\+?[\d][\d ()./-]{5,22}")
-_UNIT = re.compile(r"([\d.]+) ?([a-z]+)")
+_MEASURE = re.compile(r"([\d.]+) ?([a-z]+)")
 _FEET = re.compile(r"(\d) ?(?:'|ft|feet|foot) ?(\d{1,2})?(?: ?(?:in|inches))?")
-_UNITS = {
+_UNIT_SYNONYMS = {
     **dict.fromkeys(("kg", "kgs", "kilo", "kilos", "kilograms"), "kg"),
     **dict.fromkeys(("lb", "lbs", "pounds"), "lb"),
     **dict.fromkeys(("cm", "centimeters", "centimetres"), "cm"),
@@ -52,7 +52,7 @@ _JOBS = frozenset(
     scientist secretary statistician supervisor surgeon surveyor tailor teacher technician therapist translator tutor
     vet veterinarian waiter waitress welder""".split()
 )
-_FIELDS = frozenset(
+_JOB_QUALIFIERS = frozenset(
     """account aerospace assistant associate backend bank bus chemical chief civil clinical construction customer data
     deputy devops dental electrical elementary english executive fashion film financial flight freelance frontend
     general graphic head health history hotel interior junior kindergarten landscape lead legal licensed machine
@@ -61,7 +61,7 @@ _FIELDS = frozenset(
     science school security senior social software staff store structural systems taxi tax team technical train
     truck web yoga""".split()
 )
-_NO_WORK = frozenset("team group charm pair couple favor favour hobby".split())
+_NOT_JOBS = frozenset("team group charm pair couple favor favour hobby".split())
 _COLOURS = frozenset(
     """amber aqua azure beige black blue brown burgundy coral crimson cyan emerald gold gray green grey indigo
     lavender lilac lime magenta maroon navy ochre olive orange pink purple red rose ruby salmon sapphire scarlet
@@ -69,70 +69,72 @@ _COLOURS = frozenset(
 )
 _SHADES = frozenset("dark light bright deep pale royal sky forest mint baby hot navy".split())
 _SEASONS = frozenset("spring summer autumn fall winter".split())
-_PROPER = frozenset(
+_CATEGORIES_OF_NAMES = frozenset(
     """actor actress artist author band book city composer country director film game group movie musician novel
     painter player podcast poet restaurant series show singer song team writer""".split()
 )
-_COMMON = frozenset("animal cuisine dessert dish drink flower food fruit meal snack spice sport tree vegetable".split())
-_KNOWN_AS = {"color": "colour", "movie": "film", "flavor": "flavour", "series": "show"}
-_SPECIFIC = frozenset("football soccer basketball baseball hockey video board card tv".split())
-# What "is" says about a thing without naming it.
-_SAYING = frozenset(
+_CATEGORIES_OF_NOUNS = frozenset(
+    "animal cuisine dessert dish drink flower food fruit meal snack spice sport tree vegetable".split()
+)
+_CATEGORY_SYNONYMS = {"color": "colour", "movie": "film", "flavor": "flavour", "series": "show"}
+_CATEGORY_QUALIFIERS = frozenset("football soccer basketball baseball hockey video board card tv".split())
+# Words that describe a thing without naming it.
+_DESCRIPTIONS = frozenset(
     """amazing awesome back bad best better boring busy cold coming cool crazy delicious different done easy
     everything expensive fantastic fine free fun gone good gorgeous great hard healthy here hot incredible it mine
     missing near nice nothing on one open out over perfect playing popular ready sad something sold that there this
     tasty tired unknown wonderful yours yummy""".split()
 )
-_STATUS = frozenset(("single", "engaged", "married", "divorced", "widowed", "separated", "in a relationship"))
-_ZONES = {
+_RELATIONSHIPS = frozenset(("single", "engaged", "married", "divorced", "widowed", "separated", "in a relationship"))
+_TIME_ZONES = {
     **dict.fromkeys(("pst", "pdt", "pt", "pacific"), "pacific"),
     **dict.fromkeys(("mst", "mdt", "mt", "mountain"), "mountain"),
     **dict.fromkeys(("cst", "cdt", "ct", "central"), "central"),
     **dict.fromkeys(("est", "edt", "et", "eastern"), "eastern"),
 }
-_OFFSET = re.compile(r"(?:utc|gmt) ?([+-]) ?0?(\d{1,2})(?::?(\d\d))?")
-_AREA = re.compile(r"(?:africa|america|asia|atlantic|australia|europe|pacific)/[a-z_]+(?:/[a-z_]+)?")
+_UTC_OFFSET = re.compile(r"(?:utc|gmt) ?([+-]) ?0?(\d{1,2})(?::?(\d\d))?")
+_ZONE_AREA = re.compile(r"(?:africa|america|asia|atlantic|australia|europe|pacific)/[a-z_]+(?:/[a-z_]+)?")
 
 
 def fold_value(text: str) -> str:
-    """The text small and without outer marks and double spaces; accents stay, as René is not Rene."""
+    """Return the text casefolded, without outer punctuation and repeated spaces. Accents stay: René is not Rene."""
     return " ".join(unicodedata.normalize("NFC", text.casefold()).split()).strip(" .,!'")
 
 
-def favourite_category(kind: str) -> str | None:
-    """The category of a favourite in one spelling, or None for one that depends on the talk ("part", "thing")."""
-    words = kind.casefold().split()
-    if not words or len(words) > 2 or (len(words) == 2 and words[0] not in _SPECIFIC):
+def favourite_category(text: str) -> str | None:
+    """Return the normalized category of a favourite, or None for a vague one such as "part" or "thing"."""
+    words = text.casefold().split()
+    if not words or len(words) > 2 or (len(words) == 2 and words[0] not in _CATEGORY_QUALIFIERS):
         return None
-    last = _KNOWN_AS.get(words[-1], words[-1])
-    known = last in _PROPER or last in _COMMON or last in ("colour", "season")
+    last = _CATEGORY_SYNONYMS.get(words[-1], words[-1])
+    known = last in _CATEGORIES_OF_NAMES or last in _CATEGORIES_OF_NOUNS or last in ("colour", "season")
     return " ".join((*words[:-1], last)) if known else None
 
 
-def favourite_value(kind: str, text: str) -> str | None:
-    """A value that names one of the category."""
+def favourite_value(category: str, text: str) -> str | None:
+    """Return the value of a favourite if it names a member of the category."""
     words = fold_value(text).split()
-    last = kind.split()[-1]
+    last = category.split()[-1]
     if last == "colour":
         return " ".join(words) if words and words[-1] in _COLOURS and set(words[:-1]) <= _SHADES else None
     if last == "season":
         return " ".join(words) if len(words) == 1 and words[0] in _SEASONS else None
-    if last in _PROPER:
-        return proper(text, longest=6)
-    fits = 0 < len(words) <= 3 and not any(word in _SAYING or word.endswith("ed") for word in words)
+    if last in _CATEGORIES_OF_NAMES:
+        return parse_name(text, max_words=6)
+    fits = 0 < len(words) <= 3 and not any(word in _DESCRIPTIONS or word.endswith("ed") for word in words)
     plain = all(word.isalpha() for word in words) and (last == "sport" or not words[-1:][0].endswith("ing"))
     return " ".join(words) if fits and plain else None
 
 
-def proper(text: str, *, longest: int = 4) -> str | None:
-    """A name: words with a capital or a figure, joined by nothing but what names are joined by."""
+def parse_name(text: str, *, max_words: int = 4) -> str | None:
+    """Return a name: capitalised words or numbers, joined only by particles such as "of" or "van"."""
     words = text.split()
-    if not 0 < len(words) <= longest or not _is_capital(words[-1]) or "," in text or ":" in text:
+    if not 0 < len(words) <= max_words or not _is_name_word(words[-1]) or "," in text or ":" in text:
         return None
-    return fold_value(text) if all(_is_capital(word) or word in _LINKING for word in words) else None
+    return fold_value(text) if all(_is_name_word(word) or word in _NAME_PARTICLES for word in words) else None
 
 
-def _is_capital(word: str) -> bool:
+def _is_name_word(word: str) -> bool:
     return word[:1].isupper() or word[:1].isdigit() or (word[:1].isalpha() and word[1:2].isupper())
 
 
@@ -141,41 +143,38 @@ def _place(text: str) -> str | None:
     if all(place_level(part) for part in value.split(", ")):
         return value
     parts = [part.strip().removeprefix("the ") for part in text.split(",")]
-    return value if len(parts) <= 2 and all(proper(part) for part in parts) else None
+    return value if len(parts) <= 2 and all(parse_name(part) for part in parts) else None
 
 
 def _known_place(text: str) -> str | None:
-    """For what moves anywhere: "I moved to Notion" names no home."""
+    """Return a known place only: "I moved to Notion" states no residence."""
     value = _place(text)
     return value if value and place_level(value) else None
 
 
 def _employer(text: str) -> str | None:
     name, _, where = text.partition(" in ")
-    if not proper(name, longest=5) or (where and not proper(where)):
+    if not parse_name(name, max_words=5) or (where and not parse_name(where)):
         return None
     return fold_value(text).removeprefix("the ")
 
 
 def _new_employer(text: str) -> str | None:
-    """For who starts somewhere: that may be a school as well."""
+    """Return an employer that is not a school: one may "start at" either."""
     value = _employer(text)
     return value if value and not _SCHOOLS & set(value.split()) else None
 
 
-def _work(text: str) -> str | None:
+def _occupation(text: str) -> str | None:
     words = fold_value(text).replace("-", " ").split()
-    return (
-        " ".join(words)
-        if 0 < len(words) <= 4 and all(word.isalpha() and len(word) > 2 for word in words) and words[-1] not in _NO_WORK
-        else None
-    )
+    is_occupation = 0 < len(words) <= 4 and all(word.isalpha() and len(word) > 2 for word in words)
+    return " ".join(words) if is_occupation and words[-1] not in _NOT_JOBS else None
 
 
-def _known_work(text: str) -> str | None:
-    """For who is one: a terrible cook has another job."""
-    words = (_work(text) or "").split()
-    return " ".join(words) if words and words[-1] in _JOBS and set(words[:-1]) <= _FIELDS else None
+def _known_job(text: str) -> str | None:
+    """Return a known job only: "I am a terrible cook" states none."""
+    words = (_occupation(text) or "").split()
+    return " ".join(words) if words and words[-1] in _JOBS and set(words[:-1]) <= _JOB_QUALIFIERS else None
 
 
 def _phone(text: str) -> str | None:
@@ -195,22 +194,22 @@ def _measure(text: str) -> str | None:
     feet = _FEET.fullmatch(text)
     if feet:
         return f"{feet[1]}'{int(feet[2] or 0)}"
-    found = _UNIT.fullmatch(text.casefold())
-    if not found or found[2] not in _UNITS or not re.fullmatch(r"\d{1,3}(?:\.\d{1,2})?", found[1]):
+    found = _MEASURE.fullmatch(text.casefold())
+    if not found or found[2] not in _UNIT_SYNONYMS or not re.fullmatch(r"\d{1,3}(?:\.\d{1,2})?", found[1]):
         return None
-    return f"{float(found[1]):g} {_UNITS[found[2]]}"
+    return f"{float(found[1]):g} {_UNIT_SYNONYMS[found[2]]}"
 
 
-def _zone(text: str) -> str | None:
+def _time_zone(text: str) -> str | None:
     value = fold_value(text).removesuffix(" standard").removesuffix(" us").removeprefix("us ")
-    offset = _OFFSET.fullmatch(value)
+    offset = _UTC_OFFSET.fullmatch(value)
     if offset:
         return f"utc{offset[1]}{int(offset[2])}:{offset[3] or '00'}"
-    return value if _AREA.fullmatch(value) else _ZONES.get(value)
+    return value if _ZONE_AREA.fullmatch(value) else _TIME_ZONES.get(value)
 
 
-def _status(text: str) -> str | None:
-    return text if text in _STATUS else None
+def _relationship(text: str) -> str | None:
+    return text if text in _RELATIONSHIPS else None
 
 
 VALUE_PARSERS: Mapping[str, Callable[[str], str | None]] = {
@@ -218,17 +217,17 @@ VALUE_PARSERS: Mapping[str, Callable[[str], str | None]] = {
     "moved": _known_place,
     "employer": _employer,
     "started": _new_employer,
-    "job": _known_work,
-    "works as": _work,
+    "job": _known_job,
+    "works as": _occupation,
     "phone": _phone,
     "email": _email,
     "age": _age,
-    "name": proper,
-    "thing": proper,
-    "relationship": _status,
-    "timezone": _zone,
-    "car": lambda text: proper(text, longest=5),
+    "name": parse_name,
+    "thing": parse_name,
+    "relationship": _relationship,
+    "timezone": _time_zone,
+    "car": lambda text: parse_name(text, max_words=5),
     "weight": _measure,
     "height": _measure,
 }
-"""What reads a value, by the kind of form that it stands in."""
+"""Parser by value type of the sentence form."""
