@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_data import CountingEmbedder, Interrupted, MeasuredRun, StopAt, options, reproducible, run
 
-from vmemo.text.names.find import find_names
+from vmemo.text.names import find_names
 from vmemo.text.temporal import find_times
 from vmemo_bench import BenchOptions, SpeedOptions, write_report
 from vmemo_bench.pages.report_page import render

@@ -11,7 +11,7 @@ import pytest
 from vmemo import InvalidInput, Memory, MissingExtra, Settings
 from vmemo.models.drafts import FoundName
 from vmemo.testing import HashEmbedder
-from vmemo.text.names.find import merge_names
+from vmemo.text.names import merge_names
 from vmemo.text.names.spacy_names import SpacyNames, installed_pipeline
 
 needs_spacy = pytest.mark.skipif(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vmemo.models import Interval
-from vmemo.text.questions.analyse import QueryType, analyse_query
+from vmemo.models import Interval, QueryType
+from vmemo.text.questions import analyse_query
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vmemo.text.questions.analyse import analyse_query
-from vmemo.text.questions.unresolved_times import find_unresolved_times
+from vmemo.text.questions import analyse_query, find_unresolved_times
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""

@@ -3,7 +3,7 @@
 import pytest
 
 from vmemo.models import EntityType
-from vmemo.text.names.find import MAX_NAMES, find_names
+from vmemo.text.names import MAX_NAMES, find_names
 
 
 def names(text: str, *speakers: str) -> list[str]:

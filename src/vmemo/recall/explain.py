@@ -9,7 +9,7 @@ from vmemo.recall.llm_time_resolver import Told
 from vmemo.recall.plan import channel_weights
 from vmemo.recall.rerank import Reranked
 from vmemo.recall.search import Found
-from vmemo.text.questions.analyse import QueryAnalysis
+from vmemo.text.questions import QueryAnalysis
 
 
 def explanation(analysis: QueryAnalysis, found: Found, context: Context, ranked: Reranked) -> Explanation:

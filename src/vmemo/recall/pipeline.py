@@ -31,7 +31,7 @@ from vmemo.recall.rerank import Looked, Reranked, by_reading, by_tokens, reorder
 from vmemo.recall.search import Found, Searching
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.weigh import weigh
-from vmemo.text.questions.analyse import QueryAnalysis, analyse_query
+from vmemo.text.questions import QueryAnalysis, analyse_query
 
 
 async def recall(query: Query, context: Context, when: TimeModel | None = None) -> Recalled:

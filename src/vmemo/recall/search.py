@@ -18,7 +18,7 @@ from vmemo.recall.plan import channel_weights, graph_expansions
 from vmemo.recall.query import Query
 from vmemo.recall.stopwatch import Stopwatch
 from vmemo.recall.temporal_channel import moments
-from vmemo.text.questions.analyse import MAX_QUERY_CHARS, QueryAnalysis
+from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis
 
 FLOOR = 0.3
 """Cosine under which a fact is no candidate of the semantic channel."""

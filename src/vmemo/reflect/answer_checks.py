@@ -93,10 +93,10 @@ class Checks:
         beside = f"{self.question}\n{self.material.texts}"
         # Marks between the words don't make them others.
         said = [bare(each) for each in (given.text, *given.steps)]
-        if any(repeats_prompt(each, self.told, beside=beside) for each in said):
+        if any(repeats_prompt(each, self.told, allowed=beside) for each in said):
             return True
         secret = "" if addresses_assistant(self.question) else self.background
-        return any(repeats_prompt(each, secret, beside=beside, run=RUN_OF_BACKGROUND) for each in said)
+        return any(repeats_prompt(each, secret, allowed=beside, min_words=RUN_OF_BACKGROUND) for each in said)
 
     def _held(self, given: Reflected, marks: list[str]) -> bool:
         """Whether what is told is an opinion: one that is held, or one that is formed on facts just now."""
@@ -146,7 +146,7 @@ class Checks:
             return f"takes the place of {opinion.instead_of[:8]!r}, which is no opinion that was shown"
         if not _in_first_person(opinion.text) or not bare(opinion.text):
             return "is not in the first person"
-        if repeats_prompt(bare(opinion.text), self.told, beside=self.material.texts):
+        if repeats_prompt(bare(opinion.text), self.told, allowed=self.material.texts):
             return "repeats your rules"
         return None
 
@@ -159,7 +159,7 @@ class Checks:
             return None
         if not evidence or not all(mark[0] == "F" and mark in self.material.hits for mark in evidence):
             return "names no facts, or some that were not shown"
-        if repeats_prompt(bare(revised.reason), self.told, beside=self.material.texts):
+        if repeats_prompt(bare(revised.reason), self.told, allowed=self.material.texts):
             return "repeats your rules"
         return None
 

@@ -11,7 +11,7 @@ from vmemo.models import Message
 from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
 from vmemo.text.chunks import split_text
-from vmemo.text.names.find import find_names, merge_names
+from vmemo.text.names import find_names, merge_names
 from vmemo.text.temporal import TimeExpression, annotate
 
 CONTEXT = 400

@@ -16,7 +16,7 @@ from vmemo.text.names.similarity import (
     CLIP,
     EXACT,
     KNOWN_SHORT,
-    LONG_ENOUGH,
+    MIN_MISSPELLING_LENGTH,
     RESPACED,
     NameForm,
     name_form,
@@ -135,7 +135,7 @@ def _filed_under(words: tuple[str, ...]) -> list[str]:
         keys += ("^" + words[0], "$" + words[-1], f"${words[-1]} {words[0][0]}")
         if len(words) > 2:
             keys.append("@" + "".join([word[0] for word in words]))
-    if len(joined) >= LONG_ENOUGH:
+    if len(joined) >= MIN_MISSPELLING_LENGTH:
         keys.append(_outline(joined))
     return keys
 
@@ -154,7 +154,7 @@ def _sought_under(words: tuple[str, ...]) -> Iterator[str]:
         yield from ("=" + first, "=" + last, "=" + "".join([word[0] for word in words]))
     if len(words) > 2:
         yield "=" + "".join(words[:2])
-    if len(joined) >= LONG_ENOUGH:
+    if len(joined) >= MIN_MISSPELLING_LENGTH:
         yield _outline(joined)
 
 

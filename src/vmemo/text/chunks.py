@@ -1,4 +1,4 @@
-"""Cutting long text into overlapping pieces that end where sentences end."""
+"""Splitting of long text into overlapping chunks at sentence boundaries."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ _SENTENCE_END = re.compile(r"(?:[.!?…]+[\"'”’)\]]*|[。！？])(?=\s|$)|\n
 
 
 def split_text(text: str, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[str]:
-    """Pieces of at most `size` characters, each repeating up to `overlap` of the one before from a sentence's start."""
+    """Return chunks of at most `size` characters; each repeats whole sentences, up to `overlap`, of the one before."""
     text = text.strip()
     if len(text) <= size:
         return [text] if text else []
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-    pieces: list[str] = []
+    chunks: list[str] = []
     start = 0
     while start < len(text):
-        end = _end(text, ends, start, size)
-        pieces.append(text[start:end].strip())
+        end = _chunk_end(text, ends, start, size)
+        chunks.append(text[start:end].strip())
         if end >= len(text):
             break
-        start = _start(text, ends, start, end, overlap)
-    return [piece for piece in pieces if piece]
+        start = _next_start(text, ends, start, end, overlap)
+    return [chunk for chunk in chunks if chunk]
 
 
-def _end(text: str, ends: list[int], start: int, size: int) -> int:
-    """The last sentence end in the second half of the piece, or else the last space there, or else the limit."""
+def _chunk_end(text: str, ends: list[int], start: int, size: int) -> int:
+    """Return the last sentence end in the second half of the chunk, or else its last space, or else the limit."""
     limit = start + size
     if limit >= len(text):
         return len(text)
@@ -39,8 +39,8 @@ def _end(text: str, ends: list[int], start: int, size: int) -> int:
     return space + 1 if space > 0 else limit
 
 
-def _start(text: str, ends: list[int], start: int, end: int, overlap: int) -> int:
-    """Where the next piece begins: a sentence inside the overlap, or else a word, and always past this start."""
+def _next_start(text: str, ends: list[int], start: int, end: int, overlap: int) -> int:
+    """Return the first sentence start within the overlap, or else a word start, always after this chunk's start."""
     earliest = max(end - overlap, start + 1)
     inside = [at for at in ends if earliest <= at < end]
     if inside:

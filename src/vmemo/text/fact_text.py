@@ -1,4 +1,4 @@
-"""The text that is embedded for a fact."""
+"""Text of a fact for embedding."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import datetime
 
 
 def embedded_text(text: str, mentioned_at: datetime) -> str:
-    """The stored text carries no date of its own, so the day is put before it."""
+    """Return the text with its date in front, because the stored text has none."""
     return f"{mentioned_at.day} {mentioned_at:%B %Y}. {text}"

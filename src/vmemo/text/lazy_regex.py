@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled at their first use: importing must cost nothing."""
+"""Regular expressions that are compiled at their first use, to keep imports fast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 
 
 class LazyPattern:
-    """A regular expression with the methods that are used here."""
+    """A regular expression that is compiled at its first use."""
 
     def __init__(self, source: str, flags: re.RegexFlag = re.NOFLAG) -> None:
         self._source = source
@@ -20,29 +20,29 @@ class LazyPattern:
         return re.compile(self._source, self._flags)
 
     def search(self, text: str, start: int = 0) -> re.Match[str] | None:
-        """The first match anywhere."""
+        """Return the first match at or after `start`."""
         return self._compiled.search(text, start)
 
     def match(self, text: str, start: int = 0) -> re.Match[str] | None:
-        """A match at the start."""
+        """Return the match at `start`."""
         return self._compiled.match(text, start)
 
     def fullmatch(self, text: str, start: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
-        """A match of the whole text, or of a stretch of it."""
+        """Return the match of the whole text between `start` and `end`."""
         return self._compiled.fullmatch(text, start, end)
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """All matches."""
+        """Return an iterator over all matches."""
         return self._compiled.finditer(text)
 
     def findall(self, text: str) -> list[str]:
-        """The texts of all matches of a pattern without groups."""
+        """Return the text of every match, also if the pattern has groups."""
         return [match[0] for match in self._compiled.finditer(text)]
 
     def split(self, text: str, count: int = 0) -> list[str]:
-        """What stands between the matches, or the first of them."""
+        """Split the text at the matches, at most `count` of them if it is not 0."""
         return [part for part in self._compiled.split(text, count) if part is not None]
 
     def sub(self, replacement: str, text: str, count: int = 0) -> str:
-        """The text with every match, or the first of them, replaced."""
+        """Replace the matches, at most `count` of them if it is not 0."""
         return self._compiled.sub(replacement, text, count)

@@ -1,4 +1,4 @@
-"""What a reading model should not be shown, and what it writes that is no memory. In doubt, everything stays."""
+"""Noise: messages that need no extraction, and extracted facts that are not memories. Uncertain text is kept."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 
 from vmemo.text.tokens import terms
 
-_LONGEST = 200
-"""Characters of the longest message that may be small talk, and of a fact that may be about itself."""
-# Signs of an address, a price, a path or a tag.
-_SIGNS = frozenset("@#/\\_$€£¥%")
-_DRAWN_OUT = re.compile(r"(.)\1{2,}")
-_LAUGHING = re.compile(r"(?:a*(?:ha){2,}h?|(?:he){2,}h?|(?:hi){2,}|(?:ja){2,}|lo+l|lmao|rofl|xd|hm+|mhm|aw+|www+)")
+_MAX_NOISE_CHARS = 200
+"""Longer messages are not small talk, and longer facts not about the conversation."""
+# Part of an address, a price, a path or a tag.
+_INFORMATIVE_CHARS = frozenset("@#/\\_$€£¥%")
+_REPEATED_LETTER = re.compile(r"(.)\1{2,}")
+_LAUGHTER = re.compile(r"(?:a*(?:ha){2,}h?|(?:he){2,}h?|(?:hi){2,}|(?:ja){2,}|lo+l|lmao|rofl|xd|hm+|mhm|aw+|www+)")
 _SMALL_TALK = """
 hi|hey|hello|hiya|howdy|yo|hi there|hey there|hello there|greetings|welcome|welcome back|hi again|hello again
 good morning|good afternoon|good evening|good night|good day|morning|morning everyone|hi everyone|hello everyone
@@ -44,29 +44,29 @@ dzień dobry|dobry wieczór|dziękuję|dzięki|do widzenia|merhaba|teşekkürler
 """
 
 
-def _key(word: str) -> str:
+def _normalize(word: str) -> str:
     return unicodedata.normalize("NFC", word.casefold().replace("’", "'"))
 
 
 _PHRASES = frozenset(
-    tuple(_key(word) for word in phrase.split())
+    tuple(_normalize(word) for word in phrase.split())
     for line in _SMALL_TALK.split("\n")
     for phrase in line.split("|")
     if phrase
 )
-_LONGEST_PHRASE = max(len(phrase) for phrase in _PHRASES)
+_MAX_PHRASE_WORDS = max(len(phrase) for phrase in _PHRASES)
 
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_HEADING = re.compile(rf"\s*## \d{{1,2}} (?:{_MONTHS}) \d{{4}}(?:: .*)?\s*")
+_RECALL_HEADING = re.compile(rf"\s*## \d{{1,2}} (?:{_MONTHS}) \d{{4}}(?:: .*)?\s*")
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_RECALLED = re.compile(rf"\s*- \[{_ID}\] .*")
-_NOTHING = "Memory holds nothing about this."
+_RECALLED_LINE = re.compile(rf"\s*- \[{_ID}\] .*")
+_EMPTY_RECALL = "Memory holds nothing about this."
 
-_ROLE = r"(?:the |an |a |this )?(?:user|(?:ai )?assistant|ai|(?:ai |language )?model|agent|chatbot|bot|speaker)"
-_ONE = rf"(?:i|{_ROLE})"
+_PARTICIPANT = r"(?:the |an |a |this )?(?:user|(?:ai )?assistant|ai|(?:ai |language )?model|agent|chatbot|bot|speaker)"
+_SUBJECT = rf"(?:i|{_PARTICIPANT})"
 _OTHER = r"(?: (?:to |with )?(?:the |each )?(?:user|assistant|ai|agent|chatbot|bot|speakers?|other|one another))?"
 _AM = r"(?:i am|i'm|as|(?:the|this) (?:assistant|agent|chatbot|bot|model|ai) is)"
-_MANNERS = "|".join(
+_POLITENESS = "|".join(
     (
         r"(?:has |have |had )?(?:greeted|thanked|welcomed|acknowledged|answered|responded|replied|apologi[sz]ed)",
         r"(?:said|says) (?:hi|hello|hey|goodbye|bye|thanks|thank you)",
@@ -82,26 +82,28 @@ _MANNERS = "|".join(
         rf"wished{_OTHER} a (?:good|nice|great) (?:day|night|weekend)",
     )
 )
-_TALK = r"(?:the|this) (?:conversation|dialogue|dialog|chat|exchange|transcript|episode)"
-_KIND = r"(?: (?:new|relevant|memorable|notable|further|other))?(?: (?:facts?|information|memories|details|content))"
+_CONVERSATION = r"(?:the|this) (?:conversation|dialogue|dialog|chat|exchange|transcript|episode)"
+_FACTS = r"(?: (?:new|relevant|memorable|notable|further|other))?(?: (?:facts?|information|memories|details|content))"
 _WERE = r"(?: (?:was|were|is|are|has been|have been|could be))?"
 _FOUND = (
     r"(?: (?:found|extracted|provided|present|available|given|stated|worth remembering|to (?:extract|remember|add)))?"
 )
-_IN_TALK = r"(?: (?:in|from) (?:the|this) (?:conversation|lines|text|episode|message))?"
-_OWN_WORDS = tuple(
+_IN_CONVERSATION = r"(?: (?:in|from) (?:the|this) (?:conversation|lines|text|episode|message))?"
+_META_TEXT = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"{_ONE}(?: and {_ROLE})? (?:politely |briefly |then |also )?(?:{_MANNERS}){_OTHER}",
-        rf"{_ONE} (?:greeted|thanked){_OTHER} and (?:{_MANNERS}){_OTHER}",
+        rf"{_SUBJECT}(?: and {_PARTICIPANT})? (?:politely |briefly |then |also )?(?:{_POLITENESS}){_OTHER}",
+        rf"{_SUBJECT} (?:greeted|thanked){_OTHER} and (?:{_POLITENESS}){_OTHER}",
         rf"(?:{_AM} an (?:ai|artificial intelligence)(?: assistant| (?:language )?model)?"
         rf"|{_AM} a (?:large )?language model)(?:(?:,| and| that| without).*)?",
         r"(?:i am|i'm) (?:here|happy|ready|glad) to (?:help|assist)|i'm sorry,? but i can(?:'|no)t (?:help|assist).*",
-        rf"{_TALK} (?:was|is) (?:about|between|short|brief|over|empty|casual|friendly)\b.*",
-        rf"{_TALK} (?:began|begins|started|starts|ended|ends|opened|opens|closed|closes) with\b.*",
-        rf"{_TALK} (?:contains?|contained|has|had|includes?) no\b.*|{_TALK} (?:does|did)(?: not|n't)\b.*",
-        rf"{_TALK} consist(?:s|ed) of\b.*",
-        rf"(?:there (?:are|were|is|was) )?no{_KIND}{_WERE}{_FOUND}{_IN_TALK}|none|nothing{_WERE}{_FOUND}{_IN_TALK}",
+        rf"{_CONVERSATION} (?:was|is) (?:about|between|short|brief|over|empty|casual|friendly)\b.*",
+        rf"{_CONVERSATION} (?:began|begins|started|starts|ended|ends|opened|opens|closed|closes) with\b.*",
+        rf"{_CONVERSATION} (?:contains?|contained|has|had|includes?) no\b.*",
+        rf"{_CONVERSATION} (?:does|did)(?: not|n't)\b.*",
+        rf"{_CONVERSATION} consist(?:s|ed) of\b.*",
+        rf"(?:there (?:are|were|is|was) )?no{_FACTS}{_WERE}{_FOUND}{_IN_CONVERSATION}",
+        rf"none|nothing{_WERE}{_FOUND}{_IN_CONVERSATION}",
         r"n/?a|null|nil|undefined|unknown|empty|todo|tbd|not (?:applicable|specified|available)",
         r"(?:here|below) (?:are|is) (?:the|a list of|some) (?:\w+ )?(?:facts?|json)\b.*",
         r"(?:return|respond with|output|provide)(?: only)?(?: valid| a| the)* json\b.*",
@@ -111,95 +113,99 @@ _OWN_WORDS = tuple(
         r"(?:greetings|small talk|thanks)(?:(?:,| and| or)+ (?:thanks|small talk|greetings))* (?:is|are) not worth .*",
     )
 )
-_FIELDS = frozenset(
+_SCHEMA_WORDS = frozenset(
     """string str number integer int boolean bool array list object null true false text fact facts fact_type kind type
     what when where who why start end since date lines line sources entities entity name names causes known title
     narrative surprise confidence told again id world experience opinion description value key schema json""".split()
 )
-_ROLES = frozenset(("user", "assist", "agent", "tool", "system", "ai"))
-_ENGLISH = frozenset("the and is are of to my with have has it you for that this he she they we i".split())
-_VOICE = re.compile(r"[^:\n]{1,60}: ")
+_ROLE_TERMS = frozenset(("user", "assist", "agent", "tool", "system", "ai"))
+_ENGLISH_WORDS = frozenset("the and is are of to my with have has it you for that this he she they we i".split())
+_SPEAKER_PREFIX = re.compile(r"[^:\n]{1,60}: ")
 
 
 def is_small_talk(text: str) -> bool:
-    """Whether a message is nothing but greetings, thanks, farewells, acknowledgements, laughter or emoji."""
-    if len(text) > _LONGEST or any(c.isnumeric() or c in _SIGNS for c in text):
+    """Return True if a message consists of greetings, thanks, farewells, acknowledgements, laughter or emoji."""
+    if len(text) > _MAX_NOISE_CHARS or any(c.isnumeric() or c in _INFORMATIVE_CHARS for c in text):
         return False
-    return _is_covered(_words(text))
+    return _consists_of_phrases(_words(text))
 
 
 def _words(text: str) -> list[str]:
-    """Runs of letters with the marks that belong to them, small."""
-    spaced = "".join(c if unicodedata.category(c)[0] in "LM" or c == "'" else " " for c in _key(text))
+    """Return the casefolded words of letters and combining marks."""
+    spaced = "".join(c if unicodedata.category(c)[0] in "LM" or c == "'" else " " for c in _normalize(text))
     words = (word.strip("'") for word in spaced.split())
     return [word for word in words if any(c.isalpha() for c in word)]
 
 
-def _is_covered(words: Sequence[str]) -> bool:
-    """Whether the words are phrases of small talk from the first to the last."""
+def _consists_of_phrases(words: Sequence[str]) -> bool:
+    """Return True if the words can be divided into phrases of small talk."""
     reached = {0}
     for at in range(len(words)):
         if at in reached:
-            reached.update(at + size for size in _sizes(words, at))
+            reached.update(at + size for size in _phrase_lengths(words, at))
     return len(words) in reached
 
 
-def _sizes(words: Sequence[str], at: int) -> Iterator[int]:
-    if _LAUGHING.fullmatch(words[at]):
+def _phrase_lengths(words: Sequence[str], at: int) -> Iterator[int]:
+    if _LAUGHTER.fullmatch(words[at]):
         yield 1
-    for size in range(1, min(_LONGEST_PHRASE, len(words) - at) + 1):
+    for size in range(1, min(_MAX_PHRASE_WORDS, len(words) - at) + 1):
         phrase = tuple(words[at : at + size])
-        if phrase in _PHRASES or tuple(_DRAWN_OUT.sub(r"\1", word) for word in phrase) in _PHRASES:
+        if phrase in _PHRASES or tuple(_REPEATED_LETTER.sub(r"\1", word) for word in phrase) in _PHRASES:
             yield size
 
 
 def strip_recalled(text: str) -> str:
-    """The message without lines that memory itself had recalled, and without the headings over them."""
+    """Return the message without lines that were recalled from memory, and without their headings."""
     lines = text.split("\n")
-    gone = {at for at, line in enumerate(lines) if _RECALLED.fullmatch(line.rstrip()) or line.strip() == _NOTHING}
-    if not gone:
+    removed = {at for at, line in enumerate(lines) if _is_recalled(line)}
+    if not removed:
         return text
-    under = None
+    above_removed = False
     for at in range(len(lines) - 1, -1, -1):
-        if at in gone:
-            under = at
-        elif under is not None and _HEADING.fullmatch(lines[at]):
-            gone.add(at)
+        if at in removed:
+            above_removed = True
+        elif above_removed and _RECALL_HEADING.fullmatch(lines[at]):
+            removed.add(at)
         elif lines[at].strip():
-            under = None
-    kept = "\n".join(line for at, line in enumerate(lines) if at not in gone)
+            above_removed = False
+    kept = "\n".join(line for at, line in enumerate(lines) if at not in removed)
     return re.sub(r"\n{3,}", "\n\n", kept).strip()
 
 
+def _is_recalled(line: str) -> bool:
+    return _RECALLED_LINE.fullmatch(line.rstrip()) is not None or line.strip() == _EMPTY_RECALL
+
+
 def is_meta_text(text: str) -> bool:
-    """Whether a "fact" tells of the conversation, of the model's manners or of its instructions, not of the world."""
+    """Return True if a fact is about the conversation, the assistant's politeness or its instructions."""
     plain = " ".join(text.replace("’", "'").split()).strip(" .!\"'`*-")
-    if len(plain) > _LONGEST:
+    if len(plain) > _MAX_NOISE_CHARS:
         return False
     words = [word.casefold() for word in re.findall(r"\w+", plain)]
-    return not words or set(words) <= _FIELDS or any(pattern.fullmatch(plain) for pattern in _OWN_WORDS)
+    return not words or set(words) <= _SCHEMA_WORDS or any(pattern.fullmatch(plain) for pattern in _META_TEXT)
 
 
 def is_grounded(text: str, sources: Sequence[str], known: Sequence[str] = ()) -> bool:
-    """Whether a fact may come from its sources: a word or number is shared, or another language hides what is."""
+    """Return True if a fact shares a term with its sources, or if they are in another language."""
     wanted = set(terms(text))
-    told = {term for source in (*sources, *known) for term in terms(source)}
-    if (wanted - _ROLES) & told:
+    stated = {term for source in (*sources, *known) for term in terms(source)}
+    if (wanted - _ROLE_TERMS) & stated:
         return True
-    spoken = [_VOICE.sub("", source, count=1) for source in sources]
-    if _is_foreign(spoken) and _has_latin(text):
+    messages = [_SPEAKER_PREFIX.sub("", source, count=1) for source in sources]
+    if _is_foreign(messages) and _has_latin(text):
         return True
-    return bool(wanted & told) and _is_english(text) and not any(map(_is_english, spoken))
+    return bool(wanted & stated) and _is_english(text) and not any(map(_is_english, messages))
 
 
 def _has_latin(text: str) -> bool:
     return any(unicodedata.name(c, "").startswith("LATIN") for c in text if c.isalpha())
 
 
-def _is_foreign(spoken: Sequence[str]) -> bool:
-    """Whether there are letters, and none of them is Latin."""
-    return any(c.isalpha() for words in spoken for c in words) and not any(map(_has_latin, spoken))
+def _is_foreign(messages: Sequence[str]) -> bool:
+    """Return True if the messages have letters, none of which is Latin."""
+    return any(c.isalpha() for text in messages for c in text) and not any(map(_has_latin, messages))
 
 
 def _is_english(text: str) -> bool:
-    return not _ENGLISH.isdisjoint(re.findall(r"\w+", text.casefold()))
+    return not _ENGLISH_WORDS.isdisjoint(re.findall(r"\w+", text.casefold()))

@@ -1,4 +1,4 @@
-"""Comparing a text with another that tells the same in the first person, loosely, by its content words."""
+"""Comparison of a text with a paraphrase of it, by content words."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from vmemo.text.tokens import STOP_WORDS, terms
 _SENTENCE = re.compile(r"(?<=[.!?;。！？])\s+|(?<=[。！？])|\n+")
 _CLAUSE = re.compile(r"[.!?;:,。！？；：，、()\n]+|\b(?:and|but|or)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
-_SELF = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "ours", "ourselves"})
-_YOU = frozenset({"you", "your", "yours", "yourself", "yourselves"})
+_FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "ours", "ourselves"})
+_SECOND_PERSON = frozenset({"you", "your", "yours", "yourself", "yourselves"})
 _ENGLISH = frozenset(
     {"the", "and", "with", "from", "that", "this", "been", "were", "their", "they", "he", "she", "his"}
 )
-"""Words that together with many other English ones make a text English."""
-_MOSTLY = 0.3
-"""Share of English words in an English text, at least."""
-_MOST = 0.5
-_ASIDE = frozenset(
+"""Words of which an English text contains at least one."""
+_MIN_STOP_WORD_SHARE = 0.3
+"""Least share of stop words in an English text."""
+_MIN_CLAUSE_OVERLAP = 0.5
+_IGNORED_TERMS = frozenset(
     term
     for word in "yourself yourselves himself herself themselves please remember note know also agent d m".split()
     for term in terms(word)
 )
-"""Words that another person's way of telling needs not repeat: who is meant, and politeness."""
-_EXACT = 4
-"""Letters up to which two words must begin alike; of longer ones the last may be another."""
-_ENDING = 2
-"""Letters by which one word may be longer than another that is the same."""
+"""Terms of address and politeness, which a paraphrase need not repeat."""
+_MAX_EXACT_LENGTH = 4
+"""Longer terms are also equal if they differ in the last letter of the shorter one."""
+_MAX_LENGTH_DIFFERENCE = 2
+"""Letters by which equal terms may differ in length."""
 
 
-def contains_sentences(text: str, told: str) -> bool:
-    """Whether a text holds every sentence of another word for word."""
-    return _sentences(told) <= _sentences(text)
+def contains_sentences(text: str, other: str) -> bool:
+    """Return True if a text contains every sentence of another one word for word."""
+    return _sentences(other) <= _sentences(text)
 
 
 def _sentences(text: str) -> set[str]:
@@ -42,16 +42,18 @@ def _sentences(text: str) -> set[str]:
 
 
 def is_second_person(text: str) -> bool:
-    """Whether a sentence speaks of "you" and not of its speaker."""
+    """Return True if a sentence of the text has a word of the second person and none of the first."""
     words = [_words(sentence) for sentence in _SENTENCE.split(text)]
-    return any(_YOU & set(each) and not _SELF & set(each) for each in words)
+    return any(_SECOND_PERSON & set(each) and not _FIRST_PERSON & set(each) for each in words)
 
 
 def lacks_first_person(text: str) -> bool:
-    """Whether an English text has no word of the first person; of other languages nothing is said."""
+    """Return True for an English text without a word of the first person; False for other languages."""
     words = _words(text)
-    english = sum(word in STOP_WORDS for word in words) >= _MOSTLY * len(words) and bool(_ENGLISH & set(words))
-    return english and not _SELF & set(words)
+    english = sum(word in STOP_WORDS for word in words) >= _MIN_STOP_WORD_SHARE * len(words) and bool(
+        _ENGLISH & set(words)
+    )
+    return english and not _FIRST_PERSON & set(words)
 
 
 def _words(text: str) -> list[str]:
@@ -59,45 +61,45 @@ def _words(text: str) -> list[str]:
 
 
 def content_overlap(text: str, new: str, *, without: Iterable[str] = ()) -> float:
-    """The share of a text's content words that a new one has, but for some phrases; 1 if it has no content words."""
-    wanted = _content(text) - _content(" ".join(without))
-    known = _content(new)
-    return sum(_in(word, known) for word in wanted) / len(wanted) if wanted else 1.0
+    """Return the share of a text's content words that a new one has, except those of `without`; 1 if there are none."""
+    wanted = _content_terms(text) - _content_terms(" ".join(without))
+    known = _content_terms(new)
+    return sum(_is_in(word, known) for word in wanted) / len(wanted) if wanted else 1.0
 
 
 def lost_clauses(old: str, new: str, replaced: Iterable[str]) -> list[str]:
-    """The clauses of an old text of which a new one lacks a name, a number or most content words.
+    """Return the clauses of an old text of which a new one lacks a name, a number or most content words.
 
-    What was replaced is not missed.
+    Words of the phrases `replaced` do not count.
     """
     phrases = list(replaced)
     clauses = (" ".join(clause.split()) for clause in _CLAUSE.split(old))
     return [
         clause
         for clause in clauses
-        if content_overlap(clause, new, without=phrases) < _MOST
-        or content_overlap(_names(clause), new, without=phrases) < 1
+        if content_overlap(clause, new, without=phrases) < _MIN_CLAUSE_OVERLAP
+        or content_overlap(_names_and_numbers(clause), new, without=phrases) < 1
     ]
 
 
-def _names(clause: str) -> str:
-    """The words with a capital that the place does not ask for, and those with a digit."""
+def _names_and_numbers(clause: str) -> str:
+    """Return the words with a digit, and those with a capital that do not open the clause."""
     words = clause.split()
     capital = {word for word in words[1:] if next((letter.isupper() for letter in word if letter.isalpha()), False)}
     return " ".join(word for word in words if word in capital or any(map(str.isdigit, word)))
 
 
-def _content(text: str) -> set[str]:
-    return set(terms(text)) - _ASIDE
+def _content_terms(text: str) -> set[str]:
+    return set(terms(text)) - _IGNORED_TERMS
 
 
-def _in(word: str, known: set[str]) -> bool:
-    return word in known or (not word.isdigit() and any(_alike(word, other) for other in known))
+def _is_in(word: str, known: set[str]) -> bool:
+    return word in known or (not word.isdigit() and any(_are_equal(word, other) for other in known))
 
 
-def _alike(one: str, other: str) -> bool:
+def _are_equal(one: str, other: str) -> bool:
     shorter = min(len(one), len(other))
-    if shorter < 2 or abs(len(one) - len(other)) > _ENDING:
+    if shorter < 2 or abs(len(one) - len(other)) > _MAX_LENGTH_DIFFERENCE:
         return False
-    needed = shorter if shorter <= _EXACT else shorter - 1
+    needed = shorter if shorter <= _MAX_EXACT_LENGTH else shorter - 1
     return one[:needed] == other[:needed]

@@ -1,4 +1,4 @@
-"""How text becomes the words that keyword search compares: the same for facts, messages and queries."""
+"""Terms of keyword search, the same for facts, messages and queries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(
     "[\u0e00-\u0e7f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002ffff]+"
 )
-_LONGEST = 64
-"""Characters of a word that count; the rest of a longer one is cut, as no question repeats it whole."""
+_MAX_TERM_LENGTH = 64
+"""Longer words are cut off."""
 
 STOP_WORDS = frozenset(
     """a about after again all also am an and any are as at be because been before being both but by can could did
@@ -29,14 +29,14 @@ STOP_WORDS = frozenset(
 
 
 def terms(text: str) -> list[str]:
-    """The stemmed content words of a text, in order and with repetition.
+    """Return the stemmed content words of a text, in order and with repetition.
 
-    Scripts written without spaces give overlapping pairs of characters.
+    Text in a script without spaces gives overlapping pairs of characters.
     """
-    return [term for word in _WORD.findall(_folded(text)) for term in _of_word(word)]
+    return [term for word in _WORD.findall(_fold(text)) for term in _word_terms(word)]
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
@@ -44,23 +44,23 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", stripped)
 
 
-def _of_word(word: str) -> Iterator[str]:
+def _word_terms(word: str) -> Iterator[str]:
     if word in STOP_WORDS:
         return
     if word.isascii():
-        yield _stem(word[:_LONGEST])
+        yield _stem(word[:_MAX_TERM_LENGTH])
         return
     end = 0
     for run in _UNSPACED.finditer(word):
         if run.start() > end:
-            yield word[end : run.start()][:_LONGEST]
-        yield from _pairs(run.group())
+            yield word[end : run.start()][:_MAX_TERM_LENGTH]
+        yield from _bigrams(run.group())
         end = run.end()
     if end < len(word):
-        yield word[end:][:_LONGEST]
+        yield word[end:][:_MAX_TERM_LENGTH]
 
 
-def _pairs(run: str) -> Iterator[str]:
+def _bigrams(run: str) -> Iterator[str]:
     if len(run) == 1:
         yield run
     for i in range(len(run) - 1):
@@ -71,12 +71,12 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...
 
 
-_english = cast(_Stemmer, stemmer("english"))
-# A stemmer keeps its state between steps, so threads take turns.
-_turn = Lock()
+_stemmer = cast(_Stemmer, stemmer("english"))
+# The stemmer is stateful, so calls from several threads are serialized.
+_lock = Lock()
 
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    with _turn:
-        return _english.stemWord(word)
+    with _lock:
+        return _stemmer.stemWord(word)

@@ -1,1 +1,8 @@
-"""Finding and comparing names in text."""
+"""Names of entities: found in text and compared with each other."""
+
+from __future__ import annotations
+
+from vmemo.text.names.find import MAX_NAMES, find_names, merge_names
+from vmemo.text.names.similarity import NameForm, name_form, name_similarity, nicknames
+
+__all__ = ["MAX_NAMES", "NameForm", "find_names", "merge_names", "name_form", "name_similarity", "nicknames"]

@@ -1,4 +1,4 @@
-"""Runs of capitalised words: cut from a text and trimmed to what could be a name."""
+"""Runs of capitalised words, trimmed to candidates for names."""
 
 from __future__ import annotations
 
@@ -9,42 +9,46 @@ from dataclasses import dataclass, replace
 from vmemo.text.names.lexicon import given_names, is_common_word, normalize_word, word_lists
 
 _UPPER = "".join(c for c in map(chr, (*range(0x41, 0x590), *range(0x1E00, 0x2000))) if c.isupper())
-# Repetitions are bounded and a word starts at a boundary only, so hostile text costs constant work per character.
+# Bounded repetitions, and words that start at boundaries only, keep the work per character constant.
 _WORD = (
     rf"(?:(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Ft|Jr|Sr)\.|(?:[{_UPPER}]\.){{1,4}}"
     rf"|(?:mac|[a-z])?[{_UPPER}][^\W_]{{0,39}}(?:[-'’&][^\W_]{{1,39}}){{0,4}}(?![\w@]|://|\.[a-z0-9]))"
 )
-_JOIN = "(?:of the|of|de la|de los|de las|de|del|della|di|da|dos|du|van der|van den|van|von|der|den|la|le|al|bin)"
+_PARTICLE = "(?:of the|of|de la|de los|de las|de|del|della|di|da|dos|du|van der|van den|van|von|der|den|la|le|al|bin)"
 _NUMBER = r"[ ]\d{1,4}[A-Za-z]{0,2}(?![\w%]|[.,:/-]\d)"
 _RUN = re.compile(
-    rf"(?<![\w@#/\\])({_WORD}(?:[ \t]{{1,2}}(?:(?:{_JOIN}|&)[ ])?{_WORD}){{0,7}})({_NUMBER})?",
+    rf"(?<![\w@#/\\])({_WORD}(?:[ \t]{{1,2}}(?:(?:{_PARTICLE}|&)[ ])?{_WORD}){{0,7}})({_NUMBER})?",
 )
 _MONTH_NAMES = frozenset({"april", "may", "june", "august"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapitalisedRun:
-    """Capitalised words in a row: where they stand, and what their place says."""
+    """Adjacent capitalised words, their offsets and their context."""
 
     words: tuple[str, ...]
     start: int
     end: int
-    opening: bool
+    opens_sentence: bool
+    """The capital may be due to the position alone."""
     greeted: bool = False
-    owning: bool = False
+    """A greeting precedes it."""
+    possessive: bool = False
+    """Written with "'s"."""
     number: str = ""
+    """A number that belongs to the name, as in "Route 66"."""
 
     @property
     def name(self) -> str:
-        """The words as a name."""
+        """The words and the number as one name."""
         return " ".join(self.words) + self.number
 
 
 def find_runs(text: str, speakers: Collection[str]) -> Iterator[CapitalisedRun]:
-    """Runs that are left after trimming, in order; speakers are folded names that no trimming breaks."""
+    """Yield the trimmed runs in order. `speakers` are casefolded names, which are not trimmed."""
     never = word_lists()["never"]
     for match in _RUN.finditer(text):
-        # Most capitals are an "I" or the first word of a sentence; a look at the list spares them the rest.
+        # Fast path: most capitals are an "I" or the first word of a sentence.
         if " " not in match[0] and normalize_word(match[0]) in never and match[0].casefold() not in speakers:
             continue
         for run in _split(text, match):
@@ -54,19 +58,19 @@ def find_runs(text: str, speakers: Collection[str]) -> Iterator[CapitalisedRun]:
 
 
 def may_open_sentence(text: str, start: int) -> bool:
-    """Whether the place alone may explain a capital: no word stands directly before it."""
+    """Return True if no word directly precedes the offset, so that a capital there may only open a sentence."""
     before = text[max(0, start - 4) : start].rstrip(" \t")
     return not before or not before[-1].isalnum()
 
 
 def is_name_suffix(word: str) -> bool:
-    """Whether a word ends names of places, companies or events."""
+    """Return True if the word is a typical last word of a place, company or event."""
     lists, key = word_lists(), normalize_word(word)
     return key in lists["company"] or key in lists["place"] or key in lists["event"]
 
 
 def _split(text: str, match: re.Match[str]) -> Iterator[CapitalisedRun]:
-    """Cut after each owner: "Anna's Tesla" names two things, "St. Mary's Hospital" one."""
+    """Split after each possessive: "Anna's Tesla" is two names, "St. Mary's Hospital" one."""
     words, pending = match[1].split(), list[str]()
     start, opening, cursor = match.start(), may_open_sentence(text, match.start()), match.start()
     for word, following in zip(words, (*words[1:], ""), strict=True):
@@ -76,15 +80,15 @@ def _split(text: str, match: re.Match[str]) -> Iterator[CapitalisedRun]:
         if owner != word and following and is_name_suffix(following):
             pending[-1] = word
         elif owner != word:
-            yield CapitalisedRun(words=tuple(pending), start=start, end=cursor, opening=opening, owning=True)
+            yield CapitalisedRun(words=tuple(pending), start=start, end=cursor, opens_sentence=opening, possessive=True)
             start, opening, pending = cursor, False, []
     if pending:
-        run = CapitalisedRun(words=tuple(pending), start=start, end=match.end(1), opening=opening)
-        yield replace(run, number=match[2], end=match.end()) if match[2] and not _counts(text, match) else run
+        run = CapitalisedRun(words=tuple(pending), start=start, end=match.end(1), opens_sentence=opening)
+        yield replace(run, number=match[2], end=match.end()) if match[2] and not _is_quantity(text, match) else run
 
 
-def _counts(text: str, match: re.Match[str]) -> bool:
-    """Whether the number belongs to what follows it ("saw Anna 3 times")."""
+def _is_quantity(text: str, match: re.Match[str]) -> bool:
+    """Return True if the number belongs to the next word, as in "saw Anna 3 times"."""
     after = text[match.end() : match.end() + 16].split()
     if not after:
         return False
@@ -94,8 +98,8 @@ def _counts(text: str, match: re.Match[str]) -> bool:
 
 
 def _trim(run: CapitalisedRun, speakers: Collection[str]) -> CapitalisedRun | None:
-    words, lists, opening, greeted = list(run.words), word_lists(), run.opening, False
-    while words and _is_padding(words, run.opening, speakers):
+    words, lists, opening, greeted = list(run.words), word_lists(), run.opens_sentence, False
+    while words and _is_padding(words, run.opens_sentence, speakers):
         key = normalize_word(words.pop(0))
         greeted = greeted or key in lists["greeting"]
         opening = opening and key not in lists["binding"]
@@ -104,7 +108,7 @@ def _trim(run: CapitalisedRun, speakers: Collection[str]) -> CapitalisedRun | No
     if not words:
         return None
     number = run.number if words[-1] == run.words[-1] else ""
-    return replace(run, words=tuple(words), opening=opening, greeted=greeted, number=number)
+    return replace(run, words=tuple(words), opens_sentence=opening, greeted=greeted, number=number)
 
 
 def _is_trailing(word: str, speakers: Collection[str]) -> bool:
@@ -112,7 +116,7 @@ def _is_trailing(word: str, speakers: Collection[str]) -> bool:
 
 
 def _is_padding(words: list[str], opening: bool, speakers: Collection[str]) -> bool:
-    """Whether the first word only stands before the name."""
+    """Return True if the first word is not part of the name."""
     lists, key = word_lists(), normalize_word(words[0])
     if words[0].islower() or len(words) == 1:
         return words[0].islower() or (key in lists["never"] and words[0].casefold() not in speakers)

@@ -1,4 +1,4 @@
-"""Guesses what kind of thing a name names, from the name and the words around it; unsure is OTHER."""
+"""Entity type of a name, guessed from the name and the words around it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _DEMONYM_ENDINGS = ("ish", "ese", "ian")
 
 
 def guess_type(text: str, run: CapitalisedRun, speakers: Collection[str]) -> EntityType:
-    """The type that the name itself or its surroundings tell. A wrong type keeps namesakes apart, so it is careful."""
+    """Return the type, or OTHER if it is uncertain: a wrong type prevents two mentions of an entity from merging."""
     first = normalize_word(run.words[0])
     if run.words[0].casefold() in speakers or (first in word_lists()["title"] and len(run.words) > 1):
         return "PERSON"
-    inner = _by_its_words(run.words)
-    if inner is not None:
-        return inner
+    by_words = _type_by_words(run.words)
+    if by_words is not None:
+        return by_words
     if run.number or (len(run.words) == 1 and run.name[0].islower()):
         return "PRODUCT"
-    return _by_surroundings(text, run)
+    return _type_by_context(text, run)
 
 
-def _by_its_words(words: Sequence[str]) -> EntityType | None:
+def _type_by_words(words: Sequence[str]) -> EntityType | None:
     lists, first, last = word_lists(), normalize_word(words[0]), normalize_word(words[-1])
     if last in lists["holiday"]:
         return "EVENT"
@@ -39,7 +39,7 @@ def _by_its_words(words: Sequence[str]) -> EntityType | None:
     return None
 
 
-def _by_surroundings(text: str, run: CapitalisedRun) -> EntityType:
+def _type_by_context(text: str, run: CapitalisedRun) -> EntityType:
     lists, first = word_lists(), normalize_word(run.words[0])
     if len(run.words) > 3 or not all(word[:1].isupper() and not word.isupper() for word in run.words):
         return "OTHER"
@@ -50,22 +50,22 @@ def _by_surroundings(text: str, run: CapitalisedRun) -> EntityType:
         return "OTHER"
     if first in given_names() and first not in lists["shared_name"]:
         return "PERSON"
-    if _is_acting(text, run):
+    if _acts_like_person(text, run):
         return "PERSON"
-    if not run.owning and not is_common_word(first) and _is_whereabouts(before):
+    if not run.possessive and not is_common_word(first) and _is_location_context(before):
         return "LOCATION"
     return "OTHER"
 
 
-def _is_acting(text: str, run: CapitalisedRun) -> bool:
-    """Whether the name is greeted, speaks, or has kin."""
+def _acts_like_person(text: str, run: CapitalisedRun) -> bool:
+    """Return True if the name is greeted, is the subject of a verb of speech, or owns a relative."""
     lists = word_lists()
     after = text[run.end : run.end + 24].split()
     following = normalize_word(after[0]) if after else ""
-    return (run.greeted and len(run.words) < 3) or following in lists["kin" if run.owning else "speech"]
+    return (run.greeted and len(run.words) < 3) or following in lists["kin" if run.possessive else "speech"]
 
 
-def _is_whereabouts(before: Sequence[str]) -> bool:
+def _is_location_context(before: Sequence[str]) -> bool:
     lists = word_lists()
     earlier, last = ("", "", *before)[-2:]
     if last in lists["whereabouts"]:

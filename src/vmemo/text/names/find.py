@@ -1,4 +1,4 @@
-"""Finds the entities a text names, by rule and word list alone. English first; elsewhere speakers only."""
+"""Names of entities in a text, found by rules and word lists. In other languages than English: speakers only."""
 
 from __future__ import annotations
 
@@ -14,52 +14,54 @@ from vmemo.text.names.entity_types import guess_type
 from vmemo.text.names.lexicon import is_common_word, normalize_word, word_lists
 
 MAX_NAMES = 20
-"""Entities of one text; a longer list is a directory, not a memory."""
+"""Maximum of names per text."""
 
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
-_SMALL = frozenset({"a", "an", "and", "at", "by", "for", "in", "of", "on", "or", "the", "to", "with", "from", "de"})
+_TITLE_LOWER_WORDS = frozenset(
+    {"a", "an", "and", "at", "by", "for", "in", "of", "on", "or", "the", "to", "with", "from", "de"}
+)
 _QUOTED = re.compile(r"[\"“]([^\"“”\n]{3,80})[\"”]|(?<!\w)['‘]([^'‘’\n]{3,80})['’](?!\w)")
-_STRETCHED = re.compile(r"(\w)\1\1")
-_LONGEST_ACRONYM = 8
+_TRIPLE_LETTER = re.compile(r"(\w)\1\1")
+_MAX_ACRONYM_LENGTH = 8
 
-_Spot: TypeAlias = tuple[int, int, FoundName]
+_Mention: TypeAlias = tuple[int, int, FoundName]
 
 
 def find_names(text: str, *, speakers: Collection[str] = ()) -> tuple[FoundName, ...]:
-    """Names in the order of their first appearance, each once, 20 at most; speakers count in any case."""
+    """Return the names in order of first appearance, each once and at most `MAX_NAMES`; speakers match in any case."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     known = _speaker_names(frozenset(speakers))
-    spots = [*_titled(text), *_named(text, known), *_spoken_of(text, known)]
+    mentions = [*_quoted_titles(text), *_capitalised_names(text, known), *_speaker_mentions(text, known)]
     found: dict[str, FoundName] = {}
     reached = 0
-    for start, end, entity in sorted(spots, key=lambda spot: (spot[0], -spot[1])):
+    for start, end, entity in sorted(mentions, key=lambda mention: (mention[0], -mention[1])):
         if start >= reached:
             reached = end
-            _keep(found, entity)
+            _add(found, entity)
     return tuple(found.values())[:MAX_NAMES]
 
 
 def merge_names(rules: Sequence[FoundName], others: Sequence[FoundName]) -> tuple[FoundName, ...]:
-    """What the rules found and what another reader adds: new names, and types where the rules had none.
+    """Return the names of the rules, with new names and missing types from another source.
 
-    A piece of a name that is known already, or a longer form of one, is no new name.
+    A part of a known name, or a longer form of one, is not a new name.
     """
     found = {entity.name.casefold(): entity for entity in rules}
     for entity in others:
         name = entity.name.casefold()
         if name in found or not any(f" {name} " in f" {known} " or f" {known} " in f" {name} " for known in found):
-            _keep(found, entity)
+            _add(found, entity)
     return tuple(found.values())[:MAX_NAMES]
 
 
-def _keep(found: dict[str, FoundName], entity: FoundName) -> None:
+def _add(found: dict[str, FoundName], entity: FoundName) -> None:
     earlier = found.setdefault(entity.name.casefold(), entity)
     if earlier.type == "OTHER" and entity.type != "OTHER":
         found[entity.name.casefold()] = FoundName(name=earlier.name, type=entity.type)
 
 
-def _titled(text: str) -> Iterator[_Spot]:
+def _quoted_titles(text: str) -> Iterator[_Mention]:
     for match in _QUOTED.finditer(text):
         title = (match[1] or match[2]).strip(" ,.!?")
         if _is_title(title.split()):
@@ -69,11 +71,11 @@ def _titled(text: str) -> Iterator[_Spot]:
 def _is_title(words: list[str]) -> bool:
     if not 2 <= len(words) <= 10 or all(normalize_word(word) in word_lists()["never"] for word in words):
         return False
-    capitals = all(word[0].isupper() or word[0].isdigit() or word in _SMALL for word in words)
+    capitals = all(word[0].isupper() or word[0].isdigit() or word in _TITLE_LOWER_WORDS for word in words)
     return capitals and words[0][0].isupper() and not any(word.endswith((",", ".", "!", "?")) for word in words)
 
 
-def _named(text: str, known: Mapping[str, str]) -> Iterator[_Spot]:
+def _capitalised_names(text: str, known: Mapping[str, str]) -> Iterator[_Mention]:
     for run in find_runs(text, known):
         if run.name.casefold() not in known and _is_name(run):
             yield run.start, run.end, FoundName(name=run.name, type=guess_type(text, run, known))
@@ -83,38 +85,39 @@ def _is_name(run: CapitalisedRun) -> bool:
     keys = [normalize_word(word) for word in run.words]
     if all(word.isupper() for word in run.words):
         return all(
-            2 <= len(key) <= _LONGEST_ACRONYM and not is_common_word(key) and not _is_stretched(key) for key in keys
+            2 <= len(key) <= _MAX_ACRONYM_LENGTH and not is_common_word(key) and not _has_triple_letter(key)
+            for key in keys
         )
     if len(keys) > 1:
         return max(map(len, keys)) > 1
     if run.number:
-        return keys[0] not in word_lists()["counter"] and not (run.opening and _is_plain(run.words[0]))
-    if len(keys[0]) < 2 or keys[0] in word_lists()["title"] or _is_stretched(keys[0]):
+        return keys[0] not in word_lists()["counter"] and not (run.opens_sentence and _is_common(run.words[0]))
+    if len(keys[0]) < 2 or keys[0] in word_lists()["title"] or _has_triple_letter(keys[0]):
         return False
-    return not (run.opening and _is_plain(run.words[0]))
+    return not (run.opens_sentence and _is_common(run.words[0]))
 
 
-def _is_stretched(key: str) -> bool:
-    """Whether a letter comes three times in a row, as in "Awww"."""
-    return _STRETCHED.search(key) is not None
+def _has_triple_letter(key: str) -> bool:
+    """Return True if a letter is repeated three times, as in "Awww"."""
+    return _TRIPLE_LETTER.search(key) is not None
 
 
-def _is_camel(word: str) -> bool:
-    """Whether capitals and small letters mix as no ordinary word has them, as in "iPhone"."""
+def _is_camel_case(word: str) -> bool:
+    """Return True for mixed case within a word, as in "iPhone"."""
     return word.isalpha() and not word.isupper() and not word[1:].islower()
 
 
-def _is_plain(word: str) -> bool:
-    """Whether a word, part by part, is no name when it merely opens a sentence."""
+def _is_common(word: str) -> bool:
+    """Return True if all parts of a word are common words, so that it is no name at the start of a sentence."""
     parts = word.split("-")
-    if _is_camel(word):
+    if _is_camel_case(word):
         return False
     return any(part[:1].islower() for part in parts[1:]) or all(is_common_word(normalize_word(part)) for part in parts)
 
 
 @lru_cache(maxsize=256)
 def _speaker_names(speakers: frozenset[str]) -> Mapping[str, str]:
-    """Speakers' full names and telling first names, folded, each with its spelling."""
+    """Return the spelling of each speaker's full name and distinctive first name, by casefolded name."""
     names: dict[str, str] = {}
     for speaker in sorted(speakers):
         words = unicodedata.normalize("NFC", speaker).split()
@@ -136,22 +139,22 @@ def _speaker_pattern(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def _bounded(name: str) -> str:
-    # Chinese and Japanese write no space between words, so a boundary there would never be met.
+    # Chinese and Japanese put no spaces between words, so there are no word boundaries to match.
     escaped = re.escape(name)
     return escaped if name[0] >= "\u2e80" else rf"(?<!\w){escaped}(?!\w)"
 
 
-def _spoken_of(text: str, known: Mapping[str, str]) -> Iterator[_Spot]:
+def _speaker_mentions(text: str, known: Mapping[str, str]) -> Iterator[_Mention]:
     if not known:
         return
     for match in _speaker_pattern(frozenset(known)).finditer(text):
         name = known.get(match[0].casefold())
-        if name is not None and _is_meant(text, match):
+        if name is not None and _is_name_use(text, match):
             yield match.start(), match.end(), FoundName(name=name, type="PERSON")
 
 
-def _is_meant(text: str, match: re.Match[str]) -> bool:
-    """Whether a speaker's name that is also a word ("Will", "Mark") stands here as a name."""
+def _is_name_use(text: str, match: re.Match[str]) -> bool:
+    """Return True if a speaker's name that is also a word ("Will", "Mark") is used as a name here."""
     if not is_common_word(match[0].casefold()):
         return True
     addressed = text[match.end() : match.end() + 1] in {",", "!", "?", "'", "’"}

@@ -1,4 +1,4 @@
-"""The word lists behind entity finding: what is an ordinary word, and what is a given name."""
+"""Word lists for finding names: common words, given names, titles and others."""
 
 from __future__ import annotations
 
@@ -8,14 +8,28 @@ from importlib.resources import files
 
 from vmemo.text.names.nickname_table import all_names
 
-_ENDINGS = ("ies:y", "ied:y", "ily:y", "ing:", "ing:e", "ed:", "ed:e", "er:", "er:e", "est:", "ly:", "es:", "s:")
-_INFLECTIONS = tuple((ending, base) for ending, _, base in (rule.partition(":") for rule in _ENDINGS))
-_MADE_OF_WORDS = ("able", "ible", "ness", "tion", "ment", "less", "ful", "ously", "ively", "ally")
+_INFLECTION_RULES = (
+    "ies:y",
+    "ied:y",
+    "ily:y",
+    "ing:",
+    "ing:e",
+    "ed:",
+    "ed:e",
+    "er:",
+    "er:e",
+    "est:",
+    "ly:",
+    "es:",
+    "s:",
+)
+_INFLECTIONS = tuple((ending, base) for ending, _, base in (rule.partition(":") for rule in _INFLECTION_RULES))
+_DERIVATIONAL_SUFFIXES = ("able", "ible", "ness", "tion", "ment", "less", "ful", "ously", "ively", "ally")
 
 
 @cache
 def word_lists() -> Mapping[str, frozenset[str]]:
-    """The sections of `names.txt` by their titles."""
+    """Return the sections of `names.txt` by title."""
     sections: dict[str, set[str]] = {}
     words: set[str] = set()
     for line in files("vmemo.text.names").joinpath("names.txt").read_text(encoding="utf-8").splitlines():
@@ -28,19 +42,19 @@ def word_lists() -> Mapping[str, frozenset[str]]:
 
 @cache
 def given_names() -> frozenset[str]:
-    """Folded given names that are not ordinary words too."""
+    """Return casefolded given names that are not common words."""
     return frozenset(all_names() - word_lists()["common"] - word_lists()["never"])
 
 
 def normalize_word(word: str) -> str:
-    """The word as the lists know it: small, and without a last dot or what an apostrophe adds."""
+    """Return the word as in the lists: casefolded, without a final dot or a part after an apostrophe."""
     return word.casefold().replace("’", "'").partition("'")[0].rstrip(".")
 
 
 @lru_cache(maxsize=8192)
 def is_common_word(word: str) -> bool:
-    """Whether a bare word is English as written small, in any inflection."""
-    return _is_listed(word) or word.endswith(_MADE_OF_WORDS) or any(map(_is_listed, _bases(word)))
+    """Return True for a normalized word that English writes in lower case, in any inflection."""
+    return _is_listed(word) or word.endswith(_DERIVATIONAL_SUFFIXES) or any(map(_is_listed, _base_forms(word)))
 
 
 def _is_listed(word: str) -> bool:
@@ -48,7 +62,7 @@ def _is_listed(word: str) -> bool:
     return word in lists["common"] or word in lists["never"]
 
 
-def _bases(word: str) -> list[str]:
+def _base_forms(word: str) -> list[str]:
     if word in given_names():
         return []
     stems = [(word[: -len(ending)], base) for ending, base in _INFLECTIONS if word.endswith(ending)]

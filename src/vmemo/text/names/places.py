@@ -1,4 +1,4 @@
-"""Places known well enough to prove that one doesn't lie inside another."""
+"""Well-known places and their level; of two places of one level, neither contains the other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ALIASES = {
     "saigon": "ho chi minh city",
 }
 
-# No country here holds another one, so the parts of the United Kingdom are regions below.
+# No country contains another, so the parts of the United Kingdom are regions.
 _COUNTRIES = """argentina|australia|austria|bangladesh|belgium|bolivia|brazil|bulgaria|cambodia|cameroon|canada|chile
 |china|colombia|costa rica|croatia|cuba|cyprus|czech republic|denmark|ecuador|egypt|estonia|ethiopia|finland|france
 |germany|ghana|greece|guatemala|hungary|iceland|india|indonesia|iran|iraq|ireland|israel|italy|jamaica|japan|jordan
@@ -54,7 +54,7 @@ _STATES = """alabama|alaska|arizona|arkansas|california|colorado|connecticut|del
 |alberta|british columbia|manitoba|new brunswick|nova scotia|ontario|saskatchewan|queensland|tasmania
 |new south wales|bavaria|saxony|hesse|brandenburg"""
 
-# Names of more than one place, of parts of places, and of wide ones: nothing is proved about them.
+# Ambiguous names, parts of cities, and regions across countries: these are comparable with no other place.
 _REGIONS = """africa|antarctica|asia|europe|north america|south america|latin america|central america|middle east
 |scandinavia|uk|united kingdom|great britain|britain|england|scotland|wales|northern ireland|georgia|washington
 |new england|midwest|bay area|silicon valley|east coast|west coast|balkans|caribbean|quebec|victoria|brooklyn
@@ -82,12 +82,12 @@ _CITIES = """aachen|aarhus|abu dhabi|accra|adelaide|ahmedabad|albuquerque|alican
 |vancouver|venice|verona|vienna|vilnius|warsaw|wellington|winnipeg|wroclaw|zagreb|zaragoza|zurich"""
 
 
-def _listed(names: str, place_level: PlaceLevel) -> dict[str, PlaceLevel]:
-    return dict.fromkeys(names.replace("\n", "").split("|"), place_level)
+def _listed(names: str, level: PlaceLevel) -> dict[str, PlaceLevel]:
+    return dict.fromkeys(names.replace("\n", "").split("|"), level)
 
 
-# Delhi is one city under two names, so neither excludes the other.
-_TIERS: dict[str, PlaceLevel] = {
+# Delhi and New Delhi may mean the same city, so they are not comparable.
+_LEVELS: dict[str, PlaceLevel] = {
     **_listed(_CITIES, "city"),
     **_listed(_STATES, "state"),
     **_listed(_COUNTRIES, "country"),
@@ -98,20 +98,20 @@ _TIERS: dict[str, PlaceLevel] = {
 
 
 def canonical_place(name: str) -> str:
-    """A place, small and without accents, under the one name that the lists use, with its state or country."""
+    """Return a place casefolded, without accents and under its listed name, with its state or country if given."""
     decomposed = unicodedata.normalize("NFKD", name.casefold())
     plain = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return ", ".join(_canonical(part.strip()) for part in plain.split(","))
+    return ", ".join(_canonical_name(part.strip()) for part in plain.split(","))
 
 
-def _canonical(part: str) -> str:
-    name = part if part in _TIERS else part.removeprefix("the ")
+def _canonical_name(part: str) -> str:
+    name = part if part in _LEVELS else part.removeprefix("the ")
     return _ALIASES.get(name, name)
 
 
 def place_level(place: str) -> PlaceLevel | None:
-    """What a canonical place is, if that is known; a town named with its state or country is a city."""
+    """Return the level of a canonical place, if known; a place with its state or country is a city."""
     head, _, rest = place.partition(", ")
-    if rest and _TIERS.get(rest) in ("state", "country") and _TIERS.get(head) in (None, "city"):
+    if rest and _LEVELS.get(rest) in ("state", "country") and _LEVELS.get(head) in (None, "city"):
         return "city"
-    return None if rest else _TIERS.get(head)
+    return None if rest else _LEVELS.get(head)

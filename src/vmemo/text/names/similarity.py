@@ -1,4 +1,4 @@
-"""How alike two names are: folding, nicknames, initials, fuller forms and misspellings; pure arithmetic."""
+"""Similarity of names: nicknames, initials, fuller forms, acronyms and misspellings."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ KNOWN_SHORT = 0.9
 INITIAL, FULLER, NICKNAME, ACRONYM, FULLER_NICKNAME, SURNAME = 0.88, 0.85, 0.85, 0.82, 0.81, 0.78
 CLIPPED, DOUBTFUL_NICKNAME, MISSPELT = 0.74, 0.66, 0.65
 CLIP = 3
-"""Letters to which a given name is often cut: Mel of Melanie, Tam of Tamsin."""
-# A shorter word one letter away from another is more often another name (Marina, Martina) than a slip.
-LONG_ENOUGH, _CLOSE_ENOUGH = 7, 0.94
+"""Length that given names are often clipped to: Mel for Melanie, Tam for Tamsin."""
+# Shorter words that differ in one letter are more often two names (Marina, Martina) than a misspelling.
+MIN_MISSPELLING_LENGTH, _MIN_MISSPELLING_SIMILARITY = 7, 0.94
 
 
 class NameForm(NamedTuple):
-    """A name ready to compare: folded words, and what its title says of its bearer."""
+    """A name prepared for comparison."""
 
     words: tuple[str, ...]
     title: str | None = None
+    """Gender of the title, empty if it has none; None without a title."""
     proper: bool = True
-    """Whether it names someone, as "John's new teammates" and "friends" do not."""
+    """A proper name, unlike "John's new teammates" or "friends"."""
 
     @property
     def key(self) -> str:
-        """Equal for names that differ only in case, accents, spacing or punctuation."""
+        """The words without spaces: equal for names that differ only in case, accents, spacing or punctuation."""
         return "".join(self.words)
 
 
 def fold_name(name: str) -> str:
-    """Small letters without accents. Marks that are letters of their own script stay."""
+    """Return the name in lower case without accents. Combining marks of other scripts stay."""
     if name.isascii():
         return name.lower()
     spread = unicodedata.normalize("NFKD", name.casefold())
@@ -56,7 +57,7 @@ def fold_name(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def name_form(name: str) -> NameForm:
-    """Read a name; the reading is remembered because a bank's names recur."""
+    """Return the form of a name. Cached, because the names of a bank recur."""
     words = fold_name(name).translate(_SPACED).split() or [name]
     proper = name != name.lower() if name.upper() != name.lower() else True
     if len(words) == 1:
@@ -73,12 +74,12 @@ def name_form(name: str) -> NameForm:
 
 @lru_cache(maxsize=8192)
 def nicknames(word: str) -> frozenset[str]:
-    """Given names this one is short for, or that are short for it."""
+    """Return the short and full forms of a given name."""
     return short_forms(word) | full_forms(word)
 
 
 def _is_short_form(one: str, other: str) -> bool:
-    """Whether the shorter is hardly a name of its own, as Bob, Bill and Carrie are; Anna, Mary and Emma are."""
+    """Return True if the shorter name is rarely a full name: Bob, Bill and Carrie, unlike Anna, Mary and Emma."""
     short, full = sorted((one, other), key=len)
     missing = len(full) - len(short)
     clipped = missing >= len(short) - 1 and (len(short) < 4 or (len(short) == 4 and short[-1] not in "aeiouy"))
@@ -88,7 +89,7 @@ def _is_short_form(one: str, other: str) -> bool:
 
 
 def name_similarity(one: NameForm, other: NameForm, *, person: bool) -> float:
-    """How likely two names are one, by their letters alone; persons have more ways to be alike."""
+    """Return a score from 0 to 1 that two names mean one entity; persons have more ways to match."""
     if one.title and other.title and one.title != other.title:
         return 0.0
     if one.words == other.words:
@@ -96,18 +97,18 @@ def name_similarity(one: NameForm, other: NameForm, *, person: bool) -> float:
     if not (one.proper and other.proper):
         return RESPACED if one.key == other.key else 0.0
     if len(one.words) == len(other.words):
-        alike = _misspelt(one.words, other.words)
-        return max(alike, _aligned(one.words, other.words)) if person else alike
+        alike = _misspelling_similarity(one.words, other.words)
+        return max(alike, _same_length_similarity(one.words, other.words)) if person else alike
     short, long = (one, other) if len(one.words) < len(other.words) else (other, one)
     if short.words[0][0] == long.words[0][0] and short.key == long.key:
         return RESPACED
     if not person:
-        return _acronym(short.words, long.words)
-    return 0.0 if long.words[-1] in _GENERATIONS else _contained(short, long.words)
+        return _acronym_similarity(short.words, long.words)
+    return 0.0 if long.words[-1] in _GENERATIONS else _contained_similarity(short, long.words)
 
 
-def _first_name(one: str, other: str) -> float:
-    """Likeness of two given names, one of which may be short for the other or its initial."""
+def _given_name_similarity(one: str, other: str) -> float:
+    """Compare two given names, of which one may be the short form or the initial of the other."""
     if one == other:
         return EXACT
     if len(one) == 1 or len(other) == 1:
@@ -118,43 +119,47 @@ def _first_name(one: str, other: str) -> float:
     return CLIPPED if clipped else 0.0
 
 
-def _aligned(one: tuple[str, ...], other: tuple[str, ...]) -> float:
-    first = _first_name(one[0], other[0])
+def _same_length_similarity(one: tuple[str, ...], other: tuple[str, ...]) -> float:
+    first = _given_name_similarity(one[0], other[0])
     if len(one) < 2:
         return 0.0 if first == INITIAL else first
-    if not first or one[-1] != other[-1] or not all(map(_is_middle, one[1:-1], other[1:-1])):
+    if not first or one[-1] != other[-1] or not all(map(_are_middle_names_compatible, one[1:-1], other[1:-1])):
         return 0.0
     return INITIAL if first == INITIAL else min(first + 0.1, FULL_NICKNAME)
 
 
-def _is_middle(one: str, other: str) -> bool:
+def _are_middle_names_compatible(one: str, other: str) -> bool:
     return one == other or (min(len(one), len(other)) == 1 and one[0] == other[0])
 
 
-def _contained(short: NameForm, long: tuple[str, ...]) -> float:
+def _contained_similarity(short: NameForm, long: tuple[str, ...]) -> float:
     words = short.words
     if words == long[: len(words)]:
         return FULLER
     if len(words) == 1:
         if words[0] == long[-1]:
             return FULLER if short.title is not None else SURNAME
-        first = _first_name(words[0], long[0])
+        first = _given_name_similarity(words[0], long[0])
         return 0.0 if first == INITIAL else min(first, FULLER_NICKNAME)
-    first = _first_name(words[0], long[0])
+    first = _given_name_similarity(words[0], long[0])
     return min(first, FULLER) if words[-1] == long[-1] else 0.0
 
 
-def _misspelt(one: tuple[str, ...], other: tuple[str, ...]) -> float:
+def _misspelling_similarity(one: tuple[str, ...], other: tuple[str, ...]) -> float:
     differing = [(a, b) for a, b in zip(one, other, strict=True) if a != b]
     if len(differing) > 1:
         return 0.0
     a, b = differing[0]
-    if min(len(a), len(b)) < LONG_ENOUGH or not (a.isalpha() and b.isalpha()) or (nicknames(a) and nicknames(b)):
+    if (
+        min(len(a), len(b)) < MIN_MISSPELLING_LENGTH
+        or not (a.isalpha() and b.isalpha())
+        or (nicknames(a) and nicknames(b))
+    ):
         return 0.0
-    close = damerau_levenshtein_distance(a, b) == 1 and jaro_winkler_similarity(a, b) >= _CLOSE_ENOUGH
+    close = damerau_levenshtein_distance(a, b) == 1 and jaro_winkler_similarity(a, b) >= _MIN_MISSPELLING_SIMILARITY
     return MISSPELT if close else 0.0
 
 
-def _acronym(short: tuple[str, ...], long: tuple[str, ...]) -> float:
+def _acronym_similarity(short: tuple[str, ...], long: tuple[str, ...]) -> float:
     fits = len(short) == 1 and len(long) >= 3 and short[0] == "".join([word[0] for word in long])
     return ACRONYM if fits else 0.0

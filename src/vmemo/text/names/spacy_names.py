@@ -1,4 +1,4 @@
-"""Names found by a spaCy pipeline, where one is installed: it knows places and companies that no rule can tell."""
+"""Names found by a spaCy pipeline, which knows places and companies that the rules do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vmemo.models import EntityType
 from vmemo.models.drafts import FoundName
 
 SIZES = ("_lg", "_md", "_sm")
-"""What of several English pipelines is taken first; transformers are left to those who ask for them by name."""
+"""Preferred sizes of an English pipeline; transformer pipelines must be named explicitly."""
 TYPES: Mapping[str, EntityType] = {
     "PERSON": "PERSON",
     "ORG": "ORGANIZATION",
@@ -25,8 +25,8 @@ TYPES: Mapping[str, EntityType] = {
     "EVENT": "EVENT",
     "WORK_OF_ART": "OTHER",
 }
-"""What spaCy's labels are here; numbers, dates and peoples are no entities."""
-_UNUSED = ["parser", "lemmatizer"]
+"""Entity type by spaCy label; numbers, dates and nationalities are not entities."""
+_DISABLED = ["parser", "lemmatizer"]
 
 
 class _Span(Protocol):
@@ -47,7 +47,7 @@ class _Loader(Protocol):
 
 
 def installed_pipeline() -> str | None:
-    """The best pipeline that is installed; nothing is imported. None where spaCy or every pipeline is missing."""
+    """Return the preferred installed pipeline, or None if spaCy or a pipeline is missing. Imports nothing."""
     if find_spec("spacy") is None:
         return None
     names = [point.name for point in entry_points(group="spacy_models") if point.name.startswith("en_")]
@@ -55,31 +55,31 @@ def installed_pipeline() -> str | None:
 
 
 class SpacyNames:
-    """Fulfils the NameReader port. Loads at first use; may be shared by threads."""
+    """NameReader that uses spaCy. Loads the pipeline at the first call; safe to share between threads."""
 
     def __init__(self, model: str | None = None) -> None:
         chosen = model or installed_pipeline()
         if chosen is None or find_spec("spacy") is None:
             raise MissingExtra(
-                "Names are to be found by spaCy, but it or its English pipeline is not installed. "
+                "Finding names with spaCy needs spaCy and an English pipeline, which are not installed. "
                 'Run: pip install "vmemo[names]"'
             )
         self._model = chosen
-        self._loading = threading.Lock()
+        self._lock = threading.Lock()
         self._pipeline: _Pipeline | None = None
 
     def __call__(self, texts: Sequence[str]) -> list[tuple[FoundName, ...]]:
-        """The names of each text."""
-        return [tuple(_found(document)) for document in self._load().pipe(texts, disable=_UNUSED)]
+        """Return the names of each text."""
+        return [tuple(_names_of(document)) for document in self._load().pipe(texts, disable=_DISABLED)]
 
     def _load(self) -> _Pipeline:
-        with self._loading:
+        with self._lock:
             if self._pipeline is None:
                 self._pipeline = cast("_Loader", import_module("spacy")).load(self._model)
             return self._pipeline
 
 
-def _found(document: _Document) -> Iterator[FoundName]:
+def _names_of(document: _Document) -> Iterator[FoundName]:
     for span in document.ents:
         name = span.text.strip(" \n\t'\"“”‘’.,;:!?").removesuffix("'s").removesuffix("’s")
         if span.label_ in TYPES and name and len(name) <= 80:

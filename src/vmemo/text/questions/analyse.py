@@ -1,253 +1,73 @@
-"""What a query asks for: its type, the time it is about, and the searches it falls into. Rules only, English."""
+"""Analysis of a query: its type, the time that it is about, and its sub-queries. Rules only, English."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from vmemo.models import Interval, QueryType
 from vmemo.text.lazy_regex import LazyPattern
-from vmemo.text.questions.decompose import AUX, decompose, question_sentences
+from vmemo.text.questions.decompose import decompose, question_sentences
+from vmemo.text.questions.query_types import query_type
 from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
 from vmemo.text.temporal import TimeExpression, find_times
-from vmemo.text.tokens import STOP_WORDS
 
 MAX_QUERY_CHARS = 2_000
-"""Characters of a query that are analysed; what a person asks stands within them."""
+"""Characters of a query that are analysed."""
+_CONJUNCTION = LazyPattern(r"[\s,]*(?:(?:to|through|until|till|-|–)\s+)?|[^.?!;]{0,60}\b(?:and|or)\b[^.?!;]{0,60}")
+"""Text between times that belong together: a range, or two times joined by "and" or "or"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryAnalysis:
-    """What was understood of a query. `parts` are searches of their own; there are none when it can't be split."""
+    """The result of analysing a query."""
 
     type: QueryType
     during: Interval | None
+    """The time that the query is about."""
     parts: tuple[str, ...] = ()
+    """Sub-queries to search for; empty if the query cannot be divided."""
     unresolved_time: UnresolvedTime | None = None
-    """A time that is named and could not be resolved whole, where such were looked for."""
+    """A time that the query names and the rules could not resolve completely, if requested."""
 
 
 def analyse_query(text: str, now: datetime, *, report_unresolved: bool = False) -> QueryAnalysis:
-    """Type, time and parts of a query; `now` needs a time zone. Any text gets an answer.
+    """Return the type, time and sub-queries of a query; `now` needs a time zone.
 
-    `report_unresolved` also looks for times that the rules can't resolve.
-
-    Where a text has questions, only these decide its type. The first that holds wins:
-
-    1. assistant: what the assistant said is needed, whatever else is asked about it.
-    2. preference, as advice: a suggestion is wanted, in a question or not.
-    3. temporal, as the answer: when, how long, which first, days between; but "When is it now?" is an update.
-    4. update: the words for a current, latest or changed value, also of a number ("How many do I own now?").
-    5. count: how many, how often, in total.
-    6. multi-hop, as a comparison: both, in common, older than.
-    7. preference, as a taste: likes, favourites.
-    8. temporal, as a filter: a time is named, or an event that something came before or after.
-    9. multi-hop, as a list gathered over time, or as a question that falls into parts: a chain, two questions.
-    10. factual: any other question that has a content word.
-    11. general: statements, keywords, greetings. Keywords with a time are temporal, with "current" update.
+    `report_unresolved` also looks for a time that the rules cannot resolve.
     """
     text = text[:MAX_QUERY_CHARS].replace("’", "'")
     times = find_times(text, now)
-    asked = question_sentences(text)
-    inside = [time for time in times if any(sentence.start() <= time.start < sentence.end() for sentence in asked)]
-    questions = [sentence[0].strip() for sentence in asked]
-    missed = _missed(text, times, asked, timed=bool(inside)) if report_unresolved else None
-    type = _type(text, questions, timed=bool(missed or (inside if asked else times)))
-    during = _during(text, inside or times)
+    sentences = question_sentences(text)
+    asked = [time for time in times if any(each.start() <= time.start < each.end() for each in sentences)]
+    questions = [sentence[0].strip() for sentence in sentences]
+    unresolved = _unresolved(text, times, sentences, timed=bool(asked)) if report_unresolved else None
+    type = query_type(text, questions, timed=bool(unresolved or (asked if sentences else times)))
+    during = _during(text, asked or times)
     if type in ("assistant", "preference", "general"):
-        return QueryAnalysis(type=type, during=during, unresolved_time=missed)
+        return QueryAnalysis(type=type, during=during, unresolved_time=unresolved)
     parts = decompose(questions, text, [time.text for time in times])
     type = "multi-hop" if parts and type == "factual" else type
-    return QueryAnalysis(type=type, during=during, parts=parts, unresolved_time=missed)
+    return QueryAnalysis(type=type, during=during, parts=parts, unresolved_time=unresolved)
 
 
-def _missed(
-    text: str, times: Sequence[TimeExpression], asked: Sequence[re.Match[str]], *, timed: bool
+def _unresolved(
+    text: str, times: Sequence[TimeExpression], sentences: Sequence[re.Match[str]], *, timed: bool
 ) -> UnresolvedTime | None:
-    """The first time that was not resolved; beside a question that has its time, only one of the question counts."""
-    for seen in find_unresolved_times(text, times):
-        if not timed or any(seen.start < sentence.end() and sentence.start() < seen.end for sentence in asked):
-            return seen
+    """Return the first unresolved time; if the questions name a time already, only one within them."""
+    for time in find_unresolved_times(text, times):
+        if not timed or any(time.start < sentence.end() and sentence.start() < time.end for sentence in sentences):
+            return time
     return None
 
 
-class _Cue(NamedTuple):
-    """A pattern, and the words of which a text must hold one for the pattern to be worth a try."""
-
-    words: frozenset[str]
-    pattern: LazyPattern
-
-    def found(self, text: str, words: Set[str]) -> bool:
-        return not self.words.isdisjoint(words) and self.pattern.search(text) is not None
-
-
-def _cue(words: str, *patterns: str) -> _Cue:
-    return _Cue(frozenset(words.split()), LazyPattern("|".join(patterns)))
-
-
-_WORD = LazyPattern(r"[^\W\d_]+")
-_SMALL_TALK = LazyPattern(r"\bhow (?:are|do) you(?: (?:do|doing))?\b|\bhow's it going\b|\bwhat(?:'s| is) up\b")
-_EMPTY = STOP_WORDS | frozenset("s d m please know tell think mean say ok okay yes hi hello hey thanks".split())
-
-_DONE = r"(?!need|proceed|exceed)[a-z]{2,}ed|said|told|gave|wrote|put|made|drew|chose|came up with|thought|taught"
-_SPOKEN = "suggestions?|recommendations?|advice|answers?|repl(?:y|ies)|responses?|tips|ideas|hints?|pointers"
-_ASSISTANT = _cue(
-    "you your our assistant chatbot we",
-    rf"(?<!thank )\b(?:you|assistant|chatbot)(?:'d|'ve| had| have)?(?: \w+ly| just| already| once)? (?:{_DONE})\b",
-    r"\b(?:did|had|have) (?:you(?! (?:know|remember|heard|hear|got|any|a)\b)|your|the assistant|the chatbot) \w",
-    r"\b(?:was|were|remember|recall|repeat|from|in|on|according to) your (?!opinion|view|mind|experience)\w+",
-    rf"\byour (?:last|previous|earlier|first|second|original) (?:{_SPOKEN}|message|list|plan)\b",
-    r"\bour (?:(?:last|previous|earlier|past|recent|first) )?(?:chats?|conversations?|discussions?)\b",
-    r"\bthe assistant's\b|\bwe(?:'d|'ve| had)? (?:talked|discussed|chatted)\b|\bdid we (?:talk about|discuss)\b",
-)
-_WISH = "suggest|recommend|advise|propose"
-_TASK = "plan|pick|choose|draft|write|sketch|design|find|book|put together|think (?:up|of)|come up with|line up|make"
-_ADVICE = _cue(
-    "suggest recommend advise propose suggestions recommendations tips advice ideas should help good nice fun great "
-    "healthy quick looking mood what which where worth suit my me us any",
-    rf"\b(?:can|could|would|will) you (?:please |maybe |perhaps )?(?:{_WISH}|{_TASK})\b|\bhelp me\b(?! remember)",
-    rf"(?:^|[.?!,]\s+)(?:please )?(?:(?:{_WISH})\b|(?:{_TASK})\b.{{1,80}}\b(?:me|my|us|our)\b)",
-    rf"(?:(?:^|[.?!,;]\s*)|\b(?:do you have|you got|got|need|want|looking for|give me|use|appreciate|have|are) )"
-    rf"(?:any |some |a few |more |your )(?:good |other |new |\w+ )?(?:{_SPOKEN})\b",
-    rf"\bwhat\b.{{0,40}} (?:would|do) you (?:{_WISH}|{_TASK}|put|think (?:i|we) should)",
-    r"\b(?:what(?! (?:time|day|date|month|year)\b)|which|where|whom?|how)\b.{0,60}"
-    r"(?<!\bi )(?<!\bwe )(?<!he )(?<!they )(?<!you )\bshould \w+|\b(?:is it|would it be) (?:worth|wise|a good idea)\b",
-    r"(?:^|[.?!,;]\s+)(?:so )?should (?:i|we)\b|\b(?:suit|right for|good \w+ for|work for) (?:me|us|my|our)\b",
-    r"\bwhat(?:'s| is| are| would be| might be) (?:an? |some )?(?:\w+ly )?(?:good|nice|fun|great|healthy|quick|easy)\b",
-    r"\bknow (?:of )?any (?:good|nice|fun|great)\b|\bi(?:'m| am) (?:looking for|in the mood for)\b|\bto my taste\b",
-    r"\b(?:what|which|where)\b.{0,40}\b(?:can|could|might|shall|would) (?:i|we) (?!have\b)\w+|\bmake (?:me|us) happ",
-)
-_UNIT = "seconds|minutes|hours|days|nights|weeks|weekends|months|years|decades"
-_ORDINAL = r"(?:first|earliest) (?!names?\b|languages?\b|aid\b|class\b|grade\b|floor\b|lady\b)"
-_WHEN = _cue(
-    "when how time date day month year week weekday season decade age order first last earlier later earliest "
-    "chronological chronologically before after timeline",
-    rf"\bwhen(?:'s|,? (?:exactly |roughly |again |else |(?:in|on|of) [\w ]{{1,30}}? )?(?:{AUX}))\b",
-    r"\b(?:know|remember|recall|tell me|remind me|wonder|forgot|forget|wondering) (?:exactly )?when\b",
-    r"\b(?:since|until|till|by|from) when\b|\bat what age\b|\bwhen and where\b|\bwhere and when\b",
-    r"\bhow (?:long|soon|recently|far apart|much (?:longer|later|earlier))\b|\bhow much time(?!.{0,80}\bspen[dt]\b)",
-    rf"\bhow many (?:more |full )?(?:{_UNIT})\b(?! (?:a|per|each|every|in a|of) ).{{0,160}}?\b(?:ago|pass(?:ed)?|"
-    r"elapsed|between|since|until|till|before|after|apart|later|earlier|left|away|take|took|been|gone? by|old)\b",
-    rf"\bhow many (?:more |full )?(?:{_UNIT}) (?:have|has|had) (?!.{{0,120}}\b(?:spen[dt]|total|altogether)\b)",
-    r"\bhow old\b.{0,80}\b(?:when|at the time|before|after|by|in|will)\b",
-    r"\b(?:what|which)(?:'s| is| was)? (?:the )?(?:exact |calendar )?"
-    r"(?:date|day|month|year|time|hour|week(?:day|end)?|season)s?\b(?![-\w]| (?:zones?|jobs?|trips?|care|off)\b)",
-    r"\bthe date (?:of|when|for|that|i)\b|\bdate of birth\b|\bbefore or after\b|\b(?:earlier|sooner|later) than\b",
-    r"\b(?:what|which|in|right) order\b(?! to\b)|\border in which\b|\bchronological(?:ly)?\b|\btimeline\b",
-    r"\b(?:who|whom|which|what)\b.{0,120}?\b(?:first|last|earlier|later|earliest)\b[^,:]{0,40}[,:] .{1,200}?\bor\b",
-    r"\b(?:came|comes?|happened|happens?|occurred|took place|started|began) (?:first|earlier|later|last|earliest)\b",
-    r"\b(?:who|whom|which|what|or)\b.{0,120}\b(?:first|earlier|earliest)\W*$|\bthe (?:first|last|second) time\b",
-    rf"\b(?:what|which|who|where)(?:'s| is| was| were) (?:[\w'-]+ ){{1,3}}?{_ORDINAL}",
-    rf"\bthe (?:very )?{_ORDINAL}\w+ (?:\w+ ){{0,2}}?(?:i|we|he|she|they|you|that)\b",
-)
-_STANDS = _cue(
-    "nowadays days currently moment now still",
-    r"^(?!.*\bhow (?:long|many|old|much)\b).*\b(?:is|are|am|do|does)\b.{1,100}"
-    r"\b(?:nowadays|these days|currently|at the moment|(?<!from )(?<!until )now|still)\b(?!,? that\b)",
-)
-_NEWEST = r"\b(?:latest|newest|most recent(?:ly)?|up[- ]to[- ]date|currently|current(?! (?:events|affairs)\b))\b"
-_UPDATE = _cue(
-    "now nowadays currently current moment days latest newest recent recently still date as anymore any longer change "
-    "changed changes evolved improved used previous previously last yet switch switched new originally initially",
-    _NEWEST,
-    r"\b(?:nowadays|at the moment|these days|any ?more|(?:any|no) longer)\b(?! than\b)",
-    r"\bas of (?:now|today|this)\b|(?<!until )(?<!till )(?<!by )(?<!from )(?<!just )\bnow\b(?!,? that\b| and then\b)",
-    r"(?<!stand )(?<!sit )\bstill\b(?! (?:life|water)\b)|\bused to\b|\bprevious(?:ly)?\b|\b(?:origin|initi)ally\b",
-    r"\b(?:what(?:'s| has| have)?|how (?:has|have|did)|has|have|did)\b.{0,80}\b(?:changed?|evolved?|improved)\b",
-    r"\bwhat(?:'s| is) new\b|\b(?:is|are|do|does|did|have|has)\b.{1,80}\byet\b|\bswitch(?:ed)? (?:to|from)\b",
-    r"\b(?:what|which|who|where)(?:'s| is| was| were) (?:the|my|his|her|our|their|[\w-]+'s) (?:very )?last "
-    rf"(?!names?\b|times?\b|few\b|night\b|day\b|week|month|year\b|summer\b|winter\b|{_UNIT}\b|two\b|three\b|\d)",
-)
-_COUNT = _cue(
-    "many often frequently number count much total altogether combined overall average told",
-    r"\bhow (?:many|often|frequently)\b|\b(?:the|what|total) number of\b|\bcount (?:how|the|all|my)\b",
-    r"\b(?:how much|what)\b.{0,120}\b(?:total|altogether|all told|combined|overall|in all|on average)\b",
-    r"\bhow much (?:time|money)\b.{0,80}\bspen[dt]\b|\bhow much\b.{0,40}\bha(?:ve|s)\b.{1,60}\b(?:spent|saved|paid)\b",
-)
-_MORE = r"(?:more|less|fewer|better|worse|(?!other|rather|whether|either|never|over)[a-z]{2,}er)"
-_COMPARED = _cue(
-    "both common compare compared compares comparison versus vs similarities differ differs difference differences "
-    "alike same than or each",
-    r"\b(?:both|in common|compare[sd]?|comparison|versus|vs|similarities|differs?|differences?|alike|each of)\b",
-    rf"\bsame\b.{{1,60}}\bas\b|\b{_MORE}\b.{{0,40}}\bthan (?!\d|an?\b|one\b|two\b|usual\b)",
-    rf"\b(?:who|which)\b.{{0,80}}\b(?:{_MORE}|most|least)\b[^,]{{0,40}}, .{{1,80}}\bor\b",
-)
-_LIKES = _cue(
-    "favourite favorite favourites favorites prefer prefers preferred preference preferences like love enjoy hate "
-    "dislike fancy adore likes loves enjoys hates dislikes fond fan taste tastes into keen interested",
-    r"\bfavou?rites?\b|\bprefer(?:s|red|ences?)?\b|\b(?:fond|fan) of\b|\btastes? in\b|\b(?:keen on|interested in)\b",
-    r"\b(?:do|does|did|don't|doesn't|would|might)\b.{1,60}?(?<!look )(?<!feel )(?<!sound )(?<!be )(?<!seem )(?<!taste )"
-    r"(?<!smell )\b(?:like|love|enjoy|hate|dislike|fancy|adore)\b(?! to know\b)",
-    r"\bwho (?:also )?(?:likes|loves|enjoys|hates|dislikes)\b|\b(?:is|are|am|was) (?:[\w'-]+ ){1,2}into\b",
-)
-_FILTER = _cue(
-    "before after since until lately recently",
-    r"\b(?:lately|recently|since|until)\b|\bbefore\b|(?<!look )(?<!looks )(?<!looking )(?<!named )\bafter\b(?! all\b)",
-)
-_PLURAL = r"(?:[a-z]{2,}(?<![sui])s|people|children|men|women)"
-_LIST = _cue(
-    "what which list name give show where who everything everyone how why",
-    r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b|\bwhich (?:ones? )?of (?:my|his|her|our|their|the)\b",
-    rf"\b(?:what|which) (?:[\w'-]+ ){{0,2}}?{_PLURAL} (?:{AUX}|i|we)\b",
-    r"\b(?:list|name|give me|show me) (?:all|every|each|everything|everyone)\b|\blist (?:the|my)\b|\bwho all\b",
-    rf"\bwhat are (?:some|all|the names|(?:my|his|her|our|their|[\w-]+'s) (?:[\w-]+ ){{0,2}}?{_PLURAL})\b",
-    r"\b(?:who|what|where|when|why|which|how)\b.* and (?:who|what|where|when|why|which|how) \w+",
-    r"\b(?:what|who|where) else\b|\b(?:what|where|who) (?:has|have)\b.{1,80}\b(?:so far|over the years|over time)\b",
-    r"\bwhere (?:has|have)\b.{1,40}\b(?:been|lived|travell?ed|worked|gone|stayed)\b",
-)
-_BY_WORDS: tuple[tuple[_Cue, QueryType], ...] = (
-    (_STANDS, "update"),
-    (_WHEN, "temporal"),
-    (_UPDATE, "update"),
-    (_COUNT, "count"),
-    (_COMPARED, "multi-hop"),
-    (_LIKES, "preference"),
-)
-_TELLS = LazyPattern(r"\W*(?:i|we|he|she|it|they|you|there|this|that|my|our|let|thanks?|hi|hello|hey|ok(?:ay)?)\b")
-_JOINT = LazyPattern(r"[\s,]*(?:(?:to|through|until|till|-|–)\s+)?|[^.?!;]{0,60}\b(?:and|or)\b[^.?!;]{0,60}")
-
-
-def _type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType:
-    lowered = text.lower()
-    words = set(_WORD.findall(lowered))
-    if _ASSISTANT.found(lowered, words):
-        return "assistant"
-    if _ADVICE.found(lowered, words):
-        return "preference"
-    if not questions or (words <= _EMPTY and not timed):
-        return _unasked(lowered, timed=timed)
-    return _asked(" ".join(questions).lower(), timed=timed)
-
-
-def _asked(question: str, *, timed: bool) -> QueryType:
-    words = set(_WORD.findall(question))
-    if _SMALL_TALK.search(question):
-        return "general"
-    for cue, type in _BY_WORDS:
-        if cue.found(question, words):
-            return type
-    if timed or _FILTER.found(question, words):
-        return "temporal"
-    return "multi-hop" if _LIST.found(question, words) else "factual"
-
-
-def _unasked(text: str, *, timed: bool) -> QueryType:
-    """Up to eight words that tell nothing are keywords."""
-    if len(text.split(maxsplit=8)) > 8 or _TELLS.match(text):
-        return "general"
-    if re.search(_NEWEST, text):
-        return "update"
-    return "temporal" if timed else "general"
-
-
 def _during(text: str, times: Sequence[TimeExpression]) -> Interval | None:
-    """The first bounded time, together with those joined to it; else the first with one open side."""
+    """Return the first bounded time with those joined to it, or else the first with an open side."""
     groups: list[list[TimeExpression]] = []
     for time in times:
-        if groups and _JOINT.fullmatch(text, groups[-1][-1].end, time.start):
+        if groups and _CONJUNCTION.fullmatch(text, groups[-1][-1].end, time.start):
             groups[-1].append(time)
         else:
             groups.append([time])

@@ -1,4 +1,4 @@
-"""Words of other languages that can only mean a time of the calendar. They are seen here, not resolved."""
+"""Time expressions in other languages than English, which are detected here but not resolved."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _UNSPACED = [
     "אתמול|שלשום|בשבוע שעבר|בחודש שעבר|בשנה שעברה|पिछले (?:हफ़?्ते|सप्ताह|महीने|साल)|परसों",
 ]
 _FRENCH = r"^(?=.*\b(?:je|j['’]ai|ai-je|qu['’]|que|qui|nous|vous|avons|avez|est-ce|a-t-)).*?\bhier\b"
-"""Without French words beside it, "hier" is German and means here."""
+"""Without other French words, "hier" is German for "here"."""
 
 FOREIGN_TIME = LazyPattern("|".join([rf"\b(?:{'|'.join(_WORDS)})\b", f"(?:{'|'.join(_UNSPACED)})", _FRENCH]))
-"""Finds them in a lower-case text."""
+"""Matches in lower-case text."""

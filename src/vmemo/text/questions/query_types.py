@@ -1,0 +1,198 @@
+"""Query types: rules that classify a query by what it asks for. English only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from typing import NamedTuple
+
+from vmemo.models import QueryType
+from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.questions.decompose import AUX
+from vmemo.text.tokens import STOP_WORDS
+
+
+class _Cue(NamedTuple):
+    """A pattern, and the words of which a text must contain one for it to match."""
+
+    words: frozenset[str]
+    pattern: LazyPattern
+
+    def matches(self, text: str, words: Set[str]) -> bool:
+        return not self.words.isdisjoint(words) and self.pattern.search(text) is not None
+
+
+def _cue(words: str, *patterns: str) -> _Cue:
+    return _Cue(frozenset(words.split()), LazyPattern("|".join(patterns)))
+
+
+_WORD = LazyPattern(r"[^\W\d_]+")
+_SMALL_TALK = LazyPattern(r"\bhow (?:are|do) you(?: (?:do|doing))?\b|\bhow's it going\b|\bwhat(?:'s| is) up\b")
+_CONTENTLESS = STOP_WORDS | frozenset("s d m please know tell think mean say ok okay yes hi hello hey thanks".split())
+
+_PAST_VERB = r"(?!need|proceed|exceed)[a-z]{2,}ed|said|told|gave|wrote|put|made|drew|chose|came up with|thought|taught"
+_UTTERANCE = "suggestions?|recommendations?|advice|answers?|repl(?:y|ies)|responses?|tips|ideas|hints?|pointers"
+_ASSISTANT = _cue(
+    "you your our assistant chatbot we",
+    rf"(?<!thank )\b(?:you|assistant|chatbot)(?:'d|'ve| had| have)?(?: \w+ly| just| already| once)? (?:{_PAST_VERB})\b",
+    r"\b(?:did|had|have) (?:you(?! (?:know|remember|heard|hear|got|any|a)\b)|your|the assistant|the chatbot) \w",
+    r"\b(?:was|were|remember|recall|repeat|from|in|on|according to) your (?!opinion|view|mind|experience)\w+",
+    rf"\byour (?:last|previous|earlier|first|second|original) (?:{_UTTERANCE}|message|list|plan)\b",
+    r"\bour (?:(?:last|previous|earlier|past|recent|first) )?(?:chats?|conversations?|discussions?)\b",
+    r"\bthe assistant's\b|\bwe(?:'d|'ve| had)? (?:talked|discussed|chatted)\b|\bdid we (?:talk about|discuss)\b",
+)
+_SUGGEST = "suggest|recommend|advise|propose"
+_TASK = "plan|pick|choose|draft|write|sketch|design|find|book|put together|think (?:up|of)|come up with|line up|make"
+_ADVICE = _cue(
+    "suggest recommend advise propose suggestions recommendations tips advice ideas should help good nice fun great "
+    "healthy quick looking mood what which where worth suit my me us any",
+    rf"\b(?:can|could|would|will) you (?:please |maybe |perhaps )?(?:{_SUGGEST}|{_TASK})\b|\bhelp me\b(?! remember)",
+    rf"(?:^|[.?!,]\s+)(?:please )?(?:(?:{_SUGGEST})\b|(?:{_TASK})\b.{{1,80}}\b(?:me|my|us|our)\b)",
+    rf"(?:(?:^|[.?!,;]\s*)|\b(?:do you have|you got|got|need|want|looking for|give me|use|appreciate|have|are) )"
+    rf"(?:any |some |a few |more |your )(?:good |other |new |\w+ )?(?:{_UTTERANCE})\b",
+    rf"\bwhat\b.{{0,40}} (?:would|do) you (?:{_SUGGEST}|{_TASK}|put|think (?:i|we) should)",
+    r"\b(?:what(?! (?:time|day|date|month|year)\b)|which|where|whom?|how)\b.{0,60}"
+    r"(?<!\bi )(?<!\bwe )(?<!he )(?<!they )(?<!you )\bshould \w+|\b(?:is it|would it be) (?:worth|wise|a good idea)\b",
+    r"(?:^|[.?!,;]\s+)(?:so )?should (?:i|we)\b|\b(?:suit|right for|good \w+ for|work for) (?:me|us|my|our)\b",
+    r"\bwhat(?:'s| is| are| would be| might be) (?:an? |some )?(?:\w+ly )?(?:good|nice|fun|great|healthy|quick|easy)\b",
+    r"\bknow (?:of )?any (?:good|nice|fun|great)\b|\bi(?:'m| am) (?:looking for|in the mood for)\b|\bto my taste\b",
+    r"\b(?:what|which|where)\b.{0,40}\b(?:can|could|might|shall|would) (?:i|we) (?!have\b)\w+|\bmake (?:me|us) happ",
+)
+_UNIT = "seconds|minutes|hours|days|nights|weeks|weekends|months|years|decades"
+_ORDINAL = r"(?:first|earliest) (?!names?\b|languages?\b|aid\b|class\b|grade\b|floor\b|lady\b)"
+_TIME_ASKED = _cue(
+    "when how time date day month year week weekday season decade age order first last earlier later earliest "
+    "chronological chronologically before after timeline",
+    rf"\bwhen(?:'s|,? (?:exactly |roughly |again |else |(?:in|on|of) [\w ]{{1,30}}? )?(?:{AUX}))\b",
+    r"\b(?:know|remember|recall|tell me|remind me|wonder|forgot|forget|wondering) (?:exactly )?when\b",
+    r"\b(?:since|until|till|by|from) when\b|\bat what age\b|\bwhen and where\b|\bwhere and when\b",
+    r"\bhow (?:long|soon|recently|far apart|much (?:longer|later|earlier))\b|\bhow much time(?!.{0,80}\bspen[dt]\b)",
+    rf"\bhow many (?:more |full )?(?:{_UNIT})\b(?! (?:a|per|each|every|in a|of) ).{{0,160}}?\b(?:ago|pass(?:ed)?|"
+    r"elapsed|between|since|until|till|before|after|apart|later|earlier|left|away|take|took|been|gone? by|old)\b",
+    rf"\bhow many (?:more |full )?(?:{_UNIT}) (?:have|has|had) (?!.{{0,120}}\b(?:spen[dt]|total|altogether)\b)",
+    r"\bhow old\b.{0,80}\b(?:when|at the time|before|after|by|in|will)\b",
+    r"\b(?:what|which)(?:'s| is| was)? (?:the )?(?:exact |calendar )?"
+    r"(?:date|day|month|year|time|hour|week(?:day|end)?|season)s?\b(?![-\w]| (?:zones?|jobs?|trips?|care|off)\b)",
+    r"\bthe date (?:of|when|for|that|i)\b|\bdate of birth\b|\bbefore or after\b|\b(?:earlier|sooner|later) than\b",
+    r"\b(?:what|which|in|right) order\b(?! to\b)|\border in which\b|\bchronological(?:ly)?\b|\btimeline\b",
+    r"\b(?:who|whom|which|what)\b.{0,120}?\b(?:first|last|earlier|later|earliest)\b[^,:]{0,40}[,:] .{1,200}?\bor\b",
+    r"\b(?:came|comes?|happened|happens?|occurred|took place|started|began) (?:first|earlier|later|last|earliest)\b",
+    r"\b(?:who|whom|which|what|or)\b.{0,120}\b(?:first|earlier|earliest)\W*$|\bthe (?:first|last|second) time\b",
+    rf"\b(?:what|which|who|where)(?:'s| is| was| were) (?:[\w'-]+ ){{1,3}}?{_ORDINAL}",
+    rf"\bthe (?:very )?{_ORDINAL}\w+ (?:\w+ ){{0,2}}?(?:i|we|he|she|they|you|that)\b",
+)
+_CURRENT_STATE = _cue(
+    "nowadays days currently moment now still",
+    r"^(?!.*\bhow (?:long|many|old|much)\b).*\b(?:is|are|am|do|does)\b.{1,100}"
+    r"\b(?:nowadays|these days|currently|at the moment|(?<!from )(?<!until )now|still)\b(?!,? that\b)",
+)
+_LATEST = r"\b(?:latest|newest|most recent(?:ly)?|up[- ]to[- ]date|currently|current(?! (?:events|affairs)\b))\b"
+_UPDATE = _cue(
+    "now nowadays currently current moment days latest newest recent recently still date as anymore any longer change "
+    "changed changes evolved improved used previous previously last yet switch switched new originally initially",
+    _LATEST,
+    r"\b(?:nowadays|at the moment|these days|any ?more|(?:any|no) longer)\b(?! than\b)",
+    r"\bas of (?:now|today|this)\b|(?<!until )(?<!till )(?<!by )(?<!from )(?<!just )\bnow\b(?!,? that\b| and then\b)",
+    r"(?<!stand )(?<!sit )\bstill\b(?! (?:life|water)\b)|\bused to\b|\bprevious(?:ly)?\b|\b(?:origin|initi)ally\b",
+    r"\b(?:what(?:'s| has| have)?|how (?:has|have|did)|has|have|did)\b.{0,80}\b(?:changed?|evolved?|improved)\b",
+    r"\bwhat(?:'s| is) new\b|\b(?:is|are|do|does|did|have|has)\b.{1,80}\byet\b|\bswitch(?:ed)? (?:to|from)\b",
+    r"\b(?:what|which|who|where)(?:'s| is| was| were) (?:the|my|his|her|our|their|[\w-]+'s) (?:very )?last "
+    rf"(?!names?\b|times?\b|few\b|night\b|day\b|week|month|year\b|summer\b|winter\b|{_UNIT}\b|two\b|three\b|\d)",
+)
+_COUNT = _cue(
+    "many often frequently number count much total altogether combined overall average told",
+    r"\bhow (?:many|often|frequently)\b|\b(?:the|what|total) number of\b|\bcount (?:how|the|all|my)\b",
+    r"\b(?:how much|what)\b.{0,120}\b(?:total|altogether|all told|combined|overall|in all|on average)\b",
+    r"\bhow much (?:time|money)\b.{0,80}\bspen[dt]\b|\bhow much\b.{0,40}\bha(?:ve|s)\b.{1,60}\b(?:spent|saved|paid)\b",
+)
+_COMPARATIVE = r"(?:more|less|fewer|better|worse|(?!other|rather|whether|either|never|over)[a-z]{2,}er)"
+_COMPARISON = _cue(
+    "both common compare compared compares comparison versus vs similarities differ differs difference differences "
+    "alike same than or each",
+    r"\b(?:both|in common|compare[sd]?|comparison|versus|vs|similarities|differs?|differences?|alike|each of)\b",
+    rf"\bsame\b.{{1,60}}\bas\b|\b{_COMPARATIVE}\b.{{0,40}}\bthan (?!\d|an?\b|one\b|two\b|usual\b)",
+    rf"\b(?:who|which)\b.{{0,80}}\b(?:{_COMPARATIVE}|most|least)\b[^,]{{0,40}}, .{{1,80}}\bor\b",
+)
+_TASTE = _cue(
+    "favourite favorite favourites favorites prefer prefers preferred preference preferences like love enjoy hate "
+    "dislike fancy adore likes loves enjoys hates dislikes fond fan taste tastes into keen interested",
+    r"\bfavou?rites?\b|\bprefer(?:s|red|ences?)?\b|\b(?:fond|fan) of\b|\btastes? in\b|\b(?:keen on|interested in)\b",
+    r"\b(?:do|does|did|don't|doesn't|would|might)\b.{1,60}?(?<!look )(?<!feel )(?<!sound )(?<!be )(?<!seem )(?<!taste )"
+    r"(?<!smell )\b(?:like|love|enjoy|hate|dislike|fancy|adore)\b(?! to know\b)",
+    r"\bwho (?:also )?(?:likes|loves|enjoys|hates|dislikes)\b|\b(?:is|are|am|was) (?:[\w'-]+ ){1,2}into\b",
+)
+_TIME_FILTER = _cue(
+    "before after since until lately recently",
+    r"\b(?:lately|recently|since|until)\b|\bbefore\b|(?<!look )(?<!looks )(?<!looking )(?<!named )\bafter\b(?! all\b)",
+)
+_PLURAL = r"(?:[a-z]{2,}(?<![sui])s|people|children|men|women)"
+_LIST = _cue(
+    "what which list name give show where who everything everyone how why",
+    r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b|\bwhich (?:ones? )?of (?:my|his|her|our|their|the)\b",
+    rf"\b(?:what|which) (?:[\w'-]+ ){{0,2}}?{_PLURAL} (?:{AUX}|i|we)\b",
+    r"\b(?:list|name|give me|show me) (?:all|every|each|everything|everyone)\b|\blist (?:the|my)\b|\bwho all\b",
+    rf"\bwhat are (?:some|all|the names|(?:my|his|her|our|their|[\w-]+'s) (?:[\w-]+ ){{0,2}}?{_PLURAL})\b",
+    r"\b(?:who|what|where|when|why|which|how)\b.* and (?:who|what|where|when|why|which|how) \w+",
+    r"\b(?:what|who|where) else\b|\b(?:what|where|who) (?:has|have)\b.{1,80}\b(?:so far|over the years|over time)\b",
+    r"\bwhere (?:has|have)\b.{1,40}\b(?:been|lived|travell?ed|worked|gone|stayed)\b",
+)
+_QUESTION_CUES: tuple[tuple[_Cue, QueryType], ...] = (
+    (_CURRENT_STATE, "update"),
+    (_TIME_ASKED, "temporal"),
+    (_UPDATE, "update"),
+    (_COUNT, "count"),
+    (_COMPARISON, "multi-hop"),
+    (_TASTE, "preference"),
+)
+_STATEMENT_START = LazyPattern(
+    r"\W*(?:i|we|he|she|it|they|you|there|this|that|my|our|let|thanks?|hi|hello|hey|ok(?:ay)?)\b"
+)
+
+
+def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType:
+    """Return the type of a query with the given questions; `timed` if it names a time.
+
+    If a text has questions, they alone decide. The first rule that applies wins:
+
+    1. assistant: it needs something that the assistant said.
+    2. preference: it asks for a suggestion, as a question or not.
+    3. temporal: the answer is a time ("when", "how long", "which first"); but "When is it now?" is an update.
+    4. update: it asks for a current, latest or changed value, also for a number ("How many do I own now?").
+    5. count: how many, how often, in total.
+    6. multi-hop: a comparison ("both", "in common", "older than").
+    7. preference: likes and favourites.
+    8. temporal: it names a time, or an event that something happened before or after.
+    9. multi-hop: a list gathered over time.
+    10. factual: any other question with a content word.
+    11. general: statements, keywords and greetings. Keywords with a time are temporal, with "current" update.
+    """
+    lowered = text.lower()
+    words = set(_WORD.findall(lowered))
+    if _ASSISTANT.matches(lowered, words):
+        return "assistant"
+    if _ADVICE.matches(lowered, words):
+        return "preference"
+    if not questions or (words <= _CONTENTLESS and not timed):
+        return _keyword_type(lowered, timed=timed)
+    return _question_type(" ".join(questions).lower(), timed=timed)
+
+
+def _question_type(question: str, *, timed: bool) -> QueryType:
+    words = set(_WORD.findall(question))
+    if _SMALL_TALK.search(question):
+        return "general"
+    for cue, type in _QUESTION_CUES:
+        if cue.matches(question, words):
+            return type
+    if timed or _TIME_FILTER.matches(question, words):
+        return "temporal"
+    return "multi-hop" if _LIST.matches(question, words) else "factual"
+
+
+def _keyword_type(text: str, *, timed: bool) -> QueryType:
+    """Return the type of text without a question; at most eight words that state nothing are keywords."""
+    if len(text.split(maxsplit=8)) > 8 or _STATEMENT_START.match(text):
+        return "general"
+    if re.search(_LATEST, text):
+        return "update"
+    return "temporal" if timed else "general"
