@@ -14,12 +14,12 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vmemo import Memory, Settings
-from vmemo.testing import Received, ScriptedServer
+from vmemo.testing import ReceivedRequest, ScriptedServer
 
 JANUARY, APRIL = datetime(2024, 1, 8, 9, tzinfo=UTC), datetime(2024, 4, 2, 9, tzinfo=UTC)
 
 
-def model(asked: Received) -> JsonValue:
+def model(asked: ReceivedRequest) -> JsonValue:
     """Stands for a language model: it reads the two lines of this example."""
     if asked.step != "extract":
         raise AssertionError(f"Two short lines need no {asked.step}")

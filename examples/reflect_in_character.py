@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vmemo import Answer, Disposition, Memory, MemoryLookup, Profile, Settings, TextDelta
-from vmemo.testing import Received, ScriptedServer
+from vmemo.testing import ReceivedRequest, ScriptedServer
 
 SAID = datetime(2024, 1, 8, 9, tzinfo=UTC)
 QUESTION = "What do you think of remote work?"
@@ -24,7 +24,7 @@ CHARACTERS = {
 }
 
 
-def model(asked: Received) -> JsonValue:
+def model(asked: ReceivedRequest) -> JsonValue:
     """Stands for a language model: it judges by the character that it is told to have."""
     trusting = "You take people at their word" in asked.system
     kind = "a net positive, because no time is lost" if trusting else "a risk, because routines are lost"

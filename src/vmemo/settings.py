@@ -56,7 +56,7 @@ def _llm(given: object, settings: Settings) -> LLM | None:
             "llm is a text such as openai:gpt-5-mini, an object with name and complete(), or an Extractor, "
             f"not {given!r:.40}."
         )
-    from vmemo.llm.resolve import LLMOptions, resolve
+    from vmemo.llm.resolve import LLMOptions, resolve_llm
 
     options = LLMOptions(
         timeout=settings.llm_timeout,
@@ -66,7 +66,7 @@ def _llm(given: object, settings: Settings) -> LLM | None:
         base_url=settings.llm_url,
         api_key=settings.llm_key,
     )
-    return resolve(given, keys=os.environ, options=options)
+    return resolve_llm(given, keys=os.environ, options=options)
 
 
 def _time_reader(settings: Settings) -> TimeReader | None:

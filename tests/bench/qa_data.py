@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from vmemo.testing import HashEmbedder, Received, Refusal
+from vmemo.testing import HashEmbedder, ReceivedRequest, Refusal
 from vmemo_bench import BenchOptions, QaOptions
 from vmemo_bench.options import DatasetName
 
@@ -137,7 +137,7 @@ class ScriptedModel:
     asked: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, received: Received) -> JsonValue | Refusal:
+    def __call__(self, received: ReceivedRequest) -> JsonValue | Refusal:
         match = _QUESTION.search(received.user)
         assert match is not None, received.user
         question = match[1]
@@ -158,7 +158,7 @@ class ScriptedModel:
         cited = f" [{mark}]" if mark else ""
         return {"look_for": [], "steps": [f"I read it{cited}."], "found": known.found, "text": known.says + cited}
 
-    def _judge(self, question: str, received: Received) -> JsonValue:
+    def _judge(self, question: str, received: ReceivedRequest) -> JsonValue:
         *_, (_, key), (_, given) = _QUOTED.findall(received.user)
         declines = "cannot be answered" in received.system
         right = "don't know" in given if declines else key.lower() in given.lower()

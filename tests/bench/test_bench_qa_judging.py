@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from vmemo.errors import LLMUnusable
-from vmemo.testing import FakeLLM, Raw
+from vmemo.testing import FakeLLM, RawText
 from vmemo_bench.datasets import DatasetQuestion
 from vmemo_bench.qa import judging
 from vmemo_bench.qa.judging import (
@@ -114,7 +114,7 @@ def test_the_judge_sees_the_invited_wrong_answer() -> None:
 
 
 def test_an_invalid_verdict_is_requested_once_more_and_both_calls_count() -> None:
-    model = FakeLLM({"judge_strict": [Raw("It is correct!"), {"reason": "same city", "correct": True}]})
+    model = FakeLLM({"judge_strict": [RawText("It is correct!"), {"reason": "same city", "correct": True}]})
     answered = GivenAnswer(id="q", text="In Porto.")
     verdict = asyncio.run(judge_answer(answered, ASKED, judge="strict", llm=model))
     assert (verdict.correct, verdict.reason, verdict.usage.calls) == (True, "same city", 2)

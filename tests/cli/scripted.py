@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from vmemo.testing import Received
+from vmemo.testing import ReceivedRequest
 
 _LINE = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
 _GROUPED = re.compile(r"^(\d+) \| [^|]* \| ", re.MULTILINE)
@@ -30,7 +30,7 @@ class Reader:
     stance: str = "reinforce"
     asked: list[str] = field(default_factory=list[str])
 
-    def __call__(self, asked: Received) -> JsonValue:
+    def __call__(self, asked: ReceivedRequest) -> JsonValue:
         """The answer to one question."""
         self.asked.append(asked.step)
         match asked.step:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 from typer.testing import Result
 
-from vmemo.testing import Received, Refusal, ScriptedServer
+from vmemo.testing import ReceivedRequest, Refusal, ScriptedServer
 
 Run = Callable[..., Result]
 QUESTION = "Where did the violin come from?"
@@ -68,7 +68,7 @@ def test_texts_without_vectors_are_exported(invoke: Run, data: Path, tmp_path: P
     assert "violin" in file.read_text()
 
 
-def answering(asked: Received) -> JsonValue:
+def answering(asked: ReceivedRequest) -> JsonValue:
     """Answer every question, and judge every answer as correct."""
     if asked.step == "reflect":
         return {"text": "It came from a neighbour [F1].", "steps": [], "found": True}

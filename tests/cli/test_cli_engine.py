@@ -11,7 +11,7 @@ import pytest
 from scripted import Reader, fact
 from typer.testing import Result
 
-from vmemo.testing import Refusal, ScriptedServer, Status
+from vmemo.testing import Refusal, ScriptedServer, StatusResponse
 
 Run = Callable[..., Result]
 KEY = "sk-very-secret-1234"
@@ -82,7 +82,7 @@ def test_a_model_failure_keeps_the_message_and_names_the_command_to_resume(
 def test_json_errors_have_the_public_error_name_and_no_key(
     invoke: Run, tmp_path: Path, server: ScriptedServer, llm: str
 ) -> None:
-    server.faults("extract", [Status(401, f"wrong key {KEY}")])
+    server.faults("extract", [StatusResponse(401, f"wrong key {KEY}")])
     around = {"VMEMO_LLM": llm, "VMEMO_LLM_KEY": KEY}
     failed = invoke("retain", "A job at Contoso.", "--db", str(tmp_path / "x.db"), "--json", **around)
     assert failed.exit_code == 1
@@ -191,7 +191,7 @@ def test_doctor_calls_the_model_only_with_llm_check(invoke: Run, db: str, server
 def test_doctor_fails_on_an_unavailable_or_invalid_model(
     invoke: Run, db: str, server: ScriptedServer, llm: str
 ) -> None:
-    server.faults("check", [Status(404)])
+    server.faults("check", [StatusResponse(404)])
     failed = invoke("doctor", "--db", db, "--json", "--llm", llm, "--llm-check")
     assert failed.exit_code == 1
     assert checks(failed)["llm"] == ("fail", checks(failed)["llm"][1])

@@ -10,13 +10,13 @@ import pytest
 from pydantic import JsonValue
 from typer.testing import Result
 
-from vmemo.testing import Received, ScriptedServer, Status
+from vmemo.testing import ReceivedRequest, ScriptedServer, StatusResponse
 
 Run = Callable[..., Result]
 OPINION: JsonValue = {"text": "I think rye suits Ana because she bakes it.", "confidence": 0.7, "facts": ["F1"]}
 
 
-def answer(asked: Received) -> JsonValue:
+def answer(asked: ReceivedRequest) -> JsonValue:
     """Looks once, then answers; data for whoever wants it in a shape."""
     if asked.step == "structure":
         return {"bread": "rye"}
@@ -79,7 +79,7 @@ def test_an_invalid_schema_file_is_refused(invoke: Run, told: str, tmp_path: Pat
 
 
 def test_a_failed_reflection_prints_one_accurate_line(invoke: Run, told: str, model: ScriptedServer) -> None:
-    model.faults("reflect", [Status(401)])
+    model.faults("reflect", [StatusResponse(401)])
     result = invoke("reflect", "What bread?", "--db", told, "--llm", f"{model.url}#scripted")
     assert result.exit_code == 1
     assert "401" in result.stderr

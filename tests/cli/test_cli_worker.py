@@ -20,7 +20,7 @@ from scripted import Reader, fact
 from typer.testing import Result
 
 from vmemo import Memory
-from vmemo.testing import Received, Refusal, ScriptedServer
+from vmemo.testing import ReceivedRequest, Refusal, ScriptedServer
 
 Run = Callable[..., Result]
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (done|failed) (\w+) bank=(\w+) seconds=\d+\.\d\d(.*)")
@@ -114,7 +114,7 @@ def test_a_signalled_worker_finishes_running_jobs(invoke: Run, tmp_path: Path, s
     stored(db, "default")
     reader, asked, go_on = Reader(TAUGHT), threading.Event(), threading.Event()
 
-    def answer(received: Received) -> JsonValue:
+    def answer(received: ReceivedRequest) -> JsonValue:
         if received.step == "extract":
             asked.set()
             go_on.wait(60)
@@ -137,7 +137,7 @@ def test_a_second_signal_returns_jobs_to_the_queue(invoke: Run, tmp_path: Path) 
     stored(db, "default")
     reader, asked, go_on = Reader(TAUGHT), threading.Event(), threading.Event()
 
-    def answer(received: Received) -> JsonValue:
+    def answer(received: ReceivedRequest) -> JsonValue:
         if received.step == "extract":
             asked.set()
             go_on.wait(60)

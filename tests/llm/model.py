@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from vmemo.testing import Received
+from vmemo.testing import ReceivedRequest
 
 _LINE = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
 _GROUPED = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
@@ -52,18 +52,18 @@ class Model:
         """Teach a fact."""
         self.taught.append(Taught(words=words, what=what, **more))  # pyright: ignore[reportArgumentType]
 
-    def __call__(self, asked: Received) -> JsonValue:
+    def __call__(self, asked: ReceivedRequest) -> JsonValue:
         """The answer to a question."""
         return getattr(self, f"_{asked.step}")(asked)
 
-    def _segment(self, asked: Received) -> JsonValue:
+    def _segment(self, asked: ReceivedRequest) -> JsonValue:
         lines: list[JsonValue] = [int(number) for number, _ in _GROUPED.findall(asked.user)]
         return {"groups": [{"topic": "talk", "lines": lines}]}
 
-    def _predict(self, asked: Received) -> JsonValue:
+    def _predict(self, asked: ReceivedRequest) -> JsonValue:
         return {"statements": []}
 
-    def _extract(self, asked: Received) -> JsonValue:
+    def _extract(self, asked: ReceivedRequest) -> JsonValue:
         known = dict(_NUMBERED.findall(asked.user.partition("Conversation before")[0]))
         lines = [(int(n), words) for n, words in _LINE.findall(asked.user.rpartition("Lines to read (")[2])]
         read = [(taught, n) for n, words in lines for taught in self.taught if taught.words in words]
@@ -79,13 +79,13 @@ class Model:
         topic: JsonValue = {"title": "A talk", "narrative": "They talked.", "lines": [n for n, _ in lines]}
         return {"topics": [topic], "facts": facts, "told_again": again}
 
-    def _extract_small(self, asked: Received) -> JsonValue:
+    def _extract_small(self, asked: ReceivedRequest) -> JsonValue:
         lines = [(int(n), words) for n, words in _LINE.findall(asked.user)]
         return {
             "facts": [{"text": t.what, "lines": [n]} for n, words in lines for t in self.taught if t.words in words]
         }
 
-    def _judge(self, asked: Received) -> JsonValue:
+    def _judge(self, asked: ReceivedRequest) -> JsonValue:
         verdicts: list[JsonValue] = []
         new, text = "", ""
         for line in asked.user.splitlines():
@@ -96,7 +96,7 @@ class Model:
                 verdicts.append({"new": new, "known": match[1], "verdict": said})
         return {"verdicts": verdicts}
 
-    def _identify(self, asked: Received) -> JsonValue:
+    def _identify(self, asked: ReceivedRequest) -> JsonValue:
         numbered = _NUMBERED.findall(asked.user)
         entities = {id: text for id, text in numbered if id.startswith("E")}
         answers: list[JsonValue] = []
@@ -107,7 +107,7 @@ class Model:
                 answers.append({"name": id, "same_as": same})
         return {"answers": answers}
 
-    def _opinions(self, asked: Received) -> JsonValue:
+    def _opinions(self, asked: ReceivedRequest) -> JsonValue:
         numbered = dict(_NUMBERED.findall(asked.user))
         return {"assessments": [self._assessed(id, text, numbered) for id, text in numbered.items() if id[0] == "O"]}
 
@@ -118,7 +118,7 @@ class Model:
                 return {"opinion": id, "stance": stance, "evidence": evidence, "reason": f"because of {fact}"}
         return {"opinion": id, "stance": "neutral", "evidence": [], "reason": ""}
 
-    def _observe(self, asked: Received) -> JsonValue:
+    def _observe(self, asked: ReceivedRequest) -> JsonValue:
         profiles: list[Answer] = []
         statements: list[JsonValue] = []
         for id, text in _NUMBERED.findall(asked.user):

@@ -19,14 +19,14 @@ from talk import days, quick, said
 
 from vmemo import Memory
 from vmemo.ports import LLM, Completion, LLMRequest
-from vmemo.testing import FakeLLM, HashEmbedder, Received
+from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
 
 SOON, LATE = 0.2, 60.0
 """Leases of those who are killed, and of those who are not."""
 NOTE = re.compile(r"^(\d+) \| .*?(Note \w+) was taken", re.MULTILINE)
 
 
-def answer(asked: Received) -> JsonValue:
+def answer(asked: ReceivedRequest) -> JsonValue:
     """One fact for each note, about the note's taker."""
     if asked.step == "extract":
         lines = NOTE.findall(asked.user.rpartition("Lines to read (")[2])

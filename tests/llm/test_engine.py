@@ -14,7 +14,7 @@ from talk import NOON, days, open_memory, quick, said, talking
 
 from vmemo import InvalidInput, Memory, Message, Settings
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import FakeLLM, HashEmbedder, Received, ScriptedServer
+from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest, ScriptedServer
 
 ALICE = [("Alice", "PERSON")]
 
@@ -43,7 +43,7 @@ def test_only_runs_that_are_too_long_for_an_episode_are_sorted_first_and_all_of_
         assert steps(server).count("segment") == 1
 
 
-def by_parity(asked: Received) -> JsonValue:
+def by_parity(asked: ReceivedRequest) -> JsonValue:
     """Two topics that alternate."""
     shown = asked.user.rpartition("Lines to read (")[2]
     numbers = [int(n) for n in re.findall(r"^(\d+) \|", shown, re.MULTILINE)]
@@ -89,7 +89,7 @@ def test_a_silence_of_more_than_half_an_hour_and_25_messages_split_whatever_the_
         assert sizes == [25, 5, 9]
 
 
-def half(asked: Received) -> JsonValue:
+def half(asked: ReceivedRequest) -> JsonValue:
     """A model that leaves lines out, whatever one says to it."""
     if asked.step != "segment":
         return Model()(asked)
@@ -119,7 +119,7 @@ def test_a_talk_that_goes_on_stays_one_episode_and_only_its_new_lines_are_read(s
 
 
 def test_a_fact_tells_its_five_dimensions_in_one_text(sqlite_url: str) -> None:
-    def tell(asked: Received) -> JsonValue:
+    def tell(asked: ReceivedRequest) -> JsonValue:
         fact: JsonValue = {
             "what": "Alice bought a bicycle.",
             "when": "Sunday 7 January 2024",
@@ -195,7 +195,7 @@ def test_what_the_agent_did_is_experience_and_its_judgement_an_opinion(sqlite_ur
 # R6: predict, then calibrate
 
 
-def expecting(asked: Received) -> JsonValue:
+def expecting(asked: ReceivedRequest) -> JsonValue:
     if asked.step == "predict":
         return {"statements": ["Alice will talk about her fox."]}
     return _taught()(asked)
@@ -252,7 +252,7 @@ def test_recalled_text_that_is_fed_back_is_not_read_as_news(sqlite_url: str) -> 
 
 
 def test_the_words_of_the_model_about_itself_are_left_out_and_told(sqlite_url: str) -> None:
-    def tell(asked: Received) -> JsonValue:
+    def tell(asked: ReceivedRequest) -> JsonValue:
         own: JsonValue = {"what": "The assistant greeted the user.", "lines": [1]}
         fox: JsonValue = {"what": "Alice saw a fox.", "lines": [1]}
         return {"facts": [own, fox]}
@@ -274,7 +274,7 @@ def test_a_message_can_not_leave_its_quotation(sqlite_url: str) -> None:
 
 
 def test_a_new_fact_replaces_nothing_that_is_far_from_it(sqlite_url: str) -> None:
-    def tell(asked: Received) -> JsonValue:
+    def tell(asked: ReceivedRequest) -> JsonValue:
         if asked.step == "predict":
             return {"statements": []}
         if "fox" in asked.user.rpartition("Lines to read (")[2]:

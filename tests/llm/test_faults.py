@@ -11,18 +11,18 @@ from talk import days, open_memory, said, talking
 from vmemo import Memory
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
 from vmemo.testing import (
+    ConnectionReset,
     CutOff,
     Drip,
     EmptyBody,
     Fault,
     Hang,
     HashEmbedder,
-    Html,
-    Raw,
+    HtmlPage,
+    RawText,
     Refusal,
-    Reset,
     ScriptedServer,
-    Status,
+    StatusResponse,
 )
 
 STATES = [("Alice", "PERSON")]
@@ -40,23 +40,23 @@ WRONG_SCHEMA = '{"memories": ["Alice plays chess."]}'
 
 TRANSPORT: list[tuple[str, Fault, type[LLMFailed]]] = [
     ("timeout", Hang(30), LLMUnavailable),
-    ("connection reset", Reset(), LLMUnavailable),
-    ("429 with Retry-After", Status(429, retry_after=0), LLMUnavailable),
-    ("429 with a long Retry-After", Status(429, retry_after=7200), LLMUnavailable),
-    ("500", Status(500, "internal error"), LLMUnavailable),
-    ("503", Status(503), LLMUnavailable),
-    ("401", Status(401, "bad key"), LLMDenied),
+    ("connection reset", ConnectionReset(), LLMUnavailable),
+    ("429 with Retry-After", StatusResponse(429, retry_after=0), LLMUnavailable),
+    ("429 with a long Retry-After", StatusResponse(429, retry_after=7200), LLMUnavailable),
+    ("500", StatusResponse(500, "internal error"), LLMUnavailable),
+    ("503", StatusResponse(503), LLMUnavailable),
+    ("401", StatusResponse(401, "bad key"), LLMDenied),
     ("refusal", Refusal("I can't help with that."), LLMRefused),
     ("empty body", EmptyBody(), LLMUnavailable),
-    ("200 with HTML", Html(), LLMUnavailable),
+    ("200 with HTML", HtmlPage(), LLMUnavailable),
     ("very slow stream", Drip(0.2), LLMUnavailable),
 ]
 CONTENT: list[tuple[str, Sequence[Fault], Sequence[Fault]]] = [
-    ("truncated JSON", [Raw(TRUNCATED)] * 2, [Raw(TRUNCATED)] * 2),
-    ("wrong schema", [Raw(WRONG_SCHEMA)] * 2, [Raw(WRONG_SCHEMA)] * 2),
-    ("prose", [Raw("Sure! Alice plays chess.")] * 2, [Raw("Of course.")] * 2),
-    ("wrong ids", [Raw(WRONG_IDS)] * 2, [Raw(SMALL_WRONG)]),
-    ("prompt-injected output", [Raw(INJECTED)] * 2, [Raw(SMALL_INJECTED)]),
+    ("truncated JSON", [RawText(TRUNCATED)] * 2, [RawText(TRUNCATED)] * 2),
+    ("wrong schema", [RawText(WRONG_SCHEMA)] * 2, [RawText(WRONG_SCHEMA)] * 2),
+    ("prose", [RawText("Sure! Alice plays chess.")] * 2, [RawText("Of course.")] * 2),
+    ("wrong ids", [RawText(WRONG_IDS)] * 2, [RawText(SMALL_WRONG)]),
+    ("prompt-injected output", [RawText(INJECTED)] * 2, [RawText(SMALL_INJECTED)]),
     ("cut off at the limit", [CutOff()], [CutOff()]),
 ]
 
@@ -139,7 +139,7 @@ def test_an_answer_that_can_not_be_used_loses_nothing_and_is_recovered_from_once
 @pytest.mark.parametrize("broken", [TRUNCATED, WRONG_SCHEMA, WRONG_IDS, "no JSON at all"])
 def test_a_broken_answer_is_repaired_once_and_nobody_notices(sqlite_url: str, broken: str) -> None:
     with talking(sqlite_url, a_model()) as (memory, server):
-        server.faults("extract", [Raw(broken)])
+        server.faults("extract", [RawText(broken)])
         memory.retain_sync([said("I play chess.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
         assert [each.step for each in server.received] == ["extract", "extract"]
@@ -148,7 +148,7 @@ def test_a_broken_answer_is_repaired_once_and_nobody_notices(sqlite_url: str, br
 
 def test_a_model_that_is_too_small_for_the_schema_is_asked_with_a_smaller_one(sqlite_url: str) -> None:
     with talking(sqlite_url, a_model()) as (memory, server):
-        server.faults("extract", [Raw(WRONG_SCHEMA)] * 2)
+        server.faults("extract", [RawText(WRONG_SCHEMA)] * 2)
         memory.retain_sync([said("I play chess.")])
         memory.retain_sync([said("I play golf.", days(1))])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess.", "Alice plays golf."]
@@ -159,7 +159,7 @@ def test_a_model_that_is_too_small_for_the_schema_is_asked_with_a_smaller_one(sq
 
 def test_a_passing_fault_is_retried_without_anybody_noticing(sqlite_url: str) -> None:
     with talking(sqlite_url, a_model(), llm_tries=3) as (memory, server):
-        server.faults("extract", [Status(503), Reset()])
+        server.faults("extract", [StatusResponse(503), ConnectionReset()])
         memory.retain_sync([said("I play chess.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
         assert memory.status_sync().troubles == ()
@@ -179,7 +179,7 @@ def test_one_episode_that_fails_keeps_no_other_from_being_read(sqlite_url: str) 
 
 def test_a_failed_reading_waits_for_its_time_and_waits_longer_each_time(sqlite_url: str) -> None:
     with talking(sqlite_url, a_model(), first_retry=100.0) as (memory, server):
-        server.faults("extract", [Status(500)] * 3)
+        server.faults("extract", [StatusResponse(500)] * 3)
         memory.add_message_sync(said("I play chess."))
         waits: list[tuple[int, float]] = []
         for _ in range(3):
@@ -194,7 +194,7 @@ def test_a_failed_reading_waits_for_its_time_and_waits_longer_each_time(sqlite_u
 
 def test_what_one_program_could_not_read_another_reads(sqlite_url: str) -> None:
     with ScriptedServer(a_model()) as server:
-        server.faults("extract", [Status(500)])
+        server.faults("extract", [StatusResponse(500)])
         with open_memory(sqlite_url, server) as memory, pytest.raises(LLMUnavailable):
             memory.retain_sync([said("I play chess.")])
         with open_memory(sqlite_url, server) as memory:
@@ -204,7 +204,7 @@ def test_what_one_program_could_not_read_another_reads(sqlite_url: str) -> None:
 
 def test_what_a_model_could_not_read_the_local_engine_can(sqlite_url: str) -> None:
     with ScriptedServer(a_model()) as server:
-        server.faults("extract", [Status(500)])
+        server.faults("extract", [StatusResponse(500)])
         with open_memory(sqlite_url, server) as memory, pytest.raises(LLMUnavailable):
             memory.retain_sync([said("I play chess.")])
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
@@ -214,8 +214,8 @@ def test_what_a_model_could_not_read_the_local_engine_can(sqlite_url: str) -> No
         assert len(memory.episodes_sync()) == 1
 
 
-@pytest.mark.parametrize("fault", [Status(500), Status(401)])
-def test_a_model_that_is_gone_is_not_asked_by_every_episode_that_waits(sqlite_url: str, fault: Status) -> None:
+@pytest.mark.parametrize("fault", [StatusResponse(500), StatusResponse(401)])
+def test_a_model_that_is_gone_is_not_asked_by_every_episode_that_waits(sqlite_url: str, fault: StatusResponse) -> None:
     with talking(sqlite_url, a_model(), extractions_per_bank=2) as (memory, server):
         for n in range(40):
             memory.add_message_sync(said(f"I play chess. Round {n}.", days(n)))

@@ -8,7 +8,7 @@ from model import Model
 from talk import days, on_disk, open_memory, said, talking
 
 from vmemo import Memory
-from vmemo.testing import Raw, ScriptedServer, Status
+from vmemo.testing import RawText, ScriptedServer, StatusResponse
 
 ALICE = [("Alice", "PERSON")]
 
@@ -110,7 +110,7 @@ def test_several_entities_are_described_in_one_call(url: str) -> None:
 
 def test_a_failed_description_is_visible_and_keeps_nothing_from_being_known(url: str) -> None:
     with talking(url, a_model(), observe_delay=0.0, first_retry=0.0) as (memory, server):
-        server.faults("observe", [Status(500)])
+        server.faults("observe", [StatusResponse(500)])
         tell(memory, "a dog", "a boat", "a harp")
         status = memory.status_sync()
         assert (status.pending, status.facts) == (0, 3)
@@ -125,7 +125,7 @@ def test_a_failed_description_is_visible_and_keeps_nothing_from_being_known(url:
 def test_a_profile_without_evidence_is_not_taken(url: str) -> None:
     made_up = '{"profiles": [{"entity": "E1", "statements": [{"text": "Alice is a spy.", "facts": ["F99"]}]}]}'
     with talking(url, a_model(), observe_delay=0.0) as (memory, server):
-        server.faults("observe", [Raw(made_up)] * 2)
+        server.faults("observe", [RawText(made_up)] * 2)
         tell(memory, "a dog", "a boat", "a harp")
         assert memory.observations_sync() == []
         assert "names no fact" in (memory.status_sync().backlog[0].error or "")

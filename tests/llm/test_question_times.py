@@ -26,6 +26,7 @@ from vmemo.ports.providers import TextKind
 from vmemo.recall.llm_time_resolver import REMEMBERED, REST, TimeModel
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import (
+    ConnectionReset,
     CutOff,
     Drip,
     EmptyBody,
@@ -33,13 +34,12 @@ from vmemo.testing import (
     Fault,
     Hang,
     HashEmbedder,
-    Html,
-    Raw,
-    Received,
+    HtmlPage,
+    RawText,
+    ReceivedRequest,
     Refusal,
-    Reset,
     ScriptedServer,
-    Status,
+    StatusResponse,
 )
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
@@ -54,7 +54,7 @@ class Calendar(Model):
 
     answer: Answer = FRIDAY
 
-    def _when(self, asked: Received) -> JsonValue:
+    def _when(self, asked: ReceivedRequest) -> JsonValue:
         return self.answer
 
 
@@ -77,7 +77,7 @@ def remember(memory: Memory) -> None:
         memory.retain_sync([said(f"I had {dish} for lunch.", datetime(2024, 6, day, 13, tzinfo=UTC))])
 
 
-def calls(server: ScriptedServer) -> list[Received]:
+def calls(server: ScriptedServer) -> list[ReceivedRequest]:
     """What the model was asked about times."""
     return [asked for asked in server.received if asked.step == "when"]
 
@@ -135,23 +135,23 @@ def test_what_the_rules_resolve_or_what_has_no_time_is_never_asked_for(sqlite_ur
 FAULTS: list[tuple[str, list[Fault], str]] = [
     ("timeout", [Hang(30)], "LLMUnavailable"),
     ("very slow stream", [Drip(0.05)], "LLMUnavailable"),
-    ("connection reset", [Reset()], "LLMUnavailable"),
-    ("503", [Status(503)], "LLMUnavailable"),
-    ("429 with a long Retry-After", [Status(429, retry_after=7200)], "LLMUnavailable"),
-    ("401", [Status(401, "bad key")], "LLMDenied"),
+    ("connection reset", [ConnectionReset()], "LLMUnavailable"),
+    ("503", [StatusResponse(503)], "LLMUnavailable"),
+    ("429 with a long Retry-After", [StatusResponse(429, retry_after=7200)], "LLMUnavailable"),
+    ("401", [StatusResponse(401, "bad key")], "LLMDenied"),
     ("refusal", [Refusal()], "LLMRefused"),
     ("empty body", [EmptyBody()], "LLMUnavailable"),
-    ("200 with HTML", [Html()], "LLMUnavailable"),
+    ("200 with HTML", [HtmlPage()], "LLMUnavailable"),
     ("cut off at the limit", [CutOff()], "LLMUnusable"),
-    ("prose", [Raw("It was a Friday, I think.")] * 2, "LLMUnusable"),
-    ("another schema", [Raw('{"dates": ["2024-06-07"]}')] * 2, "LLMUnusable"),
-    ("words for days", [Raw('{"start": "Friday", "end": "Saturday"}')] * 2, "LLMUnusable"),
-    ("no such day", [Raw('{"start": "2024-02-30", "end": "2024-03-01"}')] * 2, "LLMUnusable"),
-    ("the end first", [Raw('{"start": "2024-06-08", "end": "2024-06-07"}')] * 2, "LLMUnusable"),
-    ("nothing in between", [Raw('{"start": "2024-06-07", "end": "2024-06-07"}')] * 2, "LLMUnusable"),
-    ("no end", [Raw('{"start": "2024-06-07"}')] * 2, "LLMUnusable"),
-    ("before all memory", [Raw('{"start": "0999-12-31", "end": "2024-06-07"}')] * 2, "LLMUnusable"),
-    ("after all years", [Raw('{"start": "9999-01-01", "end": "10000-01-01"}')] * 2, "LLMUnusable"),
+    ("prose", [RawText("It was a Friday, I think.")] * 2, "LLMUnusable"),
+    ("another schema", [RawText('{"dates": ["2024-06-07"]}')] * 2, "LLMUnusable"),
+    ("words for days", [RawText('{"start": "Friday", "end": "Saturday"}')] * 2, "LLMUnusable"),
+    ("no such day", [RawText('{"start": "2024-02-30", "end": "2024-03-01"}')] * 2, "LLMUnusable"),
+    ("the end first", [RawText('{"start": "2024-06-08", "end": "2024-06-07"}')] * 2, "LLMUnusable"),
+    ("nothing in between", [RawText('{"start": "2024-06-07", "end": "2024-06-07"}')] * 2, "LLMUnusable"),
+    ("no end", [RawText('{"start": "2024-06-07"}')] * 2, "LLMUnusable"),
+    ("before all memory", [RawText('{"start": "0999-12-31", "end": "2024-06-07"}')] * 2, "LLMUnusable"),
+    ("after all years", [RawText('{"start": "9999-01-01", "end": "10000-01-01"}')] * 2, "LLMUnusable"),
 ]
 
 
@@ -201,7 +201,7 @@ def test_a_model_that_sees_no_time_is_believed(sqlite_url: str) -> None:
 def test_an_answer_that_is_repaired_counts(sqlite_url: str) -> None:
     with talking(sqlite_url, lunches()) as (memory, server):
         remember(memory)
-        server.faults("when", [Raw('{"start": "2024-06-07", "end": "2024-06-07"}')])
+        server.faults("when", [RawText('{"start": "2024-06-07", "end": "2024-06-07"}')])
         why = ask(memory).explanation
         assert why
         assert why.read_by == "model"
@@ -223,7 +223,7 @@ def test_recall_writes_nothing_and_its_cost_follows(sqlite_url: str) -> None:
     with ScriptedServer(lunches()) as server:
         with open_memory(sqlite_url, server, access_delay=3600) as memory:
             remember(memory)
-            server.faults("when", [Raw("No idea.")])
+            server.faults("when", [RawText("No idea.")])
             ask(memory)
             assert not [spent for spent in memory.status_sync().spending if spent.step == "when"]
         with open_memory(sqlite_url, server) as memory:
@@ -351,7 +351,7 @@ def test_a_model_that_cannot_be_reached_is_left_alone_for_a_while() -> None:
     moment = [0.0]
     llm = FakeLLM({"when": FRIDAY})
     model = TimeModel(llm, 5.0, nothing, clock=lambda: moment[0])
-    llm.faults("when", [Status(503)])
+    llm.faults("when", [StatusResponse(503)])
     assert (told(model, "a")[1] or "").startswith("LLMUnavailable")
     assert told(model, "a") == (None, "fake failed a moment ago and is left alone for 30 seconds.")
     assert len(llm.received) == 1

@@ -10,7 +10,7 @@ from talk import days, on_disk, open_memory, quick, said, talking
 
 from vmemo import LLMUnavailable, Memory
 from vmemo.errors import EmbedderMismatch
-from vmemo.testing import HashEmbedder, Received, ScriptedServer, Status
+from vmemo.testing import HashEmbedder, ReceivedRequest, ScriptedServer, StatusResponse
 
 ALICE = [("Alice", "PERSON")]
 GAMES = ("go", "golf", "bridge", "tennis", "chess")
@@ -60,7 +60,7 @@ def test_the_bank_answers_from_what_it_has_until_the_new_derivation_is_there(url
     seen: list[list[str]] = []
     with local(url) as reader:
 
-        def spying(asked: Received) -> object:
+        def spying(asked: ReceivedRequest) -> object:
             seen.append([hit.text for hit in reader.recall_sync("Who plays chess?").hits[:1]])
             return a_model()(asked)
 
@@ -76,7 +76,7 @@ def test_what_arrives_meanwhile_is_there_once_in_the_old_derivation_and_once_in_
     said_meanwhile: list[bool] = []
     with local(url) as writer:
 
-        def interrupting(asked: Received) -> object:
+        def interrupting(asked: ReceivedRequest) -> object:
             if not said_meanwhile:
                 said_meanwhile.append(True)
                 writer.retain_sync([said("I play chess.", days(50), speaker="Bruno")])
@@ -95,7 +95,7 @@ def test_a_failure_is_raised_changes_nothing_and_is_gone_on_from(url: str) -> No
     with local(url) as memory:
         before = texts(memory)
     with talking(url, a_model()) as (memory, server):
-        server.faults("extract", [Status(500)])
+        server.faults("extract", [StatusResponse(500)])
         with pytest.raises(LLMUnavailable):
             memory.reprocess_sync()
         assert texts(memory) == before
@@ -122,7 +122,7 @@ def test_the_embedder_may_change_with_it_and_opinions_of_ones_own_stay(url: str)
 def test_forgetting_meanwhile_reaches_the_new_derivation(url: str) -> None:
     filled(url)
     with talking(url, a_model()) as (memory, server):
-        server.faults("extract", [Status(500)])
+        server.faults("extract", [StatusResponse(500)])
         with pytest.raises(LLMUnavailable):
             memory.reprocess_sync()
         (secret,) = [message.id for message in memory.messages_sync() if "golf" in message.content]
@@ -135,7 +135,7 @@ def test_forgetting_meanwhile_reaches_the_new_derivation(url: str) -> None:
 def test_a_worker_leaves_a_half_made_derivation_to_whoever_makes_it(url: str) -> None:
     filled(url)
     with ScriptedServer(a_model()) as server:
-        server.faults("extract", [Status(500)])
+        server.faults("extract", [StatusResponse(500)])
         with open_memory(url, server) as memory, pytest.raises(LLMUnavailable):
             memory.reprocess_sync()
         asked = len(server.received)

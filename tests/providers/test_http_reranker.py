@@ -312,7 +312,7 @@ def test_an_endless_answer_is_an_error(server: Server) -> None:
         "https://höst/",
     ],
 )
-def test_a_url_that_is_none_is_refused_at_once(url: str) -> None:
+def test_an_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(InvalidInput, match="The reranker's URL") as caught:
         HttpReranker(url)
     assert KEY not in str(caught.value)

@@ -20,20 +20,20 @@ from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUn
 from vmemo.models.results import Usage
 from vmemo.ports.providers import LLM, Completion, LLMRequest, StreamingLLM
 from vmemo.testing.llm import (
+    ConnectionDropped,
+    ConnectionReset,
     CutOff,
     Drip,
     EmptyBody,
     FakeLLM,
     Fault,
     Hang,
-    Html,
+    HtmlPage,
     NoUsage,
-    Raw,
-    Received,
+    RawText,
+    ReceivedRequest,
     Refusal,
-    Reset,
-    Status,
-    Torn,
+    StatusResponse,
 )
 from vmemo.testing.llm_server import ScriptedServer
 
@@ -69,14 +69,14 @@ def content(server: ScriptedServer, step: str = "extract") -> JsonValue:
     return choices[0]["message"]["content"]
 
 
-def test_a_value_becomes_the_assistants_message_with_a_plausible_usage() -> None:
+def test_a_value_becomes_the_assistants_message_with_usage() -> None:
     with ScriptedServer({"extract": {"facts": ["a cat"]}}) as server:
         said = answer(server)
     assert said["usage"] == {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
     assert '{\\"facts\\": [\\"a cat\\"]}' in json.dumps(said["choices"])
 
 
-def test_what_arrived_is_kept_without_the_key() -> None:
+def test_requests_are_recorded_without_credentials() -> None:
     with ScriptedServer({"extract": {}}) as server:
         answer(server)
         (received,) = server.received
@@ -85,14 +85,14 @@ def test_what_arrived_is_kept_without_the_key() -> None:
     assert "sk-secret" not in repr(received)
 
 
-def test_a_list_is_used_up_in_order_and_a_value_is_said_again_and_again() -> None:
+def test_a_list_is_used_in_order_and_a_value_repeats() -> None:
     with ScriptedServer({"extract": [{"n": 1}, "two"], "judge": {"same": True}}) as server:
         assert [content(server), content(server)] == ['{"n": 1}', "two"]
         assert [content(server, "judge"), content(server, "judge")] == ['{"same": true}'] * 2
 
 
-def test_a_function_answers_what_it_was_asked() -> None:
-    def echo(received: Received) -> JsonValue:
+def test_a_function_replies_to_its_request() -> None:
+    def echo(received: ReceivedRequest) -> JsonValue:
         return {"said": received.user}
 
     with ScriptedServer(echo) as server:
@@ -101,29 +101,29 @@ def test_a_function_answers_what_it_was_asked() -> None:
         assert content(server) == '{"said": "I have a cat."}'
 
 
-def test_queued_faults_come_before_the_scripts_answers() -> None:
+def test_queued_faults_precede_the_scripts_replies() -> None:
     with ScriptedServer({"extract": {"n": 1}}) as server:
-        server.faults("extract", [Status(503, "busy", retry_after=2), Raw("{oh")])
+        server.faults("extract", [StatusResponse(503, "busy", retry_after=2), RawText("{oh")])
         assert send(server) == Heard(503, "2", b"busy")
         assert [content(server), content(server)] == ["{oh", '{"n": 1}']
 
 
-@pytest.mark.parametrize(("step", "problem"), [("extract", "used up"), ("reflect", "no answer for 'reflect'")])
-def test_a_script_without_an_answer_is_an_error_when_the_block_ends(step: str, problem: str) -> None:
+@pytest.mark.parametrize(("step", "problem"), [("extract", "used up"), ("reflect", "no reply for step 'reflect'")])
+def test_a_script_without_a_reply_fails_when_the_block_ends(step: str, problem: str) -> None:
     with pytest.raises(AssertionError, match=problem), ScriptedServer({"extract": []}) as server:
         assert send(server, step).status == 400
 
 
-def test_a_script_that_raises_is_an_error_when_the_block_ends() -> None:
-    def broken(received: Received) -> JsonValue:
+def test_a_script_that_raises_fails_when_the_block_ends() -> None:
+    def broken(received: ReceivedRequest) -> JsonValue:
         raise ValueError(f"no idea about {received.step}")
 
     with pytest.raises(AssertionError, match="ValueError: no idea about extract"), ScriptedServer(broken) as server:
         send(server)
 
 
-def test_faults_look_as_they_do_on_a_network() -> None:
-    faults: list[Fault] = [EmptyBody(), Html(), CutOff(), Refusal("no"), NoUsage({"n": 1})]
+def test_faults_have_the_expected_http_responses() -> None:
+    faults: list[Fault] = [EmptyBody(), HtmlPage(), CutOff(), Refusal("no"), NoUsage({"n": 1})]
     with ScriptedServer({"extract": faults}) as server:
         bodies = [send(server).body for _ in faults]
     assert bodies[0] == b""
@@ -133,18 +133,18 @@ def test_faults_look_as_they_do_on_a_network() -> None:
     assert b"usage" not in bodies[4]
 
 
-def test_a_reset_breaks_the_connection_and_not_the_server() -> None:
-    with ScriptedServer({"extract": [Reset(), {"n": 1}]}) as server:
+def test_a_reset_closes_the_connection_but_not_the_server() -> None:
+    with ScriptedServer({"extract": [ConnectionReset(), {"n": 1}]}) as server:
         with pytest.raises(ConnectionResetError):
             send(server)
         assert content(server) == '{"n": 1}'
 
 
 @pytest.mark.parametrize("fault", [Hang(3600), Drip(3600)])
-def test_the_block_ends_at_once_while_somebody_waits(fault: Fault) -> None:
+def test_the_block_ends_immediately_while_a_client_waits(fault: Fault) -> None:
     asked = threading.Event()
 
-    def stuck(received: Received) -> Fault:
+    def stuck(received: ReceivedRequest) -> Fault:
         asked.set()
         return fault
 
@@ -163,7 +163,7 @@ def events(server: ScriptedServer, *, counted: bool = False) -> list[dict[str, J
     return [json.loads(event.removeprefix("data: ")) for event in told]
 
 
-def test_a_question_for_a_stream_is_answered_with_events_and_then_a_word_that_it_is_done() -> None:
+def test_a_streaming_request_is_answered_with_events_and_an_end_marker() -> None:
     with ScriptedServer({"extract": {"facts": ["a cat"]}}) as server:
         *told, last = events(server)
     choices = [cast("list[dict[str, JsonValue]]", event["choices"])[0] for event in told]
@@ -173,7 +173,7 @@ def test_a_question_for_a_stream_is_answered_with_events_and_then_a_word_that_it
     assert all(event["object"] == "chat.completion.chunk" and "usage" not in event for event in [*told, last])
 
 
-def test_a_stream_tells_what_it_cost_only_to_who_asks() -> None:
+def test_a_stream_reports_usage_only_if_requested() -> None:
     with ScriptedServer({"extract": ["{}", NoUsage("{}")]}) as server:
         assert events(server, counted=True)[-1]["usage"] == {
             "prompt_tokens": 5,
@@ -184,15 +184,15 @@ def test_a_stream_tells_what_it_cost_only_to_who_asks() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"stream": True}])
-def test_a_torn_answer_breaks_the_connection_and_not_the_server(more: dict[str, JsonValue]) -> None:
-    with ScriptedServer({"extract": [Torn("0123456789"), {"n": 1}]}) as server:
+def test_a_dropped_connection_does_not_stop_the_server(more: dict[str, JsonValue]) -> None:
+    with ScriptedServer({"extract": [ConnectionDropped("0123456789"), {"n": 1}]}) as server:
         with pytest.raises(IncompleteRead) as caught:
             send(server, more=more)
         assert b"56" not in caught.value.partial
         assert content(server) == '{"n": 1}'
 
 
-def test_many_questions_at_once_are_all_received() -> None:
+def test_many_concurrent_requests_are_all_received() -> None:
     with ScriptedServer({"extract": {"n": 1}}) as server:
         threads = [threading.Thread(target=answer, args=(server,)) for _ in range(20)]
         for thread in threads:
@@ -202,8 +202,8 @@ def test_many_questions_at_once_are_all_received() -> None:
         assert len(server.received) == 20
 
 
-def test_a_fake_model_follows_a_script_and_remembers_what_it_was_asked() -> None:
-    llm = FakeLLM({"extract": [{"n": 1}, Raw("prose"), NoUsage({"n": 2})]}, name="mine")
+def test_fake_llm_follows_its_script_and_records_requests() -> None:
+    llm = FakeLLM({"extract": [{"n": 1}, RawText("prose"), NoUsage({"n": 2})]}, name="mine")
     assert isinstance(llm, LLM)
     said = [asyncio.run(llm.complete(ASK)) for _ in range(3)]
     assert [one.text for one in said] == ['{"n": 1}', "prose", '{"n": 2}']
@@ -216,18 +216,18 @@ def test_a_fake_model_follows_a_script_and_remembers_what_it_was_asked() -> None
     ("fault", "error"),
     [
         (Hang(3600), LLMUnavailable),
-        (Reset(), LLMUnavailable),
+        (ConnectionReset(), LLMUnavailable),
         (Drip(1), LLMUnavailable),
-        (Status(503), LLMUnavailable),
-        (Status(401), LLMDenied),
+        (StatusResponse(503), LLMUnavailable),
+        (StatusResponse(401), LLMDenied),
         (Refusal(), LLMRefused),
         (EmptyBody(), LLMUnavailable),
-        (Html(), LLMUnavailable),
+        (HtmlPage(), LLMUnavailable),
         (CutOff(), LLMUnusable),
-        (Torn("{}"), LLMUnavailable),
+        (ConnectionDropped("{}"), LLMUnavailable),
     ],
 )
-def test_a_fake_model_turns_faults_into_errors(fault: Fault, error: type[LLMFailed]) -> None:
+def test_fake_llm_raises_the_errors_of_faults(fault: Fault, error: type[LLMFailed]) -> None:
     llm = FakeLLM({"extract": {"n": 1}})
     llm.faults("extract", [fault])
     with pytest.raises(error, match="on purpose"):
@@ -249,7 +249,7 @@ def listen(llm: StreamingLLM, heard: list[str | Completion] | None = None) -> li
     return told
 
 
-def test_a_fake_model_streams_what_it_would_say() -> None:
+def test_fake_llm_streams_its_replies() -> None:
     llm = FakeLLM({"extract": [{"n": 123}, NoUsage("{}")]})
     assert isinstance(llm, StreamingLLM)
     spent = Usage(calls=1, input_tokens=5, output_tokens=2)
@@ -258,8 +258,8 @@ def test_a_fake_model_streams_what_it_would_say() -> None:
     assert [received.step for received in llm.received] == ["extract"] * 2
 
 
-@pytest.mark.parametrize("fault", [Torn("0123456789" * 2), CutOff("0123456789")])
-def test_a_fake_model_gives_its_first_pieces_before_it_breaks(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [ConnectionDropped("0123456789" * 2), CutOff("0123456789")])
+def test_fake_llm_yields_the_first_deltas_before_a_fault(fault: Fault) -> None:
     heard: list[str | Completion] = []
     with pytest.raises(LLMFailed, match="on purpose"):
         listen(FakeLLM({"extract": [fault]}), heard)

@@ -18,7 +18,7 @@ from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.reflect.background import merge
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing import FakeLLM, Received
+from vmemo.testing import FakeLLM, ReceivedRequest
 from vmemo.testing.llm import Reply, Script
 from vmemo.testing.samples import BANK, a_bank
 
@@ -37,7 +37,7 @@ class Outcome:
 
     profile: Profile
     history: list[FormerProfile]
-    asked: list[Received]
+    asked: list[ReceivedRequest]
     error: Exception | None = None
 
     @property
@@ -229,7 +229,7 @@ def test_a_bank_that_is_not_there_is_not_made(url: str) -> None:
     asyncio.run(run())
 
 
-def lines_of(asked: Received) -> tuple[str, str]:
+def lines_of(asked: ReceivedRequest) -> tuple[str, str]:
     """The old background and the snippet, as the model is shown them."""
     shown = [line for line in asked.user.splitlines() if line.endswith(".")]
     return shown[0], shown[1]

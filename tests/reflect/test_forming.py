@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from thinking import NOON, character, in_turn, mark_of, said, says, systems, thinking, thinks, told
 
 from vmemo import Profile
-from vmemo.testing import Received, Reset
+from vmemo.testing import ConnectionReset, ReceivedRequest
 
 COMMUTE = "Remote work saves people two hours of commuting a day."
 TEAM = "Teams that do remote work meet rarely and lose shared routines."
@@ -19,10 +19,10 @@ LIKES = "I think remote work is a net positive because it leaves time for self-d
 DOUBTS = "I think remote work puts steady performance at risk because shared routines are lost."
 
 
-def judging(opinion: str, confidence: float, *words: str) -> Callable[[Received], JsonValue]:
+def judging(opinion: str, confidence: float, *words: str) -> Callable[[ReceivedRequest], JsonValue]:
     """A model that forms an opinion on the memories which hold some words."""
 
-    def answer(asked: Received) -> JsonValue:
+    def answer(asked: ReceivedRequest) -> JsonValue:
         marks = [mark_of(asked, each) for each in words]
         cited = "".join(f"[{mark}]" for mark in marks)
         return says(f"{opinion} {cited}", opinions=[thinks(opinion, confidence, *marks)])
@@ -114,10 +114,10 @@ def test_an_opinion_that_is_come_to_again_on_new_evidence_grows(url: str) -> Non
         assert memory.why_sync(move.opinion).moves == (move,)
 
 
-def revising(stance: str, words: str) -> Callable[[Received], JsonValue]:
+def revising(stance: str, words: str) -> Callable[[ReceivedRequest], JsonValue]:
     """A model that moves the opinion it is shown by a fact."""
 
-    def answer(asked: Received) -> JsonValue:
+    def answer(asked: ReceivedRequest) -> JsonValue:
         mark = mark_of(asked, words)
         revised: JsonValue = [{"opinion": "O1", "stance": stance, "evidence": [mark], "reason": f"because of {words}"}]
         return says(f"So it is [{mark}].", revised=revised)
@@ -156,7 +156,7 @@ def test_the_opinion_on_python_goes_by_the_rule_with_its_evidence(url: str) -> N
 READ = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
 
 
-def reading(asked: Received) -> JsonValue:
+def reading(asked: ReceivedRequest) -> JsonValue:
     """A model that reads each line as a fact about remote work."""
     lines = READ.findall(asked.user.rpartition("Lines to read (")[2])
     facts: list[JsonValue] = [
@@ -166,7 +166,7 @@ def reading(asked: Received) -> JsonValue:
     return {"topics": [{"title": "Work", "lines": [int(n) for n, _ in lines]}], "facts": facts}
 
 
-def weakening(asked: Received) -> JsonValue:
+def weakening(asked: ReceivedRequest) -> JsonValue:
     """A model that finds every opinion weakened by the first new fact."""
     return {"assessments": [{"opinion": "O1", "stance": "weaken", "evidence": ["F1"], "reason": "routines are lost"}]}
 
@@ -179,7 +179,7 @@ def test_a_formed_opinion_is_moved_by_what_is_retained_later(url: str) -> None:
         extract=reading,
         judge={"verdicts": []},
         opinions=weakening,
-        observe=Reset(),
+        observe=ConnectionReset(),
     )
     with memory:
         memory.retain_sync([said(COMMUTE)])
@@ -207,7 +207,7 @@ def test_evidence_moves_an_opinion_once_however_often_it_is_named(url: str) -> N
 def test_a_new_opinion_can_take_the_place_of_a_held_one_which_stays_in_its_history(url: str) -> None:
     told(url, COMMUTE, profile=character(3, 3, 3))
 
-    def anew(asked: Received) -> JsonValue:
+    def anew(asked: ReceivedRequest) -> JsonValue:
         mark = mark_of(asked, "routines")
         return says(f"I doubt it now [{mark}].", opinions=[thinks(DOUBTS, 0.65, mark, instead_of="O1")])
 
@@ -280,7 +280,7 @@ def test_no_opinion_is_kept_when_none_is_wanted_or_the_past_is_asked(
 def test_a_fact_is_never_proved_by_an_opinion(url: str) -> None:
     told(url, COMMUTE, TEAM, profile=character(3, 3, 3))
 
-    def mixing(asked: Received) -> JsonValue:
+    def mixing(asked: ReceivedRequest) -> JsonValue:
         return says(f"It is [{mark_of(asked, 'I think')}] so [{mark_of(asked, 'routines')}].")
 
     memory, model = thinking(url, in_turn(judging(LIKES, 0.8, "commuting"), mixing))

@@ -23,7 +23,7 @@ from vmemo.models.results import MemoryLookup, TextDelta, Usage
 from vmemo.models.search import Vectors
 from vmemo.ports import Completion, LLMRequest, TextKind
 from vmemo.sync import portal
-from vmemo.testing import FakeLLM, HashEmbedder, Received
+from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
 
 QUESTION = "What do you think of the cat Tom?"
 NICE = "I think Tom is a good cat because he likes fish."
@@ -166,7 +166,7 @@ def test_an_opinion_that_gives_way_as_of_an_earlier_day_does_not_end_before_it_b
     cats(sqlite_url)
     other = "I think Tom is awful because all of the house smells."
 
-    def turning(asked: Received) -> JsonValue:
+    def turning(asked: ReceivedRequest) -> JsonValue:
         return says("No [F1].", opinions=[thinks(other, 0.6, "F1", instead_of=mark_of(asked, "I think"))])
 
     memory, _ = thinking(sqlite_url, in_turn(says("Yes [F1].", opinions=[thinks(NICE, 0.6, "F1")]), turning))
@@ -210,7 +210,7 @@ def test_reflections_at_the_same_time_form_an_opinion_once(url: str) -> None:
 def test_what_is_forgotten_while_the_model_thinks_is_no_ground_for_an_opinion(url: str) -> None:
     cats(url)
 
-    def answer(asked: Received) -> JsonValue:
+    def answer(asked: ReceivedRequest) -> JsonValue:
         with ThreadPoolExecutor(1) as pool:
             pool.submit(forget).result()
         return says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1", "F2")])

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel
 from thinking import says, thinking, told
 
 from vmemo import InvalidInput
-from vmemo.llm.openai_request import strict
+from vmemo.llm.openai_request import strict_schema
 from vmemo.reflect.schema_answer import Form
 
 
@@ -48,7 +48,7 @@ def test_nulls_that_a_strict_server_asks_for_are_left_out_where_the_schema_has_n
         data = memory.reflect_sync("Who has a cat?", schema=schema).data
         assert data == {"Full name": "Al", "pet": None, "friends": [{"Full name": "Bo", "pet": None}]}
         assert Person.model_validate(data).friends[0].name == "Bo"
-        sent = strict(model.received[1].schema or {})
+        sent = strict_schema(model.received[1].schema or {})
         assert sent["required"] == ["Full name", "age", "pet", "friends"]
         assert len(model.received) == 2
 

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from thinking import citing, said, says, thinking, told
 
 from vmemo import Profile
-from vmemo.testing import Received
+from vmemo.testing import ReceivedRequest
 from vmemo.text.injection import contains_instructions
 
 ORDERS = [
@@ -172,23 +172,23 @@ def test_who_reports_an_order_or_what_stands_beside_it_has_not_obeyed_it(
         assert bool(memory.reflect_sync(question).flaws) is flawed
 
 
-def rules(asked: Received) -> list[str]:
+def rules(asked: ReceivedRequest) -> list[str]:
     return asked.system.split()[20:80]
 
 
-def marked(asked: Received) -> JsonValue:
+def marked(asked: ReceivedRequest) -> JsonValue:
     """A model that gives its rules away with a mark behind every few words."""
     return says(" ".join(f"{word} [F1]" if place % 5 == 4 else word for place, word in enumerate(rules(asked))))
 
 
-def aside(asked: Received) -> JsonValue:
+def aside(asked: ReceivedRequest) -> JsonValue:
     """A model that gives its rules away beside the answer."""
     return says("Tom [F1].", steps=["Easy.", " ".join(rules(asked))])
 
 
 @pytest.mark.parametrize("leak", [marked, aside])
 def test_rules_are_given_away_neither_between_marks_nor_in_the_steps(
-    sqlite_url: str, leak: Callable[[Received], JsonValue]
+    sqlite_url: str, leak: Callable[[ReceivedRequest], JsonValue]
 ) -> None:
     told(sqlite_url, "My cat is called Tom.")
     memory, model = thinking(sqlite_url, leak)

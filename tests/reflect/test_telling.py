@@ -11,7 +11,7 @@ from thinking import citing, in_turn, leaking, looks, says, thinking, told
 from vmemo import Answer, LLMFailed, Memory, Settings
 from vmemo.models.results import Event, MemoryLookup, Retracted, TextDelta
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import FakeLLM, HashEmbedder, Raw, ScriptedServer, Torn
+from vmemo.testing import ConnectionDropped, FakeLLM, HashEmbedder, RawText, ScriptedServer
 
 LONG = "She lives in Rome {}, in a house by the river, with two dogs and a cat {}. She has lived there for years."
 
@@ -110,7 +110,7 @@ def test_an_answer_that_gives_the_rules_away_is_withdrawn(sqlite_url: str) -> No
 )
 def test_any_order_and_wrapping_gives_the_same_text(sqlite_url: str, written: str) -> None:
     told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, _ = thinking(sqlite_url, lambda _: Raw(written))
+    memory, _ = thinking(sqlite_url, lambda _: RawText(written))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).plain == "In Rome."
@@ -177,7 +177,7 @@ def test_an_answer_streams_over_http(sqlite_url: str) -> None:
 def test_a_stream_that_tears_is_an_error_and_the_next_one_works(sqlite_url: str) -> None:
     told(sqlite_url, "My sister Vera lives in Rome.")
     with ScriptedServer({"reflect": says("In Rome [F1].")}) as server, serving(sqlite_url, server) as memory:
-        server.faults("reflect", [Torn('{"look_for": [], "text": "In Rome and elsewh')])
+        server.faults("reflect", [ConnectionDropped('{"look_for": [], "text": "In Rome and elsewh')])
         with pytest.raises(LLMFailed):
             list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(list(memory.reflect_stream_sync("Where does Vera live?"))).plain == "In Rome."

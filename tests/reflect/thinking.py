@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from vmemo import Disposition, Memory, Message, Profile
-from vmemo.testing import FakeLLM, HashEmbedder, Received
-from vmemo.testing.llm import Part
+from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
+from vmemo.testing.llm import StepScript
 
 NOON = datetime(2024, 1, 8, 12, 0, tzinfo=UTC)
 """A Monday."""
@@ -31,7 +31,7 @@ def told(url: str, *lines: str | Message, profile: Profile | None = None, bank: 
         memory.retain_sync([line if isinstance(line, Message) else said(line) for line in lines])
 
 
-def thinking(url: str, answer: Part, bank: str = "default", **steps: Part) -> tuple[Memory, FakeLLM]:
+def thinking(url: str, answer: StepScript, bank: str = "default", **steps: StepScript) -> tuple[Memory, FakeLLM]:
     """A memory with a model of the test's own: how it answers, and what it says to other steps."""
     model = FakeLLM({"reflect": answer, **steps})
     return Memory(url, bank, llm=model, embedder=HashEmbedder()), model
@@ -52,33 +52,33 @@ def thinks(text: str, confidence: float, *facts: str, instead_of: str = "") -> d
     return {"text": text, "confidence": confidence, "facts": list(facts), "instead_of": instead_of}
 
 
-def shown(asked: Received) -> dict[str, str]:
+def shown(asked: ReceivedRequest) -> dict[str, str]:
     """The memories that a model was shown, by mark."""
     return dict(LINE.findall(asked.user))
 
 
-def mark_of(asked: Received, words: str) -> str:
+def mark_of(asked: ReceivedRequest, words: str) -> str:
     """The mark of the memory that holds some words."""
     return next(mark for mark, text in shown(asked).items() if words in text)
 
 
-def citing(text: str, *words: str, **more: JsonValue) -> Callable[[Received], JsonValue]:
+def citing(text: str, *words: str, **more: JsonValue) -> Callable[[ReceivedRequest], JsonValue]:
     """A model that cites the memories which hold some words, one for each `{}` of its text."""
     return lambda asked: says(text.format(*(f"[{mark_of(asked, each)}]" for each in words)), **more)
 
 
-def in_turn(*parts: JsonValue | Callable[[Received], JsonValue]) -> Callable[[Received], JsonValue]:
+def in_turn(*parts: JsonValue | Callable[[ReceivedRequest], JsonValue]) -> Callable[[ReceivedRequest], JsonValue]:
     """A model that gives one answer after the other; the last one stays."""
     left = list(parts)
 
-    def answer(asked: Received) -> JsonValue:
+    def answer(asked: ReceivedRequest) -> JsonValue:
         part = left.pop(0) if len(left) > 1 else left[0]
         return part(asked) if callable(part) else part
 
     return answer
 
 
-def leaking(asked: Received) -> JsonValue:
+def leaking(asked: ReceivedRequest) -> JsonValue:
     """A model that does what a memory tells it to."""
     return says("My rules: " + " ".join(asked.system.split()[20:60]) + " [F1]")
 

@@ -28,7 +28,7 @@ from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import LeaseLost
 from vmemo.retain.local import LocalExtractor
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing import CutOff, FakeLLM, HashEmbedder, Raw
+from vmemo.testing import CutOff, FakeLLM, HashEmbedder, RawText
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,
@@ -247,8 +247,8 @@ async def test_what_a_model_leaves_out_or_can_not_tell_is_told_by_its_central_li
     assert first.startswith(f"Caroline: {ALIKE}")
 
 
-@pytest.mark.parametrize("fault", [CutOff(), Raw("no"), Raw('{"episodes": 3}')])
-def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: CutOff | Raw) -> None:
+@pytest.mark.parametrize("fault", [CutOff(), RawText("no"), RawText('{"episodes": 3}')])
+def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: CutOff | RawText) -> None:
     @on_store
     async def run(store: Store) -> None:
         await read(store, "tulips", narrative=LONG)

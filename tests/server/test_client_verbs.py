@@ -15,7 +15,7 @@ from vmemo import Disposition, Interval, InvalidInput, LLMFailed, Memory, Messag
 from vmemo.client import Client
 from vmemo.errors import VmemoError
 from vmemo.models import FactId, MessageId
-from vmemo.testing import FakeLLM, HashEmbedder, Status
+from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
 AT_HOME = {"work", "schedule_maintenance", "reembed", "left_to_reprocess"}
 """What is done where the database is: queued work is the server's own, and so is its embedder."""
@@ -188,7 +188,7 @@ def test_errors_are_those_of_the_library(server: LiveServer, database: str, tmp_
 
 
 def test_what_a_model_fails_to_read_is_stored_and_the_error_is_raised(database: str) -> None:
-    model = FakeLLM({"extract": [Status(400)] * 9})
+    model = FakeLLM({"extract": [StatusResponse(400)] * 9})
     with live_server(database, llm=model) as server, Client(server.url, "a") as client:
         with pytest.raises(LLMFailed) as failed:
             client.retain_sync("I have a grey cat.")

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from live_server import LiveServer, live_server
 from vmemo import Profile
-from vmemo.testing import FakeLLM, Received, Status
+from vmemo.testing import FakeLLM, ReceivedRequest, StatusResponse
 
 ALICE = "Alice works at Google in Paris."
 BOB = "Bob moved to Oslo."
@@ -161,7 +161,7 @@ def test_an_operation_is_done_once_and_its_id_means_one_thing(server: LiveServer
 
 
 def test_a_model_that_is_gone_leaves_items_queued_and_they_can_be_cancelled(database: str) -> None:
-    gone = FakeLLM(lambda _: Status(503))
+    gone = FakeLLM(lambda _: StatusResponse(503))
     with live_server(database, llm=gone) as server:
 
         async def script(client: Any) -> None:
@@ -247,7 +247,7 @@ def test_a_bank_can_be_looked_into(server: LiveServer) -> None:
 def test_a_model_answers_in_a_shape_and_merges_backgrounds(database: str) -> None:
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
-    def reads(asked: Received) -> JsonValue:
+    def reads(asked: ReceivedRequest) -> JsonValue:
         cites = "[F1]" if "F1 |" in asked.user else ""
         told: dict[str, JsonValue] = {"look_for": [], "steps": [], "found": True, "opinions": [], "revised": []}
         return {**told, "text": f"In Paris {cites}."}
@@ -274,7 +274,7 @@ def test_a_model_answers_in_a_shape_and_merges_backgrounds(database: str) -> Non
         session(server, script)
 
 
-def _merged(_: Received) -> JsonValue:
+def _merged(_: ReceivedRequest) -> JsonValue:
     return {"background": "I grew up in Colorado.", "replaced": []}
 
 

@@ -12,7 +12,7 @@ import httpx2
 from live_server import LiveServer, live_server
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
-from vmemo.testing import FakeLLM, HashEmbedder, Status
+from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
 KEPT = {"messages": [{"content": "I have a grey cat."}]}
 ONCE = {"Idempotency-Key": "once"}
@@ -71,7 +71,7 @@ def test_forgetting_is_answered_again_and_takes_other_answers_with_it(server: Li
 
 
 def test_stored_messages_that_a_model_could_not_read_are_told_with_the_reason(database: str) -> None:
-    with live_server(database, llm=FakeLLM({"extract": [Status(400)] * 9})) as server, server.http() as client:
+    with live_server(database, llm=FakeLLM({"extract": [StatusResponse(400)] * 9})) as server, server.http() as client:
         kept = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
         assert kept.status_code == 202
         assert kept.json()["problem"]["type"] == "urn:vmemo:problem:LLMDenied"

@@ -14,7 +14,7 @@ from live_server import live_server
 from vmemo import Answer, LLMFailed, Memory, TextDelta
 from vmemo.client import Client
 from vmemo.ports import Completion, LLMRequest
-from vmemo.testing import FakeLLM, HashEmbedder, Status
+from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
 SAYS: dict[str, JsonValue] = {
     "look_for": [],
@@ -74,7 +74,7 @@ def test_an_answer_comes_in_events_with_the_whole_as_the_last(database: str) -> 
 
 def test_a_failure_on_the_way_is_told_as_an_event_and_raised_by_the_client(database: str) -> None:
     filled(database)
-    with live_server(database, llm=FakeLLM({"reflect": [Status(400)] * 4})) as server:
+    with live_server(database, llm=FakeLLM({"reflect": [StatusResponse(400)] * 4})) as server:
         with server.http() as client:
             answer = client.post("/v1/banks/a/reflect", json={"query": "What pet has Ana?"}, headers=STREAM)
             (name, problem) = told(answer.text)[-1]

@@ -17,7 +17,7 @@ from live_server import TIMEOUT
 from vmemo import Memory
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.sync import portal
-from vmemo.testing import Received, ScriptedServer
+from vmemo.testing import ReceivedRequest, ScriptedServer
 
 SECRET_WORDS = "The safe behind the painting opens with 4711."
 
@@ -71,7 +71,7 @@ def test_a_key_made_beside_a_running_server_locks_it_at_once(tmp_path: Path) -> 
 def test_a_retain_under_way_is_answered_before_the_server_ends(tmp_path: Path, sign: signal.Signals) -> None:
     asked, go_on, answers = Event(), Event(), list[httpx2.Response]()
 
-    def unusable(received: Received) -> JsonValue:
+    def unusable(received: ReceivedRequest) -> JsonValue:
         asked.set()
         go_on.wait(TIMEOUT)
         return {"nothing": "of use"}

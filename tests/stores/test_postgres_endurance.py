@@ -26,7 +26,7 @@ from vmemo import Fact, Memory, Message, ProcessingDelayed, Settings, StoreBusy
 from vmemo.jobs.run_result import RunResult
 from vmemo.ports import Completion, LLMRequest
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
-from vmemo.testing import FakeLLM, HashEmbedder, Received
+from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
 
 R = TypeVar("R")
 SECONDS = float(os.environ.get("VMEMO_ENDURANCE_SECONDS", "6"))
@@ -39,7 +39,7 @@ NOTE = re.compile(r"^(\d+) \| .*?(Note \w+) was taken", re.MULTILINE)
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
-def answer(asked: Received) -> JsonValue:
+def answer(asked: ReceivedRequest) -> JsonValue:
     """One fact for each note."""
     if asked.step == "extract":
         lines = NOTE.findall(asked.user.rpartition("Lines to read (")[2])

@@ -17,8 +17,8 @@ import httpx2
 
 from vmemo.client.errors import Failure
 from vmemo.errors import InvalidInput, ServerFailed, ServerUnavailable, VmemoError
-from vmemo.llm.endpoints import address, sendable
-from vmemo.llm.resilient import PerLoop
+from vmemo.llm.endpoints import check_api_key, parse_url
+from vmemo.llm.event_loops import PerEventLoop
 
 _CONNECT = 10.0
 """Seconds in which a server that is there has taken up a connection."""
@@ -83,18 +83,18 @@ class Connection:
     def __init__(
         self, url: str, *, key: str | None, timeout: float, patience: Patience, **options: Unpack[ConnectionOptions]
     ) -> None:
-        parts = address(url, "The server's URL")
+        parts = parse_url(url, "The server's URL")
         if not 0 < timeout < float("inf"):
             raise InvalidInput(f"timeout is {timeout}, but a server needs some seconds to answer")
         self.host = parts.netloc
         self._base = parts._replace(path=parts.path.rstrip("/"), query="", fragment="").geturl()
         self._headers = {"User-Agent": "vmemo"}
         if key:
-            self._headers["Authorization"] = f"Bearer {sendable(key, 'The key')}"
+            self._headers["Authorization"] = f"Bearer {check_api_key(key, 'The key')}"
         self._timeout, self._patience = timeout, patience
         # A proxy is never on the way from a machine to itself.
         self._options: ConnectionOptions = {"trust_env": not _local(parts.hostname or ""), **options}
-        self._clients = PerLoop(self._connect)
+        self._clients = PerEventLoop(self._connect)
 
     def _connect(self) -> httpx2.AsyncClient:
         timeout = httpx2.Timeout(self._timeout, connect=min(self._timeout, _CONNECT), pool=None)
@@ -143,7 +143,7 @@ class Connection:
     ) -> httpx2.Response | tuple[VmemoError, float | None, bool]:
         """An answer that tells of success, or an error, the server's wish to wait, and whether to send it again."""
         try:
-            client = self._clients.here()
+            client = self._clients.get()
             content = call.body if call.upload is None else call.upload()
             sent = client.build_request(
                 call.method, self._base + call.path, params=call.params, content=content, headers=headers

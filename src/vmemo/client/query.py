@@ -14,7 +14,7 @@ from vmemo.client.base import dumped
 from vmemo.client.connection import Call
 from vmemo.client.errors import Problem, raised
 from vmemo.errors import ServerFailed
-from vmemo.llm.sse import events
+from vmemo.llm.streaming import sse_events
 from vmemo.memory.reflect import MAX_TOKENS, ReflectOptions
 from vmemo.models import Budget
 from vmemo.models.recalled import Recalled
@@ -71,7 +71,7 @@ class Asking(Tending):
         raise ServerFailed(f"{self._connection.host} ended its answer before it was whole.")
 
     async def _events(self, response: httpx2.Response) -> AsyncGenerator[Event]:
-        async with aclosing(events(response.aiter_bytes())) as told:
+        async with aclosing(sse_events(response.aiter_bytes())) as told:
             async for data in told:
                 event = self._event(data)
                 if isinstance(event, Problem):

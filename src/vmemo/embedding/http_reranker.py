@@ -15,7 +15,7 @@ from urllib.request import HTTPErrorProcessor, OpenerDirector, Request, build_op
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vmemo.errors import InvalidInput, RerankFailed
-from vmemo.llm.endpoints import address, sendable
+from vmemo.llm.endpoints import check_api_key, parse_url
 
 _BACKOFF = (0.2, 0.4)
 """Seconds to wait before the second and the third try."""
@@ -81,12 +81,12 @@ class HttpReranker:
         timeout: float = 10.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._host = address(url, "The reranker's URL").netloc
+        self._host = parse_url(url, "The reranker's URL").netloc
         self._url = url
         self._model = model
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "vmemo"}
         if api_key:
-            key = sendable(api_key, "The reranker's API key")
+            key = check_api_key(api_key, "The reranker's API key")
             self._headers["Authorization"] = f"Bearer {key}"
         if not 0 < timeout < float("inf"):
             raise InvalidInput(f"timeout is {timeout}, but a service needs some seconds to answer")

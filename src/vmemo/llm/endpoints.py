@@ -1,4 +1,4 @@
-"""URLs and keys of services: what can be used, and what is said of what can't."""
+"""Validation of service URLs and API keys."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from urllib.parse import SplitResult, urlsplit
 from vmemo.errors import InvalidInput
 
 
-def address(url: str, whose: str) -> SplitResult:
-    """A URL's parts. No message repeats them, because some people write a key into it."""
-    # Parsers drop or misread such characters, each in its own way.
+def parse_url(url: str, label: str) -> SplitResult:
+    """Return the parts of an HTTP URL. Errors name `label`, never the URL, because it may contain a key."""
+    # URL parsers drop or misread these characters in different ways.
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise InvalidInput(f"{whose} holds characters that no URL has")
+        raise InvalidInput(f"{label} contains characters that are not allowed in a URL; percent-encode them")
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna"), parts.port
     except ValueError as error:
-        raise InvalidInput(f"{whose} has a host or a port that can't be read") from error
+        raise InvalidInput(f"{label} has an invalid host or port") from error
     if parts.scheme not in ("http", "https") or not host or port == 0:
-        raise InvalidInput(f"{whose} must be an http:// or https:// address with a host")
+        raise InvalidInput(f"{label} must be an http:// or https:// URL with a host")
     if parts.username is not None:
-        raise InvalidInput(f"{whose} holds a user or a password; pass api_key instead")
+        raise InvalidInput(f"{label} contains a user name or password; pass api_key instead")
     return parts
 
 
-def sendable(api_key: str, whose: str) -> str:
-    """A key that a header can carry."""
+def check_api_key(api_key: str, label: str) -> str:
+    """Return the key, or raise InvalidInput if it cannot be sent in an HTTP header."""
     if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise InvalidInput(f"{whose} holds a character that no header can carry, such as a line's end")
+        raise InvalidInput(f"{label} contains a character that is not allowed in an HTTP header, such as a line break")
     return api_key

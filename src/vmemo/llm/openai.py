@@ -1,4 +1,4 @@
-"""Language models behind OpenAI's chat protocol, which nearly every service and local server speaks."""
+"""Language models behind OpenAI's chat protocol, which most services and local servers support."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from typing import TypedDict, Unpack
 import httpx2
 
 from vmemo.errors import InvalidInput, LLMUnusable
-from vmemo.llm.endpoints import address, sendable
-from vmemo.llm.openai_request import Manner, label, request
-from vmemo.llm.openai_response import Draft, Prices, Reading, failure, wish
-from vmemo.llm.resilient import Busy, Garbled, PerLoop
-from vmemo.llm.sse import drained, events, within
+from vmemo.llm.endpoints import check_api_key, parse_url
+from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
+from vmemo.llm.event_loops import PerEventLoop
+from vmemo.llm.openai_request import RequestFormat, build_body, schema_name
+from vmemo.llm.openai_response import Prices, ResponseParser, StreamParser, error_for_status, retry_after_seconds
+from vmemo.llm.streaming import drain, sse_events, with_deadline
 from vmemo.ports.providers import Completion, LLMRequest
 
 _MAX_BYTES = 8 * 1024 * 1024
-_ANY = Manner()
-_ENVELOPES = 8
-"""How many times larger a stream may be, because each word of it comes in an envelope of its own."""
-_UNWILLING = (400, 404, 415, 422)
+_STREAM_OVERHEAD = 8
+"""Factor by which a stream may exceed _MAX_BYTES, because every few characters have their own JSON envelope."""
+_UNSUPPORTED_STATUSES = (400, 404, 415, 422)
+"""Statuses with which servers reject a request feature."""
+_DEFAULT_FORMAT = RequestFormat()
 
 
 class ClientOptions(TypedDict, total=False):
-    """What else a connection may need: other certificates, a proxy of its own, none of the environment's."""
+    """Options of the HTTP client: certificates, proxy, and use of the environment's proxy settings."""
 
     verify: ssl.SSLContext | bool
     proxy: str
@@ -36,14 +38,14 @@ class ClientOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class _Reply:
+class _HTTPResponse:
     status: int
     headers: httpx2.Headers
     packets: AsyncGenerator[bytes]
 
     @property
-    def streams(self) -> bool:
-        """Whether events follow; a server may also ignore the wish, and answer whole."""
+    def is_event_stream(self) -> bool:
+        """False if the server ignored `stream` and sent a whole answer."""
         return self.headers.get("content-type", "").strip().lower().startswith("text/event-stream")
 
     async def body(self) -> bytes:
@@ -51,12 +53,12 @@ class _Reply:
 
 
 class OpenAICompatible:
-    """A model at a server: `base_url` is what stands before /chat/completions, `api_key` is sent as a bearer token.
+    """A model on an OpenAI-compatible server; requests go to `base_url` + "/chat/completions".
 
-    One `complete` or `stream` is one answer without retries, for which the server has `timeout` seconds. A server that
-    refuses schemas, streams, the temperature or a parameter's name is asked more plainly, and its ways are remembered.
-    Messages of errors name the host and the status, and never the key or the texts. `prices` are dollars for a million
-    tokens.
+    One `complete` or `stream` is one answer without retries, within `timeout` seconds. If the server rejects schemas,
+    streaming, the temperature or a parameter name, the request is sent again without it, and later requests leave it
+    out from the start. Error messages name the host and the status, never the key or the texts. `prices` are dollars
+    per million tokens.
     """
 
     def __init__(
@@ -71,131 +73,137 @@ class OpenAICompatible:
         temperature: float | None = 0.0,
         **options: Unpack[ClientOptions],
     ) -> None:
-        parts = address(base_url, "The model's base URL")
+        parts = parse_url(base_url, "The model's base URL")
         self._host = parts.netloc
         self._url = parts._replace(path=parts.path.rstrip("/") + "/chat/completions").geturl()
         self._model = model
         self._name = name or model
         self._headers = {"User-Agent": "vmemo", "Content-Type": "application/json"}
         if api_key:
-            key = sendable(api_key, "The model's API key")
+            key = check_api_key(api_key, "The model's API key")
             self._headers["Authorization"] = f"Bearer {key}"
         if not 0 < timeout < float("inf"):
-            raise InvalidInput(f"timeout is {timeout}, but a model needs some seconds to answer")
+            raise InvalidInput(f"timeout must be a positive, finite number of seconds, not {timeout}")
         self._timeout = timeout
         self._prices = prices
         self._options = options
-        self._manner = Manner(temperature=temperature)
-        self._shapes: dict[str, Manner] = {}
-        self._clients = PerLoop(self._connect)
+        self._format = RequestFormat(temperature=temperature)
+        self._format_by_step: dict[str, RequestFormat] = {}
+        self._clients = PerEventLoop(self._create_client)
 
     @property
     def name(self) -> str:
-        """The model's name, or the one it was given."""
+        """The given name, or else the model's."""
         return self._name
 
     def __repr__(self) -> str:
         return f"OpenAICompatible(model={self._model!r}, host={self._host!r})"
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """The model's answer, asked for in the way that this server understands."""
+        """Return the model's answer."""
         try:
-            async with asyncio.timeout(self._timeout), self._heard(request) as reply:
-                body = await reply.body()
+            async with asyncio.timeout(self._timeout), self._response(request) as response:
+                body = await response.body()
         except TimeoutError as error:
-            raise self._late() from error
-        return self._reading(request).whole(body)
+            raise self._timed_out() from error
+        return self._parser(request).parse_body(body)
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        """The model's answer while it is written; in one piece from a server that does not stream."""
-        async with aclosing(within(self._pieces(request), self._timeout)) as pieces:
+        """Stream the model's answer; as one delta if the server does not stream."""
+        async with aclosing(with_deadline(self._deltas(request), self._timeout)) as deltas:
             try:
-                async for piece in pieces:
-                    yield piece
+                async for delta in deltas:
+                    yield delta
             except TimeoutError as error:
-                raise self._late() from error
+                raise self._timed_out() from error
 
     async def close(self) -> None:
         """Close the connections of every event loop; a later call opens new ones."""
         await self._clients.close(httpx2.AsyncClient.aclose)
 
-    async def _pieces(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        async with self._heard(request, streaming=True) as reply:
-            reading = self._reading(request)
-            if not reply.streams:
-                completion = reading.whole(await reply.body())
+    async def _deltas(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
+        async with self._response(request, streaming=True) as response:
+            parser = self._parser(request)
+            if not response.is_event_stream:
+                completion = parser.parse_body(await response.body())
                 yield completion.text
             else:
-                draft = Draft(reading)
-                async with aclosing(events(reply.packets)) as told:
-                    async for data in told:
-                        if piece := draft.add(data):
-                            yield piece
-                        if draft.done:
+                stream = StreamParser(parser)
+                async with aclosing(sse_events(response.packets)) as events:
+                    async for data in events:
+                        if delta := stream.add(data):
+                            yield delta
+                        if stream.done:
                             break
-                completion = draft.completion()
+                completion = stream.completion()
                 with suppress(httpx2.HTTPError):
-                    await drained(reply.packets)
+                    await drain(response.packets)
         yield completion
 
     @asynccontextmanager
-    async def _heard(self, request: LLMRequest, *, streaming: bool = False) -> AsyncGenerator[_Reply]:
-        """The reply to a question in the first manner that the server takes, which is remembered.
+    async def _response(self, request: LLMRequest, *, streaming: bool = False) -> AsyncGenerator[_HTTPResponse]:
+        """Send the request, downgrading its format until the server accepts it, and remember that format.
 
-        What is remembered of the schema is remembered for the step: a caller's odd schema says nothing of ours.
+        The response format is remembered per step: a server may reject one step's schema and accept the others.
         """
-        manner = replace(self._manner, shape=self._shapes.get(request.step, _ANY).shape)
+        step_format = self._format_by_step.get(request.step, _DEFAULT_FORMAT)
+        format = replace(self._format, response_format=step_format.response_format)
         while True:
-            async with self._asked(request, manner, streaming=streaming) as reply:
-                if reply.status == 200:
-                    self._manner = self._shapes[request.step] = manner
-                    yield reply
+            async with self._send(request, format, streaming=streaming) as response:
+                if response.status == 200:
+                    self._format = self._format_by_step[request.step] = format
+                    yield response
                     return
-                body = await reply.body()
-            complaint = body.decode("utf-8", "replace") if reply.status in _UNWILLING else ""
-            if (humbler := manner.humbler(complaint, streaming=streaming)) is None:
-                raise failure(reply.status, self._says("answered with status"), retry_after=wish(reply.headers))
-            manner = humbler
+                body = await response.body()
+            error = body.decode("utf-8", "replace") if response.status in _UNSUPPORTED_STATUSES else ""
+            if (downgraded := format.downgrade(error, streaming=streaming)) is None:
+                retry_after = retry_after_seconds(response.headers)
+                raise error_for_status(response.status, self._describe("answered with status"), retry_after=retry_after)
+            format = downgraded
 
     @asynccontextmanager
-    async def _asked(self, ask: LLMRequest, manner: Manner, *, streaming: bool) -> AsyncGenerator[_Reply]:
-        body = request(self._model, ask, manner, streaming=streaming)
-        # Half a surrogate pair can't be sent, and is worth no failure.
+    async def _send(
+        self, request: LLMRequest, format: RequestFormat, *, streaming: bool
+    ) -> AsyncGenerator[_HTTPResponse]:
+        body = build_body(self._model, request, format, streaming=streaming)
+        # Lone surrogates cannot be encoded; replacing them is better than failing.
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        accepted = "text/event-stream, application/json" if "stream" in body else "application/json"
-        headers = {**self._headers, "Accept": accepted, "X-Vmemo-Step": label(ask.step)}
+        accept = "text/event-stream, application/json" if "stream" in body else "application/json"
+        headers = {**self._headers, "Accept": accept, "X-Vmemo-Step": schema_name(request.step)}
         try:
             async with (
-                self._clients.here().stream("POST", self._url, content=content, headers=headers) as response,
-                aclosing(self._bounded(response, _MAX_BYTES * (_ENVELOPES if "stream" in body else 1))) as packets,
+                self._clients.get().stream("POST", self._url, content=content, headers=headers) as response,
+                aclosing(
+                    self._limited(response, _MAX_BYTES * (_STREAM_OVERHEAD if "stream" in body else 1))
+                ) as packets,
             ):
-                yield _Reply(response.status_code, response.headers, packets)
+                yield _HTTPResponse(response.status_code, response.headers, packets)
         except httpx2.DecodingError:
-            raise Garbled(self._says("gave an answer whose compression is broken")) from None
+            raise LLMInvalidResponse(self._describe("returned an answer whose compression is broken")) from None
         except httpx2.ConnectError as error:
-            raise Busy(self._says(f"can't be reached: {error}")) from error
+            raise LLMBusy(self._describe(f"can't be reached: {error}")) from error
         except httpx2.HTTPError as error:
-            # Its message may hold a line of the answer, and the answer may repeat the texts.
-            raise Busy(self._says(f"broke the connection ({type(error).__name__})")) from None
+            # The message may quote the answer, and the answer may quote the request.
+            raise LLMBusy(self._describe(f"broke the connection ({type(error).__name__})")) from None
 
-    async def _bounded(self, response: httpx2.Response, most: int) -> AsyncGenerator[bytes]:
+    async def _limited(self, response: httpx2.Response, max_bytes: int) -> AsyncGenerator[bytes]:
         size = 0
         async for packet in response.aiter_bytes():
             size += len(packet)
-            if size > most:
-                raise LLMUnusable(self._says(f"gave an answer of more than {most} bytes"))
+            if size > max_bytes:
+                raise LLMUnusable(self._describe(f"returned an answer of more than {max_bytes} bytes"))
             yield packet
 
-    def _connect(self) -> httpx2.AsyncClient:
-        # The whole exchange has one deadline, and whoever calls limits how many run at once.
+    def _create_client(self) -> httpx2.AsyncClient:
+        # `timeout` covers the whole exchange, and callers limit the concurrency.
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
         return httpx2.AsyncClient(timeout=None, limits=limits, **self._options)
 
-    def _reading(self, request: LLMRequest) -> Reading:
-        return Reading(says=self._says, tokens=self._manner.tokens(request), prices=self._prices)
+    def _parser(self, request: LLMRequest) -> ResponseParser:
+        return ResponseParser(describe=self._describe, max_tokens=self._format.max_tokens(request), prices=self._prices)
 
-    def _late(self) -> Busy:
-        return Busy(self._says(f"gave no whole answer within {self._timeout:g} seconds"))
+    def _timed_out(self) -> LLMBusy:
+        return LLMBusy(self._describe(f"did not finish its answer within {self._timeout:g} seconds"))
 
-    def _says(self, what: str) -> str:
-        return f"The model {self._name} at {self._host} {what}"
+    def _describe(self, event: str) -> str:
+        return f"The model {self._name} at {self._host} {event}"

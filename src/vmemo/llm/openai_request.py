@@ -1,4 +1,4 @@
-"""What is sent to a server that speaks OpenAI's chat protocol, in the manner that it understands."""
+"""Request bodies for OpenAI's chat protocol, adapted to the features that a server supports."""
 
 from __future__ import annotations
 
@@ -12,76 +12,81 @@ from pydantic import JsonValue
 
 from vmemo.ports.providers import LLMRequest
 
-_ROOM_TO_THINK = 8192
-"""Tokens beside the answer's own, where a model's silent thoughts count as well."""
-_SHAPE_WORDS = re.compile(r"response_format|json_schema|json_object|schema|strict|grammar|structured")
-_COUNT_WORDS = re.compile(r"stream_options|include_usage")
+_REASONING_TOKENS = 8192
+"""Added to the limit of models that count their reasoning tokens towards it."""
+_SCHEMA_WORDS = re.compile(r"response_format|json_schema|json_object|schema|strict|grammar|structured")
+_USAGE_WORDS = re.compile(r"stream_options|include_usage")
 _STREAM_WORDS = re.compile(r"\b(stream|streaming|streamed)\b", re.IGNORECASE)
-_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+_INVALID_NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How a server wants to be asked, as far as its refusals have taught us."""
+class RequestFormat:
+    """The request features that a server supports, as far as its error responses have shown."""
 
-    shape: Literal["json_schema", "json_object", "text"] = "json_schema"
-    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    response_format: Literal["json_schema", "json_object", "text"] = "json_schema"
+    token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     temperature: float | None = 0.0
-    stream: Literal["counted", "plain", "never"] = "counted"
-    """Whether an answer may be asked for in pieces, and whether what it cost may be asked for with them."""
+    stream: Literal["with_usage", "without_usage", "unsupported"] = "with_usage"
 
-    def humbler(self, complaint: str, *, streaming: bool = False) -> Manner | None:
-        """What to try after a complaint; None where it is about something else."""
-        if streaming and self.stream == "counted" and _COUNT_WORDS.search(complaint):
-            return replace(self, stream="plain")
-        if self.temperature is not None and "temperature" in complaint:
+    def downgrade(self, error: str, *, streaming: bool = False) -> RequestFormat | None:
+        """Return the format to try after an error response, or None if the error has another cause."""
+        if streaming and self.stream == "with_usage" and _USAGE_WORDS.search(error):
+            return replace(self, stream="without_usage")
+        if self.temperature is not None and "temperature" in error:
             return replace(self, temperature=None)
-        # Old servers ignore the newer name in silence, so the old one comes first.
-        if self.limit == "max_tokens" and "max_completion_tokens" in complaint:
-            return replace(self, limit="max_completion_tokens")
-        if self.shape != "text" and _SHAPE_WORDS.search(complaint):
-            return replace(self, shape="json_object" if self.shape == "json_schema" else "text")
-        if streaming and self.stream != "never" and _STREAM_WORDS.search(complaint):
-            return replace(self, stream="never")
+        # Old servers silently ignore the newer name, so the old one is tried first.
+        if self.token_limit == "max_tokens" and "max_completion_tokens" in error:
+            return replace(self, token_limit="max_completion_tokens")
+        if self.response_format != "text" and _SCHEMA_WORDS.search(error):
+            return replace(self, response_format="json_object" if self.response_format == "json_schema" else "text")
+        if streaming and self.stream != "unsupported" and _STREAM_WORDS.search(error):
+            return replace(self, stream="unsupported")
         return None
 
-    def tokens(self, request: LLMRequest) -> int:
-        """The most tokens that may be used."""
-        return request.max_tokens + (_ROOM_TO_THINK if self.limit == "max_completion_tokens" else 0)
+    def max_tokens(self, request: LLMRequest) -> int:
+        """Return the token limit to send."""
+        return request.max_tokens + (_REASONING_TOKENS if self.token_limit == "max_completion_tokens" else 0)
 
 
-def request(model: str, request: LLMRequest, manner: Manner, *, streaming: bool = False) -> dict[str, JsonValue]:
-    """The body of a question."""
-    system = request.system if manner.shape == "json_schema" else in_words(request)
+def build_body(
+    model: str, request: LLMRequest, format: RequestFormat, *, streaming: bool = False
+) -> dict[str, JsonValue]:
+    """Return the JSON body of a chat completion request."""
+    system = request.system if format.response_format == "json_schema" else system_with_schema(request)
     messages: list[JsonValue] = [{"role": "system", "content": system}, {"role": "user", "content": request.user}]
-    body: dict[str, JsonValue] = {"model": model, "messages": messages, manner.limit: manner.tokens(request)}
-    if manner.temperature is not None:
-        body["temperature"] = manner.temperature
-    if manner.shape == "json_schema":
-        named: dict[str, JsonValue] = {"name": label(request.step), "schema": strict(request.schema), "strict": True}
-        body["response_format"] = {"type": "json_schema", "json_schema": named}
-    elif manner.shape == "json_object":
+    body: dict[str, JsonValue] = {"model": model, "messages": messages, format.token_limit: format.max_tokens(request)}
+    if format.temperature is not None:
+        body["temperature"] = format.temperature
+    if format.response_format == "json_schema":
+        schema: dict[str, JsonValue] = {
+            "name": schema_name(request.step),
+            "schema": strict_schema(request.schema),
+            "strict": True,
+        }
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    elif format.response_format == "json_object":
         body["response_format"] = {"type": "json_object"}
-    if streaming and manner.stream != "never":
+    if streaming and format.stream != "unsupported":
         body["stream"] = True
-        if manner.stream == "counted":
+        if format.stream == "with_usage":
             body["stream_options"] = {"include_usage": True}
     return body
 
 
-def label(step: str) -> str:
-    """A step's name in the letters that headers, schemas and tools may be called by."""
-    return _ODD.sub("_", step)[:64] or "answer"
+def schema_name(step: str) -> str:
+    """Return a step's name reduced to the characters that headers, schemas and tools may be named with."""
+    return _INVALID_NAME_CHARACTERS.sub("_", step)[:64] or "answer"
 
 
-def strict(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """A schema as servers with strict output want it: nothing beside the named properties, and all of them required.
+def strict_schema(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the schema in the strict form: every property is required and additional properties are forbidden.
 
-    A property that could be left out may be null instead. Objects with free keys stay as they are.
+    An optional property becomes nullable. Objects with free keys are kept as they are.
     """
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}
-    node = {_RENAMED.get(key, key): _inside(key, value) for key, value in schema.items() if key not in _DROPPED}
+    node = {_RENAMED.get(key, key): _strict_part(key, value) for key, value in schema.items() if key not in _DROPPED}
     properties = node.get("properties")
     if isinstance(properties, dict):
         listed = schema.get("required")
@@ -98,16 +103,16 @@ _RENAMED = {"oneOf": "anyOf"}
 _DROPPED = frozenset(
     ("default", "discriminator", "title", "maxLength", "minLength", "maxItems", "minItems", "maximum", "minimum")
 )
-"""What not every server with strict output takes; answers are checked all the same."""
+"""Keywords that not every server with strict output accepts; answers are validated here in any case."""
 
 
-def _inside(key: str, value: JsonValue) -> JsonValue:
+def _strict_part(key: str, value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         if key in ("properties", "$defs", "definitions"):
-            return {name: strict(part) if isinstance(part, dict) else part for name, part in value.items()}
-        return strict(value) if key in ("items", "additionalProperties") else value
+            return {name: strict_schema(part) if isinstance(part, dict) else part for name, part in value.items()}
+        return strict_schema(value) if key in ("items", "additionalProperties") else value
     if isinstance(value, list) and key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        return [strict(part) if isinstance(part, dict) else part for part in value]
+        return [strict_schema(part) if isinstance(part, dict) else part for part in value]
     return value
 
 
@@ -121,8 +126,8 @@ def _nullable(schema: dict[str, JsonValue]) -> JsonValue:
     return {"anyOf": [schema, null]}
 
 
-def in_words(request: LLMRequest) -> str:
-    """The system message with the schema written into it, for models that take it in no other way."""
+def system_with_schema(request: LLMRequest) -> str:
+    """Return the system message with the schema appended, for servers without structured output."""
     schema = json.dumps(request.schema, ensure_ascii=False)
-    wanted = "Answer with one JSON object that fits this JSON schema, without any other words and without a code fence:"
-    return f"{request.system}\n\n{wanted}\n{schema}"
+    instruction = "Answer with one JSON object that matches this JSON schema, without other text or a code fence:"
+    return f"{request.system}\n\n{instruction}\n{schema}"

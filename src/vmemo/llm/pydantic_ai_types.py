@@ -1,4 +1,4 @@
-"""The parts of PydanticAI that its adapter uses, described so that it need not be installed to check types."""
+"""Protocols of the PydanticAI objects that the adapter uses, so that types check without the package."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Protocol
 
 
-class Model(Protocol):
-    """A model, with what it can do."""
+class PydanticAIModel(Protocol):
+    """A model and its capabilities."""
 
     @property
     def profile(self) -> Mapping[str, object]: ...
@@ -20,22 +20,22 @@ class Model(Protocol):
     ) -> object: ...
 
 
-class Models(Protocol):
-    """The package's module of models."""
+class ModelsModule(Protocol):
+    """The module `pydantic_ai.models`."""
 
-    infer_model: Callable[..., Model]
+    infer_model: Callable[..., PydanticAIModel]
     ModelRequestParameters: Callable[..., object]
 
 
-class Providers(Protocol):
-    """The package's module of services."""
+class ProvidersModule(Protocol):
+    """The module `pydantic_ai.providers`."""
 
     def infer_provider(self, provider: str) -> object: ...
     def infer_provider_class(self, provider: str) -> Callable[..., object]: ...
 
 
-class Part(Protocol):
-    """A part of an answer: words, or a call of a tool."""
+class ResponsePart(Protocol):
+    """A part of a response: text or a tool call."""
 
     part_kind: str
     content: str
@@ -44,65 +44,65 @@ class Part(Protocol):
     def args_as_json_str(self) -> str: ...
 
 
-class Spent(Protocol):
-    """The tokens that an answer took."""
+class ResponseUsage(Protocol):
+    """Token counts of a response."""
 
     input_tokens: int
     output_tokens: int
 
 
-class Cost(Protocol):
-    """What an answer cost, by the package's own price list."""
+class ResponseCost(Protocol):
+    """The price of a response by the package's price list."""
 
     total_price: Decimal
 
 
-class Response(Protocol):
-    """An answer."""
+class ModelResponse(Protocol):
+    """A model's response."""
 
-    parts: Sequence[Part]
-    usage: Spent
+    parts: Sequence[ResponsePart]
+    usage: ResponseUsage
     finish_reason: str | None
     model_name: str | None
     provider_details: Mapping[str, object] | None
 
-    def cost(self) -> Cost: ...
+    def cost(self) -> ResponseCost: ...
 
 
-class Delta(Protocol):
-    """What is added to a part."""
+class PartDelta(Protocol):
+    """An addition to a part."""
 
     part_delta_kind: str
     content_delta: str
     args_delta: object
 
 
-class Event(Protocol):
-    """One step of a stream: the start of a part, or what is added to it."""
+class StreamEvent(Protocol):
+    """A stream event: the start of a part or a delta."""
 
     event_kind: str
     index: int
-    part: Part
-    delta: Delta
+    part: ResponsePart
+    delta: PartDelta
 
 
-class Stream(Protocol):
-    """An answer that is still being written."""
+class ModelStream(Protocol):
+    """A streamed response."""
 
-    def __aiter__(self) -> AsyncIterator[Event]: ...
-    def get(self) -> Response: ...
+    def __aiter__(self) -> AsyncIterator[StreamEvent]: ...
+    def get(self) -> ModelResponse: ...
     def get_stream_cancel_errors(self) -> tuple[type[BaseException], ...]: ...
 
 
-class Direct(Protocol):
-    """The package's module for single requests."""
+class DirectModule(Protocol):
+    """The module `pydantic_ai.direct`."""
 
-    model_request: Callable[..., Awaitable[Response]]
-    model_request_stream: Callable[..., AbstractAsyncContextManager[Stream]]
+    model_request: Callable[..., Awaitable[ModelResponse]]
+    model_request_stream: Callable[..., AbstractAsyncContextManager[ModelStream]]
 
 
-class Makers(Protocol):
-    """The package's makers of messages and definitions."""
+class PydanticAIModule(Protocol):
+    """The message and output classes of `pydantic_ai` and `pydantic_ai.output`."""
 
     ModelRequest: Callable[..., object]
     UserPromptPart: Callable[..., object]
@@ -110,16 +110,16 @@ class Makers(Protocol):
     ToolDefinition: Callable[..., object]
 
 
-class ApiError(Protocol):
-    """What an error of a service tells."""
+class ServiceError(Protocol):
+    """Attributes of a service's error."""
 
     body: object
     retry_after: float | None
     status_code: int
 
 
-class Errors(Protocol):
-    """The package's module of errors."""
+class ErrorsModule(Protocol):
+    """The module `pydantic_ai.exceptions`."""
 
     UserError: type[Exception]
     AgentRunError: type[Exception]

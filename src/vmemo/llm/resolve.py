@@ -1,4 +1,4 @@
-"""Where a text such as `openai:gpt-5-mini` becomes a language model, and the only place where it does."""
+"""Creation of language models from names such as `openai:gpt-5-mini`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.endpoints import address
+from vmemo.llm.endpoints import parse_url
 from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.openai import OpenAICompatible, Prices
 from vmemo.llm.pydantic_ai import PydanticAI
-from vmemo.llm.resilient import PatientLLM
+from vmemo.llm.resilient import ResilientLLM
 from vmemo.ports.providers import LLM
 
 
 @dataclass(frozen=True, kw_only=True)
 class LLMOptions:
-    """How a named model is asked; `prices` are dollars for a million tokens of input and output, by model."""
+    """Options of a named model; `prices` are dollars per million input and output tokens, by model."""
 
     timeout: float = 60.0
     tries: int = 4
@@ -27,34 +27,36 @@ class LLMOptions:
     temperature: float | None = 0.0
 
     def price(self, *names: str) -> Prices | None:
-        """The prices of the first name that has some."""
+        """Return the prices of the first name that has any."""
         return next((self.prices[name] for name in names if name in self.prices), None)
 
 
 @dataclass(frozen=True)
-class _Service:
-    """A service with OpenAI's protocol; one without key variables runs on this machine and needs no key."""
+class _ServiceEndpoint:
+    """An OpenAI-compatible service; one without key variables runs locally and needs no key."""
 
     base_url: str
     key_variables: tuple[str, ...] = ()
     base_variable: str | None = None
 
 
-SERVICES: Mapping[str, _Service] = {
-    "openai": _Service("https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-    "gemini": _Service("https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
-    "groq": _Service("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
-    "mistral": _Service("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
-    "deepseek": _Service("https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
-    "openrouter": _Service("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
-    "together": _Service("https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
-    "xai": _Service("https://api.x.ai/v1", ("XAI_API_KEY",)),
-    "ollama": _Service("http://localhost:11434/v1"),
-    "vllm": _Service("http://localhost:8000/v1"),
-    "llamacpp": _Service("http://localhost:8080/v1"),
-    "lmstudio": _Service("http://localhost:1234/v1"),
+SERVICES: Mapping[str, _ServiceEndpoint] = {
+    "openai": _ServiceEndpoint("https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    "gemini": _ServiceEndpoint(
+        "https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    ),
+    "groq": _ServiceEndpoint("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+    "mistral": _ServiceEndpoint("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+    "deepseek": _ServiceEndpoint("https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
+    "openrouter": _ServiceEndpoint("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    "together": _ServiceEndpoint("https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+    "xai": _ServiceEndpoint("https://api.x.ai/v1", ("XAI_API_KEY",)),
+    "ollama": _ServiceEndpoint("http://localhost:11434/v1"),
+    "vllm": _ServiceEndpoint("http://localhost:8000/v1"),
+    "llamacpp": _ServiceEndpoint("http://localhost:8080/v1"),
+    "lmstudio": _ServiceEndpoint("http://localhost:1234/v1"),
 }
-"""What stands before the colon, for services that speak OpenAI's protocol."""
+"""OpenAI-compatible services by the prefix of a model name."""
 _FORMS = (
     *(f"{prefix}:MODEL" for prefix in SERVICES),
     "anthropic:MODEL",
@@ -64,28 +66,20 @@ _FORMS = (
 )
 
 
-def resolve(text: str, *, keys: Mapping[str, str], options: LLMOptions) -> LLM:
-    """The model that a text names, with patience around it; `keys` holds variables such as OPENAI_API_KEY."""
-    model = _named(text, keys, options)
-    return PatientLLM(model, tries=options.tries, requests_per_minute=options.requests_per_minute)
+def resolve_llm(name: str, *, keys: Mapping[str, str], options: LLMOptions) -> LLM:
+    """Return the named model wrapped in `ResilientLLM`; `keys` holds variables such as OPENAI_API_KEY."""
+    model = _create(name, keys, options)
+    return ResilientLLM(model, tries=options.tries, requests_per_minute=options.requests_per_minute)
 
 
-def wrap(llm: LLM) -> LLM:
-    """A model object of the caller's own, as it is: its retries and its pace are its owner's."""
-    # Callers without a type checker get a sentence in place of an AttributeError much later.
-    if not isinstance(llm, LLM):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"A model needs a name and an async complete(request), which {type(llm).__name__} has not")
-    return llm
-
-
-def _named(text: str, keys: Mapping[str, str], options: LLMOptions) -> LLM:
+def _create(text: str, keys: Mapping[str, str], options: LLMOptions) -> LLM:
     if text.startswith(("http://", "https://")):
         return _at_url(text, options)
     prefix, _, model = text.partition(":")
     if not model.strip() or model != model.strip():
         raise _unknown(text)
     if prefix in SERVICES:
-        return _served(text, model, SERVICES[prefix], keys, options)
+        return _at_service(text, model, SERVICES[prefix], keys, options)
     prices = options.price(text, model)
     timeout, temperature = options.timeout, options.temperature
     match prefix:
@@ -111,9 +105,9 @@ def _named(text: str, keys: Mapping[str, str], options: LLMOptions) -> LLM:
 
 def _at_url(text: str, options: LLMOptions) -> LLM:
     url, _, model = text.partition("#")
-    host = address(url, "The model's base URL").netloc
+    host = parse_url(url, "The model's base URL").netloc
     if not model:
-        raise InvalidInput(f"The URL at {host} names no model; write it behind a #, such as http://{host}/v1#qwen3")
+        raise InvalidInput(f"The URL of {host} has no model; append it after a #, such as http://{host}/v1#qwen3")
     return OpenAICompatible(
         model,
         base_url=url,
@@ -125,9 +119,9 @@ def _at_url(text: str, options: LLMOptions) -> LLM:
     )
 
 
-def _served(text: str, model: str, service: _Service, keys: Mapping[str, str], options: LLMOptions) -> LLM:
+def _at_service(text: str, model: str, service: _ServiceEndpoint, keys: Mapping[str, str], options: LLMOptions) -> LLM:
     base_url = options.base_url or (keys.get(service.base_variable) if service.base_variable else None)
-    # A server of one's own behind a known prefix may need no key.
+    # A self-hosted server behind a known prefix may need no key.
     optional = bool(base_url) or not service.key_variables
     return OpenAICompatible(
         model,
@@ -145,11 +139,11 @@ def _key(
 ) -> str | None:
     key = options.api_key or next((keys[variable] for variable in variables if keys.get(variable)), None)
     if key is None and not optional:
-        raise InvalidInput(f"The model {text} needs a key: set {variables[0]}, or pass api_key")
+        raise InvalidInput(f"The model {text!r} needs an API key: set {variables[0]} or pass api_key")
     return key
 
 
 def _unknown(text: str) -> InvalidInput:
-    # What stands before the colon is shown; a key pasted in the wrong place has none.
-    shown = f"{text.partition(':')[0]}:…" if ":" in text else "This"
-    return InvalidInput(f"{shown} names no language model. There are: {', '.join(_FORMS)}")
+    # Only the prefix is shown: the text may be a key that was pasted into the wrong setting.
+    shown = f"{text.partition(':')[0]}:…" if ":" in text else "This text"
+    return InvalidInput(f"{shown} is not a language model. Use one of: {', '.join(_FORMS)}")

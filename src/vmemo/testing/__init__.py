@@ -1,26 +1,28 @@
-"""What you need to test code that uses vmemo, and stores and embedders of your own."""
+"""Fakes for testing code that uses vmemo: language models, a scripted LLM server and embedders."""
 
 from vmemo.testing.embedders import FailingEmbedder, HashEmbedder
 from vmemo.testing.llm import (
+    ConnectionDropped,
+    ConnectionReset,
     CutOff,
     Drip,
     EmptyBody,
     FakeLLM,
     Fault,
     Hang,
-    Html,
+    HtmlPage,
     NoUsage,
-    Raw,
-    Received,
+    RawText,
+    ReceivedRequest,
     Refusal,
-    Reset,
     Script,
-    Status,
-    Torn,
+    StatusResponse,
 )
 from vmemo.testing.llm_server import ScriptedServer
 
 __all__ = [
+    "ConnectionDropped",
+    "ConnectionReset",
     "CutOff",
     "Drip",
     "EmptyBody",
@@ -29,14 +31,12 @@ __all__ = [
     "Fault",
     "Hang",
     "HashEmbedder",
-    "Html",
+    "HtmlPage",
     "NoUsage",
-    "Raw",
-    "Received",
+    "RawText",
+    "ReceivedRequest",
     "Refusal",
-    "Reset",
     "Script",
     "ScriptedServer",
-    "Status",
-    "Torn",
+    "StatusResponse",
 ]

@@ -1,4 +1,4 @@
-"""Embedders for tests: instant and the same everywhere, or failing on demand."""
+"""Embedders for tests: a fast deterministic one, and one that fails on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vmemo.text.tokens import terms
 
 
 class HashEmbedder:
-    """A bag of words: each stemmed word adds to or takes from one component, so texts that share words are alike."""
+    """A hashed bag of words: each stemmed word adds +1 or -1 to one component, so shared words make texts similar."""
 
     def __init__(self, name: str = "hash", dimension: int = 64) -> None:
         self._name = name
@@ -22,21 +22,21 @@ class HashEmbedder:
 
     @property
     def name(self) -> str:
-        """Identifies the vector space."""
+        """The name of the vector space."""
         return self._name
 
     @property
     def dimension(self) -> int:
-        """Components of each vector."""
+        """The number of components."""
         return self._dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Unit vectors as rows; queries and documents are embedded alike."""
+        """Return unit vectors as rows; queries and documents get the same vectors."""
         rows = [self.vector(text) for text in texts]
         return np.stack(rows) if rows else np.zeros((0, self._dimension), np.float32)
 
     def vector(self, text: str) -> Vector:
-        """One text's unit vector; a text without words gets that of the empty text."""
+        """Return the unit vector of one text; a text without words gets that of the empty text."""
         total = np.zeros(self._dimension, np.float32)
         for term in terms(text):
             place, sign = _bucket(term, self._dimension)
@@ -52,25 +52,25 @@ def _bucket(term: str, dimension: int) -> tuple[int, float]:
 
 
 class FailingEmbedder:
-    """Another embedder that fails its first calls, or every call where `times` is None."""
+    """Wraps an embedder and fails its first `times` calls, or every call if `times` is None."""
 
     def __init__(self, inner: Embedder, *, times: int | None = None, error: Exception | None = None) -> None:
         self._inner = inner
         self._left = times
-        self._error = error or EmbeddingFailed("This embedder fails on purpose.")
+        self._error = error or EmbeddingFailed("FailingEmbedder fails on purpose.")
 
     @property
     def name(self) -> str:
-        """The inner embedder's name: its vectors are the same."""
+        """The wrapped embedder's name, because its vectors are the same."""
         return self._inner.name
 
     @property
     def dimension(self) -> int:
-        """The inner embedder's dimension."""
+        """The wrapped embedder's dimension."""
         return self._inner.dimension
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Raise the error while failures are left; then embed."""
+        """Raise the error until the failures are used up, then embed."""
         if self._left is None:
             raise self._error
         if self._left > 0:

@@ -1,4 +1,4 @@
-"""Language models for tests: what they say and how they fail stands in a script, and they remember what was asked."""
+"""Scripted language models for tests: answers and faults come from a script, and requests are recorded."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import TypeAlias, cast
 from pydantic import JsonValue
 
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
-from vmemo.llm.resilient import Busy, Garbled
+from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
 from vmemo.models.results import Usage
 from vmemo.ports.providers import Completion, LLMRequest
 
-_PIECE = 5
+_DELTA_CHARACTERS = 5
 
 
 @dataclass(frozen=True)
 class Hang:
-    """Says nothing for some seconds, then hangs up."""
+    """The server stays silent for some seconds, then closes the connection."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Reset:
-    """The connection breaks at once."""
+class ConnectionReset:
+    """The connection is reset before any response."""
 
 
 @dataclass(frozen=True)
-class Status:
-    """An answer with another HTTP status than 200."""
+class StatusResponse:
+    """A response with this HTTP status, body and Retry-After header."""
 
     code: int
     body: str = ""
@@ -50,45 +50,45 @@ class Refusal:
 
 @dataclass(frozen=True)
 class EmptyBody:
-    """Status 200 and not a byte more."""
+    """Status 200 with an empty body."""
 
 
 @dataclass(frozen=True)
-class Raw:
-    """The model writes exactly this: broken JSON, another schema, prose."""
+class RawText:
+    """The model answers exactly this text, such as broken JSON or prose."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Html:
-    """Status 200 with a web page, as gateways and login walls send it."""
+class HtmlPage:
+    """Status 200 with a web page, as gateways and login pages send it."""
 
 
 @dataclass(frozen=True)
 class Drip:
-    """An answer that never ends and comes byte by byte."""
+    """An endless response that arrives byte by byte."""
 
     seconds_per_byte: float
 
 
 @dataclass(frozen=True)
 class CutOff:
-    """The model stops in the middle, because its tokens are used up."""
+    """The model stops at its token limit."""
 
     text: str = '{"cut": "o'
 
 
 @dataclass(frozen=True)
 class NoUsage:
-    """A good answer from a server that does not say what it cost."""
+    """A valid answer from a server that reports no usage."""
 
     value: JsonValue
 
 
 @dataclass(frozen=True)
-class Torn:
-    """The connection breaks in the middle of an answer, of which only the share `keep` arrives."""
+class ConnectionDropped:
+    """The connection breaks in the middle of the answer; only the fraction `keep` of it arrives."""
 
     text: str
     keep: float = 0.5
@@ -99,12 +99,24 @@ class Torn:
         return self.text[: int(len(self.text) * self.keep)]
 
 
-Fault: TypeAlias = Hang | Reset | Status | Refusal | EmptyBody | Raw | Html | Drip | CutOff | NoUsage | Torn
+Fault: TypeAlias = (
+    Hang
+    | ConnectionReset
+    | StatusResponse
+    | Refusal
+    | EmptyBody
+    | RawText
+    | HtmlPage
+    | Drip
+    | CutOff
+    | NoUsage
+    | ConnectionDropped
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Received:
-    """One question as it arrived; `headers` are without keys, `schema` is None where it only stands in the prompt."""
+class ReceivedRequest:
+    """A recorded request. `headers` omit credentials; `schema` is None if it was sent only in the prompt."""
 
     step: str
     system: str
@@ -117,104 +129,104 @@ class Received:
 
 
 Reply: TypeAlias = JsonValue | Fault
-Answering: TypeAlias = Callable[[Received], Reply]
-Part: TypeAlias = Answering | Sequence[Reply] | Reply
-Script: TypeAlias = Answering | Mapping[str, Part]
-"""What answers: a function, or for each step a function, a list used up in order, or always the same value."""
+Responder: TypeAlias = Callable[[ReceivedRequest], Reply]
+StepScript: TypeAlias = Responder | Sequence[Reply] | Reply
+Script: TypeAlias = Responder | Mapping[str, StepScript]
+"""A function of the request, or for each step a function, a list of replies used in order, or a constant reply."""
 
 
-class Prompter:
-    """Finds the next reply: queued faults first, then the script's own. May be shared by threads."""
+class ScriptPlayer:
+    """Selects the next reply: queued faults first, then the script. Thread-safe."""
 
     def __init__(self, script: Script) -> None:
         self._lock = threading.Lock()
         self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
-        self._any: Answering | None = script if callable(script) else None
-        steps: Mapping[str, Part] = {} if callable(script) else script
-        self._steps = {step: _answering(step, part) for step, part in steps.items()}
+        self._any: Responder | None = script if callable(script) else None
+        steps: Mapping[str, StepScript] = {} if callable(script) else script
+        self._steps = {step: _responder(step, part) for step, part in steps.items()}
 
     def faults(self, step: str, faults: Iterable[Fault]) -> None:
-        """Queue faults that are played before the script's own answers to a step."""
+        """Queue faults that precede the script's replies to a step."""
         with self._lock:
             self._faults[step].extend(faults)
 
-    def reply(self, received: Received) -> Reply:
-        """What comes next; an AssertionError where the script has nothing for this step."""
+    def reply(self, received: ReceivedRequest) -> Reply:
+        """Return the next reply; raise AssertionError if the script has none for this step."""
         with self._lock:
             if queued := self._faults[received.step]:
                 return queued.popleft()
-        answering = self._any or self._steps.get(received.step)
-        if answering is None:
-            raise AssertionError(f"The script has no answer for {received.step!r}, only for {sorted(self._steps)}")
-        return answering(received)
+        responder = self._any or self._steps.get(received.step)
+        if responder is None:
+            raise AssertionError(f"The script has no reply for step {received.step!r}, only for {sorted(self._steps)}")
+        return responder(received)
 
 
-def _answering(step: str, part: Part) -> Answering:
+def _responder(step: str, part: StepScript) -> Responder:
     if callable(part):
         return part
     if not isinstance(part, list | tuple):
         return lambda _: cast("Reply", part)
     left = deque(cast("Sequence[Reply]", part))
 
-    def next_one(_: Received) -> Reply:
+    def next_reply(_: ReceivedRequest) -> Reply:
         try:
             return left.popleft()
         except IndexError:
-            raise AssertionError(f"The script's answers for {step!r} are used up") from None
+            raise AssertionError(f"The script's replies for step {step!r} are used up") from None
 
-    return next_one
+    return next_reply
 
 
-def written(value: JsonValue) -> str:
-    """The text that a model sends for a value: strings as they are, everything else as JSON."""
+def answer_text(value: JsonValue) -> str:
+    """Return the text of a reply: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def tokens(text: str) -> int:
-    """About as many tokens as a text has."""
+def estimate_tokens(text: str) -> int:
+    """Return a rough token count."""
     return max(1, len(text) // 4)
 
 
-def pieces(text: str) -> list[str]:
-    """A text in pieces of a few characters, as a stream tells it."""
-    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+def text_deltas(text: str) -> list[str]:
+    """Split a text into deltas of a few characters."""
+    return [text[start : start + _DELTA_CHARACTERS] for start in range(0, len(text), _DELTA_CHARACTERS)]
 
 
 class FakeLLM:
-    """A language model in memory that follows a script; faults become the errors that a real one would raise."""
+    """An in-memory language model that follows a script; faults become the errors that a real adapter raises."""
 
     def __init__(self, script: Script, *, name: str = "fake") -> None:
         self._name = name
-        self._prompter = Prompter(script)
-        self.received: list[Received] = []
+        self._player = ScriptPlayer(script)
+        self.received: list[ReceivedRequest] = []
 
     @property
     def name(self) -> str:
-        """The name it was given."""
+        """The given name."""
         return self._name
 
     def faults(self, step: str, faults: Iterable[Fault]) -> None:
-        """Queue faults that are played before the script's own answers to a step."""
-        self._prompter.faults(step, faults)
+        """Queue faults that precede the script's replies to a step."""
+        self._player.faults(step, faults)
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """The script's next answer to this step, or its error."""
+        """Return the script's next reply to this step, or raise its error."""
         _, end = self._answer(request)
         if isinstance(end, LLMFailed):
             raise end
         return end
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[str | Completion]:
-        """The script's next answer in small pieces; what breaks in the middle gives its first pieces before."""
+        """Stream the script's next reply; a fault in mid-answer is raised after the first deltas."""
         text, end = self._answer(request)
-        for piece in pieces(text):
-            yield piece
+        for delta in text_deltas(text):
+            yield delta
         if isinstance(end, LLMFailed):
             raise end
         yield end
 
     def _answer(self, request: LLMRequest) -> tuple[str, Completion | LLMFailed]:
-        received = Received(
+        received = ReceivedRequest(
             step=request.step,
             system=request.system,
             user=request.user,
@@ -223,38 +235,40 @@ class FakeLLM:
             at=datetime.now(UTC),
         )
         self.received.append(received)
-        match self._prompter.reply(received):
+        match self._player.reply(received):
             case NoUsage(value):
-                return written(value), Completion(text=written(value), usage=Usage(calls=1))
+                return answer_text(value), Completion(text=answer_text(value), usage=Usage(calls=1))
             case CutOff(text) as fault:
                 return text, _error(fault)
-            case Torn() as fault:
+            case ConnectionDropped() as fault:
                 return fault.kept, _error(fault)
-            case Hang() | Reset() | Status() | Refusal() | EmptyBody() | Html() | Drip() as fault:
+            case Hang() | ConnectionReset() | StatusResponse() | Refusal() | EmptyBody() | HtmlPage() | Drip() as fault:
                 return "", _error(fault)
-            case Raw(text):
+            case RawText(text):
                 return text, _completion(request, text)
             case value:
-                return written(value), _completion(request, written(value))
+                return answer_text(value), _completion(request, answer_text(value))
 
 
 def _completion(request: LLMRequest, text: str) -> Completion:
-    asked = tokens(request.system) + tokens(request.user)
-    return Completion(text=text, usage=Usage(calls=1, input_tokens=asked, output_tokens=tokens(text)))
+    input_tokens = estimate_tokens(request.system) + estimate_tokens(request.user)
+    return Completion(text=text, usage=Usage(calls=1, input_tokens=input_tokens, output_tokens=estimate_tokens(text)))
 
 
-def _error(fault: Hang | Reset | Status | Refusal | EmptyBody | Html | Drip | CutOff | Torn) -> LLMFailed:
-    text = "The fake model fails on purpose"
+def _error(
+    fault: Hang | ConnectionReset | StatusResponse | Refusal | EmptyBody | HtmlPage | Drip | CutOff | ConnectionDropped,
+) -> LLMFailed:
+    text = "FakeLLM fails on purpose"
     match fault:
-        case Status(code) if code not in (408, 429) and code < 500:
+        case StatusResponse(code) if code not in (408, 429) and code < 500:
             return LLMDenied(f"{text}: status {code}")
-        case Status(code, _, retry_after):
-            return Busy(f"{text}: status {code}", retry_after=None if isinstance(retry_after, str) else retry_after)
+        case StatusResponse(code, _, retry_after):
+            return LLMBusy(f"{text}: status {code}", retry_after=None if isinstance(retry_after, str) else retry_after)
         case Refusal():
-            return LLMRefused(f"{text}: it refuses")
-        case EmptyBody() | Html():
-            return Garbled(f"{text}: its answer is no JSON")
+            return LLMRefused(f"{text}: refusal")
+        case EmptyBody() | HtmlPage():
+            return LLMInvalidResponse(f"{text}: the response is not a chat completion")
         case CutOff():
-            return LLMUnusable(f"{text}: its answer is cut off")
-        case Hang() | Reset() | Drip() | Torn():
-            return LLMUnavailable(f"{text}: it is not there")
+            return LLMUnusable(f"{text}: the answer is cut off")
+        case Hang() | ConnectionReset() | Drip() | ConnectionDropped():
+            return LLMUnavailable(f"{text}: it is unreachable")

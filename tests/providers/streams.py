@@ -1,4 +1,4 @@
-"""Listening to models that stream, and a server that sends exact packets."""
+"""Helpers for streaming tests: a simulated clock, collected streams, and a server that sends exact packets."""
 
 from __future__ import annotations
 
@@ -15,53 +15,70 @@ from vmemo.llm.openai import OpenAICompatible
 from vmemo.ports.providers import Completion, LLMRequest, StreamingLLM
 
 KEY = "sk-very-secret"
-ASK = LLMRequest(
+REQUEST = LLMRequest(
     step="reflect", system="Read this.", user="I have a grey cat.", schema={"type": "object"}, max_tokens=100
 )
 DONE = b"data: [DONE]\n\n"
 STOP: JsonValue = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
 
 
-def made(url: str, timeout: float = 30.0, prices: tuple[float, float] | None = None) -> OpenAICompatible:
+def openai_llm(url: str, timeout: float = 30.0, prices: tuple[float, float] | None = None) -> OpenAICompatible:
     return OpenAICompatible("small", base_url=url, api_key=KEY, timeout=timeout, prices=prices, trust_env=False)
 
 
 @dataclass
-class Heard:
-    pieces: list[str] = field(default_factory=list[str])
-    last: Completion | None = None
-    error: LLMFailed | None = None
+class ManualClock:
+    """A clock that advances only when somebody sleeps."""
 
+    now: float = 1000.0
+    pauses: list[float] = field(default_factory=list[float])
 
-async def listen(llm: StreamingLLM, request: LLMRequest = ASK) -> Heard:
-    heard = Heard()
-    try:
-        async with aclosing(llm.stream(request)) as told:
-            async for piece in told:
-                assert heard.last is None
-                if isinstance(piece, Completion):
-                    heard.last = piece
-                else:
-                    heard.pieces.append(piece)
-    except LLMFailed as error:
-        heard.error = error
-    assert (heard.last is None) != (heard.error is None)
-    return heard
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        until = self.now + seconds
+        await asyncio.sleep(0)
+        self.now = max(self.now, until)
 
 
 @dataclass
-class Wire:
-    """A server that sends exact packets to every question, each as a chunk of its own, and then ends or waits."""
+class CollectedStream:
+    deltas: list[str] = field(default_factory=list[str])
+    completion: Completion | None = None
+    error: LLMFailed | None = None
+
+
+async def collect(llm: StreamingLLM, request: LLMRequest = REQUEST) -> CollectedStream:
+    collected = CollectedStream()
+    try:
+        async with aclosing(llm.stream(request)) as stream:
+            async for delta in stream:
+                assert collected.completion is None
+                if isinstance(delta, Completion):
+                    collected.completion = delta
+                else:
+                    collected.deltas.append(delta)
+    except LLMFailed as error:
+        collected.error = error
+    assert (collected.completion is None) != (collected.error is None)
+    return collected
+
+
+@dataclass
+class PacketServer:
+    """A server that answers every request with exact packets, each as its own chunk, and then ends or waits."""
 
     packets: Sequence[bytes]
     close: bool = False
     waits: bool = False
     url: str = ""
     connections: int = 0
-    left: asyncio.Event = field(default_factory=asyncio.Event)
+    disconnected: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: list[asyncio.Task[None] | None] = field(default_factory=list["asyncio.Task[None] | None"])
 
-    async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self.tasks.append(asyncio.current_task())
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -73,7 +90,7 @@ class Wire:
                     await reader.read()
                 if self.waits or self.close:
                     break
-        self.left.set()
+        self.disconnected.set()
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
@@ -89,20 +106,20 @@ class Wire:
 
 
 @asynccontextmanager
-async def serving(wire: Wire, timeout: float = 30.0) -> AsyncGenerator[OpenAICompatible]:
-    async with await asyncio.start_server(wire.meet, "127.0.0.1", 0) as listening:
-        wire.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-        llm = made(wire.url, timeout)
+async def serving(server: PacketServer, timeout: float = 30.0) -> AsyncGenerator[OpenAICompatible]:
+    async with await asyncio.start_server(server.handle, "127.0.0.1", 0) as listener:
+        server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
+        llm = openai_llm(server.url, timeout)
         try:
             yield llm
         finally:
             await llm.close()
-            await asyncio.gather(*(task for task in wire.tasks if task))
+            await asyncio.gather(*(task for task in server.tasks if task))
 
 
-def event(value: JsonValue, end: bytes = b"\n\n") -> bytes:
+def sse_event(value: JsonValue, end: bytes = b"\n\n") -> bytes:
     return b"data: " + json.dumps(value, ensure_ascii=False).encode() + end
 
 
-def says(text: JsonValue, finish: str | None = None) -> JsonValue:
+def content_chunk(text: JsonValue, finish: str | None = None) -> JsonValue:
     return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
