@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from threading import current_thread, main_thread
 
 from vmemo.cli.command import CommandGroup, command
@@ -24,7 +25,7 @@ from vmemo_bench.command_options import (
     takes_options,
 )
 from vmemo_bench.console import ProgressBars, tables_of
-from vmemo_bench.options import BenchOptions, DatasetName, LoadOptions
+from vmemo_bench.options import BenchmarkName, BenchOptions, DatasetName, LoadOptions
 from vmemo_bench.qa.prompt_export import dump_prompts
 from vmemo_bench.report import Report
 from vmemo_bench.run import run_benchmark, write_report
@@ -80,21 +81,7 @@ def ours(options: DatasetCommandOptions) -> None:
 @takes_options(AblationCommandOptions)
 def ablation(options: AblationCommandOptions) -> None:
     """Measure retrieval without each channel, step and stage in turn. An interrupted run resumes."""
-    bench = BenchOptions(
-        benchmark="ablation",
-        dataset=options.dataset,
-        engine=options.engine,
-        store=options.store,
-        data=options.data,
-        file=options.file,
-        sample=options.sample,
-        limit=options.limit,
-        budget=parse_budget(options.budget),
-        max_tokens=options.max_tokens,
-        cache=options.cache,
-        work=options.work,
-    )
-    _run(bench, options)
+    _run(_bench_options("ablation", options), options)
 
 
 @command(
@@ -105,15 +92,7 @@ def ablation(options: AblationCommandOptions) -> None:
 @takes_options(SpeedCommandOptions)
 def speed(options: SpeedCommandOptions) -> None:
     """Measure retain and recall as a bank grows, relative to the embedder's own time; needs no data."""
-    bench = BenchOptions(
-        benchmark="speed",
-        store=options.store,
-        budget=parse_budget(options.budget),
-        max_tokens=options.max_tokens,
-        work=options.work,
-        speed=options.speed(),
-    )
-    _run(bench, options)
+    _run(replace(_bench_options("speed", options), speed=options.speed()), options)
 
 
 @command(
@@ -124,24 +103,15 @@ def speed(options: SpeedCommandOptions) -> None:
 @takes_options(RetainCommandOptions)
 def retain(options: RetainCommandOptions) -> None:
     """Measure the calls and tokens of retain on LoCoMo with a recorded model, or the draining of a queue."""
-    bench = BenchOptions(
-        benchmark="retain",
-        data=options.data,
-        file=options.file,
-        limit=options.limit,
-        cache=options.cache,
-        work=options.work,
-        drain=options.drain,
-    )
-    _run(bench, options)
+    _run(_bench_options("retain", options), options)
 
 
 @command("vmemo benchmark load --clients 64 --seconds 120", name="benchmark load")
 @takes_options(LoadCommandOptions)
 def load(options: LoadCommandOptions) -> None:
     """Measure a server under concurrent clients, with a restart halfway; needs no data."""
-    clients = LoadOptions(clients=options.clients, seconds=options.seconds)
-    _run(BenchOptions(benchmark="load", work=options.work, load=clients), options)
+    load_options = LoadOptions(clients=options.clients, seconds=options.seconds)
+    _run(replace(_bench_options("load", options), load=load_options), options)
 
 
 benchmark = CommandGroup(
@@ -151,22 +121,17 @@ benchmark = CommandGroup(
 )
 
 
+def _bench_options(benchmark: BenchmarkName, options: OutputOptions) -> BenchOptions:
+    """Return a run with every option of the command that `BenchOptions` has too."""
+    shared = {field.name for field in fields(BenchOptions)} & {field.name for field in fields(options)}
+    values = {name: getattr(options, name) for name in shared}
+    if "budget" in values:
+        values["budget"] = parse_budget(values["budget"])
+    return BenchOptions(benchmark=benchmark, **values)
+
+
 def _run_dataset(name: DatasetName, options: SampleCommandOptions) -> None:
-    bench = BenchOptions(
-        benchmark=name,
-        mode=options.mode,
-        engine=options.engine if isinstance(options, LocomoCommandOptions) else "local",
-        store=options.store,
-        data=options.data if isinstance(options, DatasetCommandOptions) else None,
-        file=options.file if isinstance(options, DatasetCommandOptions) else None,
-        sample=options.sample if isinstance(options, LongMemEvalCommandOptions) else None,
-        limit=options.limit,
-        budget=parse_budget(options.budget),
-        max_tokens=options.max_tokens,
-        cache=options.cache,
-        work=options.work,
-        qa=options.qa(),
-    )
+    bench = replace(_bench_options(name, options), qa=options.qa())
     if options.dump_prompts is not None:
         with progress() as bars:
             file, count = asyncio.run(dump_prompts(bench, options.dump_prompts, ProgressBars(bars)))

@@ -5,40 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from html import escape
+from importlib import resources
 from typing import NamedTuple
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #5d6878; --page: #f4f6f9; --card: #fff;
-  --rule: #e1e6ed; --one: #2f6fde; --two: #e0861a; --three: #2c9c6a; --down: #c23b32; --up: #1f7d50; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7ebf1; --soft: #98a3b3; --page: #12161c;
-  --card: #1b212a; --rule: #2d3643; --one: #6ea3ff; --two: #f2b45c; --three: #63cf9c;
-  --down: #ff8f85; --up: #63cf9c; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1080px; padding: 32px 20px 64px; background: var(--page);
-  color: var(--ink); font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 15px; margin: 0 0 12px; }
-p { color: var(--soft); margin: 0 0 24px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 12px; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 16px;
-  margin: 16px 0; }
-.tile, .card { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; padding: 16px; }
-.tile b { display: block; font-size: 24px; font-variant-numeric: tabular-nums; }
-.tile span { overflow-wrap: anywhere; } .tile span, .key { color: var(--soft); font-size: 13px; }
-.key i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 6px 0 14px; }
-.wide { overflow-x: auto; margin: 16px 0; }
-table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
-th, td { padding: 6px 10px; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } th { color: var(--soft); font-weight: 600; }
-.words td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-svg { width: 100%; height: auto; } svg text { font-size: 12px; fill: var(--soft); }
-svg .value { fill: var(--ink); font-size: 11px; } svg .rule { stroke: var(--rule); }
-svg polyline { fill: none; stroke-width: 2.5; }
-.s0 { fill: var(--one); background: var(--one); } .s1 { fill: var(--two); background: var(--two); }
-.s2 { fill: var(--three); background: var(--three); }
-.down { fill: var(--down); color: var(--down); } .up { fill: var(--up); color: var(--up); }
-.l0 { stroke: var(--one); } .l1 { stroke: var(--two); } .l2 { stroke: var(--three); }
-"""
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a style sheet or script of this package."""
+    return (resources.files("vmemo_bench.pages") / name).read_text(encoding="utf-8")
 
 
 class StyledCell(NamedTuple):
@@ -57,7 +33,7 @@ def page(title: str, subtitle: str, body: str, *, style: str = "", script: str =
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}{style}</style></head>\n<body>"
+        f"<title>{escape(title)}</title><style>{asset('page.css')}{style}</style></head>\n<body>"
         f"<h1>{escape(title)}</h1><p>{escape(subtitle)}</p>\n{body}\n{scripted}</body></html>\n"
     )
 

@@ -10,45 +10,6 @@ from vmemo_bench.qa.records import CitedFact, GivenAnswer, JudgedQuestion, Judge
 
 MAX_FACT_LENGTH = 300
 """Characters of a fact on the page; a report may contain many thousands of facts."""
-STYLE = """
-.filters { display: flex; flex-wrap: wrap; gap: 8px 20px; align-items: center; margin-bottom: 12px; font-size: 13px; }
-.filters input, .filters select { font: inherit; color: inherit; background: var(--page); padding: 4px 8px;
-  border: 1px solid var(--rule); border-radius: 6px; }
-.filters output { color: var(--soft); margin-left: auto; }
-.q { border-top: 1px solid var(--rule); content-visibility: auto; contain-intrinsic-size: auto 40px; }
-.q[hidden] { display: none; }
-.q summary { cursor: pointer; padding: 8px 0; overflow-wrap: anywhere; }
-.q summary span { color: var(--soft); font-size: 13px; margin-right: 8px; }
-.q dl { display: grid; grid-template-columns: 110px minmax(0, 1fr); gap: 6px 12px; margin: 0 0 16px; font-size: 13px; }
-.q dt { color: var(--soft); } .q dd { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
-.q dd ol, .q dd ul { margin: 0; padding-left: 22px; white-space: normal; }
-.q small { color: var(--soft); } .q .evidence { color: var(--up); font-weight: 600; }
-"""
-SCRIPT = """
-const all = [...document.querySelectorAll("details.q")];
-const part = (id) => document.getElementById(id);
-const texts = new Map();
-const text = (q) => {
-  if (!texts.has(q)) texts.set(q, q.textContent.toLowerCase());
-  return texts.get(q);
-};
-function filter() {
-  const category = part("category").value, show = part("show").value;
-  const words = part("words").value.trim().toLowerCase();
-  let shown = 0;
-  for (const q of all) {
-    const fits = (!category || q.dataset.category === category) && (!show || q.dataset[show] === "1");
-    q.hidden = !(fits && (!words || text(q).includes(words)));
-    shown += q.hidden ? 0 : 1;
-  }
-  part("shown").textContent = `${shown} of ${all.length}`;
-}
-let later;
-part("category").addEventListener("change", filter);
-part("show").addEventListener("change", filter);
-part("words").addEventListener("input", () => { clearTimeout(later); later = setTimeout(filter, 100); });
-filter();
-"""
 
 
 def question_list(questions: Sequence[JudgedQuestion]) -> str:

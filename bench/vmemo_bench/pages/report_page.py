@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vmemo_bench.pages.html import StyledCell, card, cards, page, table, tiles
+from vmemo_bench.pages.html import StyledCell, asset, card, cards, page, table, tiles
 from vmemo_bench.pages.plots import Axes, BarRow, bars, differences, format_amount, format_share, lines
-from vmemo_bench.pages.question_list import SCRIPT, STYLE, question_list
+from vmemo_bench.pages.question_list import question_list
 from vmemo_bench.report import Report, Setting, Table, VariantScores, format_cell
 from vmemo_bench.statistics import TOKENS
 
@@ -35,7 +35,7 @@ def render(report: Report) -> str:
     if not report.questions:
         return page(title, subtitle, f"{body}\n{_tables(report)}")
     body = f"{body}\n{question_list(report.questions)}\n{_tables(report)}"
-    return page(f"{title} (QA)", subtitle, body, style=STYLE, script=SCRIPT)
+    return page(f"{title} (QA)", subtitle, body, style=asset("questions.css"), script=asset("questions.js"))
 
 
 def _tiles(report: Report) -> list[tuple[str, str]]:
