@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from vmemo.models import Channel, Message
 from vmemo.models.drafts import ExtractionResult, FactDraft
-from vmemo.models.search import Encoding, Vectors
-from vmemo.ports import Embedder, Extractor, TextKind, encodings
+from vmemo.ports import Embedder, Extractor, TextKind
 from vmemo.providers import LocalExtractor
 from vmemo.settings import Settings
 from vmemo_bench.bench_store import BenchStore, open_store
@@ -79,17 +78,11 @@ def _with_drafts(result: ExtractionResult, change: Callable[[FactDraft], FactDra
 class DaylessEmbedder(WrappedEmbedder):
     """Embeds documents without the day that retain puts before them."""
 
-    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        return await self.real.embed(_without_day(texts, kind), kind)
-
-    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
-        return await encodings(self.real, _without_day(texts, kind), kind)
-
-
-def _without_day(texts: Sequence[str], kind: TextKind) -> Sequence[str]:
-    if kind == "query":
-        return texts
-    return [text[match.end() :] if (match := _DAY.match(text)) else text for text in texts]
+    def prepare(self, texts: Sequence[str], kind: TextKind) -> Sequence[str]:
+        """Remove the day from documents."""
+        if kind == "query":
+            return texts
+        return [text[match.end() :] if (match := _DAY.match(text)) else text for text in texts]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ TOKEN_DIMENSION = 48
 
 
 class WrappedEmbedder:
-    """Base of wrappers that keep the name and dimension of the real embedder."""
+    """Wraps an embedder under its name and dimension; `prepare` may change or record the texts."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.real = embedder
@@ -31,6 +31,18 @@ class WrappedEmbedder:
         """Dimension of the real embedder."""
         return self.real.dimension
 
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Embed the prepared texts."""
+        return await self.real.embed(self.prepare(texts, kind), kind)
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        """Embed the prepared texts, with token vectors if the real embedder has them."""
+        return await encodings(self.real, self.prepare(texts, kind), kind)
+
+    def prepare(self, texts: Sequence[str], kind: TextKind) -> Sequence[str]:
+        """Return the texts to embed."""
+        return texts
+
 
 class RecordingEmbedder(WrappedEmbedder):
     """Records the document texts that the real embedder embeds."""
@@ -39,15 +51,11 @@ class RecordingEmbedder(WrappedEmbedder):
         super().__init__(embedder)
         self.texts: list[str] = []
 
-    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+    def prepare(self, texts: Sequence[str], kind: TextKind) -> Sequence[str]:
+        """Record documents."""
         if kind == "document":
             self.texts.extend(texts)
-        return await self.real.embed(texts, kind)
-
-    async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
-        if kind == "document":
-            self.texts.extend(texts)
-        return await encodings(self.real, texts, kind)
+        return texts
 
 
 class DocumentCacheEmbedder(WrappedEmbedder):
@@ -58,6 +66,7 @@ class DocumentCacheEmbedder(WrappedEmbedder):
         self._cached = cached(embedder, capacity=0, disk=disk)
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Embed queries, and documents that are not cached."""
         if kind == "query":
             return await self.real.embed(texts, kind)
         # The disk rounds vectors. Reading them back makes the first run equal to the next.
@@ -65,6 +74,7 @@ class DocumentCacheEmbedder(WrappedEmbedder):
         return await self._cached.embed(texts, kind)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
+        """Embed queries, and documents that are not cached, with token vectors."""
         if kind == "query":
             return await encodings(self.real, texts, kind)
         await encodings(self._cached, texts, kind)
@@ -75,14 +85,20 @@ class PlaceholderEmbedder(WrappedEmbedder):
     """Returns random vectors, determined by the text, under the name of the real embedder."""
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        rows = [_random(text).standard_normal(self.dimension, dtype=np.float32) for text in texts]
-        return _normalised(rows, self.dimension)
+        """Return a random vector for each text."""
+        vectors = np.array([self._vector(text) for text in texts], dtype=np.float32)
+        return _normalised(vectors.reshape(len(texts), self.dimension))
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
-        return _with_tokens(texts, await self.embed(texts, kind))
+        """Return a random vector and random token vectors for each text."""
+        vectors = await self.embed(texts, kind)
+        return [Encoding(vector, _token_vectors(text)) for text, vector in zip(texts, vectors, strict=True)]
+
+    def _vector(self, text: str) -> Vector:
+        return _random(text).standard_normal(self.dimension, dtype=np.float32)
 
 
-class SyntheticEmbedder(WrappedEmbedder):
+class SyntheticEmbedder(PlaceholderEmbedder):
     """Returns for a document a mix of two real vectors with noise, determined by the text; embeds queries for real.
 
     A bank of 100,000 facts gets vectors distributed like real ones without hours of embedding.
@@ -95,16 +111,14 @@ class SyntheticEmbedder(WrappedEmbedder):
         self._base = base
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        if kind == "query":
-            return await self.real.embed(texts, kind)
-        return _normalised([self._mix(text) for text in texts], self.dimension)
+        """Embed queries, and mix the vectors of documents."""
+        return await (self.real.embed(texts, kind) if kind == "query" else super().embed(texts, kind))
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
-        if kind == "query":
-            return await encodings(self.real, texts, kind)
-        return _with_tokens(texts, await self.embed(texts, kind))
+        """Embed queries, and mix the vectors of documents, with token vectors."""
+        return await (encodings(self.real, texts, kind) if kind == "query" else super().encode(texts, kind))
 
-    def _mix(self, text: str) -> Vector:
+    def _vector(self, text: str) -> Vector:
         random = _random(text)
         one, two = self._base[random.integers(len(self._base), size=2)]
         weight = random.uniform(0.5, 0.9)
@@ -112,14 +126,9 @@ class SyntheticEmbedder(WrappedEmbedder):
         return np.asarray(weight * one + (1 - weight) * two + noise, dtype=np.float32)
 
 
-def _with_tokens(texts: Sequence[str], vectors: Vectors) -> list[Encoding]:
-    return [Encoding(vector, _tokens(text)) for text, vector in zip(texts, vectors, strict=True)]
-
-
-def _tokens(text: str) -> TokenVectors:
+def _token_vectors(text: str) -> TokenVectors:
     """Return one vector per word, a little more than a model would keep."""
-    rows = _random(text).standard_normal((len(text.split()) + 4, TOKEN_DIMENSION), dtype=np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return _normalised(_random(text).standard_normal((len(text.split()) + 4, TOKEN_DIMENSION), dtype=np.float32))
 
 
 def _random(text: str) -> np.random.Generator:
@@ -127,6 +136,5 @@ def _random(text: str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-def _normalised(rows: Sequence[Vector], dimension: int) -> Vectors:
-    vectors = np.array(rows, dtype=np.float32).reshape(len(rows), dimension)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+def _normalised(rows: Vectors) -> Vectors:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
