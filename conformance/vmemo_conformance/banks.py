@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 
 from vmemo.errors import EmbedderMismatch, InvalidInput, NotFound, VmemoError
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import Bank, BankId, ConfidenceChange, Disposition, FactId, Profile, new_id
 from vmemo.models.changes import Changes, NewFact, ProfileChange, RestoreRecord
 from vmemo.models.results import Spending
@@ -155,15 +156,15 @@ class BankConformance(StoreSuite):
         spent = [Spending(step="extract", model="m", calls=2, cost=0.5)]
         assert await store.commit(replace(await a_batch(store), confidence=[step], spending=spent))
         keep, absorb = (entity.id for entity in story.entities)
-        made = await store.merge_entities(BANK, keep, absorb, "for a test")
+        made = await merge_entities(store, BANK, keep, absorb, "for a test")
         exported = await snapshot(store)
-        more = [*exported.moves, *await store.exported_merges(BANK), *exported.status.spending]
+        more = [*exported.moves, *await store.merges(BANK), *exported.status.spending]
         await store.restore(a_bank(COPY), chain(_records(exported), more))
         assert await store.moves(COPY) == [step]
         assert await store.merges(COPY) == [made]
         assert (await store.status(COPY)).spending == tuple(spent)
         for bank in (BANK, COPY):
-            assert await store.undo_merge(bank, made.id) == absorb
+            assert await undo_merge(store, bank, made.id) == absorb
         assert await store.entities(COPY) == await store.entities(BANK)
         restored = [fact.model_copy(update={"bank": BANK}) for fact in await store.facts(COPY)]
         assert restored == await store.facts(BANK)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vmemo.errors import InvalidInput, NotFound
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import Entity, EntityId, Fact, Merge, new_id
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import EdgeQuery
@@ -38,7 +39,7 @@ class IdentityConformance(StoreSuite):
     @on_store
     async def test_two_entities_become_one_of_all_names(self, store: Store) -> None:
         facts = await _meet(store)
-        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "the same man")
+        merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "the same man")
         assert (merge.entity, merge.absorbed, merge.names) == (ROBERT.id, BOB.id, ("Bob", "ROB", "Bobby"))
         assert (merge.reason, merge.undone_at) == ("the same man", None)
         assert await store.merges(BANK) == [merge]
@@ -58,8 +59,8 @@ class IdentityConformance(StoreSuite):
     async def test_an_undone_merge_leaves_all_as_it_was_but_for_strangers(self, store: Store) -> None:
         await _meet(store)
         before = await snapshot(store)
-        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "the same man")
-        assert await store.undo_merge(BANK, merge.id) == BOB.id
+        merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "the same man")
+        assert await undo_merge(store, BANK, merge.id) == BOB.id
         after = await snapshot(store)
         assert _without_strangers(after.entities) == _by_id(before.entities)
         assert after.facts == before.facts
@@ -79,10 +80,10 @@ class IdentityConformance(StoreSuite):
         facts = await _meet(store)
         mine = {facts[0].id, facts[3].id}
         assert await _reached(store, ROBERT.id) == mine
-        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         assert await _reached(store, ROBERT.id) == {fact.id for fact in facts[:4]}
         assert await _reached(store, BOB.id) == set()
-        await store.undo_merge(BANK, merge.id)
+        await undo_merge(store, BANK, merge.id)
         assert await _reached(store, ROBERT.id) == mine
         assert await _reached(store, BOB.id) == {facts[1].id, facts[2].id, facts[3].id}
 
@@ -90,25 +91,25 @@ class IdentityConformance(StoreSuite):
     async def test_a_merge_by_one_is_noticed_by_the_other(self, one: Store, other: Store) -> None:
         facts = await _meet(one)
         assert len(await _reached(other, ROBERT.id)) == 2
-        merge = await one.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        merge = await merge_entities(one, BANK, ROBERT.id, BOB.id, "")
         assert await _reached(other, ROBERT.id) == {fact.id for fact in facts[:4]}
-        await other.undo_merge(BANK, merge.id)
+        await undo_merge(other, BANK, merge.id)
         assert len(await _reached(one, ROBERT.id)) == 2
 
     @on_store
     async def test_a_merge_outdates_batches_that_were_begun_before(self, store: Store) -> None:
         await _meet(store)
         begun = await a_batch(store, [a_fact("tulips")])
-        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         assert await store.commit(begun) is False
         begun = await a_batch(store, [a_fact("tulips")])
-        await store.undo_merge(BANK, merge.id)
+        await undo_merge(store, BANK, merge.id)
         assert await store.commit(begun) is False
 
     @on_store
     async def test_facts_told_since_go_with_the_name_they_use(self, store: Store) -> None:
         await _meet(store)
-        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         kept = (await store.entities(BANK, [ROBERT.id]))[0]
         new = [
             a_fact("Bobby sang.", entities=[mention_of(kept, "bobby")], mentioned_at=day(20)),
@@ -116,7 +117,7 @@ class IdentityConformance(StoreSuite):
             a_fact("Robert sang.", entities=[mention_of(kept)]),
         ]
         assert await store.commit(await a_batch(store, new))
-        await store.undo_merge(BANK, merge.id)
+        await undo_merge(store, BANK, merge.id)
         found = await store.facts(BANK, [fact.id for fact in new])
         assert [[m.id for m in fact.entities] for fact in found] == [[BOB.id], [ROBERT.id], [ROBERT.id]]
         [bob] = await store.entities(BANK, [BOB.id])
@@ -131,13 +132,13 @@ class IdentityConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store, [both, alone]), entities=[third]))
         before = await snapshot(store)
         for order in ((0, 1), (1, 0)):
-            made = [await store.merge_entities(BANK, ROBERT.id, id, "") for id in (BOB.id, third.id)]
-            assert await store.undo_merge(BANK, made[order[0]].id) == (BOB.id, third.id)[order[0]]
+            made = [await merge_entities(store, BANK, ROBERT.id, id, "") for id in (BOB.id, third.id)]
+            assert await undo_merge(store, BANK, made[order[0]].id) == (BOB.id, third.id)[order[0]]
             [robert] = await store.entities(BANK, [ROBERT.id])
             assert {name for name in ("Bob", "Bobby") if name in robert.aliases} == {"Bob", "Bobby"}
             assert both.id in await _reached(store, ROBERT.id)
             assert facts[0].id in await _reached(store, ROBERT.id)
-            await store.undo_merge(BANK, made[order[1]].id)
+            await undo_merge(store, BANK, made[order[1]].id)
             after = await snapshot(store)
             assert after.facts == before.facts
             names = {e.id: (e.name, e.aliases, e.mentions) for e in after.entities}
@@ -147,14 +148,14 @@ class IdentityConformance(StoreSuite):
     async def test_what_became_part_of_another_is_parted_first(self, store: Store) -> None:
         await _meet(store)
         before = await snapshot(store)
-        inner = await store.merge_entities(BANK, ROBERT.id, BOB.id, "inner")
-        outer = await store.merge_entities(BANK, EVE.id, ROBERT.id, "outer")
+        inner = await merge_entities(store, BANK, ROBERT.id, BOB.id, "inner")
+        outer = await merge_entities(store, BANK, EVE.id, ROBERT.id, "outer")
         assert [merge.entity for merge in await store.merges(BANK)] == [ROBERT.id, EVE.id]
         between = await snapshot(store)
         assert outer.id in await _refusal(store, inner.id)
         assert await snapshot(store) == between
-        assert await store.undo_merge(BANK, outer.id) == ROBERT.id
-        assert await store.undo_merge(BANK, inner.id) == BOB.id
+        assert await undo_merge(store, BANK, outer.id) == ROBERT.id
+        assert await undo_merge(store, BANK, inner.id) == BOB.id
         after = await snapshot(store)
         assert _without_strangers(after.entities) == _by_id(before.entities)
         assert after.facts == before.facts
@@ -162,13 +163,13 @@ class IdentityConformance(StoreSuite):
     @on_store
     async def test_what_was_parted_can_be_merged_again_on_purpose(self, store: Store) -> None:
         await _meet(store)
-        first = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
-        await store.undo_merge(BANK, first.id)
-        again = await store.merge_entities(BANK, BOB.id, ROBERT.id, "after all")
+        first = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
+        await undo_merge(store, BANK, first.id)
+        again = await merge_entities(store, BANK, BOB.id, ROBERT.id, "after all")
         [bob] = await store.entities(BANK, [BOB.id])
         assert (bob.aliases, bob.strangers) == (("ROB", "Bobby", "Robert"), ())
         assert [merge.id for merge in await store.merges(BANK)] == [first.id, again.id]
-        await store.undo_merge(BANK, again.id)
+        await undo_merge(store, BANK, again.id)
         assert {e.name for e in await store.entities(BANK)} == {"Robert", "Bob", "Eve"}
 
     @on_store
@@ -182,8 +183,8 @@ class IdentityConformance(StoreSuite):
         ]
         merge = _adopted(robert, "Bob", "Bobby")
         assert await store.commit(replace(await a_batch(store, facts), entities=[robert], merges=[merge]))
-        assert await store.merges(BANK) == [merge]
-        parted = await store.undo_merge(BANK, merge.id)
+        assert [made.public() for made in await store.merges(BANK)] == [merge]
+        parted = await undo_merge(store, BANK, merge.id)
         assert parted not in {robert.id, merge.id}
         [kept, bob] = await store.entities(BANK)
         assert kept == ROBERT.model_copy(update={"strangers": ("Bob", "Bobby"), "mentions": 2})
@@ -199,7 +200,7 @@ class IdentityConformance(StoreSuite):
         robert = ROBERT.model_copy(update={"aliases": ("Bob",)})
         merge = _adopted(robert, "Bob")
         assert await store.commit(replace(await a_batch(store), entities=[robert], merges=[merge]))
-        parted = await store.undo_merge(BANK, merge.id)
+        parted = await undo_merge(store, BANK, merge.id)
         [kept, bob] = await store.entities(BANK)
         assert (kept.aliases, kept.strangers) == ((), ("Bob",))
         assert (bob.id, bob.first_seen, bob.last_seen, bob.strangers) == (parted, day(3), day(5), ("Robert",))
@@ -210,31 +211,31 @@ class IdentityConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store), entities=[BOB], merges=[merge]))
         before = await snapshot(store)
         with refused(InvalidInput):
-            await store.undo_merge(BANK, merge.id)
+            await undo_merge(store, BANK, merge.id)
         assert await snapshot(store) == before
 
     @on_store
     async def test_what_can_not_be_merged_or_undone_is_refused(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         await _meet(store)
-        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
-        await store.undo_merge(BANK, merge.id)
+        merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
+        await undo_merge(store, BANK, merge.id)
         before, revision = await snapshot(store), await store.revision(BANK)
         missing = EntityId("missing")
         for keep, absorb in ((ROBERT.id, missing), (missing, ROBERT.id)):
             with refused(NotFound):
-                await store.merge_entities(BANK, keep, absorb, "")
+                await merge_entities(store, BANK, keep, absorb, "")
         with refused(InvalidInput):
-            await store.merge_entities(BANK, ROBERT.id, ROBERT.id, "")
+            await merge_entities(store, BANK, ROBERT.id, ROBERT.id, "")
         with refused(InvalidInput):
-            await store.undo_merge(BANK, merge.id)
+            await undo_merge(store, BANK, merge.id)
         with refused(NotFound):
-            await store.undo_merge(BANK, "missing")
+            await undo_merge(store, BANK, "missing")
         with refused(NotFound):
-            await store.merge_entities(OTHER, ROBERT.id, BOB.id, "")
+            await merge_entities(store, OTHER, ROBERT.id, BOB.id, "")
         with refused(NotFound):
-            await store.undo_merge(OTHER, merge.id)
-        for wrong in (_adopted(an_entity("Nobody"), "X"), _adopted(ROBERT), merge):
+            await undo_merge(store, OTHER, merge.id)
+        for wrong in (_adopted(an_entity("Nobody"), "X"), _adopted(ROBERT)):
             with refused(InvalidInput):
                 await store.commit(replace(await a_batch(store), merges=[wrong]))
         assert await snapshot(store) == before
@@ -244,7 +245,7 @@ class IdentityConformance(StoreSuite):
     @on_store
     async def test_an_entity_does_not_come_back_over_another_of_its_id(self, store: Store) -> None:
         await _meet(store)
-        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         await know(store, BOB)
         before = await snapshot(store)
         assert BOB.id in await _refusal(store, merge.id)
@@ -268,9 +269,9 @@ class IdentityConformance(StoreSuite):
             for fact, mention in zip(facts, said, strict=True)
         ]
         assert await store.commit(replace(await a_batch(store, new), entities=[ROBERT, BOB]))
-        merge = await store.merge_entities(BANK, ROBERT.id, BOB.id, "")
+        merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         await store.forget(BANK, ForgetTarget(messages=facts[1].messages))
-        await store.undo_merge(BANK, merge.id)
+        await undo_merge(store, BANK, merge.id)
         assert [fact.id for fact in await store.facts_about(BANK, BOB.id)] == [new[2].id]
         assert [fact.id for fact in await store.facts_about(BANK, ROBERT.id)] == [new[0].id]
 
@@ -290,7 +291,7 @@ async def _meet(store: Store) -> list[Fact]:
 
 async def _refusal(store: Store, merge: str) -> str:
     try:
-        await store.undo_merge(BANK, merge)
+        await undo_merge(store, BANK, merge)
     except InvalidInput as error:
         return str(error)
     raise AssertionError("the merge was undone")

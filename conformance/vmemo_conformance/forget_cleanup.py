@@ -8,6 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from vmemo.errors import NotFound
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import ConfidenceChange, Entity, EntityId, Fact, FactId, Message
 from vmemo.models.changes import Changes, FactClosure, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob
 from vmemo.models.results import Forgotten
@@ -57,8 +58,8 @@ class RemnantConformance(StoreSuite):
     @on_store
     async def test_merges_of_a_forgotten_entity_go(self, store: Store) -> None:
         said, _ = await _meet(store)
-        inner = await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "inner")
-        await store.merge_entities(BANK, EntityId("eve"), EntityId("bob"), "outer")
+        inner = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "inner")
+        await merge_entities(store, BANK, EntityId("eve"), EntityId("bob"), "outer")
         assert inner.entity == "bob"
         await store.forget(BANK, ForgetTarget(entity=EntityId("eve")))
         assert await store.merges(BANK) == await store.entities(BANK) == []
@@ -67,11 +68,11 @@ class RemnantConformance(StoreSuite):
     @on_store
     async def test_names_of_a_merge_that_no_remaining_fact_uses_are_forgotten(self, store: Store) -> None:
         said, facts = await _meet(store)
-        await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "Ann told it")
+        await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "Ann told it")
         await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
         [merge] = await store.merges(BANK)
         assert (merge.names, merge.reason) == (("Ann",), "")
-        assert await store.undo_merge(BANK, merge.id) == ANNA.id
+        assert await undo_merge(store, BANK, merge.id) == ANNA.id
         [anna] = await store.entities(BANK, [ANNA.id])
         assert (anna.name, anna.aliases, anna.mentions) == ("Ann", (), 1)
         [bob] = await store.entities(BANK, [EntityId("bob")])
@@ -81,19 +82,19 @@ class RemnantConformance(StoreSuite):
     @on_store
     async def test_a_merge_without_any_name_left_goes(self, store: Store) -> None:
         said, _ = await _meet(store)
-        merge = await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "")
+        merge = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
         await store.forget(BANK, ForgetTarget(messages=[said[0].id, said[1].id]))
         assert await store.merges(BANK) == []
         with refused(NotFound):
-            await store.undo_merge(BANK, merge.id)
+            await undo_merge(store, BANK, merge.id)
         [bob] = await store.entities(BANK, [EntityId("bob")])
         assert bob.aliases == ()
 
     @on_store
     async def test_an_undone_merge_goes_with_the_entity_that_was_parted(self, store: Store) -> None:
         await _meet(store)
-        merge = await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "")
-        await store.undo_merge(BANK, merge.id)
+        merge = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
+        await undo_merge(store, BANK, merge.id)
         await store.forget(BANK, ForgetTarget(entity=ANNA.id))
         assert await store.merges(BANK) == []
         assert {e.name: e.strangers for e in await store.entities(BANK)} == {"Bob": (), "Eve": ()}
@@ -220,7 +221,7 @@ class RemnantConformance(StoreSuite):
         await store.create_bank(a_bank(OTHER))
         await hear(store, "theirs", bank=OTHER)
         await _meet(store)
-        await store.merge_entities(BANK, EntityId("bob"), ANNA.id, "")
+        await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
         view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
         await _move(store, view.id, [], "because")
         await hear(store, "unread")

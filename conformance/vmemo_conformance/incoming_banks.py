@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vmemo.errors import InvalidInput, NotFound
+from vmemo.lifecycle.entity_merges import merge_entities
 from vmemo.models import Bank, BankId
 from vmemo.models.changes import RestoreRecord
 from vmemo.models.search import Scope
@@ -30,7 +31,7 @@ async def told(store: Store) -> list[RestoreRecord]:
     """A bank with a story, a merge and an unread message, as its export tells it."""
     story = await tell_story(store)
     await know(store, an_entity("Karoline"))
-    await store.merge_entities(BANK, story.entities[0].id, an_entity("Karoline").id, "alike")
+    await merge_entities(store, BANK, story.entities[0].id, an_entity("Karoline").id, "alike")
     await hear(store, "Not read yet.", document="letters")
     return [record async for record in records(store, BANK)]
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from vmemo.errors import NotFound
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import BankId, ConfidenceChange, Entity, Fact, Message, Profile
 from vmemo.models.changes import Changes, ForgetTarget, Lease, MessageFailure, NewFact, NewJob, ProfileChange
 from vmemo.models.results import Spending
@@ -314,8 +315,8 @@ class ShadowConformance(StoreSuite):
     async def test_a_merge_that_was_undone_is_known_to_the_new_derivation(self, store: Store) -> None:
         await tell_story(store)
         await know(store, an_entity("Carol"), an_entity("Nobody", strangers=["Someone"]))
-        merge = await store.merge_entities(BANK, an_entity("Caroline").id, an_entity("Carol").id, "alike")
-        await store.undo_merge(BANK, merge.id)
+        merge = await merge_entities(store, BANK, an_entity("Caroline").id, an_entity("Carol").id, "alike")
+        await undo_merge(store, BANK, merge.id)
         shadow = await shadow_of(store)
         known = {entity.name: entity for entity in await store.entities(shadow)}
         assert known["Caroline"].strangers == ("Carol",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import BankId, ConfidenceChange, Fact, Link, Profile
 from vmemo.models.changes import Changes, FactClosure, MessageFailure, NewJob, ProfileChange
 from vmemo.models.results import Spending
@@ -101,10 +102,10 @@ async def _merge(store: Store) -> None:
     both = replace(await a_batch(store, [*told, opinion]), entities=people)
     assert await store.commit(both)
     ann, anna, anne, other = (person.id for person in people)
-    await store.merge_entities(BANK, anna, other, "a nickname")
-    await store.merge_entities(BANK, ann, anna, "alike")
-    parted = await store.merge_entities(BANK, ann, anne, "alike too")
-    await store.undo_merge(BANK, parted.id)
+    await merge_entities(store, BANK, anna, other, "a nickname")
+    await merge_entities(store, BANK, ann, anna, "alike")
+    parted = await merge_entities(store, BANK, ann, anne, "alike too")
+    await undo_merge(store, BANK, parted.id)
 
 
 async def _revise(store: Store) -> None:

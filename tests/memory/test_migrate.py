@@ -29,6 +29,7 @@ from vmemo import (
     migrate,
     migrate_sync,
 )
+from vmemo.lifecycle.entity_merges import undo_merge
 from vmemo.models import Bank, BankId
 from vmemo.models.changes import ForgetTarget, RestoreRecord
 from vmemo.ports import Store
@@ -184,7 +185,7 @@ def test_a_moved_bank_is_found_by_the_same_words_and_vectors_and_its_merges_can_
     async def look(store: Store) -> None:
         for merge in reversed(await store.merges(BANK)):
             if merge.undone_at is None:
-                await store.undo_merge(BANK, merge.id)
+                await undo_merge(store, BANK, merge.id)
         people = sorted((e.name, e.aliases, e.strangers, e.mentions) for e in await store.entities(BANK))
         words = [await matches(store, text) for text in ("Caroline piano", "Øystein tea", "kind")]
         spots = [await near(store, EMBEDDER.vector(text), limit=1) for text in ("Caroline moved", "tea")]

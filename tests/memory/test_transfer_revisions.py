@@ -15,6 +15,7 @@ from exports import Line, alone, assert_refused, fill, repeated, replaced
 
 from databases import NewDatabase, store_at
 from vmemo import Memory
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import BankId, ConfidenceChange, FormerProfile, Profile
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.results import Spending
@@ -68,10 +69,10 @@ async def revise(url: str) -> None:
     told = [a_fact(f"{person.name} came.", bank=DEFAULT, entities=[mention_of(person)]) for person in people]
     assert await store.commit(await a_batch(store, told, bank=DEFAULT))
     ann, anna, anne, annie = (person.id for person in people)
-    await store.merge_entities(DEFAULT, anna, annie, "a nickname")
-    await store.merge_entities(DEFAULT, ann, anna, "alike")
-    parted = await store.merge_entities(DEFAULT, ann, anne, "alike too")
-    await store.undo_merge(DEFAULT, parted.id)
+    await merge_entities(store, DEFAULT, anna, annie, "a nickname")
+    await merge_entities(store, DEFAULT, ann, anna, "alike")
+    parted = await merge_entities(store, DEFAULT, ann, anne, "alike too")
+    await undo_merge(store, DEFAULT, parted.id)
     await store.commit(
         Changes(
             bank=DEFAULT,
@@ -146,7 +147,7 @@ def test_merges_can_be_undone_after_an_import_as_before_it(
         await store.open()
         for merge in reversed(await store.merges(DEFAULT)):
             if merge.undone_at is None:
-                await store.undo_merge(DEFAULT, merge.id)
+                await undo_merge(store, DEFAULT, merge.id)
         found = await store.entities(DEFAULT)
         await store.close()
         return sorted((e.name, e.aliases, e.strangers, e.mentions) for e in found)
@@ -183,7 +184,7 @@ REVISIONS: list[tuple[str, Callable[[list[Line]], int], str]] = [
     ("a merge into nobody", replaced("merge", entity="nobody"), "refers to entity 'nobody'"),
     ("a merge of unknown facts", replaced("merge", mentions=[{"fact": "none"}]), "refers to fact 'none'"),
     ("a merge of nothing", replaced("merge", names=[]), "names"),
-    ("a merge of half an entity", replaced("merge", absorbed="nobody", was=None), "told whole"),
+    ("a merge of half an entity", replaced("merge", absorbed="nobody", was=None), "must be the id of the entity"),
     ("a merge twice", repeated("merge"), "repeats merge"),
     ("a profile of no time", replaced("profile", until="yesterday"), "until"),
     ("a profile that is none", replaced("profile", profile={"bias": 2.0}), "bias"),

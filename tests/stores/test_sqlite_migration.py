@@ -11,6 +11,7 @@ import pytest
 
 from vmemo import Memory
 from vmemo.errors import SchemaTooNew
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import EntityId, Interval, Profile
 from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.models.search import EdgeQuery, Encoding, TimeQuery
@@ -130,8 +131,8 @@ def test_a_database_of_the_second_schema_keeps_all_it_holds_and_queues_what_is_u
         assert await store.jobs(OTHER) == []
         assert len(await quotes(store, "orchids")) == 2
         assert await matches(store, "tulips") == [story.facts[2].id]
-        merge = await store.merge_entities(BANK, story.entities[0].id, EntityId("bob"), "for a test")
-        await store.undo_merge(BANK, merge.id)
+        merge = await merge_entities(store, BANK, story.entities[0].id, EntityId("bob"), "for a test")
+        await undo_merge(store, BANK, merge.id)
         assert [entity.strangers for entity in await store.entities(BANK, [EntityId("bob")])] == [("Caroline",)]
         await tell(store, "lilies")
         assert await store.damage() == []

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from vmemo.errors import ScrubDelayed
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import ConfidenceChange, EntityId, Merge, MessageId, Profile
 from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob, ProfileChange
 from vmemo.models.search import Encoding
@@ -170,7 +171,7 @@ async def revise_secret(store: SqliteStore) -> tuple[MessageId, str]:
     [job] = await store.lease("worker", 60, bank=BANK, kinds=["maintain"])
     lease = Lease(job=job.id, owner="worker", asked=job.asked)
     await store.commit(Changes(bank=BANK, failed=[JobFailure(lease=lease, error="Krakatau erupted", retry_at=day(1))]))
-    merge = await store.merge_entities(BANK, rosalind.id, ZEPHYRINE.id, "Both keep a xylophone.")
+    merge = await merge_entities(store, BANK, rosalind.id, ZEPHYRINE.id, "Both keep a xylophone.")
     return secret.id, merge.id
 
 
@@ -183,9 +184,9 @@ def test_no_trace_is_left_in_merges_strangers_moves_and_work(tmp_path: Path, the
         await store.create_bank(a_bank())
         secret, merge = await revise_secret(store)
         if then == "undone":
-            await store.undo_merge(BANK, merge)
+            await undo_merge(store, BANK, merge)
         elif then == "merged further":
-            await store.merge_entities(BANK, EntityId("eve"), EntityId("rosalind"), "Zephyrine is both.")
+            await merge_entities(store, BANK, EntityId("eve"), EntityId("rosalind"), "Zephyrine is both.")
         assert {"xylophone", "zephyrine", "zeph", "vorpal", "krakatau", "contrarian"} <= traces(tmp_path)
         await store.forget(BANK, ForgetTarget(bank=True) if whole else ForgetTarget(messages=[secret]))
         assert traces(tmp_path) == set()

@@ -11,6 +11,7 @@ from pathlib import Path
 from vmemo.errors import InvalidInput
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import Away, Done
+from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.lifecycle.maintain import maintain
 from vmemo.lifecycle.reembed import reembed
 from vmemo.memory import reads
@@ -36,22 +37,17 @@ class Keeping(Listings):
         await self.open()
         one = await reads.entity_id(self._name, keep, self._store)
         other = await reads.entity_id(self._name, absorb, self._store)
-        merge = await self._store.merge_entities(self._name, one, other, reason or "the caller said so")
-        await self._describe_anew(one)
-        return merge
+        observe = self._shared.context.llm is not None
+        merge = await merge_entities(
+            self._store, self._name, one, other, reason or "requested by the caller", observe=observe
+        )
+        return merge.public()
 
     async def undo_merge(self, merge: str) -> EntityId:
         """Part what a merge joined; the entity that is on its own again is returned, and they are not merged again."""
         await self.open()
-        parted = await self._store.undo_merge(self._name, reads.text_of("merge", merge))
-        kept = [each.entity for each in await self._store.merges(self._name) if each.id == merge]
-        await self._describe_anew(parted, *kept)
-        return parted
-
-    async def _describe_anew(self, *entities: EntityId) -> None:
-        """Queue new observations of entities that have become others."""
-        if self._shared.context.llm is not None:
-            await self._store.commit(Changes(bank=self._name, jobs=[_described(entity) for entity in entities]))
+        observe = self._shared.context.llm is not None
+        return await undo_merge(self._store, self._name, reads.text_of("merge", merge), observe=observe)
 
     async def maintain(self) -> Maintained:
         """Join episodes that belong together, shorten old ones, close what has faded, and tidy the indexes."""
@@ -153,7 +149,3 @@ class Keeping(Listings):
     reembed_sync = twin(reembed)
     export_sync = twin(export)
     import_bank_sync = twin(import_bank)
-
-
-def _described(entity: EntityId) -> NewJob:
-    return NewJob(kind="observe", key=entity, detail={"anew": True})

@@ -109,7 +109,7 @@ class Listings(Opened):
     async def merges(self) -> list[Merge]:
         """Which names were found to be one entity, in the order it was decided; `undo_merge` parts them again."""
         await self.open()
-        return await self._store.merges(self._name)
+        return [merge.public() for merge in await self._store.merges(self._name)]
 
     async def jobs(self) -> list[Job]:
         """Queued work, oldest first, with errors and when it is tried again."""

@@ -125,6 +125,48 @@ class JobFailure:
     messages: Sequence[MessageId] = ()
 
 
+class AbsorbedMention(Record):
+    """A fact that mentioned an absorbed entity; `both` if it also mentioned the keeping entity on its own."""
+
+    fact: FactId
+    said: str | None = None
+    both: bool = False
+
+
+class MergeRecord(Merge):
+    """A merge with what undoing it needs."""
+
+    names: tuple[str, ...] = Field(min_length=1)
+    was: Entity | None = Field(default=None, description="the absorbed entity as it was; None for bare names")
+    own: tuple[str, ...] = Field(default=(), description="names that the keeping entity had before the merge")
+    mentions: tuple[AbsorbedMention, ...] = ()
+    type: EntityType | None = Field(default=None, description="the keeping entity's type before the merge")
+    first_seen: Instant | None = None
+    last_seen: Instant | None = None
+    parted: EntityId | None = Field(default=None, description="the entity that bare names became by the undoing")
+
+    @model_validator(mode="after")
+    def _names_the_absorbed_entity(self) -> MergeRecord:
+        if self.absorbed != (None if self.was is None else self.was.id):
+            raise ValueError("`absorbed` must be the id of the entity in `was`")
+        return self
+
+    def public(self) -> Merge:
+        """Return the merge without what only undoing it needs."""
+        return Merge.of({name: getattr(self, name) for name in Merge.model_fields})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityMention:
+    """A fact's mention of an entity. `said` is the name that the fact uses, empty for the entity's own name."""
+
+    fact: FactId
+    entity: EntityId
+    said: str = ""
+    mentioned_at: datetime | None = None
+    """The fact's time; filled when mentions are read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Deletions:
     """Stored records to delete; one that does not exist any more is ignored.
@@ -133,9 +175,11 @@ class Deletions:
     """
 
     episodes: Sequence[EpisodeId] = ()
+    entities: Sequence[EntityId] = ()
+    mentions: Sequence[EntityMention] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.episodes)
+        return bool(self.episodes or self.entities or self.mentions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +213,9 @@ class Changes:
     links: Sequence[Link] = ()
     """Links between facts; one whose end does not exist any more is left out."""
     merges: Sequence[Merge] = ()
-    """Records of names that became aliases of an entity."""
+    """New merges, or new versions of stored ones. One without a record was of bare names."""
+    mentions: Sequence[EntityMention] = ()
+    """Mentions that stored facts gain, after others are deleted."""
 
     closures: Sequence[FactClosure] = ()
     sources: Sequence[AddedSource] = ()
@@ -202,6 +248,7 @@ class Changes:
                 self.facts,
                 self.links,
                 self.merges,
+                self.mentions,
                 self.closures,
                 self.sources,
                 self.successors,
@@ -232,34 +279,7 @@ class ForgetTarget:
     bank: bool = False
 
 
-class HeldMention(Record):
-    """A fact that mentioned an absorbed entity; `both` if it mentioned the keeping entity by itself too."""
-
-    fact: FactId
-    said: str | None = None
-    both: bool = False
-
-
-class ExportedMerge(Merge):
-    """A merge with what its undoing needs: the entity that was absorbed, the facts that it was in, and what the keeping
-    entity was before. `own` are those of the names that the keeping entity went by anyway."""
-
-    names: tuple[str, ...] = Field(min_length=1)
-    was: Entity | None = None
-    own: tuple[str, ...] = ()
-    mentions: tuple[HeldMention, ...] = ()
-    type: EntityType | None = None
-    first_seen: Instant | None = None
-    last_seen: Instant | None = None
-
-    @model_validator(mode="after")
-    def _whole(self) -> ExportedMerge:
-        if self.absorbed != (None if self.was is None else self.was.id):
-            raise ValueError("the entity that was absorbed must be told whole")
-        return self
-
-
 RestoreRecord: TypeAlias = (
-    FormerProfile | Message | Entity | Episode | NewFact | Link | ConfidenceChange | ExportedMerge | Spending
+    FormerProfile | Message | Entity | Episode | NewFact | Link | ConfidenceChange | MergeRecord | Spending
 )
 """What an export is made of, in this order."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId, JobKind, Merge
-from vmemo.models.changes import ExportedMerge, Lease, NewFact
+from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId, JobKind
+from vmemo.models.changes import EntityMention, Lease, MergeRecord, NewFact
 from vmemo.models.results import Job
 
 
@@ -63,20 +63,12 @@ class WorkNotifier(Protocol):
 class Identities(Protocol):
     """Who is who: merges of entities and their undoing, and the ways of opinions."""
 
-    async def merge_entities(self, bank: BankId, keep: EntityId, absorb: EntityId, reason: str) -> Merge:
-        """Make one entity of two; all names stay as aliases."""
+    async def merges(self, bank: BankId) -> list[MergeRecord]:
+        """Return all merges in the order they were made, undone ones included."""
         ...
 
-    async def undo_merge(self, bank: BankId, merge: str) -> EntityId:
-        """Part what a merge joined; the entity that is on its own again is returned. They are not merged again."""
-        ...
-
-    async def merges(self, bank: BankId) -> list[Merge]:
-        """All merges in the order they were made, undone ones too."""
-        ...
-
-    async def exported_merges(self, bank: BankId) -> list[ExportedMerge]:
-        """The same with what their undoing needs, to be exported."""
+    async def mentions(self, bank: BankId, entities: Sequence[EntityId]) -> list[EntityMention]:
+        """Return the mentions of entities, closed facts included, in the order of their facts."""
         ...
 
     async def facts_about(self, bank: BankId, entity: EntityId, *, limit: int = 100) -> list[Fact]:

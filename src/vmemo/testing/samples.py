@@ -20,12 +20,11 @@ from vmemo.models import (
     FactId,
     Link,
     Mention,
-    Merge,
     Message,
     MessageId,
     new_id,
 )
-from vmemo.models.changes import Changes, NewFact
+from vmemo.models.changes import Changes, MergeRecord, NewFact
 from vmemo.models.results import Status
 from vmemo.models.search import Encoding, Scope, TextQuery, TokenVectors, Vector, VectorQuery
 from vmemo.ports import Store, TextKind
@@ -174,7 +173,7 @@ class Snapshot:
     links: list[Link]
     tokens: list[tuple[tuple[float, ...], ...] | None]
     status: Status
-    merges: list[Merge] = field(default_factory=list[Merge])
+    merges: list[MergeRecord] = field(default_factory=list[MergeRecord])
     moves: list[ConfidenceChange] = field(default_factory=list[ConfidenceChange])
 
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from vmemo.errors import InvalidInput, NotFound, StoreBusy, StoreError
 from vmemo.models import Bank, BankId, JobKind
 from vmemo.models.base import Record
-from vmemo.models.changes import ExportedMerge, RestoreRecord
+from vmemo.models.changes import MergeRecord, RestoreRecord
 from vmemo.ports import Arrival, Store
 from vmemo.transfer.compare import STEP, Held, Tally, compared, empty
 from vmemo.transfer.export_format import Kind, records
@@ -230,7 +230,7 @@ async def _pages(told: AsyncGenerator[RestoreRecord], most: int) -> AsyncGenerat
     """The records in pages; merges refer to one another in ways that only all of them together tell."""
     page: list[RestoreRecord] = []
     async for record in told:
-        both = page and isinstance(page[-1], ExportedMerge) and isinstance(record, ExportedMerge)
+        both = page and isinstance(page[-1], MergeRecord) and isinstance(record, MergeRecord)
         if len(page) >= most and not both:
             yield page
             page = []

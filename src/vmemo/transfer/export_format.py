@@ -29,7 +29,7 @@ from vmemo.models import (
     MessageId,
 )
 from vmemo.models.base import Record
-from vmemo.models.changes import ExportedMerge, NewFact, RestoreRecord
+from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.ports import Store
 
@@ -70,7 +70,7 @@ def kind_of(record: RestoreRecord) -> Kind:
             return "link"
         case ConfidenceChange():
             return "move"
-        case ExportedMerge():
+        case MergeRecord():
             return "merge"
         case Spending():
             return "spending"
@@ -118,7 +118,7 @@ async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
     for record in (
         *order.links(await store.links(bank)),
         *await store.moves(bank),
-        *order.merges(await store.exported_merges(bank)),
+        *order.merges(await store.merges(bank)),
         *(await store.status(bank)).spending,
     ):
         yield record
@@ -199,11 +199,11 @@ class _Order:
 
         return sorted(found, key=place) if self.moved else found
 
-    def merges(self, found: Sequence[ExportedMerge]) -> Sequence[ExportedMerge]:
+    def merges(self, found: Sequence[MergeRecord]) -> Sequence[MergeRecord]:
         """Merges with their mentions in the order of facts."""
         return [self._sorted(merge) for merge in found] if self.moved else found
 
-    def _sorted(self, merge: ExportedMerge) -> ExportedMerge:
+    def _sorted(self, merge: MergeRecord) -> MergeRecord:
         mentions = tuple(sorted(merge.mentions, key=lambda mention: self._place(mention.fact)))
         return merge.model_copy(update={"mentions": mentions})
 

@@ -29,7 +29,7 @@ from vmemo.models import (
     Message,
 )
 from vmemo.models.base import Record
-from vmemo.models.changes import ExportedMerge, NewFact, RestoreRecord
+from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
 from vmemo.ports import Store
@@ -106,7 +106,7 @@ def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
     return value
 
 
-Plain = FormerProfile | Message | Episode | Entity | Link | ConfidenceChange | ExportedMerge | Spending
+Plain = FormerProfile | Message | Episode | Entity | Link | ConfidenceChange | MergeRecord | Spending
 _KINDS: Mapping[JsonValue, type[Plain]] = {
     "profile": FormerProfile,
     "message": Message,
@@ -114,7 +114,7 @@ _KINDS: Mapping[JsonValue, type[Plain]] = {
     "episode": Episode,
     "link": Link,
     "move": ConfidenceChange,
-    "merge": ExportedMerge,
+    "merge": MergeRecord,
     "spending": Spending,
 }
 
@@ -156,7 +156,7 @@ class _Known:
         if not self.names.isdisjoint(own):
             return f"repeats {own[0][0]} {own[0][1]!r}"
         self.names.update(own)
-        if isinstance(record, ExportedMerge):
+        if isinstance(record, MergeRecord):
             self.keepers.setdefault(record.entity, number)
             self.absorbed.update([] if record.absorbed is None else [record.absorbed])
         return None
@@ -190,7 +190,7 @@ def _names(record: RestoreRecord) -> tuple[Names, Names]:
         case ConfidenceChange():
             # The facts that moved an opinion may be forgotten by now.
             return [], [("fact", record.opinion)]
-        case ExportedMerge():
+        case MergeRecord():
             return [("merge", record.id)], [("fact", mention.fact) for mention in record.mentions]
         case Spending():
             return [("spending", record.step, record.model)], []

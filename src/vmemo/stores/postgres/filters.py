@@ -26,12 +26,12 @@ from sqlalchemy.dialects.postgresql import JSONB
 from vmemo.models import Interval, Network
 from vmemo.models.search import Scope
 from vmemo.stores.sql.in_list import storable
-from vmemo.stores.sql.name_rows import fold
 from vmemo.stores.sql.rows import names_of
 from vmemo.stores.sql.schema import facts, mentions
 from vmemo.stores.sql.tag_filter import tagged, untagged
 from vmemo.stores.sql.time_filter import visible
 from vmemo.stores.sql.timestamps import micros
+from vmemo.text.names.fold import fold_name
 
 _f = facts.c
 began: ColumnElement[int] = func.coalesce(
@@ -124,7 +124,7 @@ def _named(connection: Connection, bank: int, names: Iterable[str]) -> list[int]
     """
     ids = [name for name in names if storable(name)]
     wanted = {name.casefold() for name in ids}
-    folded = {fold(name) for name in ids}
+    folded = {fold_name(name) for name in ids}
     rows = connection.exec_driver_sql(_NAMED, (bank, ids, list(folded), "" in folded))
     return [
         seq

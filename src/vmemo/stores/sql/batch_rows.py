@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import get_args
 
 import numpy as np
 from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert, select, update
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Entity, Episode, Fact, Link, LinkKind, MessageId
-from vmemo.models.changes import Changes, NewFact
+from vmemo.models import Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, MessageId
+from vmemo.models.changes import Changes, EntityMention, NewFact
 from vmemo.models.search import Encoding
 from vmemo.stores.sql import name_rows
 from vmemo.stores.sql.in_list import among
@@ -21,6 +23,7 @@ from vmemo.stores.sql.schema import (
     EPISODE,
     MESSAGE,
     entities,
+    entity_names,
     episode_messages,
     episodes,
     facts,
@@ -76,12 +79,18 @@ def insert_rows(connection: Connection, table: Table, values: Sequence[Values]) 
     return {str(row["id"]): seq for row, seq in zip(values, seqs, strict=True)}
 
 
-def save_entities(connection: Connection, bank: int, new: Sequence[Entity]) -> Seqs:
-    """Insert or update entities."""
+def save_entities(
+    connection: Connection, bank: int, new: Sequence[Entity], reserved: Mapping[str, int] = MappingProxyType({})
+) -> Seqs:
+    """Insert or update entities; one with a reserved number returns under it."""
     if not new:
         return {}
     known = seqs_of(connection, entities, bank, (entity.id for entity in new))
-    seqs = _save(connection, entities, [entity_values(bank, entity) for entity in new], known)
+    rows = [
+        {**entity_values(bank, entity), **({"seq": reserved[entity.id]} if entity.id in reserved else {})}
+        for entity in new
+    ]
+    seqs = _save(connection, entities, rows, known)
     name_rows.save(connection, bank, new, seqs)
     return seqs
 
@@ -165,6 +174,42 @@ def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: 
         {"bank": bank, "fact": fact, "entity": entity, "said": pairs[fact, entity]} for fact, entity in sorted(pairs)
     ]
     insert_all(connection, mentions, rows)
+
+
+def remove_mentions(connection: Connection, bank: int, removed: Sequence[EntityMention]) -> None:
+    """Delete mentions of entities in stored facts."""
+    by_entity: dict[EntityId, list[FactId]] = defaultdict(list)
+    for mention in removed:
+        by_entity[mention.entity].append(mention.fact)
+    numbers = seqs_of(connection, entities, bank, by_entity)
+    mentioning = seqs_of(connection, facts, bank, (mention.fact for mention in removed))
+    for entity, ids in by_entity.items():
+        rows = [mentioning[id] for id in ids if id in mentioning]
+        own = mentions.c.bank == bank, mentions.c.entity == number_of(numbers, "entity", entity)
+        connection.execute(delete(mentions).where(*own, among(mentions.c.fact, rows)))
+
+
+def add_mentions(connection: Connection, bank: int, added: Sequence[EntityMention]) -> None:
+    """Insert mentions of entities in stored facts."""
+    numbers = seqs_of(connection, entities, bank, (mention.entity for mention in added))
+    mentioning = seqs_of(connection, facts, bank, (mention.fact for mention in added))
+    rows = [
+        {
+            "bank": bank,
+            "fact": number_of(mentioning, "fact", mention.fact),
+            "entity": number_of(numbers, "entity", mention.entity),
+            "said": mention.said or None,
+        }
+        for mention in added
+    ]
+    insert_all(connection, mentions, rows)
+
+
+def delete_entities(connection: Connection, bank: int, deleted: Sequence[EntityId]) -> None:
+    """Delete entities with their mentions and names."""
+    numbers = list(seqs_of(connection, entities, bank, deleted).values())
+    for column in (mentions.c.entity, entity_names.c.entity, entities.c.seq):
+        connection.execute(delete(column.table).where(column.table.c.bank == bank, among(column, numbers)))
 
 
 def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Seqs) -> None:

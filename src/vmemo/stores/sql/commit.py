@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from vmemo.errors import NotFound
-from vmemo.models.changes import Changes, Deletions
+from vmemo.models.changes import Changes
 from vmemo.stores.sql import (
     batch_rows,
-    entity_merges,
     fact_revisions,
+    merge_rows,
     message_rows,
     profiles,
     queue,
@@ -62,8 +62,10 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
 def _save_memories(connection: Connection, state: BankState, changes: Changes, index: SearchIndex) -> None:
     bank, new = state.seq, [item.fact for item in changes.facts]
     batch_rows.demand_vectors((item.encoding for item in changes.facts), state.dimension)
-    revision = message_rows.bump(connection, bank)
-    known = batch_rows.save_entities(connection, bank, changes.entities)
+    revision = message_rows.bump(connection, bank, purge=bool(changes.deleted.mentions or changes.deleted.entities))
+    undone = any(merge.undone_at is not None for merge in changes.merges)
+    numbers = merge_rows.reserved(connection, bank) if undone else {}
+    known = batch_rows.save_entities(connection, bank, changes.entities, numbers)
     batch_rows.save_episodes(connection, bank, changes.episodes)
     seqs = batch_rows.save_facts(connection, bank, changes.facts, revision)
     batch_rows.save_sources(connection, bank, new, seqs)
@@ -73,14 +75,19 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     fact_revisions.source(connection, bank, changes.sources)
     fact_revisions.succeed(connection, bank, changes.successors, revision)
     fact_revisions.move(connection, bank, changes.confidence)
-    entity_merges.record(connection, bank, changes.merges)
-    _delete(connection, bank, changes.deleted)
+    _delete(connection, bank, changes)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
         index.drop_words(connection, bank, changes.pending)
 
 
-def _delete(connection: Connection, bank: int, deleted: Deletions) -> None:
+def _delete(connection: Connection, bank: int, changes: Changes) -> None:
+    """Delete records, and write the mentions and merges that depend on the order of deletions."""
+    deleted = changes.deleted
+    batch_rows.remove_mentions(connection, bank, deleted.mentions)
+    batch_rows.add_mentions(connection, bank, changes.mentions)
+    merge_rows.save_records(connection, bank, changes.merges)
+    batch_rows.delete_entities(connection, bank, deleted.entities)
     episode_numbers = batch_rows.seqs_of(connection, episodes, bank, deleted.episodes)
     message_rows.dissolve(connection, bank, episode_numbers.values())
 

@@ -8,8 +8,9 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId, Merge
-from vmemo.stores.sql import entity_merges, fact_revisions, reads
+from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId
+from vmemo.models.changes import EntityMention, MergeRecord
+from vmemo.stores.sql import fact_revisions, merge_rows, reads
 from vmemo.stores.sql.base import Running
 from vmemo.stores.sql.message_rows import bank_state
 
@@ -21,17 +22,13 @@ class IdentityStore(Running):
     def _embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
         """Vectors of the bank's facts by number."""
 
-    async def merge_entities(self, bank: BankId, keep: EntityId, absorb: EntityId, reason: str) -> Merge:
-        """Make one entity of two."""
-        return await self._write(self._with_bank(entity_merges.merge), bank, keep, absorb, reason)
+    async def merges(self, bank: BankId) -> list[MergeRecord]:
+        """Return all merges in the order they were made."""
+        return await self._read(self._with_bank(merge_rows.records), bank)
 
-    async def undo_merge(self, bank: BankId, merge: str) -> EntityId:
-        """Part what a merge joined."""
-        return await self._write(self._with_bank(entity_merges.undo), bank, merge)
-
-    async def merges(self, bank: BankId) -> list[Merge]:
-        """All merges in the order they were made."""
-        return await self._read(self._with_bank(entity_merges.merges), bank)
+    async def mentions(self, bank: BankId, entities: Sequence[EntityId]) -> list[EntityMention]:
+        """Return the mentions of entities, in the order of their facts."""
+        return await self._read(self._with_bank(reads.entity_mentions), bank, entities)
 
     async def facts_about(self, bank: BankId, entity: EntityId, *, limit: int = 100) -> list[Fact]:
         """Current facts that mention an entity, newest first."""

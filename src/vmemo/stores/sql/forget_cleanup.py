@@ -18,6 +18,7 @@ from vmemo.stores.sql.in_list import among
 from vmemo.stores.sql.merge_rows import Joined, StoredMerge
 from vmemo.stores.sql.rows import dump, names_of
 from vmemo.stores.sql.schema import entities, entity_names, facts, jobs, mentions, merges, messages, moves
+from vmemo.text.names.fold import fold_name, folded_names
 
 
 def forget_names(connection: Connection, bank: int, kept: Iterable[int]) -> None:
@@ -29,7 +30,7 @@ def forget_names(connection: Connection, bank: int, kept: Iterable[int]) -> None
         if names:
             values = {"name": names[0], "aliases": dump(names[1:])}
             connection.execute(update(entities).where(row_conditions.row(entities, bank, seq)).values(values))
-            name_rows.replace(connection, bank, {seq: name_rows.folded_names(names[0], names[1:])})
+            name_rows.replace(connection, bank, {seq: folded_names(names[0], names[1:])})
             _unsay(connection, bank, seq, texts)
         else:
             drop_entities(connection, bank, [seq])
@@ -140,7 +141,7 @@ def _standing(connection: Connection, bank: int, names: Set[str]) -> set[str]:
     """Which of these names an entity goes by, or a message holds."""
     if not names:
         return set()
-    folded = {name: name_rows.fold(name) for name in names}
+    folded = {name: fold_name(name) for name in names}
     known = select(entity_names.c.name).where(entity_names.c.bank == bank, among(entity_names.c.name, folded.values()))
     own = set(connection.execute(known).scalars())
     found = {name for name in names if folded[name] in own}

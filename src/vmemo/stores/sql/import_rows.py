@@ -11,10 +11,9 @@ from sqlalchemy import Connection, insert
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Bank, BankId, ConfidenceChange, Entity, Episode, FormerProfile, Link, Message
-from vmemo.models.changes import ExportedMerge, NewFact, RestoreRecord
+from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
-from vmemo.stores.sql import batch_rows, message_rows, profiles, queue, reprocess
-from vmemo.stores.sql.merge_records import MergeLoader
+from vmemo.stores.sql import batch_rows, merge_rows, message_rows, profiles, queue, reprocess
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import facts, moves
@@ -51,8 +50,7 @@ def load(
 ) -> None:
     """Add records to a bank; what they refer to is there, or among them and before them."""
     revision = message_rows.bump(connection, state.seq)
-    merges = MergeLoader(connection, state.seq)
-    loading = _Loading(connection, state.seq, state.dimension, revision, index_facts, index_words, merges)
+    loading = _Loading(connection, state.seq, state.dimension, revision, index_facts, index_words)
     for _, run in groupby(records, type):
         while part := list(islice(run, PART)):
             loading.load(part)
@@ -81,7 +79,6 @@ class _Loading:
     revision: int
     index_facts: IndexFacts
     index_words: IndexWords
-    merges: MergeLoader
 
     def load(self, part: Sequence[RestoreRecord]) -> None:
         """Load records of one kind."""
@@ -101,8 +98,8 @@ class _Loading:
                 batch_rows.save_links(connection, bank, _only(Link, part), {})
             case ConfidenceChange():
                 _save_moves(connection, bank, _only(ConfidenceChange, part))
-            case ExportedMerge():
-                self.merges.save(_only(ExportedMerge, part))
+            case MergeRecord():
+                merge_rows.save_records(connection, bank, _only(MergeRecord, part), reserve=True)
             case Spending():
                 queue.spend(connection, bank, _only(Spending, part))
 

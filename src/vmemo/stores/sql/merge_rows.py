@@ -1,32 +1,37 @@
-"""Merges as they are stored: with all that it takes to undo them exactly."""
+"""Rows of merges. Records refer to entities and facts by id, rows by number.
+
+An absorbed entity has no row, but keeps its number: earlier merges into it refer to it, and it returns under that
+number when its merge is undone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
-from vmemo.models import Entity, EntityType, Merge
+from vmemo.models import Entity, EntityId, EntityType, FactId, Merge
 from vmemo.models.base import Instant, Record
+from vmemo.models.changes import AbsorbedMention, MergeRecord
 from vmemo.stores.sql import row_conditions
-from vmemo.stores.sql.rows import AnyRow, Values, dump, names_of
-from vmemo.stores.sql.schema import merges
+from vmemo.stores.sql.batch_rows import insert_rows, number_of, seqs_of
+from vmemo.stores.sql.rows import AnyRow, Values, dump, entity_values, names_of
+from vmemo.stores.sql.schema import entities, facts, merges
 from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
 
-Held = tuple[int, str | None, bool]
-"""The number of a fact that mentioned an absorbed entity, the name it was said by, and whether the fact mentioned the
-keeping entity by itself too."""
+StoredMention = tuple[int, str | None, bool]
+"""`AbsorbedMention` with the fact's number."""
 
 
 class Joined(Record):
-    """What the parts of a merge were before. `type` and the times are those of the keeping entity."""
+    """The JSON column of a merge: what its undoing needs, with numbers in place of ids."""
 
     seq: int = 0
-    """The number of the entity that was absorbed, or that a bare name became when it was parted."""
+    """The number of the absorbed entity, or of the one that bare names became by the undoing."""
     own: tuple[str, ...] = ()
-    """Those of the absorbed names that the keeping entity went by anyway."""
-    mentions: tuple[Held, ...] = ()
+    mentions: tuple[StoredMention, ...] = ()
     type: EntityType | None = None
     first_seen: Instant | None = None
     last_seen: Instant | None = None
@@ -34,7 +39,7 @@ class Joined(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class StoredMerge:
-    """A merge's row; `entity` is the number of the keeping entity."""
+    """The row of a merge; `entity` is the number of the keeping entity."""
 
     seq: int = 0
     id: str
@@ -46,45 +51,120 @@ class StoredMerge:
     at: datetime
     undone_at: datetime | None = None
 
-    @property
-    def brought(self) -> set[str]:
-        """Its names, in lower case, but for those that the keeping entity went by anyway."""
-        return {name.casefold() for name in self.names} - {name.casefold() for name in self.joined.own}
 
-    @property
-    def lent(self) -> dict[int, str | None]:
-        """Facts that mention the keeping entity through this merge, with the name each knows it by."""
-        name = None if self.absorbed is None else self.absorbed.name
-        return {fact: said or name for fact, said, own in self.joined.mentions if not own}
+def records(connection: Connection, bank: int) -> list[MergeRecord]:
+    """Return all merges in the order they were made."""
+    found = stored(connection, bank)
+    known = _absorbed_ids(found) | _ids(
+        connection, bank, entities, {n for merge in found for n in (merge.entity, merge.joined.seq)}
+    )
+    mentioning = _ids(connection, bank, facts, {fact for merge in found for fact, _, _ in merge.joined.mentions})
+    return [_record(merge, known, mentioning) for merge in found if merge.entity in known]
 
-    def named(self, entity: str) -> Merge:
-        """The merge as others see it, with the keeping entity's id."""
-        return Merge.of(
-            {
-                "id": self.id,
-                "entity": entity,
-                "absorbed": None if self.absorbed is None else self.absorbed.id,
-                "names": self.names,
-                "reason": self.reason,
-                "at": self.at,
-                "undone_at": self.undone_at,
-            }
+
+def _absorbed_ids(found: Iterable[StoredMerge]) -> dict[int, str]:
+    return {merge.joined.seq: merge.absorbed.id for merge in found if merge.absorbed is not None}
+
+
+def _ids(connection: Connection, bank: int, table: Table, seqs: set[int]) -> dict[int, str]:
+    known = select(table.c.seq, table.c.id).where(row_conditions.rows(table, bank, seqs))
+    return dict(connection.execute(known).all())
+
+
+def _record(merge: StoredMerge, known: Mapping[int, str], mentioning: Mapping[int, str]) -> MergeRecord:
+    joined = merge.joined
+    return MergeRecord(
+        id=merge.id,
+        entity=EntityId(known[merge.entity]),
+        absorbed=None if merge.absorbed is None else merge.absorbed.id,
+        names=merge.names,
+        reason=merge.reason,
+        at=merge.at,
+        undone_at=merge.undone_at,
+        was=merge.absorbed,
+        own=joined.own,
+        mentions=tuple(
+            AbsorbedMention(fact=FactId(mentioning[fact]), said=said, both=both)
+            for fact, said, both in sorted(joined.mentions, key=lambda mention: mention[0])
+            if fact in mentioning
+        ),
+        type=joined.type,
+        first_seen=joined.first_seen,
+        last_seen=joined.last_seen,
+        parted=EntityId(known[joined.seq]) if merge.absorbed is None and joined.seq in known else None,
+    )
+
+
+def save_records(connection: Connection, bank: int, new: Sequence[Merge], *, reserve: bool = False) -> None:
+    """Insert merges, or replace those of the same ids. Their facts are stored already, and so are their entities.
+
+    With `reserve`, an entity that is not stored gets a number: another merge absorbed it.
+    """
+    if not new:
+        return
+    changed = [merge if isinstance(merge, MergeRecord) else MergeRecord.of(merge.model_dump()) for merge in new]
+    there = {merge.id: merge.seq for merge in stored(connection, bank)}
+    numbers = _Numbers(connection, bank, changed, reserve=reserve)
+    for merge in changed:
+        absorbed = merge.parted if merge.absorbed is None else merge.absorbed
+        joined = Joined(
+            seq=0 if absorbed is None else numbers.entity(absorbed, merge),
+            own=merge.own,
+            mentions=tuple((numbers.fact(item.fact), item.said, item.both) for item in merge.mentions),
+            type=merge.type,
+            first_seen=merge.first_seen,
+            last_seen=merge.last_seen,
         )
+        row = StoredMerge(
+            seq=there.get(merge.id, 0),
+            id=merge.id,
+            entity=numbers.entity(merge.entity, merge),
+            absorbed=merge.was,
+            names=merge.names,
+            joined=joined,
+            reason=merge.reason,
+            at=merge.at,
+            undone_at=merge.undone_at,
+        )
+        save(connection, bank, row)
+
+
+class _Numbers:
+    """Numbers of the entities and facts that merges refer to."""
+
+    def __init__(self, connection: Connection, bank: int, new: Sequence[MergeRecord], *, reserve: bool) -> None:
+        self._connection, self._bank, self._reserve = connection, bank, reserve
+        ids = {id for merge in new for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
+        self._entities = reserved(connection, bank) | seqs_of(connection, entities, bank, ids)
+        self._facts = seqs_of(connection, facts, bank, (item.fact for merge in new for item in merge.mentions))
+
+    def fact(self, id: FactId) -> int:
+        return number_of(self._facts, "fact", id)
+
+    def entity(self, id: EntityId, merge: MergeRecord) -> int:
+        """Return the number of an entity, or reserve one for it."""
+        if id not in self._entities and self._reserve:
+            bare = Entity(id=id, name=merge.names[0], first_seen=merge.at, last_seen=merge.at)
+            seq = insert_rows(self._connection, entities, [entity_values(self._bank, bare)])[id]
+            self._connection.execute(delete(entities).where(row_conditions.row(entities, self._bank, seq)))
+            self._entities[id] = seq
+        return number_of(self._entities, "entity", id)
+
+
+def reserved(connection: Connection, bank: int) -> dict[str, int]:
+    """Return the numbers of absorbed entities by id."""
+    found = stored(connection, bank, merges.c.absorbed.is_not(None))
+    return {id: seq for seq, id in _absorbed_ids(found).items()}
 
 
 def stored(connection: Connection, bank: int, *where: ColumnElement[bool]) -> list[StoredMerge]:
-    """Merges of a bank in the order they were made."""
+    """Return the rows of merges in the order they were made."""
     statement = select(merges).where(merges.c.bank == bank, *where).order_by(merges.c.seq)
     return [_merge_of(row) for row in connection.execute(statement)]
 
 
-def active(connection: Connection, bank: int, entity: int) -> list[StoredMerge]:
-    """Merges into an entity that were not undone."""
-    return stored(connection, bank, merges.c.entity == entity, merges.c.undone_at.is_(None))
-
-
 def save(connection: Connection, bank: int, merge: StoredMerge) -> None:
-    """Insert a merge, or replace the one of its number."""
+    """Insert the row of a merge, or replace the one of its number."""
     values = _merge_values(bank, merge)
     if merge.seq:
         connection.execute(update(merges).where(row_conditions.row(merges, bank, merge.seq)).values(values))

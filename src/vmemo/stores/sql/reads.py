@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Connection, ScalarSelect, Select, Table, bindparam, case, func, select
 
 from vmemo.models import BankId, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Link, MessageId, Network, utc_now
+from vmemo.models.changes import EntityMention
 from vmemo.stores.sql import row_conditions
 from vmemo.stores.sql.batch_rows import LINK_KINDS
 from vmemo.stores.sql.in_list import among, later, listed
@@ -27,7 +28,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.timestamps import micros
+from vmemo.stores.sql.timestamps import instant, micros
 
 SEQ, _, ID = range(3)
 """Places of the number, the bank and the id in the rows of every table that has ids; names cost more to look up."""
@@ -252,3 +253,23 @@ def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> d
         id: {EntityId(found) for found in connection.execute(_BESIDE, {"bank": bank, "entity": id}).scalars().all()}
         for id in ids
     }
+
+
+def entity_mentions(connection: Connection, bank: int, wanted: Sequence[EntityId]) -> list[EntityMention]:
+    """Return the mentions of entities, in the order of their facts."""
+    statement = (
+        select(facts.c.id, facts.c.mentioned_at, entities.c.id.label("entity"), mentions.c.said)
+        .join(facts, row_conditions.points(mentions, "fact", facts))
+        .join(entities, row_conditions.points(mentions, "entity", entities))
+        .where(mentions.c.bank == bank, entities.c.bank == bank, among(entities.c.id, wanted))
+        .order_by(mentions.c.fact, mentions.c.entity)
+    )
+    return [
+        EntityMention(
+            fact=FactId(row.id),
+            entity=EntityId(row.entity),
+            said=row.said or "",
+            mentioned_at=instant(row.mentioned_at),
+        )
+        for row in connection.execute(statement)
+    ]

@@ -40,6 +40,7 @@ from vmemo.stores.sql.schema import (
     moves,
     sources,
 )
+from vmemo.text.names.fold import fold_name, folded_names
 
 Grounds = Mapping[int, set[int]]
 
@@ -76,7 +77,7 @@ def seed(connection: Connection, bank: int, shadow: int) -> None:
         times = {"first_seen": row.first_seen, "last_seen": row.last_seen}
         new = insert(entities).values({"bank": shadow, "aliases": dump(aliases), **known, **times})
         seq = connection.execute(new.returning(entities.c.seq)).scalar_one()
-        name_rows.replace(connection, shadow, {seq: name_rows.folded_names(row.name, aliases)})
+        name_rows.replace(connection, shadow, {seq: folded_names(row.name, aliases)})
 
 
 def _by_hand(connection: Connection, bank: int) -> list[AnyRow]:
@@ -123,7 +124,7 @@ def _drop_unused(connection: Connection, bank: int, shadow: int) -> None:
 
 def _counterparts(connection: Connection, shadow: int, rows: Iterable[AnyRow]) -> dict[int, int]:
     """The shadow's entities that go by the names of these, by the numbers of these."""
-    folded = {row.seq: name_rows.fold(row.name) for row in rows}
+    folded = {row.seq: fold_name(row.name) for row in rows}
     statement = (
         select(entity_names.c.name, entity_names.c.entity, entities.c.name.label("own"))
         .join(entities, row_conditions.points(entity_names, "entity", entities))
@@ -132,7 +133,7 @@ def _counterparts(connection: Connection, shadow: int, rows: Iterable[AnyRow]) -
     )
     found: dict[str, int] = {}
     for name, entity, own in connection.execute(statement).all():
-        if name not in found or name_rows.fold(own) == name:
+        if name not in found or fold_name(own) == name:
             found[name] = entity
     return {seq: found[name] for seq, name in folded.items() if name in found}
 

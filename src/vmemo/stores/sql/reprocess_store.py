@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection
 
 from vmemo.models import BankId, Fact
-from vmemo.models.changes import ExportedMerge, ForgetTarget, NewFact
-from vmemo.stores.sql import batch_rows, forget, merge_records, reads, reprocess, reprocess_carryover
+from vmemo.models.changes import ForgetTarget, NewFact
+from vmemo.stores.sql import batch_rows, forget, reads, reprocess, reprocess_carryover
 from vmemo.stores.sql.base import Running
 from vmemo.stores.sql.message_rows import BankState, bank_state
 from vmemo.stores.sql.rows import AnyRow
@@ -63,10 +63,6 @@ class ShadowStore(Running):
         return reads.facts_of(
             connection, number, bank, list(connection.execute(reprocess_carryover.untold(number))), {}
         )
-
-    async def exported_merges(self, bank: BankId) -> list[ExportedMerge]:
-        """All merges with what their undoing needs."""
-        return await self._read(self._with_bank(merge_records.exported), bank)
 
     async def adopt(self, bank: BankId, carried: Sequence[NewFact] = ()) -> bool:
         """Put the shadow in the bank's place in one step."""

@@ -1,0 +1,317 @@
+"""Merging two entities and undoing a merge: rules from records to changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from vmemo.errors import InvalidInput, NotFound
+from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, new_id, utc_now
+from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
+from vmemo.ports import Store
+from vmemo.text.names.fold import fold_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class MentionedEntity:
+    """An entity with the facts that mention it, in the order they were stored."""
+
+    entity: Entity
+    mentions: Sequence[EntityMention] = ()
+
+    @property
+    def id(self) -> EntityId:
+        """The entity's id."""
+        return self.entity.id
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The entity's name and aliases."""
+        return self.entity.name, *self.entity.aliases
+
+    @property
+    def said(self) -> dict[FactId, str]:
+        """The name that each fact knows the entity by; empty where that is the entity's own name."""
+        return {mention.fact: mention.said for mention in self.mentions}
+
+
+async def merge_entities(
+    store: Store, bank: BankId, keep: EntityId, absorb: EntityId, reason: str, *, observe: bool = False
+) -> MergeRecord:
+    """Merge one entity into another and return the merge; with `observe`, queue new observations of the result."""
+    if keep == absorb:
+        raise InvalidInput(f"The entity {keep!r} can't be merged with itself. Nothing was changed.")
+    while True:
+        revision = await store.revision(bank)
+        kept, absorbed = [await _load(store, bank, id) for id in (keep, absorb)]
+        jobs = [observation_job(keep)] if observe else []
+        changes, merge = plan_merge(kept, absorbed, await store.merges(bank), reason=reason, now=utc_now())
+        if await store.commit(_on(bank, revision, changes, jobs)):
+            return merge
+
+
+async def undo_merge(store: Store, bank: BankId, merge: str, *, observe: bool = False) -> EntityId:
+    """Undo a merge and return the entity that is separate again; they are not merged again automatically."""
+    while True:
+        revision = await store.revision(bank)
+        merges = await store.merges(bank)
+        made = _undoable(merge, merges)
+        keeper = await _keeper(store, bank, made, merges)
+        if made.absorbed is not None and await store.entities(bank, [made.absorbed]):
+            raise InvalidInput(f"Another entity has the id {made.absorbed!r} by now. Nothing was changed.")
+        changes, separated = plan_undo(made, keeper, merges, now=utc_now())
+        jobs = [observation_job(id) for id in (separated, keeper.id)] if observe else []
+        if await store.commit(_on(bank, revision, changes, jobs)):
+            return separated
+
+
+def observation_job(entity: EntityId) -> NewJob:
+    """Return the job that observes an entity again, however little has changed."""
+    return NewJob(kind="observe", key=entity, detail={"anew": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityChanges:
+    """The part of `Changes` that merges make."""
+
+    entities: Sequence[Entity]
+    mentions: Sequence[EntityMention]
+    merges: Sequence[MergeRecord]
+    deleted: Deletions
+
+
+def _on(bank: BankId, revision: int, changes: EntityChanges, jobs: Sequence[NewJob]) -> Changes:
+    return Changes(
+        bank=bank,
+        revision=revision,
+        entities=changes.entities,
+        mentions=changes.mentions,
+        merges=changes.merges,
+        deleted=changes.deleted,
+        jobs=jobs,
+    )
+
+
+async def _load(store: Store, bank: BankId, id: EntityId) -> MentionedEntity:
+    found = await store.entities(bank, [id])
+    if not found:
+        raise NotFound(f"There is no entity {id!r} in this bank. Nothing was changed.")
+    return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [id]))
+
+
+def plan_merge(
+    kept: MentionedEntity, absorbed: MentionedEntity, merges: Sequence[MergeRecord], *, reason: str, now: datetime
+) -> tuple[EntityChanges, MergeRecord]:
+    """Return the changes that merge one entity into another, and the record that undoing it needs."""
+    others = _active(merges, kept.id)
+    own_names = {name.casefold() for name in kept.names}.difference(*(names_brought(other) for other in others))
+    own_facts = kept.said.keys() - {fact for other in others for fact in mentions_lent(other)}
+    before = _before(kept.entity, others)
+    merge = MergeRecord(
+        id=new_id(),
+        entity=kept.id,
+        absorbed=absorbed.id,
+        names=absorbed.names,
+        reason=reason,
+        at=now,
+        was=absorbed.entity.model_copy(update={"mentions": 0}),
+        own=tuple(name for name in absorbed.names if name.casefold() in own_names),
+        mentions=tuple(
+            AbsorbedMention(fact=fact, said=said or None, both=fact in own_facts)
+            for fact, said in absorbed.said.items()
+        ),
+        type=before.type,
+        first_seen=before.first_seen,
+        last_seen=before.last_seen,
+    )
+    taken = {fact: said or absorbed.entity.name for fact, said in absorbed.said.items() if fact not in kept.said}
+    changes = EntityChanges(
+        entities=[_union(kept, absorbed)],
+        mentions=_mentions_of(kept.entity, taken),
+        merges=[merge],
+        deleted=Deletions(entities=[absorbed.id], mentions=absorbed.mentions),
+    )
+    return changes, merge
+
+
+def _active(merges: Iterable[MergeRecord], entity: EntityId) -> list[MergeRecord]:
+    """Return the merges into an entity that were not undone."""
+    return [merge for merge in merges if merge.entity == entity and merge.undone_at is None]
+
+
+def names_brought(merge: MergeRecord) -> set[str]:
+    """Return the merge's names, case-folded, without those that the keeping entity had already."""
+    return {name.casefold() for name in merge.names} - {name.casefold() for name in merge.own}
+
+
+def mentions_lent(merge: MergeRecord) -> dict[FactId, str]:
+    """Return the facts that mention the keeping entity through this merge, with the name each knows it by."""
+    name = "" if merge.was is None else merge.was.name
+    return {mention.fact: mention.said or name for mention in merge.mentions if not mention.both}
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The keeping entity's own type and times, without what merges brought."""
+
+    type: EntityType
+    first_seen: datetime
+    last_seen: datetime
+
+
+def _before(entity: Entity, others: Iterable[MergeRecord]) -> _Before:
+    type, first_seen, last_seen = entity.type, entity.first_seen, entity.last_seen
+    for absorbed, before in _absorbed(others):
+        type = before.type if absorbed.type == entity.type else type
+        first_seen = before.first_seen if absorbed.first_seen == entity.first_seen else first_seen
+        last_seen = before.last_seen if absorbed.last_seen == entity.last_seen else last_seen
+    return _Before(type, first_seen, last_seen)
+
+
+def _absorbed(merges: Iterable[MergeRecord]) -> list[tuple[Entity, _Before]]:
+    """Return the entities that merges absorbed, each with what the keeping entity was before."""
+    return [
+        (merge.was, _Before(merge.type, merge.first_seen, merge.last_seen))
+        for merge in merges
+        if merge.was and merge.type and merge.first_seen and merge.last_seen
+    ]
+
+
+def _union(kept: MentionedEntity, absorbed: MentionedEntity) -> Entity:
+    one, other = kept.entity, absorbed.entity
+    names = _distinct((*kept.names, *absorbed.names))
+    return one.model_copy(
+        update={
+            "type": other.type if one.type == "OTHER" else one.type,
+            "aliases": names[1:],
+            "strangers": _distinct((*one.strangers, *other.strangers), without=names),
+            "first_seen": min(one.first_seen, other.first_seen),
+            "last_seen": max(one.last_seen, other.last_seen),
+        }
+    )
+
+
+def _distinct(names: Iterable[str], without: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the names without repetitions in another case, and without some others."""
+    excluded = {name.casefold() for name in without}
+    known: dict[str, str] = {}
+    for name in names:
+        known.setdefault(name.casefold(), name)
+    return tuple(name for key, name in known.items() if key not in excluded)
+
+
+def _mentions_of(entity: Entity, said: Mapping[FactId, str]) -> list[EntityMention]:
+    return [
+        EntityMention(fact=fact, entity=entity.id, said="" if name == entity.name else name)
+        for fact, name in said.items()
+    ]
+
+
+def _undoable(id: str, merges: Iterable[MergeRecord]) -> MergeRecord:
+    made = next((merge for merge in merges if merge.id == id), None)
+    if made is None:
+        raise NotFound(f"There is no merge {id!r} in this bank. Nothing was changed.")
+    if made.undone_at is not None:
+        raise InvalidInput(f"The merge {id!r} was undone already. Nothing was changed.")
+    return made
+
+
+async def _keeper(store: Store, bank: BankId, made: MergeRecord, merges: Iterable[MergeRecord]) -> MentionedEntity:
+    """Return the entity that a merge joined something to, unless it was merged into another itself."""
+    found = await store.entities(bank, [made.entity])
+    if found:
+        return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [made.entity]))
+    for later in merges:
+        if later.absorbed == made.entity and later.undone_at is None:
+            raise InvalidInput(
+                f"The entity of the merge {made.id!r} was merged into another entity since. Nothing was changed; "
+                f"undo the merge {later.id!r} first."
+            )
+    raise NotFound(f"The entity of the merge {made.id!r} no longer exists. Nothing was changed.")
+
+
+def plan_undo(
+    made: MergeRecord, keeper: MentionedEntity, merges: Iterable[MergeRecord], *, now: datetime
+) -> tuple[EntityChanges, EntityId]:
+    """Return the changes that undo a merge, and the id of the entity that is separate again."""
+    others = [other for other in _active(merges, keeper.id) if other.id != made.id]
+    lost = names_brought(made).difference(*(names_brought(other) for other in others))
+    names = tuple(name for name in keeper.names if name.casefold() not in lost)
+    if not names:
+        raise InvalidInput(f"{keeper.entity.name!r} has no other name, so the merge can't be undone. Nothing changed.")
+    moved = _moved(keeper, made, lost)
+    separated = _separated(made, keeper, names, moved)
+    lent, brought = mentions_lent(made), {mention.fact for mention in made.mentions}
+    remaining = {fact: said for other in others for fact, said in mentions_lent(other).items() if fact in lent}
+    given_back = {mention.fact: mention.said or "" for mention in made.mentions}
+    given_back |= {mention.fact: mention.said for mention in moved if mention.fact not in brought}
+    kept = _remaining(keeper.entity, made, names, others)
+    removed = [mention for mention in keeper.mentions if mention.fact in lent] + list(moved)
+    undone = made.model_copy(update={"undone_at": now, "parted": separated.id if made.absorbed is None else None})
+    changes = EntityChanges(
+        entities=[separated, kept],
+        mentions=[*_mentions_of(separated, given_back), *_mentions_of(keeper.entity, remaining)],
+        merges=[undone],
+        deleted=Deletions(mentions=removed),
+    )
+    return changes, separated.id
+
+
+def _moved(keeper: MentionedEntity, made: MergeRecord, lost: set[str]) -> list[EntityMention]:
+    """Return mentions of the keeping entity under a name that it loses, besides those that the merge brought."""
+    kept = {fold_name(name) for name in keeper.names if name.casefold() not in lost}
+    wanted = {fold_name(name) for name in made.names} - kept - {""}
+    brought = {mention.fact for mention in made.mentions}
+    return [
+        mention
+        for mention in keeper.mentions
+        if mention.said
+        and mention.fact not in brought
+        and (mention.said.casefold() in lost or fold_name(mention.said) in wanted)
+    ]
+
+
+def _separated(
+    made: MergeRecord, keeper: MentionedEntity, names: Sequence[str], moved: Sequence[EntityMention]
+) -> Entity:
+    """Return the entity that is separate again; the other's names are no aliases of it."""
+    entity = made.was or _from_names(made)
+    exact = made.first_seen is not None
+    seen = [mention.mentioned_at for mention in moved if mention.mentioned_at is not None]
+    seen += [entity.first_seen, entity.last_seen] if exact else []
+    seen = seen or [keeper.entity.first_seen, keeper.entity.last_seen]
+    return entity.model_copy(
+        update={
+            "type": entity.type if exact else keeper.entity.type,
+            "strangers": _distinct((*entity.strangers, *names), without=(entity.name, *entity.aliases)),
+            "first_seen": min(seen),
+            "last_seen": max(seen),
+        }
+    )
+
+
+def _from_names(made: MergeRecord) -> Entity:
+    name, *aliases = made.names
+    return Entity(id=EntityId(new_id()), name=name, aliases=tuple(aliases), first_seen=made.at, last_seen=made.at)
+
+
+def _remaining(keeper: Entity, made: MergeRecord, names: Sequence[str], others: Sequence[MergeRecord]) -> Entity:
+    """Return the keeping entity without what the merge brought; later changes stay."""
+    changes: dict[str, object] = {
+        "name": names[0],
+        "aliases": tuple(names[1:]),
+        "strangers": _distinct((*keeper.strangers, *made.names), without=names),
+    }
+    for absorbed, own in _absorbed([made]):
+        left = [entity for entity, _ in _absorbed(others)]
+        first = min([own.first_seen, *(entity.first_seen for entity in left)])
+        last = max([own.last_seen, *(entity.last_seen for entity in left)])
+        types = [own.type, *(entity.type for entity in left)]
+        if keeper.type == absorbed.type:
+            changes["type"] = next((type for type in types if type != "OTHER"), "OTHER")
+        if keeper.first_seen == min(first, absorbed.first_seen):
+            changes["first_seen"] = first
+        if keeper.last_seen == max(last, absorbed.last_seen):
+            changes["last_seen"] = last
+    return keeper.model_copy(update=changes)
