@@ -49,7 +49,7 @@ class WorkConformance(StoreSuite):
         await store.lease("quick", LONG)
         before, queued = await snapshot(store), await store.jobs(BANK)
         assert not await store.commit(replace(whole, finished=[taken]))
-        assert not await store.commit(replace(whole, finished=[replace(taken, finished=[taken.job + 1])]))
+        assert not await store.commit(replace(whole, finished=[replace(taken, job=taken.job + 1)]))
         assert await snapshot(store) == before
         assert await store.jobs(BANK) == queued
 
