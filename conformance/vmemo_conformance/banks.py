@@ -13,7 +13,7 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import Bank, BankId, ConfidenceChange, Disposition, FactId, Profile, new_id
 from vmemo.models.changes import Changes, NewFact, ProfileChange, RestoreRecord
 from vmemo.models.results import Spending
-from vmemo.models.search import EdgeQuery, Encoding, Scope, VectorQuery
+from vmemo.models.search import EdgeQuery, Encoding, Scope, SearchRequest
 from vmemo.ports import Store
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.testing.samples import (
@@ -29,8 +29,10 @@ from vmemo.testing.samples import (
     a_message,
     at_cosine,
     day,
+    find_edges,
     hear,
     matches,
+    named_entities,
     near,
     quotes,
     snapshot,
@@ -75,8 +77,8 @@ class BankConformance(StoreSuite):
         stored = await store.bank(BANK)
         assert stored is not None
         assert (stored.embedder, stored.dimension) == ("wider", 96)
-        query = VectorQuery(scope=EVERYTHING, space="wider", vector=WIDER.vector("roses"), limit=1)
-        assert [hit.id for hit in (await store.nearest(query)).hits] == [facts[1].id]
+        query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[WIDER.vector("roses")], limit=1)
+        assert [hit.id for hit in (await store.search(query)).semantic[0].hits] == [facts[1].id]
         [first, *_] = await store.facts(BANK, with_embeddings=True)
         assert np.allclose(first.embedding or (), vectors[first.id].vector, atol=1e-3)
         assert await matches(store, "roses") == [facts[1].id]
@@ -127,12 +129,14 @@ class BankConformance(StoreSuite):
         assert set(await quotes(store, "tulips", copy)) == set(await quotes(store, "tulips"))
         vector = EMBEDDER.vector("tulips")
         assert await near(store, vector, copy) == await near(store, vector)
-        assert await store.named(COPY, "Caroline in Oslo") == await store.named(BANK, "Caroline in Oslo")
+        assert await named_entities(store, COPY, "Caroline in Oslo") == await named_entities(
+            store, BANK, "Caroline in Oslo"
+        )
         ids = [fact.id for fact in exported.facts]
-        edges = await store.edges(EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=ids))
+        edges = await find_edges(store, EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=ids))
         assert edges
         assert sorted(
-            await store.edges(EdgeQuery(scope=copy, space=EMBEDDER.name, vector=vector, facts=ids))
+            await find_edges(store, EdgeQuery(scope=copy, space=EMBEDDER.name, vector=vector, facts=ids))
         ) == sorted(edges)
 
     @on_store

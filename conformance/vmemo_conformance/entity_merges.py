@@ -21,8 +21,10 @@ from vmemo.testing.samples import (
     a_fact,
     an_entity,
     day,
+    find_edges,
     know,
     mention_of,
+    named_entities,
     snapshot,
     tell,
 )
@@ -51,7 +53,7 @@ class IdentityConformance(StoreSuite):
         said = [{m.said for m in fact.entities if m.id == ROBERT.id} for fact in await store.facts(BANK)]
         assert said == [{""}, {"Bob"}, {"Bobby"}, {""}, set()]
         for text in ("Robert", "bob", "Rob and Bobby"):
-            assert [mention.id for mention in await store.named(BANK, text)] == [ROBERT.id], text
+            assert [mention.id for mention in await named_entities(store, BANK, text)] == [ROBERT.id], text
         assert {fact.id for fact in await store.facts_about(BANK, ROBERT.id)} == {fact.id for fact in facts[:4]}
         assert await store.facts_about(BANK, BOB.id) == []
 
@@ -72,8 +74,8 @@ class IdentityConformance(StoreSuite):
         [undone] = await store.merges(BANK)
         assert undone == merge.model_copy(update={"undone_at": undone.undone_at})
         assert undone.undone_at is not None
-        assert [mention.id for mention in await store.named(BANK, "Bob")] == [BOB.id]
-        assert {mention.id for mention in await store.named(BANK, "Rob")} == {ROBERT.id, BOB.id}
+        assert [mention.id for mention in await named_entities(store, BANK, "Bob")] == [BOB.id]
+        assert {mention.id for mention in await named_entities(store, BANK, "Rob")} == {ROBERT.id, BOB.id}
 
     @on_store
     async def test_edges_follow_a_merge_and_its_undoing(self, store: Store) -> None:
@@ -193,7 +195,7 @@ class IdentityConformance(StoreSuite):
         assert (bob.first_seen, bob.last_seen) == (day(7), day(9))
         found = [[(m.id, m.said) for m in fact.entities] for fact in await store.facts(BANK)]
         assert found == [[(robert.id, "")], [(parted, "BOB")], [(parted, "Bobby")], [(robert.id, "Rob")]]
-        assert [m.id for m in await store.named(BANK, "Bob")] == [parted]
+        assert [m.id for m in await named_entities(store, BANK, "Bob")] == [parted]
 
     @on_store
     async def test_a_name_that_no_fact_uses_is_parted_too(self, store: Store) -> None:
@@ -311,4 +313,4 @@ def _without_strangers(entities: Sequence[Entity]) -> list[Entity]:
 
 async def _reached(store: Store, entity: EntityId) -> set[str]:
     query = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), entities=[entity])
-    return {edge.target for edge in await store.edges(query)}
+    return {edge.target for edge in await find_edges(store, query)}

@@ -18,6 +18,7 @@ from vmemo.testing.samples import (
     hear,
     know,
     mention_of,
+    named_entities,
     tell_story,
 )
 from vmemo_conformance.search import HOSTILE
@@ -50,9 +51,9 @@ class NamingConformance(StoreSuite):
         anna = an_entity("Anna", id="e1", type="PERSON")
         await know(store, anna, an_entity("Bern"))
         for text in ("Anna", "Where is anna?", "ANNA!", "(Anna)", "Anna, who else?", "*anna*", "\tAnna\n"):
-            assert await store.named(BANK, text) == [mention_of(anna)], text
+            assert await named_entities(store, BANK, text) == [mention_of(anna)], text
         for text in ("", "Annabel", "Joanna", "Annas", "An na", "nobody"):
-            assert await store.named(BANK, text) == [], text
+            assert await named_entities(store, BANK, text) == [], text
 
     @on_store
     async def test_a_possessive_names_its_owner(self, store: Store) -> None:
@@ -96,13 +97,13 @@ class NamingConformance(StoreSuite):
         bob = an_entity("Robert Hale", id="e1", type="PERSON", aliases=["Bob", "Bobby H.", "robert hale"])
         await know(store, bob)
         for text in ("Robert Hale", "bob", "Where is Bobby H?", "Bob, that is Robert Hale"):
-            assert await store.named(BANK, text) == [mention_of(bob)], text
-        assert await store.named(BANK, "Robert and Bobby") == []
+            assert await named_entities(store, BANK, text) == [mention_of(bob)], text
+        assert await named_entities(store, BANK, "Robert and Bobby") == []
 
     @on_store
     async def test_all_entities_of_one_name_are_found(self, store: Store) -> None:
         await know(store, an_entity("Sam", id="e1"), an_entity("Samuel", id="e2", aliases=["SAM"]))
-        assert {mention.id for mention in await store.named(BANK, "Sam?")} == {"e1", "e2"}
+        assert {mention.id for mention in await named_entities(store, BANK, "Sam?")} == {"e1", "e2"}
 
     @on_store
     async def test_names_of_every_script_are_found(self, store: Store) -> None:
@@ -117,10 +118,10 @@ class NamingConformance(StoreSuite):
         await know(store, an_entity("Anna", id="e1", aliases=["Ann"]), an_entity("Oslo"), bank=OTHER)
         await know(store, an_entity("Bern", id="e1", aliases=["Oslo"]))
         text = "Anna, or Ann, of Bern and Oslo"
-        assert await store.named(BANK, text) == [Mention(id=an_entity("x", id="e1").id, name="Bern")]
-        assert {mention.name for mention in await store.named(OTHER, text)} == {"Anna", "Oslo"}
+        assert await named_entities(store, BANK, text) == [Mention(id=an_entity("x", id="e1").id, name="Bern")]
+        assert {mention.name for mention in await named_entities(store, OTHER, text)} == {"Anna", "Oslo"}
         await store.forget(BANK, ForgetTarget(bank=True))
-        assert {mention.name for mention in await store.named(OTHER, text)} == {"Anna", "Oslo"}
+        assert {mention.name for mention in await named_entities(store, OTHER, text)} == {"Anna", "Oslo"}
 
     @on_store
     async def test_a_renamed_entity_is_found_by_its_new_names_only(self, store: Store) -> None:
@@ -161,7 +162,7 @@ class NamingConformance(StoreSuite):
     @on_store
     async def test_a_name_without_words_is_kept_and_forgotten_like_others(self, store: Store) -> None:
         await _told(store, an_entity("🌷", id="e1"), "A 🌷 on Monday.", "A 🌷 on Tuesday.")
-        assert len(await store.named(BANK, "a 🌷")) <= 1
+        assert len(await named_entities(store, BANK, "a 🌷")) <= 1
         await store.forget(BANK, ForgetTarget(messages=[(await store.messages(BANK))[1].id]))
         assert [(entity.name, entity.mentions) for entity in await store.entities(BANK)] == [("🌷", 1)]
 
@@ -174,7 +175,7 @@ class NamingConformance(StoreSuite):
 
 
 async def _named(store: Store, text: str) -> set[str]:
-    return {mention.name for mention in await store.named(BANK, text)}
+    return {mention.name for mention in await named_entities(store, BANK, text)}
 
 
 async def _told(store: Store, entity: Entity, *lines: str) -> None:

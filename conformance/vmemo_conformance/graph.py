@@ -22,6 +22,7 @@ from vmemo.testing.samples import (
     an_entity,
     at_cosine,
     day,
+    find_edges,
     know,
     mention_of,
     tell_story,
@@ -83,7 +84,7 @@ class EdgeConformance(StoreSuite):
         for wanted in ({"temporal"}, {"entity"}, {"entity", "causes"}, {"caused_by"}):
             asked = frozenset[LinkKind](kind for kind in (*kinds, "entity", "caused_by") if kind in wanted)
             assert {edge.kind for edge in await _edges(store, one, kinds=asked)} == wanted & every, wanted
-        assert await store.edges(_query(entities=[OSLO.id], kinds=frozenset({"temporal"}))) == []
+        assert await find_edges(store, _query(entities=[OSLO.id], kinds=frozenset({"temporal"}))) == []
 
     @on_store
     async def test_facts_of_one_entity_lead_to_each_other_by_its_name(self, store: Store) -> None:
@@ -102,7 +103,7 @@ class EdgeConformance(StoreSuite):
     async def test_an_entity_itself_leads_to_its_facts(self, store: Store) -> None:
         one, two = (a_fact(text, entities=[mention_of(OSLO)]) for text in ("one", "two"))
         await _write(store, one, two, a_fact("other"), entities=[OSLO, an_entity("Bern")])
-        found = await store.edges(_query(entities=[OSLO.id, EntityId("bern")]))
+        found = await find_edges(store, _query(entities=[OSLO.id, EntityId("bern")]))
         assert {(e.source, e.target, e.kind, e.via) for e in found} == {
             (OSLO.id, fact.id, "entity", "Oslo") for fact in (one, two)
         }
@@ -130,7 +131,7 @@ class EdgeConformance(StoreSuite):
         for vector, nearest in ((ALIKE, (0.9, 0.8, 0.7)), (at_cosine(-0.5), (-0.5, 0.1, 0.3))):
             expected = {facts[c].id for c in nearest}
             led = await _edges(store, start, fan=3, vector=vector)
-            named = await store.edges(replace(_query(entities=[OSLO.id], fan=3), vector=vector))
+            named = await find_edges(store, replace(_query(entities=[OSLO.id], fan=3), vector=vector))
             assert {edge.target for edge in led} == expected
             assert {edge.target for edge in named} - {start.id} <= expected
         assert len(await _edges(store, start, fan=6)) == 6
@@ -175,7 +176,7 @@ class EdgeConformance(StoreSuite):
         for scope, expected in table:
             by_link = {names[edge.target] for edge in await _edges(store, plain, scope=scope)}
             by_entity = {names[edge.target] for edge in await _edges(store, source, scope=scope)}
-            found = await store.edges(_query(entities=[OSLO.id], scope=scope))
+            found = await find_edges(store, _query(entities=[OSLO.id], scope=scope))
             by_name = {names[edge.target] for edge in found if edge.target != source.id}
             assert by_link == by_entity == by_name == expected, scope
         assert [edge.target for edge in await _edges(store, facts["closed"], kinds=frozenset({"semantic"}))] == [
@@ -187,14 +188,14 @@ class EdgeConformance(StoreSuite):
         await store.create_bank(a_bank(OTHER))
         mine, theirs = await tell_story(store), await tell_story(store, OTHER)
         ids, entities = [fact.id for fact in theirs.facts], [entity.id for entity in theirs.entities]
-        assert await store.edges(_query(facts=ids)) == []
+        assert await find_edges(store, _query(facts=ids)) == []
         own = {fact.id for fact in mine.facts}
-        assert {edge.target for edge in await store.edges(_query(facts=ids, entities=entities))} <= own
-        leads = await store.edges(_query(facts=list(own), entities=entities))
+        assert {edge.target for edge in await find_edges(store, _query(facts=ids, entities=entities))} <= own
+        leads = await find_edges(store, _query(facts=list(own), entities=entities))
         assert leads
         assert {edge.target for edge in leads} <= own
         await know(store, an_entity("Bern"), bank=OTHER)
-        assert await store.edges(_query(entities=[EntityId("bern")])) == []
+        assert await find_edges(store, _query(entities=[EntityId("bern")])) == []
 
     @on_store
     async def test_a_fact_never_leads_to_itself(self, store: Store) -> None:
@@ -207,12 +208,12 @@ class EdgeConformance(StoreSuite):
 
     @on_store
     async def test_what_is_not_there_leads_nowhere(self, store: Store) -> None:
-        assert await store.edges(_query()) == []
+        assert await find_edges(store, _query()) == []
         story = await tell_story(store)
-        assert await store.edges(_query()) == []
-        assert await store.edges(_query(facts=[FactId("missing")], entities=[EntityId("missing")])) == []
-        known = await store.edges(_query(facts=[story.facts[1].id]))
-        assert sorted(await store.edges(_query(facts=[FactId("missing"), story.facts[1].id]))) == sorted(known)
+        assert await find_edges(store, _query()) == []
+        assert await find_edges(store, _query(facts=[FactId("missing")], entities=[EntityId("missing")])) == []
+        known = await find_edges(store, _query(facts=[story.facts[1].id]))
+        assert sorted(await find_edges(store, _query(facts=[FactId("missing"), story.facts[1].id]))) == sorted(known)
 
     @on_store
     async def test_edges_follow_what_is_written_renamed_and_forgotten(self, store: Store) -> None:
@@ -228,7 +229,9 @@ class EdgeConformance(StoreSuite):
         assert {edge.target for edge in await _edges(store, pruned)} == {planted.id, later.id}
         await store.forget(BANK, ForgetTarget(messages=planted.messages))
         assert await _edges(store, planted) == []
-        found = await store.edges(_query(facts=[f.id for f in (*story.facts, later)], entities=[story.entities[0].id]))
+        found = await find_edges(
+            store, _query(facts=[f.id for f in (*story.facts, later)], entities=[story.entities[0].id])
+        )
         assert planted.id not in {edge.target for edge in found}
 
 
@@ -259,5 +262,5 @@ def _query(facts: Sequence[FactId] = (), entities: Sequence[EntityId] = (), **as
 
 async def _edges(store: Store, *facts: Fact, **asked: Unpack[Asked]) -> list[Edge]:
     """Edges of facts; a store may keep their weights in single precision."""
-    found = await store.edges(_query([fact.id for fact in facts], **asked))
+    found = await find_edges(store, _query([fact.id for fact in facts], **asked))
     return [edge._replace(weight=round(edge.weight, 6)) for edge in found]

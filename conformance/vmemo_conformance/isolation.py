@@ -10,7 +10,7 @@ import numpy as np
 from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId, Interval, MessageId, Profile
 from vmemo.models.changes import Changes, ForgetTarget, MessageFailure, ProfileChange
-from vmemo.models.search import EdgeQuery, Encoding, Scope, TextQuery, TimeQuery, VectorQuery
+from vmemo.models.search import EdgeQuery, Encoding, Scope, SearchRequest, TemporalSearch
 from vmemo.ports import Loaded, Store
 from vmemo.testing.samples import (
     BANK,
@@ -20,14 +20,17 @@ from vmemo.testing.samples import (
     a_batch,
     a_fact,
     a_message,
+    find_edges,
     hear,
     ids_of,
     matches,
+    named_entities,
     near,
     quotes,
     snapshot,
     tell,
     tell_story,
+    token_vectors,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
@@ -48,7 +51,7 @@ class IsolationConformance(StoreSuite):
         assert await store.before(BANK, theirs.messages[1]) is None
         assert await store.facts(BANK, facts, with_embeddings=True) == []
         assert await store.episodes(BANK, episodes) == []
-        assert await store.load(BANK, facts) == Loaded([], {})
+        assert await store.load(BANK, facts) == Loaded(facts=[], messages=[], titles={})
         assert await store.episode_of(BANK, said[0]) is None
         assert await store.last_episode(BANK) is None
         assert await store.facts_of(BANK, episodes[0]) == []
@@ -87,7 +90,7 @@ class IsolationConformance(StoreSuite):
             mine = [(await tell(store, "tulips")).id] if own else []
             assert await matches(store, "tulips") == mine
             assert await near(store, vector) == mine
-            [around] = await store.neighbours(BANK, np.stack([vector]), limit=9, floor=-1.0)
+            [around] = await store.nearest(BANK, np.stack([vector]), limit=9, floor=-1.0)
             assert [hit.id for hit in around] == mine
             assert await quotes(store, "tulips") == []
         assert await matches(store, "tulips", Scope(bank=OTHER)) == [theirs.id]
@@ -145,8 +148,8 @@ class IsolationConformance(StoreSuite):
     @on_store
     async def test_a_missing_bank_is_not_found(self, store: Store) -> None:
         scope = Scope(bank=NOBODY)
-        text = TextQuery(scope=scope, text="tulips", limit=5)
         vector = EMBEDDER.vector("tulips")
+        temporal = TemporalSearch(vector=vector, during=Interval())
         calls: list[Awaitable[object]] = [
             store.append(NOBODY, [a_message("x")]),
             store.pending(NOBODY, 5),
@@ -154,14 +157,14 @@ class IsolationConformance(StoreSuite):
             store.messages(NOBODY),
             store.messages(NOBODY, []),
             store.commit(Changes(bank=NOBODY, failures=[MessageFailure(messages=[], error="x")])),
-            store.nearest(VectorQuery(scope=scope, space=EMBEDDER.name, vector=vector, limit=5)),
-            store.matching(text),
-            store.verbatim(text),
-            store.during(TimeQuery(scope=scope, space=EMBEDDER.name, vector=vector, during=Interval(), limit=5)),
-            store.edges(EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector)),
-            store.named(NOBODY, "tulips"),
-            store.token_vectors(NOBODY, []),
-            store.neighbours(NOBODY, np.stack([vector]), limit=5, floor=0.0),
+            store.search(SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=5)),
+            store.search(SearchRequest(scope=scope, keyword=["tulips"], limit=5)),
+            store.search(SearchRequest(scope=scope, verbatim="tulips", limit=5)),
+            store.search(SearchRequest(scope=scope, space=EMBEDDER.name, temporal=temporal, limit=5)),
+            find_edges(store, EdgeQuery(scope=scope, space=EMBEDDER.name, vector=vector)),
+            named_entities(store, NOBODY, "tulips"),
+            token_vectors(store, NOBODY, []),
+            store.nearest(NOBODY, np.stack([vector]), limit=5, floor=0.0),
             store.facts(NOBODY),
             store.episodes(NOBODY),
             store.entities(NOBODY),

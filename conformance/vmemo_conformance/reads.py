@@ -84,7 +84,7 @@ class LibraryConformance(StoreSuite):
         loaded = await store.load(BANK, [*wanted, FactId("missing")])
         assert list(loaded.facts) == await store.facts(BANK, wanted)
         assert loaded.titles == {moving.id: "moving", garden.id: "garden"}
-        assert await store.load(BANK, []) == Loaded([], {})
+        assert await store.load(BANK, []) == Loaded(facts=[], messages=[], titles={})
 
     @on_store
     async def test_the_last_episode_is_the_one_that_ended_last(self, store: Store) -> None:

@@ -12,7 +12,7 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import BankId, ConfidenceChange, Entity, Fact, Message, Profile
 from vmemo.models.changes import Changes, ForgetTarget, Lease, MessageFailure, NewFact, NewJob, ProfileChange
 from vmemo.models.results import Spending
-from vmemo.models.search import EdgeQuery, VectorQuery
+from vmemo.models.search import EdgeQuery, SearchRequest
 from vmemo.ports import Store
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.testing.samples import (
@@ -28,16 +28,19 @@ from vmemo.testing.samples import (
     an_entity,
     an_episode,
     day,
+    find_edges,
     hear,
     know,
     matches,
     mention_of,
+    named_entities,
     near,
     quotes,
     snapshot,
     some_tokens,
     tell,
     tell_story,
+    token_vectors,
     with_vector,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
@@ -184,13 +187,13 @@ class ShadowConformance(StoreSuite):
         assert await matches(store, "tulips") == [facts[2].id]
         assert set(await near(store, EMBEDDER.vector("tulips"))) == {fact.id for fact in facts}
         assert await quotes(store, "tulips") == [raw.id]
-        assert await store.named(BANK, "Caroline in Oslo") == [mention_of(caroline)]
+        assert await named_entities(store, BANK, "Caroline in Oslo") == [mention_of(caroline)]
         assert [entity.id for entity in await store.entities(BANK)] == [caroline.id]
         query = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), facts=[facts[0].id])
-        assert {edge.target for edge in await store.edges(query)} == {facts[1].id, facts[2].id}
+        assert {edge.target for edge in await find_edges(store, query)} == {facts[1].id, facts[2].id}
         assert await store.links(BANK) == []
         assert await store.episodes(BANK) == []
-        assert [tokens is not None for tokens in await store.token_vectors(BANK, [f.id for f in facts])] == [True] * 4
+        assert [tokens is not None for tokens in await token_vectors(store, BANK, [f.id for f in facts])] == [True] * 4
         assert await store.facts(BANK, [fact.id for fact in story.facts]) == []
         assert [m.id for m in await store.messages(BANK)] == [m.id for m in said]
         status = await store.status(BANK)
@@ -302,8 +305,8 @@ class ShadowConformance(StoreSuite):
         assert not await store.adopt(BANK, carried[:1])
         assert await snapshot(store) == before
         assert await store.adopt(BANK, carried)
-        query = VectorQuery(scope=EVERYTHING, space="wider", vector=WIDER.vector(held[1].text), limit=1)
-        assert [hit.id for hit in (await store.nearest(query)).hits] == [held[1].id]
+        query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[WIDER.vector(held[1].text)], limit=1)
+        assert [hit.id for hit in (await store.search(query)).semantic[0].hits] == [held[1].id]
         assert held[1].id in await matches(store, "gardener")
         stored = await store.bank(BANK)
         assert stored is not None
@@ -325,7 +328,7 @@ class ShadowConformance(StoreSuite):
         assert await store.adopt(BANK)
         [caroline] = await store.entities(BANK)
         assert (caroline.name, caroline.strangers) == ("Caroline", ("Carol",))
-        assert await store.named(BANK, "Nobody") == []
+        assert await named_entities(store, BANK, "Nobody") == []
 
     @on_store
     async def test_shadows_of_two_banks_are_apart(self, store: Store) -> None:

@@ -24,6 +24,7 @@ from vmemo.testing.samples import (
     hear,
     matches,
     mention_of,
+    named_entities,
     near,
     snapshot,
     tell,
@@ -236,7 +237,7 @@ class RevisionConformance(StoreSuite):
         for found in (await store.facts(BANK, ids), (await store.load(BANK, ids)).facts):
             assert [{m.said for m in fact.entities if m.id == robert.id} for fact in found] == said
             assert found == facts
-        assert await store.named(BANK, "Bob") == [mention_of(robert)]
+        assert await named_entities(store, BANK, "Bob") == [mention_of(robert)]
 
 
 def _a_move(opinion: FactId, **fields: object) -> ConfidenceChange:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vmemo.errors import EmbedderMismatch
 from vmemo.models import MessageId
-from vmemo.models.search import TextQuery, VectorQuery
+from vmemo.models.search import SearchRequest
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -73,8 +73,8 @@ class SearchConformance(StoreSuite):
     async def test_nearest_facts_come_in_order_of_their_cosine(self, store: Store) -> None:
         cosines = (0.5, 0.9, -0.4, 0.7, 0.1)
         facts = {c: await tell(store, f"cosine {c}", vector=at_cosine(c), tokens=int(c * 10) + 9) for c in cosines}
-        query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=at_cosine(1.0), limit=4, floor=-1.0)
-        hits = (await store.nearest(query)).hits
+        query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[at_cosine(1.0)], limit=4, floor=-1.0)
+        hits = (await store.search(query)).semantic[0].hits
         assert [hit.id for hit in hits] == [facts[c].id for c in (0.9, 0.7, 0.5, 0.1)]
         assert np.allclose([hit.score for hit in hits], (0.9, 0.7, 0.5, 0.1), atol=0.01)
         assert [hit.tokens for hit in hits] == [facts[c].tokens for c in (0.9, 0.7, 0.5, 0.1)]
@@ -91,13 +91,13 @@ class SearchConformance(StoreSuite):
         assert await near(store, at_cosine(1.0)) == []
         assert await matches(store, "tulips") == []
         assert await quotes(store, "tulips") == []
-        assert await store.neighbours(BANK, np.stack([at_cosine(1.0)]), limit=5, floor=0.0) == [[]]
+        assert await store.nearest(BANK, np.stack([at_cosine(1.0)]), limit=5, floor=0.0) == [[]]
 
     @on_store
     async def test_a_vector_of_another_embedder_is_refused(self, store: Store) -> None:
         await tell(store, "tulips")
         with refused(EmbedderMismatch):
-            await store.nearest(VectorQuery(scope=EVERYTHING, space="another", vector=at_cosine(1.0), limit=5))
+            await store.search(SearchRequest(scope=EVERYTHING, space="another", semantic=[at_cosine(1.0)], limit=5))
 
     @on_store
     async def test_each_vector_has_its_own_current_neighbours(self, store: Store) -> None:
@@ -105,10 +105,10 @@ class SearchConformance(StoreSuite):
         await tell(store, "closed", vector=at_cosine(1.0), expired_at=day(2))
         await tell(store, "over", vector=at_cosine(1.0), invalid_at=day(2))
         vectors = np.stack([at_cosine(1.0), at_cosine(0.1), at_cosine(-1.0)])
-        found = await store.neighbours(BANK, vectors, limit=5, floor=0.05)
+        found = await store.nearest(BANK, vectors, limit=5, floor=0.05)
         assert [[hit.id for hit in hits] for hits in found] == [[one.id], [two.id, one.id], []]
-        assert [len(hits) for hits in await store.neighbours(BANK, vectors, limit=1, floor=-1.0)] == [1, 1, 1]
-        assert await store.neighbours(BANK, vectors[:0], limit=5, floor=0.0) == []
+        assert [len(hits) for hits in await store.nearest(BANK, vectors, limit=1, floor=-1.0)] == [1, 1, 1]
+        assert await store.nearest(BANK, vectors[:0], limit=5, floor=0.0) == []
 
     @on_store
     async def test_facts_match_in_order_of_bm25(self, store: Store) -> None:
@@ -130,7 +130,7 @@ class SearchConformance(StoreSuite):
         facts = {
             f.id: f for f in [await tell(store, "tulips " * n + "bloom " * (9 - n), tokens=n) for n in range(1, 6)]
         }
-        hits = (await store.matching(TextQuery(scope=EVERYTHING, text="tulips", limit=9))).hits
+        hits = (await store.search(SearchRequest(scope=EVERYTHING, keyword=["tulips"], limit=9))).keyword[0].hits
         scores = [hit.score for hit in hits]
         assert len(hits) == 5
         assert scores == sorted(scores, reverse=True)
@@ -185,8 +185,8 @@ class SearchConformance(StoreSuite):
         [best] = await hear(store, "tulips in the garden")
         assert (await quotes(store, "garden tulips"))[0] == best.id
         assert len(await quotes(store, "garden", limit=3)) == 3
-        query = TextQuery(scope=EVERYTHING, text="garden tulips", limit=9)
-        hits = (await store.verbatim(query)).hits
+        query = SearchRequest(scope=EVERYTHING, verbatim="garden tulips", limit=9)
+        hits = (await store.search(query)).verbatim.hits
         assert {MessageId(hit.id) for hit in hits} == {m.id for m in (*plain, best)}
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         assert all(hit.tokens > 0 for hit in hits)

@@ -10,7 +10,7 @@ import numpy as np
 from vmemo.errors import EmbedderMismatch
 from vmemo.models import FactId, Interval
 from vmemo.models.changes import ForgetTarget
-from vmemo.models.search import Scope, Scored, TimeQuery
+from vmemo.models.search import Scope, Scored, SearchRequest, TemporalSearch
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, a_bank, a_batch, at_cosine, day, tell
 from vmemo_conformance.suite import StoreSuite, on_store, refused
@@ -71,25 +71,25 @@ class DuringConformance(StoreSuite):
         assert await _hits(store, floor=0.95) == []
 
     @on_store
-    async def test_fading_prefers_the_middle(self, store: Store) -> None:
+    async def test_edge_penalty_prefers_the_middle(self, store: Store) -> None:
         first = await _happen(store, "first", mentioned_at=day(1))
         middle = await _happen(store, "middle", mentioned_at=day(16))
         between = await _happen(store, "between", mentioned_at=day(23) + timedelta(hours=12))
         around = await _happen(store, "around", occurred_start=day(15), occurred_end=day(17), mentioned_at=day(40))
-        faded = {hit.id: hit.score for hit in await _hits(store, fading=0.5)}
+        faded = {hit.id: hit.score for hit in await _hits(store, edge_penalty=0.5)}
         expected = {first: 0.5, middle: 1.0, between: 0.75, around: 1.0}
         assert faded.keys() == expected.keys()
         assert all(abs(faded[id] - score) < 0.01 for id, score in expected.items())
         assert {round(hit.score, 2) for hit in await _hits(store)} == {1.0}
 
     @on_store
-    async def test_the_best_after_fading_come_first_within_the_limit(self, store: Store) -> None:
+    async def test_the_best_after_edge_penalty_come_first_within_the_limit(self, store: Store) -> None:
         edge = await _happen(store, "edge", cosine=1.0, mentioned_at=day(1))
         middle = await _happen(store, "middle", cosine=0.8, mentioned_at=day(16))
         assert [hit.id for hit in await _hits(store)] == [edge, middle]
-        assert [hit.id for hit in await _hits(store, fading=0.5)] == [middle, edge]
-        assert [hit.id for hit in await _hits(store, fading=0.5, limit=1)] == [middle]
-        floor = await _hits(store, fading=0.5, floor=0.9)
+        assert [hit.id for hit in await _hits(store, edge_penalty=0.5)] == [middle, edge]
+        assert [hit.id for hit in await _hits(store, edge_penalty=0.5, limit=1)] == [middle]
+        floor = await _hits(store, edge_penalty=0.5, floor=0.9)
         assert [hit.id for hit in floor] == [edge]
 
     @on_store
@@ -97,7 +97,7 @@ class DuringConformance(StoreSuite):
         await _happen(store, "one", mentioned_at=day(2))
         await _happen(store, "two", mentioned_at=day(16))
         for open_ended in (Interval(), Interval(start=day(1)), Interval(end=day(31))):
-            hits = await _hits(store, during=open_ended, fading=0.9)
+            hits = await _hits(store, during=open_ended, edge_penalty=0.9)
             assert [round(hit.score, 2) for hit in hits] == [1.0, 1.0]
 
     @on_store
@@ -137,11 +137,12 @@ class DuringConformance(StoreSuite):
     async def test_a_time_with_a_vector_of_another_embedder_is_refused(self, store: Store) -> None:
         await _happen(store, "tulips")
         with refused(EmbedderMismatch):
-            await store.during(replace(_ASKED, space="another"))
+            await store.search(replace(_REQUEST, space="another"))
         assert await store.commit(await a_batch(store))
 
 
-_ASKED = TimeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=at_cosine(1.0), during=MONTH, limit=50)
+_TEMPORAL = TemporalSearch(vector=at_cosine(1.0), during=MONTH)
+_REQUEST = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, temporal=_TEMPORAL, limit=50)
 
 
 async def _happen(store: Store, text: str, *, cosine: float = 1.0, **fields: object) -> FactId:
@@ -155,10 +156,11 @@ async def _hits(
     during: Interval = MONTH,
     limit: int = 50,
     floor: float = 0.0,
-    fading: float = 0.0,
+    edge_penalty: float = 0.0,
 ) -> list[Scored]:
-    asked = replace(_ASKED, scope=scope, during=during, limit=limit, floor=floor, fading=fading)
-    return list((await store.during(asked)).hits)
+    temporal = replace(_TEMPORAL, during=during, floor=floor, edge_penalty=edge_penalty)
+    found = await store.search(replace(_REQUEST, scope=scope, temporal=temporal, limit=limit))
+    return list(found.temporal.hits)
 
 
 async def _found(store: Store, *, scope: Scope = EVERYTHING, during: Interval = MONTH) -> set[str]:

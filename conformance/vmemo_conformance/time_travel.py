@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from vmemo.models.changes import FactClosure
-from vmemo.models.search import Scope, TextQuery
+from vmemo.models.search import Scope, SearchRequest
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, EMBEDDER, a_batch, a_fact, day, hear, matches, near, tell
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -131,7 +131,7 @@ class TimeTravelConformance(StoreSuite):
             "believed to be true still": Scope(bank=BANK, at_time=day(6), known_at=day(6)),
         }
         quoted = {
-            name: bool((await store.verbatim(TextQuery(scope=scope, text="tulips", limit=5))).hits)
+            name: bool((await store.search(SearchRequest(scope=scope, verbatim="tulips", limit=5))).verbatim.hits)
             for name, scope in seen.items()
         }
         assert [name for name, found in quoted.items() if found] == [

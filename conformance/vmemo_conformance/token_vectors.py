@@ -20,10 +20,12 @@ from vmemo.testing.samples import (
     a_fact,
     an_entity,
     hear,
+    named_entities,
     near,
     snapshot,
     some_tokens,
     tell,
+    token_vectors,
     with_vector,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
@@ -44,7 +46,7 @@ class TokenVectorConformance(StoreSuite):
     async def test_token_vectors_come_back(self, store: Store) -> None:
         given = [some_tokens(3), some_tokens(40, 96), np.array([[1.0, -1.0, 0.0]], np.float32)]
         ids = [(await _write(store, f"fact {n}", tokens)).id for n, tokens in enumerate(given)]
-        found = await store.token_vectors(BANK, ids)
+        found = await token_vectors(store, BANK, ids)
         assert len(found) == len(given)
         assert all(_same(one, other) for one, other in zip(found, given, strict=True))
         assert all(tokens is not None and tokens.dtype == np.float32 for tokens in found)
@@ -55,18 +57,18 @@ class TokenVectorConformance(StoreSuite):
         plain = await tell(store, "plain")
         empty = await _write(store, "empty", some_tokens(1)[:0])
         ids = [two.id, FactId("missing"), plain.id, one.id, empty.id, two.id]
-        found = await store.token_vectors(BANK, ids)
+        found = await token_vectors(store, BANK, ids)
         expected = [some_tokens(2), None, None, some_tokens(1), None, some_tokens(2)]
         assert len(found) == len(expected)
         kept = [tokens if tokens is not None and len(tokens) else None for tokens in found]
         assert all(_same(one, other) for one, other in zip(kept, expected, strict=True))
-        assert await store.token_vectors(BANK, []) == []
+        assert await token_vectors(store, BANK, []) == []
 
     @on_store
     async def test_many_are_read_at_once(self, store: Store) -> None:
         facts = [with_vector(a_fact(f"{n}"), tokens=some_tokens(n % 7 + 1)) for n in range(1200)]
         assert await store.commit(await a_batch(store, facts))
-        found = await store.token_vectors(BANK, [item.fact.id for item in reversed(facts)])
+        found = await token_vectors(store, BANK, [item.fact.id for item in reversed(facts)])
         assert all(_same(tokens, item.tokens) for tokens, item in zip(found, reversed(facts), strict=True))
 
     @on_store
@@ -74,12 +76,12 @@ class TokenVectorConformance(StoreSuite):
         await store.create_bank(a_bank(OTHER))
         theirs = await _write(store, "theirs", some_tokens(2), bank=OTHER)
         mine = await _write(store, "mine", some_tokens(3))
-        [none, own] = await store.token_vectors(BANK, [theirs.id, mine.id])
+        [none, own] = await token_vectors(store, BANK, [theirs.id, mine.id])
         assert none is None
         assert _same(own, some_tokens(3))
         await store.replace_embeddings(BANK, "new", {mine.id: Encoding(EMBEDDER.vector("x"))}, dimension=64)
         await store.forget(BANK, ForgetTarget(bank=True))
-        assert _same((await store.token_vectors(OTHER, [theirs.id]))[0], some_tokens(2))
+        assert _same((await token_vectors(store, OTHER, [theirs.id]))[0], some_tokens(2))
 
     @on_store
     async def test_a_switch_of_embedder_replaces_them(self, store: Store) -> None:
@@ -93,11 +95,11 @@ class TokenVectorConformance(StoreSuite):
             plain.id: Encoding(vector, some_tokens(6)),
         }
         assert await store.replace_embeddings(BANK, "new", new, dimension=64)
-        found = await store.token_vectors(BANK, list(new))
+        found = await token_vectors(store, BANK, list(new))
         assert all(_same(tokens, new[id].tokens) for id, tokens in zip(new, found, strict=True))
         none = {id: Encoding(vector) for id in new}
         assert await store.replace_embeddings(BANK, "plain", none, dimension=64)
-        assert await store.token_vectors(BANK, list(new)) == [None] * 4
+        assert await token_vectors(store, BANK, list(new)) == [None] * 4
 
     @on_store
     async def test_a_switch_that_fails_leaves_them(self, store: Store) -> None:
@@ -117,23 +119,23 @@ class TokenVectorConformance(StoreSuite):
     async def test_they_go_with_a_forgotten_fact(self, store: Store) -> None:
         gone, kept = await _write(store, "gone", some_tokens(2)), await _write(store, "kept", some_tokens(3))
         await store.forget(BANK, ForgetTarget(messages=gone.messages))
-        [none, left] = await store.token_vectors(BANK, [gone.id, kept.id])
+        [none, left] = await token_vectors(store, BANK, [gone.id, kept.id])
         assert none is None
         assert _same(left, some_tokens(3))
         again = gone.model_copy(update={"messages": ()})
         assert await store.commit(await a_batch(store, [again]))
-        assert await store.token_vectors(BANK, [gone.id]) == [None]
+        assert await token_vectors(store, BANK, [gone.id]) == [None]
 
     @on_store
     async def test_they_go_with_a_forgotten_bank(self, store: Store) -> None:
         fact = await _write(store, "gone", some_tokens(2))
         await store.forget(BANK, ForgetTarget(bank=True))
         with refused(NotFound):
-            await store.token_vectors(BANK, [fact.id])
+            await token_vectors(store, BANK, [fact.id])
         await store.create_bank(a_bank())
-        assert await store.token_vectors(BANK, [fact.id]) == [None]
+        assert await token_vectors(store, BANK, [fact.id]) == [None]
         assert await store.commit(await a_batch(store, [fact.model_copy(update={"messages": ()})]))
-        assert await store.token_vectors(BANK, [fact.id]) == [None]
+        assert await token_vectors(store, BANK, [fact.id]) == [None]
 
     @on_store
     async def test_bad_ones_land_nothing(self, store: Store) -> None:
@@ -147,7 +149,7 @@ class TokenVectorConformance(StoreSuite):
                 await store.commit(batch)
             assert await snapshot(store) == before, case
             assert await store.revision(BANK) == revision, case
-            assert await store.named(BANK, "Anna") == [], case
+            assert await named_entities(store, BANK, "Anna") == [], case
         assert len(await near(store, EMBEDDER.vector("one"))) == 1
 
     @on_store

@@ -20,15 +20,18 @@ from vmemo.testing.samples import (
     a_message,
     an_entity,
     day,
+    find_edges,
     hear,
     matches,
     mention_of,
+    named_entities,
     near,
     quotes,
     snapshot,
     some_tokens,
     tell,
     tell_story,
+    token_vectors,
     with_vector,
 )
 from vmemo_conformance.suite import StoreSuite, on_two_stores, refused
@@ -69,7 +72,7 @@ class SharingConformance(StoreSuite):
     @on_two_stores
     async def test_names_edges_and_token_vectors_of_one_are_found_by_the_other(self, one: Store, other: Store) -> None:
         oslo = an_entity("Oslo")
-        assert await other.named(BANK, "Oslo") == []
+        assert await named_entities(other, BANK, "Oslo") == []
         facts: list[FactId] = []
         for n, writer in enumerate((one, other, one)):
             fact = a_fact(f"tulips {n}", entities=[mention_of(oslo)])
@@ -77,12 +80,12 @@ class SharingConformance(StoreSuite):
             assert await writer.commit(replace(batch, entities=[oslo]))
             facts.append(fact.id)
             for reader in (one, other):
-                assert await reader.named(BANK, "Oslo") == [mention_of(oslo)]
+                assert await named_entities(reader, BANK, "Oslo") == [mention_of(oslo)]
                 query = EdgeQuery(
                     scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("tulips"), entities=[oslo.id]
                 )
-                assert {edge.target for edge in await reader.edges(query)} == set(facts)
-                counts = [len(v) for v in await reader.token_vectors(BANK, facts) if v is not None]
+                assert {edge.target for edge in await find_edges(reader, query)} == set(facts)
+                counts = [len(v) for v in await token_vectors(reader, BANK, facts) if v is not None]
                 assert counts == list(range(1, n + 2))
 
     @on_two_stores

@@ -15,7 +15,7 @@ from vmemo import Fact, Interval, InvalidInput, Memory, Recalled, Settings, Vmem
 from vmemo.models import Channel, FactId, Network, Reranking
 from vmemo.models.search import Vector
 from vmemo.ports import Embedder
-from vmemo.recall.plan import channel_weights
+from vmemo.recall.channels import channel_weights
 from vmemo.testing.samples import TokenHashEmbedder
 
 CHANNELS: list[Channel] = ["semantic", "keyword", "graph", "temporal", "verbatim"]
@@ -293,12 +293,12 @@ def test_an_explained_recall_can_be_written_as_json_and_read_again(trip: str) ->
 
 
 @pytest.mark.parametrize("explain", [False, True])
-def test_timings_hold_every_stage(trip: str, explain: bool) -> None:
+def test_timings_include_every_stage(trip: str, explain: bool) -> None:
     with reset(trip) as memory:
         timings = memory.recall_sync(ASKED, explain=explain).timings
         assert set(timings) == {
             "analyse", "embed", "entities", "semantic", "keyword", "graph", "temporal", "verbatim", "fuse", "rerank",
-            "load", "total",
+            "load", "search", "filter", "total",
         }  # fmt: skip
         assert all(0 <= value <= timings["total"] for value in timings.values())
 

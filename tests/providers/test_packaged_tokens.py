@@ -15,7 +15,7 @@ from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.embedding.wordpiece import WordPiece
 from vmemo.models.search import Encoding, TokenVectors
 from vmemo.ports import TextKind, TokenEmbedder
-from vmemo.recall.rerank import late_scores
+from vmemo.recall.rerank import late_interaction
 from vmemo_models import ENCODER
 
 WIDTH = 48
@@ -138,14 +138,14 @@ def test_company_moves_vectors_only_a_little(kind: TextKind) -> None:
 def test_company_does_not_change_what_late_interaction_prefers() -> None:
     together = [encoding.tokens for encoding in encode(list(ANSWERS.values()))]
     for number, question in enumerate(encode(list(ANSWERS), "query")):
-        scores = late_scores(tokens_of(question), together)
+        scores = late_interaction(tokens_of(question), together)
         assert scores.index(max(score for score in scores if score is not None)) == number
 
 
 @pytest.mark.parametrize("question", ANSWERS)
 def test_late_interaction_prefers_the_answer_to_every_unrelated_text(question: str) -> None:
     asked = tokens_of(encode([question], "query")[0])
-    answer, *others = late_scores(asked, [encode([text])[0].tokens for text in [ANSWERS[question], *OTHERS]])
+    answer, *others = late_interaction(asked, [encode([text])[0].tokens for text in [ANSWERS[question], *OTHERS]])
     assert answer is not None
     assert all(other is not None and answer > other for other in others)
 
@@ -155,7 +155,7 @@ def test_a_text_without_words_keeps_its_start_marker_and_can_be_reranked(text: s
     document = encode([text])[0]
     assert tokens_of(document).shape == (1, WIDTH)
     asked = tokens_of(encode([text], "query")[0])
-    scores = late_scores(asked, [document.tokens, encode(["Oscar"])[0].tokens])
+    scores = late_interaction(asked, [document.tokens, encode(["Oscar"])[0].tokens])
     assert all(score is not None and -1.001 <= score <= 1.001 for score in scores)
 
 

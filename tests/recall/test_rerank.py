@@ -1,4 +1,4 @@
-"""C7: what a reranker looks at, what it makes of the order, and what happens when it breaks its contract."""
+"""C7: the candidates that a reranker scores, the order that follows, and rerankers that break their contract."""
 
 from __future__ import annotations
 
@@ -11,12 +11,22 @@ import numpy as np
 import pytest
 
 from vmemo.errors import InvalidInput, RerankFailed
-from vmemo.models import BankId, Fact, FactId
+from vmemo.models import BankId, Fact, FactId, MessageId
 from vmemo.models.search import Scope, TokenVectors
-from vmemo.ports import Loaded, Reranker, Store
+from vmemo.ports import Loaded, Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
-from vmemo.recall.rerank import LATE, MOST_READ, Reranked, by_reading, by_tokens, late_scores, pool, reordered
+from vmemo.recall.rerank import (
+    LATE_WEIGHT,
+    MAX_TEXTS,
+    Reranked,
+    late_interaction,
+    late_shortlist,
+    reorder,
+    score_texts,
+    score_tokens,
+    shortlist,
+)
 
 ASKED = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
 BANK = BankId("bank")
@@ -40,32 +50,23 @@ def row(x: float) -> TokenVectors:
     return np.array([[x, 0.0]], np.float32)
 
 
-class Shelf:
-    """A store's facts and token vectors, written down, and what was asked of it."""
+class Facts:
+    """A store of facts whose texts repeat their ids; `missing` ones can't be loaded."""
 
-    def __init__(self, tokens: Mapping[str, TokenVectors] | None = None, missing: Sequence[str] = ()) -> None:
-        self._tokens = tokens or {}
+    def __init__(self, missing: Sequence[str] = ()) -> None:
         self._missing = missing
-        self.asked: list[FactId] = []
 
-    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
-        """Token vectors of those that have some."""
+    async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+        """Return the facts that are not missing."""
         assert bank == BANK
-        self.asked += facts
-        return [self._tokens.get(id) for id in facts]
-
-    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-        """Facts that say their own id."""
-        assert bank == BANK
-        self.asked += ids
         at = datetime(2023, 5, 8, tzinfo=UTC)
-        known = [id for id in ids if id not in self._missing]
-        facts = [Fact(id=id, bank=BANK, network="world", text=f"Fact {id}.", tokens=3, mentioned_at=at) for id in known]
-        return Loaded(facts, {})
+        known = [id for id in facts if id not in self._missing]
+        found = [Fact(id=id, bank=BANK, network="world", text=f"Fact {id}.", tokens=3, mentioned_at=at) for id in known]
+        return Loaded(facts=found, messages=[], titles={})
 
 
 class Judge:
-    """A reranker with its scores by text, or with whatever it is told to answer."""
+    """A reranker with fixed scores by text, or with a fixed answer."""
 
     name = "judge"
 
@@ -85,13 +86,14 @@ class Judge:
         return [next((score for word, score in self._scores.items() if word in text), 0.0) for text in texts]
 
 
-def late(asked: Query, candidates: Sequence[Fused], shelf: Shelf) -> Reranked:
-    return reordered(candidates, asyncio.run(by_tokens(asked, candidates, ASKED, cast("Store", shelf))))
+def late(asked: Query, candidates: Sequence[Fused], tokens: Mapping[str, TokenVectors]) -> Reranked:
+    ids = late_shortlist(candidates, asked)
+    return reorder(candidates, score_tokens(ids, ASKED, [tokens.get(id) for id in ids]))
 
 
-def reading(asked: Query, candidates: Sequence[Fused], judge: Judge, shelf: Shelf | None = None) -> Reranked:
-    looked = asyncio.run(by_reading(asked, candidates, cast("Reranker", judge), cast("Store", shelf or Shelf())))
-    return reordered(candidates, looked)
+def reading(asked: Query, candidates: Sequence[Fused], judge: Judge, facts: Facts | None = None) -> Reranked:
+    scores = asyncio.run(score_texts(asked, candidates, cast("Reranker", judge), cast("Search", facts or Facts())))
+    return reorder(candidates, scores)
 
 
 # Late interaction
@@ -100,57 +102,57 @@ def reading(asked: Query, candidates: Sequence[Fused], judge: Judge, shelf: Shel
 def test_each_token_of_the_question_adds_its_best_match() -> None:
     first = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -1.0]], np.float32)
     second = np.array([[-1.0, 0.0]], np.float32)
-    assert late_scores(ASKED, [first, second]) == pytest.approx([1.0 + 0.8, -1.0 + 0.0])
+    assert late_interaction(ASKED, [first, second]) == pytest.approx([1.0 + 0.8, -1.0 + 0.0])
 
 
-def test_a_token_of_the_question_counts_as_long_as_its_vector_is() -> None:
-    assert late_scores(ASKED * np.array([[3.0], [0.5]], np.float32), [np.eye(2, dtype=np.float32)]) == [3.5]
+def test_a_token_of_the_question_is_weighted_by_the_length_of_its_vector() -> None:
+    assert late_interaction(ASKED * np.array([[3.0], [0.5]], np.float32), [np.eye(2, dtype=np.float32)]) == [3.5]
 
 
 def test_a_document_without_tokens_has_no_score_and_the_others_keep_theirs() -> None:
     empty = np.zeros((0, 2), np.float32)
-    assert late_scores(ASKED, [None, row(0.5), empty, row(0.25), None]) == [None, 0.5, None, 0.25, None]
+    assert late_interaction(ASKED, [None, row(0.5), empty, row(0.25), None]) == [None, 0.5, None, 0.25, None]
 
 
-def test_without_any_tokens_there_are_no_scores() -> None:
-    assert late_scores(ASKED, []) == []
-    assert late_scores(ASKED, [None, np.zeros((0, 2), np.float32)]) == [None, None]
+def test_documents_without_tokens_have_no_scores() -> None:
+    assert late_interaction(ASKED, []) == []
+    assert late_interaction(ASKED, [None, np.zeros((0, 2), np.float32)]) == [None, None]
 
 
-# The pool
+# The shortlist
 
 
-def test_everything_that_fits_is_looked_at_however_far_behind() -> None:
+def test_everything_that_fits_is_reranked() -> None:
     candidates = fused(9.0, 5.0, 0.1)
-    assert names(pool(candidates, query(top_k=3), 1.0, 50)) == "0 1 2"
-    assert names(pool(candidates, query(max_tokens=30), 1.0, 50)) == "0 1 2"
+    assert " ".join(shortlist(candidates, query(top_k=3), 1.0, 50)) == "0 1 2"
+    assert " ".join(shortlist(candidates, query(max_tokens=30), 1.0, 50)) == "0 1 2"
 
 
-def test_what_reranking_could_lift_over_the_last_that_fits_is_looked_at() -> None:
+def test_candidates_that_reranking_could_lift_above_the_last_fitting_one_are_reranked() -> None:
     candidates = fused(3.0, 2.0, 1.5, 1.0, 0.9)
-    assert names(pool(candidates, query(top_k=2), 1.0, 50)) == "0 1 2 3"
-    assert names(pool(candidates, query(max_tokens=29), 1.0, 50)) == "0 1 2 3"
-    assert names(pool(candidates, query(top_k=2), 0.5, 50)) == "0 1 2"
+    assert " ".join(shortlist(candidates, query(top_k=2), 1.0, 50)) == "0 1 2 3"
+    assert " ".join(shortlist(candidates, query(max_tokens=29), 1.0, 50)) == "0 1 2 3"
+    assert " ".join(shortlist(candidates, query(top_k=2), 0.5, 50)) == "0 1 2"
 
 
 def test_the_narrower_of_count_and_tokens_decides() -> None:
     candidates = fused(4.0, 3.0, 2.0, 1.0)
-    assert names(pool(candidates, query(top_k=1, max_tokens=40), 0.5, 50)) == "0"
-    assert names(pool(candidates, query(top_k=4, max_tokens=20), 0.5, 50)) == "0 1"
-    assert names(pool(candidates, query(top_k=9, max_tokens=900), 0.5, 50)) == "0 1 2 3"
+    assert " ".join(shortlist(candidates, query(top_k=1, max_tokens=40), 0.5, 50)) == "0"
+    assert " ".join(shortlist(candidates, query(top_k=4, max_tokens=20), 0.5, 50)) == "0 1"
+    assert " ".join(shortlist(candidates, query(top_k=9, max_tokens=900), 0.5, 50)) == "0 1 2 3"
 
 
-def test_where_nothing_fits_those_near_the_best_are_looked_at() -> None:
-    assert names(pool(fused(3.0, 2.5, 1.0, tokens=99), query(max_tokens=10), 1.0, 50)) == "0 1"
+def test_if_nothing_fits_candidates_near_the_best_are_reranked() -> None:
+    assert " ".join(shortlist(fused(3.0, 2.5, 1.0, tokens=99), query(max_tokens=10), 1.0, 50)) == "0 1"
 
 
-def test_no_more_than_the_cap_is_looked_at() -> None:
-    assert names(pool(fused(1.0, 1.0, 1.0, 1.0), query(top_k=4), 1.0, 2)) == "0 1"
+def test_no_more_candidates_than_the_limit_are_reranked() -> None:
+    assert " ".join(shortlist(fused(1.0, 1.0, 1.0, 1.0), query(top_k=4), 1.0, 2)) == "0 1"
 
 
-def test_without_candidates_there_is_nothing_to_look_at() -> None:
-    assert pool([], query(top_k=5), 1.0, 50) == []
-    assert late(query(top_k=5), [], Shelf()) == Reranked([])
+def test_without_candidates_nothing_is_reranked() -> None:
+    assert shortlist([], query(top_k=5), 1.0, 50) == []
+    assert late(query(top_k=5), [], {}) == Reranked([])
     judge = Judge()
     assert reading(query(top_k=5), [], judge) == Reranked([])
     assert judge.read == []
@@ -159,57 +161,57 @@ def test_without_candidates_there_is_nothing_to_look_at() -> None:
 # The order
 
 
-def test_the_best_of_the_reranker_gains_its_whole_weight_and_the_order_follows() -> None:
-    shelf = Shelf({"0": row(0.1), "1": row(0.2), "2": row(0.9)})
-    ranked = late(query(top_k=3), fused(1.0, 0.9, 0.8), shelf)
+def test_the_best_candidate_gains_the_whole_weight() -> None:
+    tokens = {"0": row(0.1), "1": row(0.2), "2": row(0.9)}
+    ranked = late(query(top_k=3), fused(1.0, 0.9, 0.8), tokens)
     assert names(ranked.candidates) == "2 0 1"
-    assert ranked.candidates[0].score == pytest.approx(0.8 + LATE)
+    assert ranked.candidates[0].score == pytest.approx(0.8 + LATE_WEIGHT)
     assert ranked.scores == pytest.approx({"0": 0.1, "1": 0.2, "2": 0.9})
-    assert ranked.looked_at == 3
+    assert ranked.count == 3
     assert [candidate.tokens for candidate in ranked.candidates] == [10, 10, 10]
 
 
-def test_scores_that_are_all_the_same_change_nothing() -> None:
+def test_equal_scores_change_nothing() -> None:
     candidates = fused(1.0, 0.9, 0.8)
-    ranked = late(query(top_k=3), candidates, Shelf({name: row(0.7) for name in "012"}))
+    ranked = late(query(top_k=3), candidates, {name: row(0.7) for name in "012"})
     assert ranked.candidates == candidates
 
 
-def test_what_has_no_tokens_counts_as_an_average_one() -> None:
-    shelf = Shelf({"0": row(0.0), "2": row(1.0)})
-    ranked = late(query(top_k=3), fused(1.0, 1.0, 1.0), shelf)
+def test_a_candidate_without_tokens_counts_as_average() -> None:
+    tokens = {"0": row(0.0), "2": row(1.0)}
+    ranked = late(query(top_k=3), fused(1.0, 1.0, 1.0), tokens)
     assert names(ranked.candidates) == "2 1 0"
     assert ranked.scores == {"0": 0.0, "2": 1.0}
 
 
-def test_where_nothing_has_tokens_the_fused_order_stays() -> None:
+def test_without_any_tokens_the_fused_order_stays() -> None:
     candidates = fused(1.0, 0.9)
-    assert late(query(top_k=2), candidates, Shelf()) == Reranked(candidates)
+    assert late(query(top_k=2), candidates, {}) == Reranked(candidates)
 
 
-def test_candidates_beyond_the_pool_keep_their_order_and_score() -> None:
+def test_candidates_beyond_the_shortlist_keep_their_order_and_score() -> None:
     candidates = fused(3.0, 2.9, 0.3, 0.2, 0.1)
-    shelf = Shelf({"0": row(0.0), **{name: row(1.0) for name in "1234"}})
-    ranked = late(query(top_k=1), candidates, shelf)
-    assert shelf.asked == ["0", "1"]
+    tokens = {"0": row(0.0), **{name: row(1.0) for name in "1234"}}
+    ranked = late(query(top_k=1), candidates, tokens)
+    assert late_shortlist(candidates, query(top_k=1)) == ["0", "1"]
     assert names(ranked.candidates) == "1 0 2 3 4"
     assert ranked.candidates[2:] == candidates[2:]
-    assert ranked.looked_at == 2
+    assert ranked.count == 2
     scores = [candidate.score for candidate in ranked.candidates]
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_larger_budget_lets_more_be_looked_at() -> None:
+def test_a_larger_budget_reranks_more_candidates() -> None:
     candidates = fused(*[1.0] * 400)
-    for nodes, looked_at in ((10, 64), (300, 150), (1000, 400)):
-        shelf = Shelf({candidate.id: row(0.5) for candidate in candidates})
-        assert late(query(top_k=400, nodes=nodes), candidates, shelf).looked_at == looked_at
+    for nodes, reranked in ((10, 64), (300, 150), (1000, 400)):
+        tokens = {str(candidate.id): row(0.5) for candidate in candidates}
+        assert late(query(top_k=400, nodes=nodes), candidates, tokens).count == reranked
 
 
-# A reranker that reads
+# A reranker of texts
 
 
-def test_a_reranker_reads_texts_and_its_scores_reorder() -> None:
+def test_a_reranker_scores_texts_and_the_order_follows() -> None:
     judge = Judge({"Fact 2": 7.0, "Fact 0": -3.0})
     ranked = reading(query(top_k=3), fused(1.0, 0.9, 0.8), judge)
     assert judge.read == ["8 May 2023. Fact 0.", "8 May 2023. Fact 1.", "8 May 2023. Fact 2."]
@@ -217,28 +219,28 @@ def test_a_reranker_reads_texts_and_its_scores_reorder() -> None:
     assert ranked.scores == {"0": -3.0, "1": 0.0, "2": 7.0}
 
 
-def test_a_reranker_is_given_so_many_texts_at_most() -> None:
+def test_a_reranker_gets_a_limited_number_of_texts() -> None:
     judge = Judge({"Fact 49": 1.0, "Fact 50": 9.0})
     ranked = reading(query(top_k=80), fused(*[1.0] * 80), judge)
-    assert len(judge.read) == ranked.looked_at == MOST_READ
+    assert len(judge.read) == ranked.count == MAX_TEXTS
     assert ranked.candidates[0].id == "49"
-    assert names(ranked.candidates[MOST_READ:]) == " ".join(str(place) for place in range(MOST_READ, 80))
+    assert names(ranked.candidates[MAX_TEXTS:]) == " ".join(str(place) for place in range(MAX_TEXTS, 80))
 
 
-def test_what_no_longer_can_be_read_counts_as_an_average_one() -> None:
+def test_a_fact_that_can_not_be_loaded_counts_as_average() -> None:
     judge = Judge({"Fact 0": 0.0, "Fact 2": 1.0})
-    ranked = reading(query(top_k=3), fused(1.0, 1.0, 1.0), judge, Shelf(missing="1"))
+    ranked = reading(query(top_k=3), fused(1.0, 1.0, 1.0), judge, Facts(missing="1"))
     assert names(ranked.candidates) == "2 1 0"
     assert FactId("1") not in ranked.scores
 
 
-def test_a_reranker_is_not_asked_when_nothing_can_be_read() -> None:
+def test_a_reranker_is_not_called_without_texts() -> None:
     judge, candidates = Judge(), fused(1.0, 0.9)
-    assert reading(query(top_k=2), candidates, judge, Shelf(missing="01")) == Reranked(candidates)
+    assert reading(query(top_k=2), candidates, judge, Facts(missing="01")) == Reranked(candidates)
     assert judge.read == []
 
 
-def test_scores_may_come_as_an_array() -> None:
+def test_scores_may_be_an_array() -> None:
     ranked = reading(query(top_k=2), fused(1.0, 0.9), Judge(answer=np.array([0, 1])))
     assert ranked.scores == {"0": 0.0, "1": 1.0}
     assert {type(score) for score in ranked.scores.values()} == {float}
@@ -260,12 +262,12 @@ BROKEN: list[object] = [
 
 
 @pytest.mark.parametrize("answer", BROKEN, ids=[f"{place}" for place in range(len(BROKEN))])
-def test_scores_that_cannot_be_used_are_an_error_that_names_the_reranker(answer: object) -> None:
+def test_invalid_scores_raise_an_error_that_names_the_reranker(answer: object) -> None:
     with pytest.raises(RerankFailed, match=r"'judge' .* 2 texts.*Nothing was changed.*reranker=\"none\""):
         reading(query(top_k=2), fused(1.0, 0.9), Judge(answer=answer))
 
 
-def test_what_a_reranker_raises_is_an_error_that_names_it_and_holds_the_original() -> None:
+def test_an_exception_of_a_reranker_is_the_cause_of_an_error_that_names_it() -> None:
     broken = ZeroDivisionError("the model is gone")
     with pytest.raises(RerankFailed, match=r"'judge' failed .*the model is gone.*Nothing was changed") as caught:
         reading(query(top_k=2), fused(1.0, 0.9), Judge(answer=broken))
@@ -273,7 +275,7 @@ def test_what_a_reranker_raises_is_an_error_that_names_it_and_holds_the_original
 
 
 @pytest.mark.parametrize("error", [RerankFailed("The service is down."), InvalidInput("No model is there.")])
-def test_an_error_of_ours_passes_through_as_it_is(error: Exception) -> None:
+def test_a_vmemo_error_of_a_reranker_is_raised_as_it_is(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
         reading(query(top_k=2), fused(1.0, 0.9), Judge(answer=error))
     assert caught.value is error

@@ -113,8 +113,8 @@ def test_the_ground_lies_under_unrelated_rows_and_an_empty_index_has_none() -> N
     data = clustered(4_000, 64)
     vectors = Vectors.empty(64).extended(data)
     exact = data @ data[0]
-    assert vectors.ground(data[0]) == pytest.approx(float(exact.mean() - 2 * exact.std()), abs=0.05)
-    assert Vectors.empty(64).ground(data[0]) == 0.0
+    assert vectors.baseline(data[0]) == pytest.approx(float(exact.mean() - 2 * exact.std()), abs=0.05)
+    assert Vectors.empty(64).baseline(data[0]) == 0.0
 
 
 @given(st.lists(st.integers(-5, 5), max_size=40), st.integers(0, 50))

@@ -10,7 +10,7 @@ import pytest
 
 from vmemo.models import Bank, FactId
 from vmemo.models.changes import ForgetTarget, NewFact
-from vmemo.models.search import Encoding, Scope, Vector, VectorQuery
+from vmemo.models.search import Encoding, Scope, SearchRequest, Vector
 from vmemo.stores.postgres import hnsw
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.hnsw import Due, Large, Standing, due
@@ -130,8 +130,8 @@ def database(postgres: EmbeddedPostgres, filled: str) -> Iterator[Database]:
 
 
 async def _nearest(store: PostgresStore, seed: int, scope: Scope = EVERYTHING) -> list[tuple[FactId, float]]:
-    query = VectorQuery(scope=scope, space=EMBEDDER.name, vector=_vector(seed), limit=4, floor=-1.0)
-    return [(hit.id, hit.score) for hit in (await store.nearest(query)).hits]
+    query = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[_vector(seed)], limit=4, floor=-1.0)
+    return [(hit.id, hit.score) for hit in (await store.search(query)).semantic[0].hits]
 
 
 async def _same_as_exact(url: str, seeds: Sequence[int]) -> None:
@@ -142,8 +142,8 @@ async def _same_as_exact(url: str, seeds: Sequence[int]) -> None:
             for seed in seeds:
                 assert await _nearest(store, seed, scope) == await _nearest(exact, seed, scope)
         for floor in (-1.0, 0.2, 0.6):
-            found = await store.neighbours(BANK, vectors, limit=4, floor=floor)
-            assert found == await exact.neighbours(BANK, vectors, limit=4, floor=floor)
+            found = await store.nearest(BANK, vectors, limit=4, floor=floor)
+            assert found == await exact.nearest(BANK, vectors, limit=4, floor=floor)
 
 
 def test_maintenance_builds_an_index_for_a_large_bank_alone(database: Database) -> None:
@@ -158,7 +158,7 @@ def test_searches_of_a_large_bank_use_its_index_and_find_the_same(database: Data
     database.maintain()
     database.run(lambda store: _nearest(store, 1))
     assert database.scans() == 1
-    database.run(lambda store: store.neighbours(BANK, np.stack([_vector(1), _vector(2)]), limit=4, floor=0.0))
+    database.run(lambda store: store.nearest(BANK, np.stack([_vector(1), _vector(2)]), limit=4, floor=0.0))
     assert database.scans() == 3
     asyncio.run(_same_as_exact(database.url, range(12)))
 
@@ -242,10 +242,10 @@ def test_vectors_of_another_dimension_take_the_place_of_indexed_ones(database: D
 
     async def reembed(store: PostgresStore) -> None:
         assert await store.replace_embeddings(BANK, "wider", new, dimension=WIDER)
-        query = VectorQuery(scope=EVERYTHING, space="wider", vector=_vector(7, WIDER), limit=4)
-        before = (await store.nearest(query)).hits
+        query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[_vector(7, WIDER)], limit=4)
+        before = (await store.search(query)).semantic[0].hits
         await store.optimise()
-        assert (await store.nearest(query)).hits == before
+        assert (await store.search(query)).semantic[0].hits == before
         assert before[0].id == "f7"
 
     database.maintain()
@@ -263,8 +263,8 @@ def test_vectors_of_more_dimensions_than_an_index_can_hold_are_scanned(postgres_
             items = [with_vector(a_fact(f"number {n}", id=f"f{n}"), _vector(n, wide)) for n in range(5)]
             assert await store.commit(await a_batch(store, items))
             await store.optimise()
-            query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=_vector(3, wide), limit=1)
-            assert [hit.id for hit in (await store.nearest(query)).hits] == ["f3"]
+            query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[_vector(3, wide)], limit=1)
+            assert [hit.id for hit in (await store.search(query)).semantic[0].hits] == ["f3"]
 
     asyncio.run(build())
 

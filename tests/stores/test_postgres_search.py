@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import get_args
@@ -12,7 +12,17 @@ import pytest
 
 from vmemo.models import Entity, EntityId, Fact, FactId, Interval, Link, LinkKind, Network
 from vmemo.models.changes import NewFact
-from vmemo.models.search import Edge, EdgeQuery, Ranking, Scope, Scored, TextQuery, TimeQuery, Vector, VectorQuery
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    Ranking,
+    Scope,
+    Scored,
+    SearchRequest,
+    SearchResult,
+    TemporalSearch,
+    Vector,
+)
 from vmemo.ports import Store
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.store import PostgresStore
@@ -29,10 +39,12 @@ from vmemo.testing.samples import (
     an_entity,
     at_cosine,
     day,
+    find_edges,
     matches,
     mention_of,
     near,
     some_tokens,
+    token_vectors,
     with_vector,
 )
 from vmemo_bench.speed.texts import queries, sentences
@@ -174,29 +186,36 @@ def _same(one: Sequence[Scored], other: Sequence[Scored]) -> None:
     assert [(hit.id, hit.tokens) for hit in one[:sure]] == [(hit.id, hit.tokens) for hit in other[:sure]]
 
 
-def _ask(both: tuple[Store, Store], ask: Callable[[Store], Awaitable[Ranking]]) -> Ranking:
-    """The answer of both stores, which must be the same."""
+def _only(result: SearchResult) -> Ranking:
+    return next(iter((*result.semantic, *result.keyword)), None) or max(
+        (result.verbatim, result.temporal), key=lambda ranking: len(ranking.hits)
+    )
+
+
+def _ask(both: tuple[Store, Store], request: SearchRequest) -> Ranking:
+    """Return the only ranking of a request, which must be the same on both stores."""
 
     async def asked() -> tuple[Ranking, Ranking]:
-        return await ask(both[0]), await ask(both[1])
+        one, other = await both[0].search(request), await both[1].search(request)
+        return _only(one), _only(other)
 
     one, other = asyncio.run(asked())
     _same(one.hits, other.hits)
-    assert abs(one.ground - other.ground) < CLOSE
+    assert abs(one.baseline - other.baseline) < CLOSE
     return other
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_nearest_facts_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
     for seed in range(4):
-        query = VectorQuery(scope=scope, space=EMBEDDER.name, vector=_asked(seed), limit=30, floor=-1.0)
-        _ask(both, lambda store, query=query: store.nearest(query))
-        _ask(both, lambda store, query=query: store.nearest(replace(query, floor=0.12, limit=400)))
+        query = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[_asked(seed)], limit=30, floor=-1.0)
+        _ask(both, query)
+        _ask(both, replace(query, floor=0.12, limit=400))
 
 
 def test_facts_of_equal_cosine_come_in_the_order_they_were_written(both: tuple[Store, Store]) -> None:
-    query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=_vector(3), limit=200, floor=-1.0)
-    hits = _ask(both, lambda store: store.nearest(query)).hits
+    query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[_vector(3)], limit=200, floor=-1.0)
+    hits = _ask(both, query).hits
     assert len({hit.score for hit in hits}) < len(hits) / 2
 
 
@@ -204,37 +223,33 @@ def test_facts_of_equal_cosine_come_in_the_order_they_were_written(both: tuple[S
 def test_facts_of_a_stretch_of_time_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
     stretches = (Interval(start=day(10), end=day(31)), Interval(start=day(40)), Interval(end=day(9)), Interval())
     for seed, during in enumerate(stretches):
-        query = TimeQuery(
-            scope=scope, space=EMBEDDER.name, vector=_asked(seed), during=during, limit=20, floor=0.02, fading=0.4
-        )
-        _ask(both, lambda store, query=query: store.during(query))
+        temporal = TemporalSearch(vector=_asked(seed), during=during, floor=0.02, edge_penalty=0.4)
+        _ask(both, SearchRequest(scope=scope, space=EMBEDDER.name, temporal=temporal, limit=20))
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_facts_with_the_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
     for text in queries(6):
-        query = TextQuery(scope=scope, text=text, limit=40)
-        _ask(both, lambda store, query=query: store.matching(query))
+        _ask(both, SearchRequest(scope=scope, keyword=[text], limit=40))
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_messages_with_the_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
     for text in queries(6):
-        query = TextQuery(scope=scope, text=text, limit=40)
-        _ask(both, lambda store, query=query: store.verbatim(query))
+        _ask(both, SearchRequest(scope=scope, verbatim=text, limit=40))
 
 
 def test_the_searches_find_something(both: tuple[Store, Store]) -> None:
-    text = TextQuery(scope=EVERYTHING, text=" ".join(queries(4)), limit=40)
-    assert len(_ask(both, lambda store: store.matching(text)).hits) == 40
-    assert len(_ask(both, lambda store: store.verbatim(text)).hits) == 40
+    text = " ".join(queries(4))
+    assert len(_ask(both, SearchRequest(scope=EVERYTHING, keyword=[text], limit=40)).hits) == 40
+    assert len(_ask(both, SearchRequest(scope=EVERYTHING, verbatim=text, limit=40)).hits) == 40
 
 
 def test_neighbours_are_the_same(both: tuple[Store, Store]) -> None:
     vectors = np.stack([_asked(seed) for seed in range(20)])
 
     async def asked(limit: int, floor: float) -> None:
-        one, other = [await store.neighbours(BANK, vectors, limit=limit, floor=floor) for store in both]
+        one, other = [await store.nearest(BANK, vectors, limit=limit, floor=floor) for store in both]
         for found, also in zip(one, other, strict=True):
             _same(found, also)
 
@@ -245,7 +260,7 @@ def test_neighbours_are_the_same(both: tuple[Store, Store]) -> None:
 @pytest.mark.parametrize("scope", SCOPES)
 def test_edges_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
     async def asked(query: EdgeQuery) -> None:
-        one, other = [_rounded(await store.edges(query)) for store in both]
+        one, other = [_rounded(await find_edges(store, query)) for store in both]
         assert one == other
 
     for n in range(0, FACTS, 40):
@@ -265,7 +280,7 @@ def test_loaded_facts_and_token_vectors_are_the_same(both: tuple[Store, Store]) 
         ids = [FactId(f"{kind}{n}") for n in range(70) for kind in "ft"] + [FactId("missing"), FactId("\x00")]
         one, other = [await store.load(BANK, ids) for store in both]
         assert one == other
-        tokens, also = [await store.token_vectors(BANK, ids) for store in both]
+        tokens, also = [await token_vectors(store, BANK, ids) for store in both]
         assert [None if t is None else t.tolist() for t in tokens] == [None if t is None else t.tolist() for t in also]
         assert await both[0].facts(BANK, limit=50, with_embeddings=True) == await both[1].facts(
             BANK, limit=50, with_embeddings=True
@@ -287,15 +302,15 @@ def test_current_facts_are_found_behind_many_closed_ones(postgres_url: str) -> N
         assert await near(store, at_cosine(1.0), limit=2) == ["f0", "f1"]
         assert await near(store, at_cosine(1.0), limit=2, floor=0.5) == []
         assert await matches(store, "tulips", limit=5) == ["f0", "f1", "f2"]
-        [found] = await store.neighbours(BANK, np.stack([at_cosine(1.0)]), limit=2, floor=0.1)
+        [found] = await store.nearest(BANK, np.stack([at_cosine(1.0)]), limit=2, floor=0.1)
         assert [hit.id for hit in found] == ["f0", "f1"]
-        assert await store.neighbours(BANK, np.stack([at_cosine(1.0)]), limit=2, floor=0.5) == [[]]
+        assert await store.nearest(BANK, np.stack([at_cosine(1.0)]), limit=2, floor=0.5) == [[]]
         await store.close()
 
     asyncio.run(asked())
 
 
-def test_a_large_banks_ground_is_that_of_a_sample(postgres_url: str) -> None:
+def test_the_baseline_of_a_large_bank_is_that_of_a_sample(postgres_url: str) -> None:
     count, vectors = 3000, [_vector(n) for n in range(3000)]
     facts = [with_vector(a_fact(f"number {n}"), vectors[n]) for n in range(count)]
 
@@ -305,13 +320,13 @@ def test_a_large_banks_ground_is_that_of_a_sample(postgres_url: str) -> None:
         await store.create_bank(a_bank())
         for start in range(0, count, 500):
             assert await store.commit(await a_batch(store, facts[start : start + 500]))
-        query = VectorQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=_asked(1), limit=10)
-        found = await store.nearest(query)
-        none = await store.nearest(replace(query, scope=replace(EVERYTHING, tags=frozenset({"none"}))))
+        query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[_asked(1)], limit=10)
+        [found] = (await store.search(query)).semantic
+        [none] = (await store.search(replace(query, scope=replace(EVERYTHING, tags=frozenset({"none"}))))).semantic
         await store.close()
         assert none.hits == []
-        assert none.ground == found.ground
-        return found.ground
+        assert none.baseline == found.baseline
+        return found.baseline
 
     cosines = np.stack(vectors) @ _asked(1)
     assert abs(asyncio.run(asked()) - (cosines.mean() - 2 * cosines.std())) < 0.02

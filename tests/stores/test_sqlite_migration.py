@@ -14,7 +14,7 @@ from vmemo.errors import SchemaTooNew
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import EntityId, Interval, Profile
 from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
-from vmemo.models.search import EdgeQuery, Encoding, TimeQuery
+from vmemo.models.search import EdgeQuery, Encoding, SearchRequest, TemporalSearch
 from vmemo.stores.sql import migrate
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
@@ -30,15 +30,18 @@ from vmemo.testing.samples import (
     a_batch,
     a_fact,
     an_entity,
+    find_edges,
     hear,
     know,
     matches,
+    named_entities,
     near,
     quotes,
     snapshot,
     some_tokens,
     tell,
     tell_story,
+    token_vectors,
     with_vector,
 )
 from vmemo.text.tokens import terms
@@ -191,13 +194,16 @@ def test_a_database_of_the_first_release_keeps_all_it_holds_and_finds_its_names(
         await store.open()
         assert await store.schema_version() == migrate.HEAD
         assert await snapshot(store) == without_work(kept)
-        assert {mention.name for mention in await store.named(BANK, "Caroline in OSLO?")} == {"Caroline", "Oslo"}
+        assert {mention.name for mention in await named_entities(store, BANK, "Caroline in OSLO?")} == {
+            "Caroline",
+            "Oslo",
+        }
         for text in ("Where is Robert Hale?", "bob's", "山田さん"):
-            assert [mention.id for mention in await store.named(BANK, text)] == ["bob"]
-        assert {mention.name for mention in await store.named(OTHER, "Caroline and Bob")} == {"Caroline"}
+            assert [mention.id for mention in await named_entities(store, BANK, text)] == ["bob"]
+        assert {mention.name for mention in await named_entities(store, OTHER, "Caroline and Bob")} == {"Caroline"}
         assert await store.damage() == []
         await store.forget(BANK, ForgetTarget(entity=story.entities[0].id))
-        assert await store.named(BANK, "Caroline") == []
+        assert await named_entities(store, BANK, "Caroline") == []
         await store.close()
 
     asyncio.run(run())
@@ -211,22 +217,23 @@ def test_facts_of_the_first_release_are_searched_without_token_vectors_and_can_b
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
-        assert await store.token_vectors(BANK, ids) == [None] * len(ids)
+        assert await token_vectors(store, BANK, ids) == [None] * len(ids)
         assert await matches(store, "tulips") == [story.facts[2].id]
         assert await near(store, vector, limit=1) == [story.facts[2].id]
-        time = TimeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, during=Interval(), limit=1)
-        assert [hit.id for hit in (await store.during(time)).hits] == [story.facts[2].id]
+        temporal = TemporalSearch(vector=vector, during=Interval())
+        request = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, temporal=temporal, limit=1)
+        assert [hit.id for hit in (await store.search(request)).temporal.hits] == [story.facts[2].id]
         second = [story.facts[1].id]
-        edges = await store.edges(EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=second))
+        edges = await find_edges(store, EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=vector, facts=second))
         assert {(edge.target, edge.kind) for edge in edges} >= {(ids[0], "temporal"), (ids[2], "entity")}
         new = a_fact("roses")
         assert await store.commit(await a_batch(store, [with_vector(new, tokens=some_tokens(2))]))
-        [none, some] = await store.token_vectors(BANK, [ids[0], new.id])
+        [none, some] = await token_vectors(store, BANK, [ids[0], new.id])
         assert none is None
         assert some is not None
         given = {id: Encoding(vector, some_tokens(3)) for id in (*ids, new.id)}
         assert await store.replace_embeddings(BANK, "tokens", given, dimension=EMBEDDER.dimension)
-        assert all(tokens is not None for tokens in await store.token_vectors(BANK, ids))
+        assert all(tokens is not None for tokens in await token_vectors(store, BANK, ids))
         await store.close()
 
     asyncio.run(run())

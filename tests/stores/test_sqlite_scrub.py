@@ -28,6 +28,7 @@ from vmemo.testing.samples import (
     hear,
     matches,
     mention_of,
+    named_entities,
     tell,
     with_vector,
 )
@@ -138,7 +139,7 @@ def test_a_name_that_only_forgotten_text_used_leaves_no_trace(tmp_path: Path) ->
         assert "contrarian" in traces(tmp_path)
         await store.forget(BANK, ForgetTarget(messages=[secret.id]))
         assert traces(tmp_path) == set()
-        assert await store.named(BANK, "Rosalind") == [mention_of(known)]
+        assert await named_entities(store, BANK, "Rosalind") == [mention_of(known)]
         await store.close()
 
     asyncio.run(run())

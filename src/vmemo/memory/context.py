@@ -12,7 +12,7 @@ from vmemo.jobs.worker import Worker
 from vmemo.memory.access_counts import AccessCounts
 from vmemo.models import BankId
 from vmemo.models.results import Retained
-from vmemo.recall.llm_time_resolver import TimeModel
+from vmemo.recall.llm_time_resolver import LLMTimeResolver
 from vmemo.retain.pipeline import process
 from vmemo.retain.write_plan import RetainContext
 
@@ -24,7 +24,7 @@ class Shared:
     context: RetainContext
     worker: Worker
     access: AccessCounts
-    when: TimeModel | None
+    when: LLMTimeResolver | None
     checked: set[BankId] = field(default_factory=set[BankId])
     following: dict[BankId, asyncio.Task[RunResult]] = field(default_factory=dict[BankId, asyncio.Task[RunResult]])
 
@@ -78,10 +78,10 @@ class Shared:
             await self.context.llm.close()
 
 
-def _time_model(context: RetainContext, access: AccessCounts) -> TimeModel | None:
+def _time_model(context: RetainContext, access: AccessCounts) -> LLMTimeResolver | None:
     if context.llm is None or context.settings.question_timeout <= 0:
         return None
-    return TimeModel(context.llm, context.settings.question_timeout, access.spend)
+    return LLMTimeResolver(context.llm, context.settings.question_timeout, access.spend)
 
 
 @runtime_checkable

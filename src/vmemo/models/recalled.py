@@ -1,4 +1,4 @@
-"""The result of a recall, and its text for a prompt."""
+"""The result of a recall, its explanation, and its form in a prompt."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from vmemo.models.base import Instant, Record
 
 
 class Explanation(Record):
-    """The analysis of a question, the candidates of each channel, and the reranker's part."""
+    """The analysis of the question, the candidates of each channel, and the work of the reranker."""
 
     type: QueryType
     during: Interval | None
-    read_by: Literal["rules", "model"] | None = None
-    """The source of `during`: the rules, or the language model."""
-    unread: str | None = None
-    """A time expression that the rules could not resolve, and that the model was asked about."""
-    trouble: str | None = None
-    """The reason why the model resolved no time."""
+    resolved_by: Literal["rules", "model"] | None = None
+    """The source of that time."""
+    unresolved_time: str | None = None
+    """Words for a time that the rules could not resolve, for which the model was called."""
+    problem: str | None = None
+    """The reason why the model returned no time."""
     parts: tuple[str, ...]
     entities: tuple[Mention, ...]
     weights: Mapping[Channel, float]
@@ -45,11 +45,11 @@ class Recalled(Record):
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """The facts alone."""
+        """The recalled facts."""
         return tuple(hit.fact for hit in self.hits)
 
     def to_prompt(self) -> str:
-        """Facts by episode and date with ids to cite; versions of one fact stand together, the newest marked."""
+        """Return the facts by episode and date, with ids to cite; the newest version of a fact is marked."""
         if not self.hits:
             return "Memory holds nothing about this."
         blocks = [self._block(key, facts) for key, facts in _grouped(self.facts).items()]
@@ -64,7 +64,7 @@ class Recalled(Record):
 
 
 def _grouped(facts: Sequence[Fact]) -> dict[tuple[EpisodeId | None, str], list[Fact]]:
-    """Facts by episode and day, in the order in which the best of each group was found.
+    """Group facts by episode and day, in the order of the best fact of each group.
 
     All versions of one fact share the group of the best one, so that a reader sees the change.
     """
@@ -79,7 +79,7 @@ def _grouped(facts: Sequence[Fact]) -> dict[tuple[EpisodeId | None, str], list[F
 
 
 def _versions(fact: Fact, by_id: Mapping[FactId, Fact]) -> Iterator[Fact]:
-    """A fact and the versions it replaced, as far as they were found, newest first."""
+    """Yield a fact and those versions it replaced that were recalled, newest first."""
     seen: set[FactId] = set()
     version: Fact | None = fact
     while version is not None and version.id not in seen:
@@ -89,7 +89,7 @@ def _versions(fact: Fact, by_id: Mapping[FactId, Fact]) -> Iterator[Fact]:
 
 
 def _versions_together(facts: Sequence[Fact]) -> list[Fact]:
-    """Each fact followed by the versions that it replaced, and none twice."""
+    """Return each fact followed by the versions that it replaced, and none twice."""
     by_id = {fact.id: fact for fact in facts}
     replaced = {fact.supersedes for fact in facts}
     newest = [fact for fact in facts if fact.id not in replaced]
@@ -111,5 +111,5 @@ def _line(fact: Fact, replaced: set[FactId]) -> str:
     return f"- [{fact.id}]{note} {fact.text}"
 
 
-def _day(moment: datetime) -> str:
-    return f"{moment.day} {moment:%B %Y}"
+def _day(time: datetime) -> str:
+    return f"{time.day} {time:%B %Y}"

@@ -1,9 +1,9 @@
-"""What a search is asked for and what it answers: the data between recall and a store."""
+"""Search requests and results: the data that recall and a store exchange."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -11,33 +11,33 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from vmemo.models import BankId, EntityId, FactId, Interval, LinkKind, Network
+from vmemo.models import BankId, EntityId, FactId, Interval, LinkKind, Mention, Network
 
 Vector: TypeAlias = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
 Vectors: TypeAlias = NDArray[np.float32]
 """Unit vectors as rows, shape (count, dimension)."""
 TokenVectors: TypeAlias = NDArray[np.float32]
-"""Short vectors of a text's tokens as rows: unit ones of a document, a query's as long as each token counts."""
+"""Short vectors of a text's tokens as rows. A document's have length one, a query's the weight of each token."""
 
 
 class Encoding(NamedTuple):
-    """What a text is found by: its vector, and its tokens' vectors where the embedder gives them."""
+    """The vector of a text, and its token vectors if the embedder computes them."""
 
     vector: Vector
     tokens: TokenVectors | None = None
 
 
 TagsMatch = Literal["all", "any", "exact", "all_or_none", "any_or_none"]
-"""Which of the tags that are asked for a fact must have: all, one at least, or these and no other. The last two let
-facts through as well that have no tags, though no beliefs: one that was formed has none, whatever it rests on."""
+"""The tags that a fact must have: all of those requested, at least one, or exactly these. The last two also accept
+facts without tags, except opinions and observations, which never have tags."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """Which facts of which bank a search may see. Empty filters let everything through.
+    """The bank and the filters of a search. An empty filter accepts every fact.
 
-    Without `at_time` and `known_at` only current facts are seen, unless `include_expired` is set.
+    Without `at_time` and `known_at` only current facts are found, unless `include_expired` is set.
     """
 
     bank: BankId
@@ -53,47 +53,54 @@ class Scope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorQuery:
-    """Facts by cosine with one vector of an embedder's space, best first, none below the floor."""
+class TemporalSearch:
+    """Facts that happened inside an interval and have at least the cosine `floor` with a vector.
 
-    scope: Scope
-    space: str
+    The score is the cosine, reduced by up to `edge_penalty` the farther a fact lies from the middle of the interval.
+    The temporal links of the best `linked` facts to other facts of the interval are returned as well.
+    """
+
     vector: Vector
-    limit: int
+    during: Interval
     floor: float = 0.0
+    edge_penalty: float = 0.0
+    linked: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextQuery:
-    """Facts or messages by BM25 with a text's words, best first."""
+class SearchRequest:
+    """The searches of one recall. A channel whose field is empty is not searched.
 
-    scope: Scope
-    text: str
-    limit: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimeQuery:
-    """Facts that happened inside a stretch of time and have at least this cosine with a vector.
-
-    The score is the cosine, lessened by up to `fading` the farther a fact lies from the middle of the stretch.
+    `limit` applies to each ranking. A question that falls into parts has several semantic and keyword queries, the
+    whole question first.
     """
 
     scope: Scope
-    space: str
-    vector: Vector
-    during: Interval
     limit: int
+    space: str = ""
+    """The embedder of the vectors; a store refuses vectors of another embedder than the bank's."""
+    semantic: Sequence[Vector] = ()
     floor: float = 0.0
-    fading: float = 0.0
+    """The least cosine of a semantic hit."""
+    keyword: Sequence[str] = ()
+    verbatim: str = ""
+    """Text to search in messages whose words no fact repeats."""
+    temporal: TemporalSearch | None = None
+    names_in: str = ""
+    """Text in which the names of entities are looked up, as whole words."""
+
+    @property
+    def has_vectors(self) -> bool:
+        """True if a search needs the bank's vectors."""
+        return bool(self.semantic) or self.temporal is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeQuery:
     """Edges that leave some facts, along stored links in both directions and along shared entities.
 
-    Of an entity with more facts than `fan`, those most like `vector` are taken. Edges lighter than `least` are left
-    out, and so may be the weakest links where there are very many.
+    Of an entity with more facts than `fan`, those most similar to `vector` are taken. Edges lighter than `least` are
+    left out. Of a fact with very many links the weakest may be left out.
     """
 
     scope: Scope
@@ -107,7 +114,7 @@ class EdgeQuery:
 
 
 class Edge(NamedTuple):
-    """A way from a fact, or from an entity itself, to a fact. `via` names the entity that both share."""
+    """An edge from a fact or an entity to a fact. `via` is the name of the entity that both share."""
 
     source: FactId | EntityId
     target: FactId
@@ -118,7 +125,7 @@ class Edge(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A candidate: enough to rank and pack it without loading it. Recall makes hundreds of them, so it is a tuple."""
+    """A candidate: enough to rank and pack it without loading it. A tuple, because a recall makes hundreds of them."""
 
     id: FactId
     score: float
@@ -127,7 +134,54 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranking:
-    """A channel's candidates, best first. `ground` is the score of what has nothing to do with the query."""
+    """A channel's candidates, best first. `baseline` is the score of a fact that is unrelated to the query."""
 
     hits: Sequence[Scored] = ()
-    ground: float = 0.0
+    baseline: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """The rankings of a search request, in the order of its queries."""
+
+    semantic: Sequence[Ranking] = ()
+    keyword: Sequence[Ranking] = ()
+    verbatim: Ranking = field(default_factory=Ranking)
+    """The ids of these hits are message ids."""
+    temporal: Ranking = field(default_factory=Ranking)
+    temporal_links: Sequence[Edge] = ()
+    entities: Sequence[Mention] = ()
+    timings: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Milliseconds by channel, measured in the store."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandRequest:
+    """Data about candidates: the edges that leave some of them, and the token vectors of others."""
+
+    bank: BankId
+    edges: EdgeQuery | None = None
+    token_vectors: Sequence[FactId] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expansion:
+    """The edges, and the token vectors in the order of the request; None for a fact without token vectors."""
+
+    edges: Sequence[Edge] = ()
+    token_vectors: Sequence[TokenVectors | None] = ()
+    timings: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Milliseconds of `edges` and `token_vectors`, measured in the store."""
+
+
+def temporal_link_query(request: SearchRequest, temporal: TemporalSearch, found: Ranking) -> EdgeQuery | None:
+    """Return the query for the temporal links of the best facts, or None if there is nothing to follow."""
+    if not temporal.linked or not found.hits:
+        return None
+    return EdgeQuery(
+        scope=replace(request.scope, occurred=temporal.during),
+        space=request.space,
+        vector=temporal.vector,
+        facts=[hit.id for hit in found.hits[: temporal.linked]],
+        kinds=frozenset({"temporal"}),
+    )

@@ -18,33 +18,22 @@ from vmemo.models import (
     FactId,
     FormerProfile,
     Link,
-    Mention,
     Message,
     MessageId,
 )
 from vmemo.models.changes import Changes, ForgetTarget, RestoreRecord
 from vmemo.models.results import Forgotten, Status
-from vmemo.models.search import (
-    Edge,
-    EdgeQuery,
-    Encoding,
-    Ranking,
-    Scored,
-    TextQuery,
-    TimeQuery,
-    TokenVectors,
-    VectorQuery,
-    Vectors,
-)
+from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports.upkeep import Housekeeping
 from vmemo.ports.work import Identities, Queue, Shadows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """Facts as recall shows them."""
+    """The facts and messages that a recall returns, and the titles of the facts' episodes."""
 
     facts: Sequence[Fact]
+    messages: Sequence[Message]
     titles: Mapping[EpisodeId, str]
 
 
@@ -94,26 +83,22 @@ class MessageLog(Protocol):
 
 
 class Search(Protocol):
-    """The ways of finding candidates."""
+    """Searches over the facts and messages of a bank, and the data that ranking their results needs."""
 
-    async def nearest(self, query: VectorQuery) -> Ranking: ...
-    async def matching(self, query: TextQuery) -> Ranking: ...
-    async def verbatim(self, query: TextQuery) -> Ranking:
-        """Messages whose words no fact repeats; ids are message ids."""
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """Search all channels of a recall, in one read transaction."""
         ...
 
-    async def during(self, query: TimeQuery) -> Ranking: ...
-    async def named(self, bank: BankId, text: str) -> list[Mention]:
-        """Entities whose name, or another name of theirs, stands in a text as whole words."""
+    async def expand(self, request: ExpandRequest) -> Expansion:
+        """Return edges and token vectors of candidates, in one read transaction."""
         ...
 
-    async def edges(self, query: EdgeQuery) -> list[Edge]: ...
-    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
-        """The facts' token vectors in the order asked for; None for a fact that has none."""
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """Return for each vector the nearest current facts, none of a cosine below `floor`."""
         ...
 
-    async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
-        """For each vector the nearest current facts."""
+    async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+        """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
         ...
 
 
@@ -144,10 +129,6 @@ class Library(Protocol):
         after: EpisodeId | None = None,
         limit: int = 100,
     ) -> list[Episode]: ...
-    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-        """Facts by id in the order asked for, with the titles of their episodes, all of one moment."""
-        ...
-
     async def last_episode(self, bank: BankId) -> Episode | None:
         """The episode that ended last."""
         ...

@@ -1,4 +1,4 @@
-"""Merging the channels' rankings into one order."""
+"""Fusion of the channels' rankings into one order."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from vmemo.models.settings import Fusion
 RANK_K = 60
 
 
-class Strand(NamedTuple):
-    """One ranking and what it weighs. A question in parts has several strands of one channel."""
+class ChannelRanking(NamedTuple):
+    """One ranking of a channel and its weight. A question in parts has several rankings of one channel."""
 
     channel: Channel
     ranking: Ranking
@@ -28,39 +28,39 @@ class Fused(NamedTuple):
     tokens: int
 
 
-class Tally:
-    """Scores so far: a candidate found by several channels rises above one found by one."""
+class Fuser:
+    """Sums the weighted points of each candidate, so that one found by several channels ranks higher."""
 
     def __init__(self, method: Fusion = "sum") -> None:
-        self._points = by_sum if method == "sum" else by_rank
+        self._points = score_points if method == "sum" else rank_points
         self._scores: dict[FactId, float] = {}
         self._tokens: dict[FactId, int] = {}
 
-    def add(self, strands: Iterable[Strand]) -> None:
-        """Add rankings."""
+    def add(self, rankings: Iterable[ChannelRanking]) -> None:
+        """Add the points of some rankings."""
         scores, tokens = self._scores, self._tokens
-        for _, ranking, weight in strands:
+        for _, ranking, weight in rankings:
             for hit, point in zip(ranking.hits, self._points(ranking), strict=True):
                 scores[hit.id] = scores.get(hit.id, 0.0) + weight * point
                 tokens[hit.id] = hit.tokens
 
     def order(self) -> list[Fused]:
-        """All candidates, best first."""
+        """Return all candidates, best first."""
         ranked = sorted(self._scores, key=self._scores.__getitem__, reverse=True)
         return [Fused(id, self._scores[id], self._tokens[id]) for id in ranked]
 
 
-def fuse(strands: Iterable[Strand], method: Fusion = "sum") -> list[Fused]:
-    """The order that all rankings together give."""
-    tally = Tally(method)
-    tally.add(strands)
-    return tally.order()
+def fuse(rankings: Iterable[ChannelRanking], method: Fusion = "sum") -> list[Fused]:
+    """Return the candidates of all rankings, best first."""
+    fuser = Fuser(method)
+    fuser.add(rankings)
+    return fuser.order()
 
 
-def placings(strands: Sequence[Strand], ids: Set[FactId]) -> dict[FactId, dict[Channel, ChannelPlacement]]:
-    """Where each channel had put each of these candidates; of several strands of a channel the best rank counts."""
+def placements(rankings: Sequence[ChannelRanking], ids: Set[FactId]) -> dict[FactId, dict[Channel, ChannelPlacement]]:
+    """Return the rank and score of each candidate in each channel; of several rankings the best rank counts."""
     found: dict[FactId, dict[Channel, ChannelPlacement]] = {id: {} for id in ids}
-    for channel, ranking, _ in strands:
+    for channel, ranking, _ in rankings:
         for rank, hit in enumerate(ranking.hits, start=1):
             if hit.id in ids:
                 known = found[hit.id].get(channel)
@@ -69,20 +69,20 @@ def placings(strands: Sequence[Strand], ids: Set[FactId]) -> dict[FactId, dict[C
     return found
 
 
-def by_sum(ranking: Ranking) -> list[float]:
-    """Scores from 0 (unrelated) to 1 (the channel's best).
+def score_points(ranking: Ranking) -> list[float]:
+    """Return points from 0 (unrelated) to 1 (the channel's best).
 
-    The low end is the ranking's ground and not its last candidate, so that the weight of a difference does not
-    depend on how many candidates were asked for.
+    The low end is the ranking's baseline and not its last candidate, so that the weight of a difference does not
+    depend on the number of candidates.
     """
     if not ranking.hits:
         return []
-    span = ranking.hits[0].score - ranking.ground
+    span = ranking.hits[0].score - ranking.baseline
     if span <= 0:
         return [1.0] * len(ranking.hits)
-    return [max(0.0, (hit.score - ranking.ground) / span) for hit in ranking.hits]
+    return [max(0.0, (hit.score - ranking.baseline) / span) for hit in ranking.hits]
 
 
-def by_rank(ranking: Ranking) -> list[float]:
-    """Reciprocal ranks: agreement between channels beats one channel's confidence."""
+def rank_points(ranking: Ranking) -> list[float]:
+    """Return reciprocal ranks: agreement between channels counts more than one channel's score."""
     return [1.0 / (RANK_K + rank) for rank in range(1, len(ranking.hits) + 1)]

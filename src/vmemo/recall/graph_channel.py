@@ -1,25 +1,26 @@
-"""The graph channel: activation spreads from entry points along links, strongest first."""
+"""The graph channel: activation spreads from entry points along edges, strongest first."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from vmemo.models import EntityId, FactId, GraphStep, LinkKind, Mention
-from vmemo.models.search import Edge, EdgeQuery, Ranking, Scored, VectorQuery
-from vmemo.ports import Search
+from vmemo.models import EntityId, FactId, GraphStep, LinkKind, Mention, QueryType
+from vmemo.models.search import Edge, EdgeQuery, Ranking, Scored
 
 DECAY = 0.8
-"""What is left of activation after each step."""
-LEAST = 0.1
-"""Activation below which nothing is reached."""
+"""Share of activation that is left after each step."""
+MIN_ACTIVATION = 0.1
+"""Activation below which a fact is not reached."""
 ENTRY_FLOOR = 0.5
-"""Cosine that makes a semantic hit an entry point."""
-ENTRIES = 6
+"""Cosine from which a semantic hit is an entry point."""
+MAX_ENTRIES = 6
 """Semantic hits that activation starts from, at most."""
-WAVE = 6
-"""Facts whose edges are fetched together: the strongest that were not followed yet."""
+WAVE_SIZE = 6
+"""Nodes whose edges are fetched together: the strongest ones that are not expanded yet."""
+MIN_EXPANSIONS = 6
+"""Nodes that are expanded at least."""
 MULTIPLIERS: Mapping[LinkKind, float] = {
     "entity": 1.2,
     "causes": 1.2,
@@ -32,102 +33,107 @@ MULTIPLIERS: Mapping[LinkKind, float] = {
 Node = FactId | EntityId
 
 
+def max_expansions(type: QueryType, nodes: int) -> int:
+    """Return the number of nodes to expand: more for multi-hop questions."""
+    return max(MIN_EXPANSIONS, nodes // 20 if type == "multi-hop" else nodes // 50)
+
+
 @dataclass(frozen=True)
-class Spread:
+class GraphRanking:
     """Facts by activation, and the edge by which each was reached."""
 
     ranking: Ranking = field(default_factory=Ranking)
-    came_by: Mapping[FactId, Edge] = field(default_factory=dict[FactId, Edge])
+    reached_by: Mapping[FactId, Edge] = field(default_factory=dict[FactId, Edge])
 
     def path(self, fact: FactId) -> tuple[GraphStep, ...]:
-        """The steps that led to a fact, the first one first."""
+        """Return the steps from an entry point to a fact, in order."""
         steps: list[GraphStep] = []
         node: Node = fact
-        while node in self.came_by and len(steps) < len(self.came_by):
-            edge = self.came_by[FactId(node)]
+        while node in self.reached_by and len(steps) < len(self.reached_by):
+            edge = self.reached_by[FactId(node)]
             steps.append(GraphStep(edge.source, edge.target, edge.kind, edge.weight, edge.via))
             node = edge.source
         return tuple(reversed(steps))
 
 
-@dataclass
-class _State:
-    """Activation so far. A fact counts as reached only by a step: entry points were found by other channels."""
+class GraphActivation:
+    """Spreading activation, one wave of edges at a time.
 
-    active: dict[Node, float] = field(default_factory=dict[Node, float])
-    came_by: dict[FactId, Edge] = field(default_factory=dict[FactId, Edge])
-    reached: dict[FactId, float] = field(default_factory=dict[FactId, float])
-    waiting: list[tuple[float, Node]] = field(default_factory=list[tuple[float, Node]])
-    followed: set[Node] = field(default_factory=set[Node])
+    Each wave is fetched by the caller: `next_query()` names the nodes to expand and `follow()` takes their edges.
+    A fact is reached only along an edge: entry points were found by other channels.
+    """
 
-    def enter(self, node: Node, activation: float) -> None:
-        """An entry point."""
-        self.active[node] = activation
-        heapq.heappush(self.waiting, (-activation, node))
+    def __init__(
+        self, base: EdgeQuery, entries: Sequence[Scored], entities: Sequence[Mention], *, expansions: int
+    ) -> None:
+        self._base = base
+        self._expansions = expansions
+        self._named = {entity.id for entity in entities}
+        self._activation: dict[Node, float] = {}
+        self._scores: dict[FactId, float] = {}
+        self._reached_by: dict[FactId, Edge] = {}
+        self._queue: list[tuple[float, Node]] = []
+        self._expanded: set[Node] = set()
+        for entity in entities:
+            self._activate(entity.id, 1.0)
+        for hit in entries[:MAX_ENTRIES]:
+            if hit.score >= ENTRY_FLOOR:
+                self._activate(hit.id, hit.score)
 
-    def wave(self) -> list[Node]:
-        """The strongest nodes that were not followed yet."""
-        chosen: list[Node] = []
-        while self.waiting and len(chosen) < WAVE:
-            _, node = heapq.heappop(self.waiting)
-            if node not in self.followed:
-                self.followed.add(node)
-                chosen.append(node)
-        return chosen
+    def next_query(self) -> EdgeQuery | None:
+        """Return the query for the edges of the strongest nodes that are not expanded yet, or None at the end."""
+        wave = self._next_wave() if len(self._expanded) < self._expansions else []
+        if not wave:
+            return None
+        return replace(
+            self._base,
+            facts=[FactId(node) for node in wave if node not in self._named],
+            entities=[EntityId(node) for node in wave if node in self._named],
+            least=self._least_weight(wave),
+        )
 
-    def least(self, wave: Sequence[Node]) -> float:
-        """The weight under which no edge of a wave can carry enough activation."""
-        return LEAST / (max(self.active[node] for node in wave) * DECAY * max(MULTIPLIERS.values()))
+    def follow(self, edges: Iterable[Edge]) -> None:
+        """Pass activation along edges; only the strongest path to a fact counts."""
+        for edge in edges:
+            activation = self._activation[edge.source] * edge.weight * DECAY * MULTIPLIERS[edge.kind]
+            if activation < MIN_ACTIVATION or activation <= self._scores.get(edge.target, 0.0):
+                continue
+            if edge.source in self._reached_by and self._is_cycle(edge):
+                continue
+            self._scores[edge.target] = activation
+            self._reached_by[edge.target] = edge
+            if activation > self._activation.get(edge.target, 0.0):
+                self._activate(edge.target, activation)
 
-    def follow(self, edge: Edge) -> None:
-        """Carry activation along an edge; only the strongest way to a fact counts."""
-        activation = self.active[edge.source] * edge.weight * DECAY * MULTIPLIERS[edge.kind]
-        if activation < LEAST or activation <= self.reached.get(edge.target, 0.0):
-            return
-        if edge.source in self.came_by and self._returns(edge):
-            return
-        self.reached[edge.target] = activation
-        self.came_by[edge.target] = edge
-        if activation > self.active.get(edge.target, 0.0):
-            self.active[edge.target] = activation
-            heapq.heappush(self.waiting, (-activation, edge.target))
+    def result(self, limit: int) -> GraphRanking:
+        """Return the facts that were reached, by activation."""
+        order = sorted(self._scores, key=self._scores.__getitem__, reverse=True)[:limit]
+        hits = [Scored(id, self._scores[id], self._reached_by[id].tokens) for id in order]
+        return GraphRanking(Ranking(hits), self._reached_by)
 
-    def _returns(self, edge: Edge) -> bool:
-        """Whether the way to the edge's source already passed its target."""
+    def _activate(self, node: Node, activation: float) -> None:
+        self._activation[node] = activation
+        heapq.heappush(self._queue, (-activation, node))
+
+    def _next_wave(self) -> list[Node]:
+        wave: list[Node] = []
+        while self._queue and len(wave) < WAVE_SIZE:
+            _, node = heapq.heappop(self._queue)
+            if node not in self._expanded:
+                self._expanded.add(node)
+                wave.append(node)
+        return wave
+
+    def _least_weight(self, wave: Sequence[Node]) -> float:
+        """Return the weight below which no edge of a wave can pass on enough activation."""
+        strongest = max(self._activation[node] for node in wave)
+        return MIN_ACTIVATION / (strongest * DECAY * max(MULTIPLIERS.values()))
+
+    def _is_cycle(self, edge: Edge) -> bool:
+        """Return True if the path to the edge's source already passes its target."""
         node: Node = edge.source
-        while node in self.came_by:
-            node = self.came_by[FactId(node)].source
+        while node in self._reached_by:
+            node = self._reached_by[FactId(node)].source
             if node == edge.target:
                 return True
         return False
-
-
-async def spread(
-    search: Search, query: VectorQuery, entries: Sequence[Scored], entities: Sequence[Mention], *, nodes: int
-) -> Spread:
-    """Spread from semantic hits and from entities named in the query, until `nodes` facts were followed."""
-    state = _State()
-    for entity in entities:
-        state.enter(entity.id, 1.0)
-    for hit in entries[:ENTRIES]:
-        if hit.score >= ENTRY_FLOOR:
-            state.enter(hit.id, hit.score)
-    named = {entity.id for entity in entities}
-    while len(state.followed) < nodes and (wave := state.wave()):
-        facts = [FactId(node) for node in wave if node not in named]
-        sources = [entity for entity in named if entity in wave]
-        found = await search.edges(
-            EdgeQuery(
-                scope=query.scope,
-                space=query.space,
-                vector=query.vector,
-                facts=facts,
-                entities=sources,
-                least=state.least(wave),
-            )
-        )
-        for edge in found:
-            state.follow(edge)
-    order = sorted(state.reached, key=state.reached.__getitem__, reverse=True)[: query.limit]
-    hits = [Scored(id, state.reached[id], state.came_by[id].tokens) for id in order]
-    return Spread(Ranking(hits), state.came_by)

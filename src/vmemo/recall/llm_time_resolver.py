@@ -1,4 +1,4 @@
-"""Asking a language model for a question's time, where the rules see one that they can't resolve."""
+"""Resolution of a question's time by a language model, where the rules find one that they can't resolve."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from vmemo.models.results import Spending
 from vmemo.ports import LLM
 
 PROMPTS = Path(__file__).parent / "prompts"
-REMEMBERED = 256
-"""Questions whose times are kept in memory."""
-REST = 30.0
-"""Seconds for which a model that could not be reached is not asked again: recall must not wait for it each time."""
-EARLIEST = 1000
-"""The first year that a question can be about."""
+CACHE_SIZE = 256
+"""Questions whose times are cached."""
+PAUSE_SECONDS = 30.0
+"""Pause after a model could not be reached, so that not every recall waits for it."""
+MIN_YEAR = 1000
+"""First year that a question can be about."""
 _Days = tuple[date | None, date]
 Spend = Callable[[BankId, Sequence[Spending]], None]
 
 
-class When(AnswerSchema):
-    """A time as a model writes it: ISO days, the end excluded."""
+class TimeAnswer(AnswerSchema):
+    """A model's answer: ISO dates, the end excluded."""
 
     start: str = ""
     end: str = ""
@@ -40,16 +40,16 @@ class When(AnswerSchema):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What a model told of a question's time; `trouble` is why it told nothing."""
+class ResolvedTime:
+    """The time of a question; `problem` is the reason why the model could not resolve it."""
 
     during: Interval | None = None
-    trouble: str | None = None
+    problem: str | None = None
 
 
 @dataclass
-class TimeModel:
-    """Reads times with a language model. It never raises, and what it costs is handed to `spend`."""
+class LLMTimeResolver:
+    """Resolves times with a language model. It never raises; its cost is passed to `spend`."""
 
     llm: LLM
     timeout: float
@@ -57,48 +57,50 @@ class TimeModel:
     _: KW_ONLY
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _known: OrderedDict[tuple[str, date], _Days | None] = field(
+    _cache: OrderedDict[tuple[str, date], _Days | None] = field(
         default_factory=OrderedDict[tuple[str, date], _Days | None]
     )
-    _rests_until: float = float("-inf")
+    _paused_until: float = float("-inf")
 
-    async def read(self, bank: BankId, question: str, now: datetime) -> Told:
-        """The time of a question that is asked at a moment, in that moment's time zone."""
+    async def resolve(self, bank: BankId, question: str, now: datetime) -> ResolvedTime:
+        """Return the time of a question that is asked at `now`, in the time zone of `now`."""
         key = (question, now.date())
         with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return _told(self._known[key], now)
-        if self.clock() < self._rests_until:
-            return Told(trouble=f"{self.llm.name} failed a moment ago and is left alone for {REST:.0f} seconds.")
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return _resolved(self._cache[key], now)
+        if self.clock() < self._paused_until:
+            return ResolvedTime(
+                problem=f"{self.llm.name} failed and is not called again for {PAUSE_SECONDS:.0f} seconds."
+            )
         try:
             days = await self._ask(bank, question, now.date())
         except LLMFailed as error:
             if isinstance(error, LLMUnavailable | LLMDenied):
-                self._rests_until = self.clock() + REST
-            return Told(trouble=named(error))
+                self._paused_until = self.clock() + PAUSE_SECONDS
+            return ResolvedTime(problem=named(error))
         with self._lock:
-            self._known[key] = days
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return _told(days, now)
+            self._cache[key] = days
+            if len(self._cache) > CACHE_SIZE:
+                self._cache.popitem(last=False)
+        return _resolved(days, now)
 
     async def _ask(self, bank: BankId, question: str, today: date) -> _Days | None:
-        desk = StructuredLLM(self.llm)
+        llm = StructuredLLM(self.llm)
         shown = f"{today:%A}, {today.isoformat()}"
-        ask = load_prompt(PROMPTS, "when").request(When, max_tokens=1024, today=shown, question=quote([question]))
+        ask = load_prompt(PROMPTS, "when").request(TimeAnswer, max_tokens=1024, today=shown, question=quote([question]))
         try:
             async with asyncio.timeout(self.timeout):
-                return _days(await desk.ask(ask, When, _complaint))
+                return _days(await llm.ask(ask, TimeAnswer, _problem))
         except TimeoutError as error:
-            desk.reject(ask)
-            raise LLMUnavailable(f"{desk.name} did not tell a time within {self.timeout:g} seconds") from error
+            llm.reject(ask)
+            raise LLMUnavailable(f"{llm.name} did not return a time within {self.timeout:g} seconds") from error
         finally:
-            if desk.spending:
-                self.spend(bank, desk.spending)
+            if llm.spending:
+                self.spend(bank, llm.spending)
 
 
-def _complaint(answer: When) -> str | None:
+def _problem(answer: TimeAnswer) -> str | None:
     try:
         days = _days(answer)
     except ValueError:
@@ -106,19 +108,19 @@ def _complaint(answer: When) -> str | None:
     if days is None:
         return None
     start, end = days
-    if (start or end).year < EARLIEST:
-        return f"days must be of the years {EARLIEST} to 9999"
+    if (start or end).year < MIN_YEAR:
+        return f"days must be of the years {MIN_YEAR} to 9999"
     return "start must be before end, which is the day after the last one" if start and start >= end else None
 
 
-def _days(answer: When) -> _Days | None:
+def _days(answer: TimeAnswer) -> _Days | None:
     if answer.none:
         return None
     return date.fromisoformat(answer.start[:10]) if answer.start else None, date.fromisoformat(answer.end[:10])
 
 
-def _told(days: _Days | None, now: datetime) -> Told:
+def _resolved(days: _Days | None, now: datetime) -> ResolvedTime:
     if days is None:
-        return Told()
+        return ResolvedTime()
     start, end = (day and datetime.combine(day, clock_time.min, now.tzinfo) for day in days)
-    return Told(during=Interval(start=start, end=end))
+    return ResolvedTime(during=Interval(start=start, end=end))

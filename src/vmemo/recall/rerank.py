@@ -1,4 +1,4 @@
-"""Reranking: a closer look at the candidates that could still make it into the answer."""
+"""Reranking of the candidates that can still make it into the result."""
 
 from __future__ import annotations
 
@@ -11,89 +11,45 @@ import numpy as np
 from vmemo.errors import RerankFailed, VmemoError
 from vmemo.models import Fact, FactId
 from vmemo.models.search import TokenVectors
-from vmemo.ports import Reranker, Store
+from vmemo.ports import Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 
-LATE = 1.0
-"""What late interaction weighs beside the fused score, whose best is about 1.5."""
-CROSS = 1.0
-"""What another reranker weighs."""
+LATE_WEIGHT = 1.0
+"""Weight of late interaction beside the fused score, whose best is about 1.5."""
+TEXT_WEIGHT = 1.0
+"""Weight of a reranker that compares texts."""
+MAX_TEXTS = 50
+"""Candidates whose texts a reranker compares at most: each takes a model pass."""
 ONE_THREAD = 1 << 18
 """Multiplications up to which a product is left to one thread."""
-MOST_READ = 50
-"""Candidates whose texts a reranker is given at most: it takes a model pass for each."""
-_INSTEAD = 'Nothing was changed; recall works without it: reranker="none".'
+_FALLBACK = 'Nothing was changed; recall works without it: reranker="none".'
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What a reranker thought of the candidates that it looked at; some may have nothing to be compared by."""
+class RerankScores:
+    """A reranker's scores of the candidates `ids`; those that can't be compared have no score."""
 
     ids: Sequence[FactId] = ()
     scores: Mapping[FactId, float] = field(default_factory=dict[FactId, float])
     weight: float = 0.0
 
-    def and_also(self, more: Looked) -> Looked:
-        """Together with a later look."""
-        return Looked([*self.ids, *more.ids], {**self.scores, **more.scores}, self.weight)
+    def merge(self, other: RerankScores) -> RerankScores:
+        """Return these scores and those of more candidates."""
+        return RerankScores([*self.ids, *other.ids], {**self.scores, **other.scores}, self.weight)
 
 
 @dataclass(frozen=True)
 class Reranked:
-    """Candidates in their new order, and what the reranker thought of those it looked at."""
+    """Candidates in their new order, and the scores of those that were reranked."""
 
     candidates: Sequence[Fused]
     scores: Mapping[FactId, float] = field(default_factory=dict[FactId, float])
-    looked_at: int = 0
+    count: int = 0
 
 
-async def by_tokens(query: Query, candidates: Sequence[Fused], asked: TokenVectors, store: Store) -> Looked:
-    """Late interaction: for each token of the question its best match among a fact's, added up."""
-    ids = [candidate.id for candidate in pool(candidates, query, LATE, query.reranked)]
-    stored = await store.token_vectors(query.scope.bank, ids)
-    # A few hundred candidates take less time than a hop to another thread and back.
-    scores = zip(ids, late_scores(asked, stored), strict=True)
-    return Looked(ids, {id: score for id, score in scores if score is not None}, LATE)
-
-
-async def by_reading(query: Query, candidates: Sequence[Fused], reranker: Reranker, store: Store) -> Looked:
-    """Another reranker, given each candidate's text with its date and what was said before it."""
-    ids = [candidate.id for candidate in pool(candidates, query, CROSS, min(MOST_READ, query.reranked))]
-    loaded = await store.load(query.scope.bank, ids)
-    texts = {fact.id: shown(fact) for fact in loaded.facts}
-    known = [id for id in ids if id in texts]
-    given = await _read(query.text, [texts[id] for id in known], reranker) if known else []
-    return Looked(ids, dict(zip(known, given, strict=True)), CROSS)
-
-
-async def _read(question: str, texts: Sequence[str], reranker: Reranker) -> list[float]:
-    try:
-        answer = await reranker.rerank(question, texts)
-        scores = np.asarray(answer, np.float64)
-    except VmemoError:
-        raise
-    # Anyone's reranker may stand here, so nothing is known about what it raises or returns.
-    except Exception as error:
-        raise RerankFailed(
-            f"The reranker {reranker.name!r} failed on {len(texts)} texts: {error!r}. {_INSTEAD}"
-        ) from error
-    if scores.shape != (len(texts),) or not np.isfinite(scores).all():
-        raise RerankFailed(
-            f"The reranker {reranker.name!r} gave something else than one finite number for each of {len(texts)} "
-            f"texts. {_INSTEAD}"
-        )
-    return scores.tolist()
-
-
-def shown(fact: Fact) -> str:
-    """A fact as a reranker reads it."""
-    before = f" (after: {fact.context})" if fact.context else ""
-    return f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}. {fact.text}{before}"
-
-
-def pool(candidates: Sequence[Fused], query: Query, weight: float, most: int) -> Sequence[Fused]:
-    """The candidates worth a look: those that fit, and those that reranking could lift over the last of them."""
+def shortlist(candidates: Sequence[Fused], query: Query, weight: float, limit: int) -> list[FactId]:
+    """Return the candidates to rerank: those that fit, and those that reranking could lift above the last of them."""
     if not candidates:
         return []
     fitting = len(candidates)
@@ -103,24 +59,71 @@ def pool(candidates: Sequence[Fused], query: Query, weight: float, most: int) ->
     if query.top_k is not None:
         fitting = min(fitting, query.top_k)
     least = candidates[max(0, min(fitting, len(candidates)) - 1)].score - weight
-    return [candidate for candidate in candidates[:most] if candidate.score >= least]
+    return [candidate.id for candidate in candidates[:limit] if candidate.score >= least]
 
 
-def late_scores(query: TokenVectors, documents: Sequence[TokenVectors | None]) -> list[float | None]:
-    """Late interaction of a query with documents; None for a document without token vectors."""
+def late_shortlist(candidates: Sequence[Fused], query: Query) -> list[FactId]:
+    """Return the candidates whose token vectors are compared with the question's."""
+    return shortlist(candidates, query, LATE_WEIGHT, query.reranked)
+
+
+def score_tokens(ids: Sequence[FactId], question: TokenVectors, stored: Sequence[TokenVectors | None]) -> RerankScores:
+    """Score candidates by late interaction: for each token of the question its best match in a fact, summed."""
+    # A few hundred candidates take less time than a hop to another thread and back.
+    scores = zip(ids, late_interaction(question, stored), strict=True)
+    return RerankScores(ids, {id: score for id, score in scores if score is not None}, LATE_WEIGHT)
+
+
+async def score_texts(query: Query, candidates: Sequence[Fused], reranker: Reranker, search: Search) -> RerankScores:
+    """Score candidates by a reranker that compares the question with each text, its date and its context."""
+    ids = shortlist(candidates, query, TEXT_WEIGHT, min(MAX_TEXTS, query.reranked))
+    loaded = await search.load(query.scope.bank, ids)
+    texts = {fact.id: reranker_text(fact) for fact in loaded.facts}
+    known = [id for id in ids if id in texts]
+    scores = await _call(reranker, query.text, [texts[id] for id in known]) if known else []
+    return RerankScores(ids, dict(zip(known, scores, strict=True)), TEXT_WEIGHT)
+
+
+async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list[float]:
+    try:
+        answer = await reranker.rerank(question, texts)
+        scores = np.asarray(answer, np.float64)
+    except VmemoError:
+        raise
+    # A reranker is a plug-in, so nothing is known about what it raises or returns.
+    except Exception as error:
+        raise RerankFailed(
+            f"The reranker {reranker.name!r} failed on {len(texts)} texts: {error!r}. {_FALLBACK}"
+        ) from error
+    if scores.shape != (len(texts),) or not np.isfinite(scores).all():
+        raise RerankFailed(
+            f"The reranker {reranker.name!r} must return one finite number for each of {len(texts)} texts, and "
+            f"returned something else. {_FALLBACK}"
+        )
+    return scores.tolist()
+
+
+def reranker_text(fact: Fact) -> str:
+    """Return the text that a reranker compares: the date, the fact, and what was said before it."""
+    before = f" (after: {fact.context})" if fact.context else ""
+    return f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}. {fact.text}{before}"
+
+
+def late_interaction(question: TokenVectors, documents: Sequence[TokenVectors | None]) -> list[float | None]:
+    """Return the late-interaction score of each document; None for one without token vectors."""
     known = [document for document in documents if document is not None and len(document)]
     if not known:
         return [None] * len(documents)
     starts = np.cumsum([0, *map(len, known)])[:-1]
-    likeness = _product(np.concatenate(known), np.ascontiguousarray(query.T))
-    sums = iter(np.maximum.reduceat(likeness, starts, axis=0).sum(axis=1).tolist())
+    similarity = _product(np.concatenate(known), np.ascontiguousarray(question.T))
+    sums = iter(np.maximum.reduceat(similarity, starts, axis=0).sum(axis=1).tolist())
     return [next(sums) if document is not None and len(document) else None for document in documents]
 
 
 def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
-    """The matrix product, in parts so small that the library multiplies each at once in this thread.
+    """Return the matrix product, computed in parts that are small enough for BLAS to stay in this thread.
 
-    Waking its other threads would take longer than the product itself, and far longer while processors are busy.
+    Waking its other threads would take longer than the product itself, above all while processors are busy.
     """
     size = max(1, ONE_THREAD // max(1, columns.size))
     product = np.empty((len(rows), columns.shape[1]), np.float32)
@@ -129,19 +132,20 @@ def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
     return product
 
 
-def reordered(candidates: Sequence[Fused], looked: Looked) -> Reranked:
-    """Candidates by fused score and normalised reranking score.
+def reorder(candidates: Sequence[Fused], reranking: RerankScores) -> Reranked:
+    """Return candidates by fused score plus normalised reranking score.
 
-    One that was looked at without being comparable counts as an average one; others keep their fused score.
+    A reranked candidate without a score counts as an average one; candidates that were not reranked keep their fused
+    score.
     """
-    if not looked.scores:
+    if not reranking.scores:
         return Reranked(candidates)
-    known = np.array(list(looked.scores.values()))
+    known = np.array(list(reranking.scores.values()))
     average = float(known.mean())
-    ground = average - 2 * float(known.std())
-    share = looked.weight / max(float(known.max()) - ground, 1e-6)
-    points = dict.fromkeys(looked.ids, share * (average - ground))
-    points.update((id, share * max(0.0, score - ground)) for id, score in looked.scores.items())
+    baseline = average - 2 * float(known.std())
+    share = reranking.weight / max(float(known.max()) - baseline, 1e-6)
+    points = dict.fromkeys(reranking.ids, share * (average - baseline))
+    points.update((id, share * max(0.0, score - baseline)) for id, score in reranking.scores.items())
     lifted = [Fused(id, score + points.get(id, 0.0), tokens) for id, score, tokens in candidates]
     lifted.sort(key=lambda candidate: candidate.score, reverse=True)
-    return Reranked(lifted, looked.scores, len(looked.ids))
+    return Reranked(lifted, reranking.scores, len(reranking.ids))

@@ -14,6 +14,7 @@ from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, M
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
+from vmemo.models.search import Scope, SearchRequest
 from vmemo.retain.context import RetainContext
 from vmemo.retain.extraction_input import OVERHEARD, Scene, lines_of
 from vmemo.retain.group import BATCH, Grouped, group, told_apart
@@ -176,15 +177,16 @@ async def _before(
 async def _known(bank: BankId, unread: Sequence[Message], context: RetainContext) -> tuple[Fact, ...]:
     """The current facts nearest to the messages, nearest first, and then the newest about whom they name."""
     vectors = list((await message_vectors(unread, context)).values())
-    found = await context.store.neighbours(
-        bank, stacked(vectors, context.embedder.dimension), limit=NEAREST, floor=FLOOR
-    )
+    found = await context.store.nearest(bank, stacked(vectors, context.embedder.dimension), limit=NEAREST, floor=FLOOR)
     best: dict[FactId, float] = {}
     for hit in (hit for hits in found for hit in hits):
         best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
     nearest = await context.store.facts(bank, sorted(best, key=lambda id: -best[id])[: 2 * SHOWN])
-    named = await context.store.named(bank, " ".join(f"{message.voice}: {message.content}" for message in unread))
-    about = [fact for who in named[:NAMED] for fact in await context.store.facts_about(bank, who.id, limit=NEAREST)]
+    text = " ".join(f"{message.voice}: {message.content}" for message in unread)
+    named = await context.store.search(SearchRequest(scope=Scope(bank=bank), names_in=text, limit=NAMED))
+    about = [
+        fact for who in named.entities[:NAMED] for fact in await context.store.facts_about(bank, who.id, limit=NEAREST)
+    ]
     known = {fact.id: fact for fact in (*nearest[: SHOWN - NEAREST], *about, *nearest)}
     return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:SHOWN]
 

@@ -90,7 +90,7 @@ async def _neighbours(
     """For each new fact the cosines of those near it, and these facts themselves with those that are named."""
     if not new:
         return [], {}
-    hits = await shelf.neighbours(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
+    hits = await shelf.nearest(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
     wanted = list(named | {hit.id for found in hits for hit in found})
     known = {fact.id: fact for fact in await shelf.facts(bank, wanted) if _is_evidence(fact)}
     return [{hit.id: hit.score for hit in found} for found in hits], known

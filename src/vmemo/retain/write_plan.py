@@ -229,7 +229,7 @@ async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -
     facts = [item.fact for item in new]
     vectors = stacked([item.embedding for item in new], context.embedder.dimension)
     earlier = await context.store.recent(bank, min(fact.mentioned_at for fact in facts), limit=CLOSEST)
-    near = await context.store.neighbours(bank, vectors, limit=MOST_ALIKE, floor=ALIKE)
+    near = await context.store.nearest(bank, vectors, limit=MOST_ALIKE, floor=ALIKE)
     inside = vectors @ vectors.T
     semantic = [
         link

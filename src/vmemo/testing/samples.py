@@ -26,7 +26,7 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, MergeRecord, NewFact
 from vmemo.models.results import Status
-from vmemo.models.search import Encoding, Scope, TextQuery, TokenVectors, Vector, VectorQuery
+from vmemo.models.search import Edge, EdgeQuery, Encoding, ExpandRequest, Scope, SearchRequest, TokenVectors, Vector
 from vmemo.ports import Store, TextKind
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.text.tokens import terms
@@ -144,21 +144,37 @@ async def know(store: Store, *entities: Entity, bank: BankId = BANK) -> None:
 
 async def matches(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[FactId]:
     """Ids of the facts found by these words, best first."""
-    return [hit.id for hit in (await store.matching(TextQuery(scope=scope, text=text, limit=limit))).hits]
+    found = await store.search(SearchRequest(scope=scope, keyword=[text], limit=limit))
+    return [hit.id for hit in found.keyword[0].hits]
 
 
 async def quotes(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[MessageId]:
     """Ids of the messages found by these words, best first."""
-    found = await store.verbatim(TextQuery(scope=scope, text=text, limit=limit))
-    return [MessageId(hit.id) for hit in found.hits]
+    found = await store.search(SearchRequest(scope=scope, verbatim=text, limit=limit))
+    return [MessageId(hit.id) for hit in found.verbatim.hits]
 
 
 async def near(
     store: Store, vector: Vector, scope: Scope = EVERYTHING, *, limit: int = 50, floor: float = -1.0
 ) -> list[FactId]:
     """Ids of the facts nearest to a vector, best first."""
-    query = VectorQuery(scope=scope, space=EMBEDDER.name, vector=vector, limit=limit, floor=floor)
-    return [hit.id for hit in (await store.nearest(query)).hits]
+    request = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=limit, floor=floor)
+    return [hit.id for hit in (await store.search(request)).semantic[0].hits]
+
+
+async def named_entities(store: Store, bank: BankId, text: str) -> list[Mention]:
+    """Return the entities that a text names."""
+    return list((await store.search(SearchRequest(scope=Scope(bank=bank), names_in=text, limit=1))).entities)
+
+
+async def find_edges(store: Store, query: EdgeQuery) -> list[Edge]:
+    """Return the edges that leave some facts and entities."""
+    return list((await store.expand(ExpandRequest(bank=query.scope.bank, edges=query))).edges)
+
+
+async def token_vectors(store: Store, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+    """Return the token vectors of facts, None for a fact that has none."""
+    return list((await store.expand(ExpandRequest(bank=bank, token_vectors=facts))).token_vectors)
 
 
 @dataclass(frozen=True)
@@ -188,7 +204,7 @@ async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:
         episodes=await store.episodes(bank, limit=1000),
         entities=await store.entities(bank, limit=1000),
         links=await store.links(bank),
-        tokens=_plain(await store.token_vectors(bank, [fact.id for fact in facts])),
+        tokens=_plain(await token_vectors(store, bank, [fact.id for fact in facts])),
         status=status.model_copy(update={"bytes": 0}),
         merges=await store.merges(bank),
         moves=await store.moves(bank),

@@ -31,6 +31,7 @@ from vmemo.models import (
 from vmemo.models.base import Record
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
+from vmemo.models.search import ExpandRequest
 from vmemo.ports import Store
 
 FORMAT = "vmemo-export"
@@ -222,8 +223,8 @@ async def _facts(store: Store, bank: BankId) -> AsyncIterator[NewFact]:
     """Facts with all their vectors, page by page."""
     after: FactId | None = None
     while page := await store.facts(bank, after=after, limit=PAGE, with_embeddings=True):
-        tokens = await store.token_vectors(bank, [fact.id for fact in page])
-        for fact, vectors in zip(page, tokens, strict=True):
+        expansion = await store.expand(ExpandRequest(bank=bank, token_vectors=[fact.id for fact in page]))
+        for fact, vectors in zip(page, expansion.token_vectors, strict=True):
             yield NewFact(fact=fact, embedding=np.array(fact.embedding or (), np.float32), tokens=vectors)
         after = page[-1].id
 

@@ -25,9 +25,9 @@ from sqlalchemy import (
 
 from vmemo.models import FactId, LinkKind
 from vmemo.models.search import Edge, EdgeQuery
-from vmemo.stores.postgres.filters import conditions, one_of
+from vmemo.stores.postgres.filters import one_of
 from vmemo.stores.postgres.schema import fact_search
-from vmemo.stores.postgres.search import NUMBER, cosine
+from vmemo.stores.postgres.vectors import NUMBER, cosine
 from vmemo.stores.sql import row_conditions
 from vmemo.stores.sql.batch_rows import LINK_KINDS
 from vmemo.stores.sql.in_list import storable
@@ -46,9 +46,8 @@ LIGHTEST = 1e-4
 """No edge is so light that it must be told from lighter ones."""
 
 
-def find(connection: Connection, bank: int, query: EdgeQuery) -> list[Edge]:
-    """Edges to facts that the scope lets through, all read by one statement."""
-    passes = conditions(connection, bank, query.scope)
+def find(connection: Connection, bank: int, passes: Sequence[ColumnElement[bool]], query: EdgeQuery) -> list[Edge]:
+    """Return edges to facts that fulfil the conditions `passes`, all read by one statement."""
     given = _given(bank, query)
     parts = [_linked(bank, given, query, passes)] if query.facts else []
     if not query.kinds or "entity" in query.kinds:
@@ -73,7 +72,7 @@ def _given(bank: int, query: EdgeQuery) -> CTE:
     return select(own.seq, own.id).where(own.bank == bank, one_of(own.id, ids)).cte("given")
 
 
-def _linked(bank: int, given: CTE, query: EdgeQuery, passes: list[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
+def _linked(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
     """Stored links in both directions; from its other end a link may be of another kind."""
     ways = (("source", "target", true()), ("target", "source", false()))
     found = union_all(
@@ -97,7 +96,7 @@ def _linked(bank: int, given: CTE, query: EdgeQuery, passes: list[ColumnElement[
     )
 
 
-def _shared(bank: int, given: CTE, query: EdgeQuery, passes: list[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
+def _shared(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
     """The facts of entities that are given, or that given facts mention; the rarer an entity, the more it says."""
     met = _met(bank, given, query)
     known = _weighed(bank, met, query.least)

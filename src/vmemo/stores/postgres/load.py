@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection
 
 from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention
-from vmemo.ports import Loaded
 from vmemo.stores.sql.in_list import storable
 from vmemo.stores.sql.rows import fact_of, mentions_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
@@ -39,8 +38,12 @@ WHERE facts.bank = $1 AND facts.id = ANY($2::text[])
 """
 
 
-def load(connection: Connection, number: int, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-    """Facts in the order of the ids, with the titles of their episodes."""
+def facts_with_titles(
+    connection: Connection, number: int, bank: BankId, ids: Sequence[FactId]
+) -> tuple[list[Fact], dict[EpisodeId, str]]:
+    """Return facts in the order of the ids, and the titles of their episodes."""
+    if not ids:
+        return [], {}
     rows = connection.exec_driver_sql(_LOAD, (number, [id for id in ids if storable(id)])).all()
     told: list[tuple[int, Sequence[Any]]] = [
         (row[0], mention) for row in rows for mention in json.loads(row[_WIDTH] or "[]")
@@ -48,7 +51,7 @@ def load(connection: Connection, number: int, bank: BankId, ids: Sequence[FactId
     mentioned = mentions_of((seq, *mention) for seq, mention in told)
     titles: dict[EpisodeId, str] = {}
     found = {row[2]: _fact(row, bank, mentioned.get(row[0], ()), titles) for row in rows}
-    return Loaded([found[id] for id in ids if id in found], titles)
+    return [found[id] for id in ids if id in found], titles
 
 
 def _fact(row: Sequence[Any], bank: BankId, mentioned: Sequence[Mention], titles: dict[EpisodeId, str]) -> Fact:

@@ -31,7 +31,7 @@ class Wanted:
     """Columns `seq` and `score`, a row for everything that may be found."""
     limit: int
     floor: float = -float("inf")
-    ground: ScalarSelect[float] | None = None
+    baseline: ScalarSelect[float] | None = None
     first: Subquery | None = None
     """The best `shortlist(limit)` rows by an index, with the same columns; without it they are ranked by `scored`."""
 
@@ -54,7 +54,7 @@ def best(connection: Connection, candidates: Candidates, wanted: Wanted) -> Rank
     rows = connection.execute(_whole(candidates, wanted)).all()
     # The database is not asked about the floor, for it would ask it of everything before it asks the conditions.
     hits = [Scored(FactId(id), float(score), tokens) for id, score, tokens, *_ in rows if score >= wanted.floor]
-    return Ranking(hits, _ground(connection, wanted, rows))
+    return Ranking(hits, _baseline(connection, wanted, rows))
 
 
 def _shortlisted(connection: Connection, candidates: Candidates, wanted: Wanted) -> Ranking | None:
@@ -70,7 +70,7 @@ def _shortlisted(connection: Connection, candidates: Candidates, wanted: Wanted)
     ]
     if len(hits) < wanted.limit and len(rows) == length and rows[-1][1] >= wanted.floor:
         return None
-    return Ranking(hits[: wanted.limit], _ground(connection, wanted, rows))
+    return Ranking(hits[: wanted.limit], _baseline(connection, wanted, rows))
 
 
 def _short(candidates: Candidates, wanted: Wanted, length: int) -> Select[*tuple[Any, ...]]:
@@ -103,12 +103,12 @@ def _whole(candidates: Candidates, wanted: Wanted) -> Select[*tuple[Any, ...]]:
 
 
 def _beside(wanted: Wanted) -> list[ColumnElement[float]]:
-    return [] if wanted.ground is None else [wanted.ground.label("ground")]
+    return [] if wanted.baseline is None else [wanted.baseline.label("baseline")]
 
 
-def _ground(connection: Connection, wanted: Wanted, rows: Sequence[Sequence[Any]]) -> float:
-    """The ground stands beside every row; where there is no row it is asked for alone."""
-    if wanted.ground is None:
+def _baseline(connection: Connection, wanted: Wanted, rows: Sequence[Sequence[Any]]) -> float:
+    """The baseline stands beside every row; where there is no row it is asked for alone."""
+    if wanted.baseline is None:
         return 0.0
-    found = rows[0][-1] if rows else connection.execute(select(wanted.ground)).scalar_one()
+    found = rows[0][-1] if rows else connection.execute(select(wanted.baseline)).scalar_one()
     return float(found or 0.0)

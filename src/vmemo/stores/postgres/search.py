@@ -1,239 +1,127 @@
-"""Search by vector on PostgreSQL: by the index of a large bank, or by one exact scan over the vectors of a bank."""
+"""Searches on PostgreSQL: all channels of a recall on one connection, in one read transaction."""
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Double,
-    ScalarSelect,
-    Select,
-    Subquery,
-    cast,
-    func,
-    literal,
-    select,
-    true,
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection
+
+from vmemo.errors import NotFound
+from vmemo.models import BankId, FactId, Mention, MessageId
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    ExpandRequest,
+    Expansion,
+    Ranking,
+    Scope,
+    Scored,
+    SearchRequest,
+    SearchResult,
+    TemporalSearch,
+    TokenVectors,
+    Vector,
+    Vectors,
 )
-from sqlalchemy.types import TypeEngine
-
-from vmemo.models import FactId, Interval, utc_now
-from vmemo.models.search import Ranking, Scope, Scored, TimeQuery, Vector, VectorQuery, Vectors
-from vmemo.stores.postgres.filters import began, conditions, ended, inside, wide
-from vmemo.stores.postgres.hnsw import Searched, usable
-from vmemo.stores.postgres.ranked_rows import Candidates, Wanted, best, shortlist
-from vmemo.stores.postgres.rows import flat
-from vmemo.stores.postgres.schema import Halfvec, fact_search
-from vmemo.stores.sql.schema import facts
-from vmemo.stores.sql.timestamps import micros
-from vmemo.stores.sqlite.index.vectors import SAMPLE
-
-_s = fact_search.c
-NUMBER: TypeEngine[float] = Double()
-"""Scores and weights."""
-NEWEST = 2_000
-"""Facts of a bank that tell how near others must be to be neighbours."""
+from vmemo.models.timings import StageTimer
+from vmemo.ports import Loaded
+from vmemo.stores.postgres import filters, graph, load, rows, words
+from vmemo.stores.postgres import vectors as vector_rows
+from vmemo.stores.postgres.hnsw import Searched
+from vmemo.stores.postgres.ranked_rows import Candidates
+from vmemo.stores.sql import message_rows, name_rows
+from vmemo.stores.sql.bank_search import run_expansion, run_search
+from vmemo.stores.sql.message_rows import bank_state
 
 
-def cosine(vector: Vector) -> ColumnElement[float]:
-    """A fact's cosine with a vector. All vectors are of length one, so the inner product is enough."""
-    return -_s.embedding.op("<#>", return_type=NUMBER)(literal(vector, Halfvec()))
+class PostgresBankSearch:
+    """`BankSearch` of one bank; banks of at least half of `index_from` facts may have a vector index.
+
+    Raise NotFound if there is no such bank, and EmbedderMismatch if its vectors are not of `space`.
+    """
+
+    def __init__(self, connection: Connection, bank: BankId, *, space: str | None = None, index_from: int) -> None:
+        found = rows.sized(connection, bank)
+        if found is None:
+            raise NotFound(f"There is no bank {bank!r} here.")
+        state, self._sizes = found
+        if space is not None:
+            state.demand(space)
+        self._connection = connection
+        self._bank = state.seq
+        self._filtered: tuple[Scope, list[ColumnElement[bool]]] | None = None
+        self.searched = Searched(
+            bank=state.seq,
+            dimension=state.dimension,
+            count=self._sizes.facts,
+            indexed=2 * self._sizes.facts >= index_from,
+        )
+
+    def conditions(self, scope: Scope) -> list[ColumnElement[bool]]:
+        """Return the conditions of a scope; those of the last scope are kept, for they may take a query."""
+        if self._filtered is None or self._filtered[0] is not scope:
+            self._filtered = scope, filters.conditions(self._connection, self._bank, scope)
+        return self._filtered[1]
+
+    def _candidates(self, scope: Scope) -> Candidates:
+        return vector_rows.fact_candidates(self._bank, scope, self.conditions(scope))
+
+    def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
+        """Rank facts by cosine."""
+        candidates = self._candidates(scope)
+        return vector_rows.nearest(self._connection, self.searched, candidates, vector, limit=limit, floor=floor)
+
+    def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
+        """Rank facts by BM25."""
+        return words.matching_facts(self._connection, self._sizes, self._candidates(scope), text, limit=limit)
+
+    def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
+        """Rank messages by BM25."""
+        return words.matching_messages(self._connection, self._bank, self._sizes, scope, text, limit=limit)
+
+    def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
+        """Rank facts of an interval."""
+        return vector_rows.during(self._connection, self.searched, self._candidates(scope), query, limit=limit)
+
+    def named_entities(self, text: str) -> list[Mention]:
+        """Return the entities that a text names."""
+        return name_rows.named(self._connection, self._bank, text)
+
+    def edges(self, query: EdgeQuery) -> list[Edge]:
+        """Return the edges that leave some facts and entities."""
+        return graph.find(self._connection, self._bank, self.conditions(query.scope), query)
+
+    def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+        """Return token vectors in the order of the facts."""
+        return rows.token_vectors(self._connection, self._bank, facts)
 
 
-def facts_within(connection: Connection, bank: int, scope: Scope) -> Candidates:
-    """The facts that a scope lets through."""
-    return Candidates(
-        table=facts,
-        bank=bank,
-        tokens=facts.c.tokens,
-        conditions=conditions(connection, bank, scope),
-        common=wide(scope),
-    )
+def search(connection: Connection, request: SearchRequest, *, index_from: int) -> SearchResult:
+    """Search all channels of a request."""
+    timer, space = StageTimer(), request.space if request.has_vectors else None
+    with timer.stage("filter"):
+        bank = PostgresBankSearch(connection, request.scope.bank, space=space, index_from=index_from)
+        bank.conditions(request.scope)
+    return run_search(bank, request, timer)
 
 
-def nearest(connection: Connection, searched: Searched, query: VectorQuery) -> Ranking:
-    """Facts by cosine, best first."""
-    bank, length = searched.bank, shortlist(query.limit)
-    wanted = Wanted(
-        scored=_scored(bank, query.vector),
-        limit=query.limit,
-        floor=query.floor,
-        ground=_ground(bank, searched.count, query.vector),
-        first=_by_index(searched, query.vector, length)
-        if wide(query.scope) and usable(connection, searched, length)
-        else None,
-    )
-    return best(connection, facts_within(connection, bank, query.scope), wanted)
+def expand(connection: Connection, request: ExpandRequest, *, index_from: int) -> Expansion:
+    """Return the edges and token vectors of candidates."""
+    space = None if request.edges is None else request.edges.space
+    return run_expansion(PostgresBankSearch(connection, request.bank, space=space, index_from=index_from), request)
 
 
-def _by_index(searched: Searched, vector: Vector, length: int) -> Subquery:
-    """The best rows in the words of the index, which is used for them alone."""
-    kind = Halfvec(searched.dimension)
-    distance = cast(_s.embedding, kind).op("<#>", return_type=NUMBER)(literal(vector, kind)).label("distance")
-    found = select(_s.seq, distance).where(
-        _s.bank == searched.bank, func.vector_dims(_s.embedding) == searched.dimension
-    )
-    near = found.order_by(distance).limit(length).subquery("near")
-    return select(near.c.seq, (-near.c.distance).label("score")).subquery("first")
-
-
-def _scored(bank: int, vector: Vector) -> Subquery:
-    return select(_s.seq, cosine(vector).label("score")).where(_s.bank == bank).subquery("scored")
-
-
-def _ground(bank: int, count: int, vector: Vector) -> ScalarSelect[float]:
-    """The cosine of unrelated facts: two deviations under the mean of an even sample."""
-    found = select(cosine(vector).label("cosine")).where(_s.bank == bank)
-    sample = (found if count < 2 * SAMPLE else _spread_out(bank, found)).subquery("sample").c.cosine
-    return select(func.avg(sample) - 2 * func.stddev_pop(sample)).scalar_subquery()
-
-
-def _spread_out(bank: int, found: Select[float]) -> Select[float]:
-    """The cosines of facts at even distances between the bank's first and last; each is one look at the key."""
-    own = fact_search.alias("own").c
-    ends = select(own.seq).where(own.bank == bank).limit(1)
-    first = ends.order_by(own.seq).scalar_subquery()
-    last = ends.order_by(own.seq.desc()).scalar_subquery()
-    places = func.generate_series(0, SAMPLE - 1).table_valued("place", name="places").render_derived()
-    following = (
-        found.where(_s.seq >= first + (last - first) * places.c.place // SAMPLE)
-        .order_by(_s.seq)
-        .limit(1)
-        .correlate(places)
-        .lateral("following")
-    )
-    return select(following.c.cosine).select_from(places.join(following, true()))
-
-
-def during(connection: Connection, bank: int, count: int, query: TimeQuery) -> Ranking:
-    """Facts inside a stretch of time, best first: by cosine, and by how near its middle they lie."""
-    close = (
-        select(facts.c.id, facts.c.seq, facts.c.tokens, cosine(query.vector).label("cosine"))
-        .add_columns((1 - query.fading * _off_centre(query.during)).label("share"))
-        .join_from(facts, fact_search, (_s.bank == bank) & (_s.seq == facts.c.seq))
-        .where(*conditions(connection, bank, query.scope), *inside(query.during))
-        # Keeps the floor from being asked of every fact of the bank.
-        .offset(0)
-        .subquery("close")
-    )
-    score = (close.c.cosine * close.c.share).label("score")
-    statement = (
-        select(close.c.id, score, close.c.tokens)
-        .where(close.c.cosine >= query.floor)
-        .order_by(score.desc(), close.c.seq)
-        .limit(query.limit)
-    )
-    hits = [Scored(FactId(id), float(points), tokens) for id, points, tokens in connection.execute(statement).all()]
-    ground = connection.execute(select(_ground(bank, count, query.vector))).scalar_one()
-    return Ranking(hits, float(ground or 0.0))
-
-
-def _off_centre(stretch: Interval) -> ColumnElement[float]:
-    """How far from a stretch's middle each fact lies: 0 in it, 1 at the ends. An open one has no middle."""
-    if stretch.start is None or stretch.end is None:
-        return literal(0.0, NUMBER)
-    start, end = micros(stretch.start), micros(stretch.end)
-    middle = cast(began + ended, NUMBER) / 2
-    away = func.abs(middle - literal((start + end) / 2, NUMBER)) / literal(max(1.0, (end - start) / 2), NUMBER)
-    return func.least(literal(1.0, NUMBER), away)
-
-
-_GIVEN = """
-given AS MATERIALIZED (
-    SELECT place, ($2::real[])[(place - 1) * $3::integer + 1 : place * $3::integer]::halfvec AS vector
-    FROM generate_series(1, $4::integer) AS place
-)"""
-# Each fact is looked up by its key: what the server expects of the sizes may lead to worse.
-_KNOWN = """
-SELECT place, known.id, score, known.tokens, known.current
-FROM near CROSS JOIN LATERAL (
-    SELECT id, tokens, expired_at IS NULL AND (invalid_at IS NULL OR invalid_at > $6) AS current
-    FROM facts WHERE facts.bank = $1 AND facts.seq = near.seq OFFSET 0
-) AS known
-ORDER BY place, score DESC, near.seq
-"""
-# The bank is read once for all vectors. The best of its newest facts tell from which score on a fact can be among the
-# best of all, so that few pairs are sorted.
-_SCANNED = f"""
-WITH {_GIVEN}, newest AS MATERIALIZED (
-    SELECT embedding FROM fact_search WHERE bank = $1 ORDER BY seq DESC LIMIT {NEWEST}
-), asked AS MATERIALIZED (
-    SELECT place, vector, greatest($7::double precision, (
-        SELECT -(embedding <#> vector) AS score FROM newest ORDER BY score DESC OFFSET $5::integer - 1 LIMIT 1
-    )) AS least
-    FROM given
-), near AS (
-    SELECT place, seq, score FROM (
-        SELECT place, seq, score, row_number() OVER (PARTITION BY place ORDER BY score DESC, seq) AS rank
-        FROM fact_search CROSS JOIN LATERAL (
-            SELECT place, -(embedding <#> vector) AS score, least FROM asked OFFSET 0
-        ) AS pair
-        WHERE bank = $1 AND score >= least
-    ) AS ranked
-    WHERE rank <= $5
-)
-{_KNOWN}"""
-_INDEXED = f"""
-WITH {_GIVEN}, near AS (
-    SELECT place, seq, -distance AS score
-    FROM given CROSS JOIN LATERAL (
-        SELECT seq, embedding::halfvec(DIMENSION) <#> vector::halfvec(DIMENSION) AS distance FROM fact_search
-        WHERE bank = $1 AND vector_dims(embedding) = DIMENSION
-        ORDER BY distance LIMIT $5::integer
-    ) AS found
-)
-{_KNOWN}"""
-
-_Near = list[list[tuple[Scored, bool]]]
-
-
-def neighbours(
-    connection: Connection, searched: Searched, vectors: Vectors, *, limit: int, floor: float
+def nearest(
+    connection: Connection, bank: BankId, vectors: Vectors, *, limit: int, floor: float, index_from: int
 ) -> list[list[Scored]]:
-    """For each vector the nearest current facts."""
-    if not len(vectors):
-        return []
-    length = shortlist(limit)
-    return [
-        _chosen(near, limit, floor)
-        if len(near) < length or near[-1][0].score < floor or sum(current for _, current in near) >= limit
-        else _among_current(connection, searched.bank, vector, limit, floor)
-        for near, vector in zip(_near(connection, searched, vectors, length, floor), vectors, strict=True)
-    ]
+    """Return for each vector the nearest current facts."""
+    searched = PostgresBankSearch(connection, bank, index_from=index_from).searched
+    return vector_rows.neighbours(connection, searched, vectors, limit=limit, floor=floor)
 
 
-def _near(connection: Connection, searched: Searched, vectors: Vectors, length: int, floor: float) -> _Near:
-    """For each vector the nearest facts, and whether they are current; those below the floor may be left out."""
-
-    def found(statement: str, *more: float) -> _Near:
-        near: _Near = [[] for _ in vectors]
-        for place, id, score, tokens, current in connection.exec_driver_sql(statement, (*asked, *more)):
-            near[int(place) - 1].append((Scored(FactId(id), float(score), tokens), current))
-        return near
-
-    asked = (searched.bank, *flat(vectors), len(vectors), length, micros(utc_now()))
-    if usable(connection, searched, length):
-        near = found(_INDEXED.replace("DIMENSION", str(searched.dimension)))
-        if all(len(each) == length for each in near):
-            return near
-    return found(_SCANNED, floor)
-
-
-def _chosen(near: list[tuple[Scored, bool]], limit: int, floor: float) -> list[Scored]:
-    return [hit for hit, current in near if current and hit.score >= floor][:limit]
-
-
-def _among_current(connection: Connection, bank: int, vector: Vector, limit: int, floor: float) -> list[Scored]:
-    """So many facts near the vector were closed that the current ones are ranked alone."""
-    current = Candidates(
-        table=facts,
-        bank=bank,
-        tokens=facts.c.tokens,
-        conditions=[
-            facts.c.expired_at.is_(None),
-            facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now())),
-        ],
-        common=False,
-    )
-    wanted = Wanted(scored=_scored(bank, vector), limit=limit, floor=floor)
-    return list(best(connection, current, wanted).hits)
+def load_hits(connection: Connection, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId]) -> Loaded:
+    """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+    number = bank_state(connection, bank).seq
+    found, titles = load.facts_with_titles(connection, number, bank, facts)
+    said = message_rows.by_id(connection, number, messages) if messages else []
+    return Loaded(facts=found, messages=said, titles=titles)

@@ -11,29 +11,17 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, delete
 
-from vmemo.errors import NotFound, StoreError
+from vmemo.errors import StoreError
 from vmemo.models import Bank, BankId, FactId, Message, MessageId
 from vmemo.models.changes import Changes, ForgetTarget, NewFact, RestoreRecord
 from vmemo.models.results import Forgotten, Status
-from vmemo.models.search import (
-    Edge,
-    EdgeQuery,
-    Encoding,
-    Ranking,
-    Scored,
-    TextQuery,
-    TimeQuery,
-    TokenVectors,
-    VectorQuery,
-    Vectors,
-)
+from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports import Loaded
-from vmemo.stores.postgres import graph, hnsw, load, maintenance, rows, search, text
+from vmemo.stores.postgres import hnsw, maintenance, rows, search
 from vmemo.stores.postgres.pool import PostgresPool
-from vmemo.stores.postgres.rows import Sizes
 from vmemo.stores.sql import batch_rows, forget, import_rows, message_rows, migrate
 from vmemo.stores.sql.commit import commit
-from vmemo.stores.sql.message_rows import BankState, bank_state
+from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.schema import facts, notes
 from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.store import SqlStore
@@ -121,81 +109,21 @@ class PostgresStore(SqlStore):
         bank = bank_state(connection, changes.bank).seq
         return bool(batch_rows.seqs_of(connection, facts, bank, [item.fact.id for item in changes.facts]))
 
-    @staticmethod
-    def _sized(connection: Connection, bank: BankId, space: str | None = None) -> tuple[BankState, Sizes]:
-        """The bank and the sizes of its indexes; refuses vectors of another space."""
-        found = rows.sized(connection, bank)
-        if found is None:
-            raise NotFound(f"There is no bank {bank!r} here.")
-        if space is not None:
-            found[0].demand(space)
-        return found
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """Search all channels of a recall."""
+        return await self._read(search.search, request, index_from=self._index_from)
 
-    async def nearest(self, query: VectorQuery) -> Ranking:
-        """Facts by cosine."""
-        return await self._read(self._nearest, query)
+    async def expand(self, request: ExpandRequest) -> Expansion:
+        """Return edges and token vectors of candidates."""
+        return await self._read(search.expand, request, index_from=self._index_from)
 
-    def _nearest(self, connection: Connection, query: VectorQuery) -> Ranking:
-        searched = self._searched(*self._sized(connection, query.scope.bank, query.space))
-        return search.nearest(connection, searched, query)
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """Return for each vector the nearest current facts."""
+        return await self._read(search.nearest, bank, vectors, limit=limit, floor=floor, index_from=self._index_from)
 
-    def _searched(self, state: BankState, sizes: Sizes) -> hnsw.Searched:
-        large = 2 * sizes.facts >= self._index_from
-        return hnsw.Searched(bank=state.seq, dimension=state.dimension, count=sizes.facts, indexed=large)
-
-    async def during(self, query: TimeQuery) -> Ranking:
-        """Facts inside a stretch of time."""
-        return await self._read(self._during, query)
-
-    def _during(self, connection: Connection, query: TimeQuery) -> Ranking:
-        state, sizes = self._sized(connection, query.scope.bank, query.space)
-        return search.during(connection, state.seq, sizes.facts, query)
-
-    async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
-        """For each vector the nearest current facts."""
-        return await self._read(self._neighbours, bank, vectors, limit, floor)
-
-    def _neighbours(
-        self, connection: Connection, bank: BankId, vectors: Vectors, limit: int, floor: float
-    ) -> list[list[Scored]]:
-        searched = self._searched(*self._sized(connection, bank))
-        return search.neighbours(connection, searched, vectors, limit=limit, floor=floor)
-
-    async def matching(self, query: TextQuery) -> Ranking:
-        """Facts by BM25."""
-        return await self._read(self._matching, query)
-
-    def _matching(self, connection: Connection, query: TextQuery) -> Ranking:
-        state, sizes = self._sized(connection, query.scope.bank)
-        return text.matching(connection, state.seq, sizes, query)
-
-    async def verbatim(self, query: TextQuery) -> Ranking:
-        """Messages whose words no fact repeats."""
-        return await self._read(self._verbatim, query)
-
-    def _verbatim(self, connection: Connection, query: TextQuery) -> Ranking:
-        state, sizes = self._sized(connection, query.scope.bank)
-        return text.verbatim(connection, state.seq, sizes, query)
-
-    async def edges(self, query: EdgeQuery) -> list[Edge]:
-        """Edges that leave facts or entities."""
-        return await self._read(self._edges, query)
-
-    def _edges(self, connection: Connection, query: EdgeQuery) -> list[Edge]:
-        state, _ = self._sized(connection, query.scope.bank, query.space)
-        return graph.find(connection, state.seq, query)
-
-    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
-        """The facts' token vectors; None for a fact that has none."""
-        return await self._read(self._with_bank(rows.token_vectors), bank, facts)
-
-    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-        """Facts with the titles of their episodes."""
-        return await self._read(self._load, bank, ids)
-
-    @staticmethod
-    def _load(connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-        return load.load(connection, bank_state(connection, bank).seq, bank, ids)
+    async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+        """Return facts and messages with the titles of the facts' episodes."""
+        return await self._read(search.load_hits, bank, facts, messages)
 
     def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
         return rows.replace_vectors(connection, bank, new)

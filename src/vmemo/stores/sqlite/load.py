@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection
 
 from vmemo.models import BankId, EpisodeId, Fact, FactId
-from vmemo.ports import Loaded
 from vmemo.stores.sql.in_list import listed
 from vmemo.stores.sql.rows import fact_of, mentions_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
@@ -33,15 +32,19 @@ FROM sources WHERE bank = ? AND fact IN (SELECT value FROM json_each(?))
 _TITLES = "SELECT id, title FROM episodes WHERE bank = ? AND id IN (SELECT value FROM json_each(?))"
 
 
-def load(connection: Connection, index: BankIndex, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-    """Facts in the order of the ids, with the titles of their episodes."""
+def facts_with_titles(
+    connection: Connection, index: BankIndex, bank: BankId, ids: Sequence[FactId]
+) -> tuple[list[Fact], dict[EpisodeId, str]]:
+    """Return facts in the order of the ids, and the titles of their episodes."""
+    if not ids:
+        return [], {}
     numbers = listed(index.numbers(ids))
     rows = fetch(connection, _FACTS, numbers)
     mentioned = mentions_of(fetch(connection, _MENTIONS, index.number, numbers))
     origins = _sources(connection, index.number, numbers)
     found = {row[2]: fact_of(row, bank, mentioned.get(row[0], ()), origins.get(row[0], _NONE), None) for row in rows}
     wanted = [found[id] for id in ids if id in found]
-    return Loaded(wanted, _titles(connection, index.number, wanted))
+    return wanted, _titles(connection, index.number, wanted)
 
 
 _NONE: tuple[list[str], ...] = ([], [], [], [])

@@ -28,10 +28,9 @@ from sqlalchemy import (
 from sqlalchemy import table as sql_table
 
 from vmemo.models import FactId, MessageId
-from vmemo.models.search import Encoding, Ranking, Scope, Scored, TextQuery
+from vmemo.models.search import Encoding, Ranking, Scope, Scored
 from vmemo.stores.sql import forget, token_rows
 from vmemo.stores.sql.in_list import among
-from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.rows import dump
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
 from vmemo.stores.sql.search_index import Indexed
@@ -139,11 +138,10 @@ def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Enco
     return True
 
 
-def filtered(connection: Connection, scope: Scope) -> list[int] | None:
+def filtered(connection: Connection, bank: int, scope: Scope) -> list[int] | None:
     """Numbers of the facts that pass the filters only the database can answer; None without such filters."""
     if not (scope.tags or scope.metadata or scope.entities):
         return None
-    bank = bank_state(connection, scope.bank).seq
     conditions = _conditions(bank, scope)
     return list(connection.execute(select(facts.c.seq).where(facts.c.bank == bank, *conditions)).scalars())
 
@@ -230,10 +228,8 @@ _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'g
 """Where facts repeat all words, as with the local engine, there is nothing to search."""
 
 
-def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ranking:
-    """Messages by BM25 over their words. Networks and entities are properties of facts, so such filters let none in."""
-    scope = query.scope
-    bank = bank_state(connection, scope.bank).seq
+def matching_messages(connection: Connection, bank: int, scope: Scope, words: Sequence[str], *, limit: int) -> Ranking:
+    """Rank messages by BM25. Networks and entities are properties of facts, so such filters accept no message."""
     if not words or scope.entities or (scope.networks and "world" not in scope.networks):
         return Ranking()
     if not fetch(connection, _ANY_WORDED, bank):
@@ -247,7 +243,7 @@ def worded(connection: Connection, query: TextQuery, words: Sequence[str]) -> Ra
         .where(literal_column("message_words", Text).op("MATCH")(match), messages.c.bank == bank)
         .where(*_message_conditions(scope), speaks_still(bank, scope))
         .order_by(score.desc(), messages.c.seq)
-        .limit(query.limit)
+        .limit(limit)
     )
     rows = connection.execute(statement)
     # Tokens are estimated here; recall counts the few it keeps.

@@ -17,39 +17,20 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 from sqlalchemy import Connection
 
-from vmemo.errors import NotFound
-from vmemo.models import BankId, FactId, utc_now
+from vmemo.models import BankId, FactId, MessageId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten, Status
-from vmemo.models.search import (
-    Edge,
-    EdgeQuery,
-    Encoding,
-    Ranking,
-    Scope,
-    Scored,
-    TextQuery,
-    TimeQuery,
-    TokenVectors,
-    VectorQuery,
-    Vectors,
-)
+from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports import Loaded
-from vmemo.stores.sql import forget, migrate, token_rows
-from vmemo.stores.sql.message_rows import BankState, bank_state
+from vmemo.stores.sql import forget, migrate
 from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.store import SqlStore
-from vmemo.stores.sql.timestamps import micros
-from vmemo.stores.sqlite import graph, load, rows
+from vmemo.stores.sqlite import rows, search
 from vmemo.stores.sqlite.file import SqliteFile
-from vmemo.stores.sqlite.index.bank import BankIndex
-from vmemo.stores.sqlite.index.postings import query_terms
-from vmemo.stores.sqlite.index.vectors import Mask
-from vmemo.stores.sqlite.raw import fetch
+from vmemo.stores.sqlite.index.cache import IndexCache
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_STATE = "SELECT seq, revision, purges, dimension, embedder FROM banks WHERE id = ?"
 
 
 class SqliteStore(SqlStore):
@@ -62,8 +43,7 @@ class SqliteStore(SqlStore):
         # A database in memory lives in its one connection, so its calls take turns.
         self._threads = 1 if path is None else threads
         self._pool: ThreadPoolExecutor | None = None
-        self._indexes: dict[BankId, BankIndex] = {}
-        self._refreshing = Lock()
+        self._indexes = IndexCache()
         self._opening = Lock()
         self._ready = False
 
@@ -106,108 +86,21 @@ class SqliteStore(SqlStore):
     async def _write(self, run: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._run(lambda: self._file.write(lambda connection: run(connection, *args, **kwargs)))
 
-    async def nearest(self, query: VectorQuery) -> Ranking:
-        """Facts by cosine."""
-        return await self._read(self._nearest, query)
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """Search all channels of a recall."""
+        return await self._read(search.search, self._indexes, request)
 
-    def _nearest(self, connection: Connection, query: VectorQuery) -> Ranking:
-        index, allowed = self._view(connection, query.scope, query.space)
-        return index.nearest(query.vector, allowed, query.limit, query.floor)
+    async def expand(self, request: ExpandRequest) -> Expansion:
+        """Return edges and token vectors of candidates."""
+        return await self._read(search.expand, self._indexes, request)
 
-    async def during(self, query: TimeQuery) -> Ranking:
-        """Facts inside a stretch of time."""
-        return await self._read(self._during, query)
+    async def nearest(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
+        """Return for each vector the nearest current facts."""
+        return await self._read(search.nearest, self._indexes, bank, vectors, limit=limit, floor=floor)
 
-    def _during(self, connection: Connection, query: TimeQuery) -> Ranking:
-        index, allowed = self._view(connection, query.scope, query.space)
-        return index.during(query, allowed)
-
-    async def edges(self, query: EdgeQuery) -> list[Edge]:
-        """Edges that leave facts or entities."""
-        return await self._read(self._edges, query)
-
-    def _edges(self, connection: Connection, query: EdgeQuery) -> list[Edge]:
-        index, allowed = self._view(connection, query.scope, query.space)
-        return graph.find(connection, index, allowed, query)
-
-    async def token_vectors(self, bank: BankId, facts: Sequence[FactId]) -> list[TokenVectors | None]:
-        """The facts' token vectors; None for a fact that has none."""
-        return await self._read(self._token_vectors, bank, facts)
-
-    def _token_vectors(
-        self, connection: Connection, bank: BankId, facts: Sequence[FactId]
-    ) -> list[TokenVectors | None]:
-        index = self._index(connection, bank, self._state(connection, bank))
-        return token_rows.load(connection, index.numbers(facts), facts)
-
-    async def load(self, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-        """Facts with the titles of their episodes."""
-        return await self._read(self._load, bank, ids)
-
-    def _load(self, connection: Connection, bank: BankId, ids: Sequence[FactId]) -> Loaded:
-        index = self._index(connection, bank, self._state(connection, bank))
-        return load.load(connection, index, bank, ids)
-
-    async def matching(self, query: TextQuery) -> Ranking:
-        """Facts by BM25."""
-        return await self._read(self._matching, query)
-
-    def _matching(self, connection: Connection, query: TextQuery) -> Ranking:
-        index, allowed = self._view(connection, query.scope)
-        return index.matching(query_terms(query.text), allowed, query.limit)
-
-    async def verbatim(self, query: TextQuery) -> Ranking:
-        """Messages whose words no fact repeats."""
-        return await self._read(rows.worded, query, query_terms(query.text))
-
-    async def neighbours(self, bank: BankId, vectors: Vectors, *, limit: int, floor: float) -> list[list[Scored]]:
-        """For each vector the nearest current facts."""
-        return await self._read(self._neighbours, bank, vectors, limit, floor)
-
-    def _neighbours(
-        self, connection: Connection, bank: BankId, vectors: Vectors, limit: int, floor: float
-    ) -> list[list[Scored]]:
-        index = self._index(connection, bank, self._state(connection, bank))
-        allowed = index.current(micros(utc_now()))
-        return [index.neighbours(vector, allowed, limit, floor) for vector in vectors]
-
-    def _view(self, connection: Connection, scope: Scope, space: str | None = None) -> tuple[BankIndex, Mask]:
-        """The bank's index and which of its facts a scope lets through; refuses vectors of another space."""
-        state = self._state(connection, scope.bank)
-        if space is not None:
-            state.demand(space)
-        index = self._index(connection, scope.bank, state)
-        return index, index.allowed(scope, micros(utc_now()), rows.filtered(connection, scope))
-
-    @staticmethod
-    def _state(connection: Connection, bank: BankId) -> BankState:
-        rows = fetch(connection, _STATE, bank)
-        if not rows:
-            raise NotFound(f"There is no bank {bank!r} here.")
-        return BankState(*rows[0])
-
-    def _index(self, connection: Connection, bank: BankId, state: BankState) -> BankIndex:
-        """The bank's index as of this connection's view of the database."""
-        index = self._indexes.get(bank)
-        if index is not None and (index.number, index.revision, index.purges) == (
-            state.seq,
-            state.revision,
-            state.purges,
-        ):
-            return index
-        with self._refreshing:
-            return self._refreshed(connection, bank)
-
-    def _refreshed(self, connection: Connection, bank: BankId) -> BankIndex:
-        state = bank_state(connection, bank)
-        index = self._indexes.get(bank)
-        if index is None or (index.number, index.purges) != (state.seq, state.purges):
-            index = BankIndex.empty(state.dimension, state.seq, state.purges)
-        if index.revision < state.revision:
-            changed = rows.index_rows(connection, state.seq, index.revision)
-            index = index.refreshed(state.revision, changed)
-            self._indexes[bank] = index
-        return index
+    async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
+        """Return facts and messages with the titles of the facts' episodes."""
+        return await self._read(search.load_hits, self._indexes, bank, facts, messages)
 
     def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
         return rows.replace_vectors(connection, bank, new)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import FactId, Interval, Network
-from vmemo.models.search import Ranking, Scope, Scored, TimeQuery
+from vmemo.models.search import Ranking, Scope, Scored, TemporalSearch
 from vmemo.stores.sql.timestamps import micros
 from vmemo.stores.sqlite.index.postings import Postings
 from vmemo.stores.sqlite.index.vectors import Mask, Rows, Vectors, best
@@ -107,10 +107,10 @@ class BankIndex:
         """Facts by cosine, best first."""
         rows, cosines = self.vectors.nearest(query, allowed, limit)
         kept = cosines >= floor
-        return Ranking(self._scored(rows[kept], cosines[kept]), self.vectors.ground(query))
+        return Ranking(self._scored(rows[kept], cosines[kept]), self.vectors.baseline(query))
 
     def neighbours(self, query: NDArray[np.float32], allowed: Mask, limit: int, floor: float) -> list[Scored]:
-        """As `nearest` without the ground, for a few neighbours only."""
+        """As `nearest` without the baseline, for a few neighbours only."""
         rows, cosines = self.vectors.nearest(query, allowed, limit, exact=FEW)
         kept = cosines >= floor
         return self._scored(rows[kept], cosines[kept])
@@ -122,15 +122,15 @@ class BankIndex:
         order = best(scores[rows], limit)
         return Ranking(self._scored(rows[order], scores[rows][order]))
 
-    def during(self, query: TimeQuery, allowed: Mask) -> Ranking:
-        """Facts inside a stretch of time, best first: by cosine, and by how near its middle they lie."""
+    def during(self, query: TemporalSearch, allowed: Mask, limit: int) -> Ranking:
+        """Return facts inside an interval, by cosine and by how near its middle they lie, best first."""
         start, end = _bounds(query.during)
         inside = allowed & (self.column("start") < end) & (self.column("end") > start)
-        rows, cosines = self.vectors.likely(query.vector, inside, query.limit)
+        rows, cosines = self.vectors.likely(query.vector, inside, limit)
         rows, cosines = rows[cosines >= query.floor], cosines[cosines >= query.floor]
-        scores = (cosines * (1 - query.fading * self._off_centre(rows, start, end))).astype(np.float32)
-        order = best(scores, query.limit)
-        return Ranking(self._scored(rows[order], scores[order]), self.vectors.ground(query.vector))
+        scores = (cosines * (1 - query.edge_penalty * self._off_centre(rows, start, end))).astype(np.float32)
+        order = best(scores, limit)
+        return Ranking(self._scored(rows[order], scores[order]), self.vectors.baseline(query.vector))
 
     def _off_centre(self, rows: Rows, start: int, end: int) -> NDArray[np.float64]:
         """How far from a stretch's middle each fact lies: 0 in it, 1 at the ends. An open one has no middle."""

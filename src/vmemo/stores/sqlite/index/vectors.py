@@ -81,8 +81,8 @@ class Vectors:
         rows = self._candidates(query, allowed, max(exact, OVERSAMPLE * limit))
         return rows, self.cosines(rows, query)
 
-    def ground(self, query: NDArray[np.float32]) -> float:
-        """The cosine of unrelated rows: two deviations under the mean of an even sample."""
+    def baseline(self, query: NDArray[np.float32]) -> float:
+        """Return the cosine of unrelated rows: two deviations below the mean of an even sample."""
         if not self.count:
             return 0.0
         step = max(1, self.count // SAMPLE)

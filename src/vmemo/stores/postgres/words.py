@@ -23,11 +23,10 @@ from sqlalchemy import (
     text,
 )
 
-from vmemo.models.search import Ranking, Scope, TextQuery
+from vmemo.models.search import Ranking, Scope
 from vmemo.stores.postgres.filters import labelled, wide
 from vmemo.stores.postgres.ranked_rows import Candidates, Wanted, best
 from vmemo.stores.postgres.rows import Sizes, signed
-from vmemo.stores.postgres.search import facts_within
 from vmemo.stores.sql.schema import messages
 from vmemo.stores.sql.tag_filter import untagged
 from vmemo.stores.sql.time_filter import said_within, speaks_still
@@ -83,24 +82,26 @@ def _scored(scores: TextClause, bank: int, words: Sequence[str], texts: int, ave
     return scores.bindparams(**values).columns(column("seq", BigInteger), column("score", Double)).subquery("scored")
 
 
-def matching(connection: Connection, bank: int, sizes: Sizes, query: TextQuery) -> Ranking:
-    """Facts by BM25, best first."""
-    words = query_terms(query.text)
+def matching_facts(connection: Connection, sizes: Sizes, candidates: Candidates, text: str, *, limit: int) -> Ranking:
+    """Rank facts by BM25."""
+    words = query_terms(text)
     if not words or not sizes.facts:
         return Ranking()
     average = max(sizes.fact_terms / sizes.facts, 1.0)
-    wanted = Wanted(scored=_scored(_FACTS, bank, words, sizes.facts, average), limit=query.limit)
-    return best(connection, facts_within(connection, bank, query.scope), wanted)
+    wanted = Wanted(scored=_scored(_FACTS, candidates.bank, words, sizes.facts, average), limit=limit)
+    return best(connection, candidates, wanted)
 
 
-def verbatim(connection: Connection, bank: int, sizes: Sizes, query: TextQuery) -> Ranking:
-    """Messages by BM25 over their words. Networks and entities are properties of facts, so such filters let none in."""
-    scope, words = query.scope, query_terms(query.text)
+def matching_messages(
+    connection: Connection, bank: int, sizes: Sizes, scope: Scope, text: str, *, limit: int
+) -> Ranking:
+    """Rank messages by BM25. Networks and entities are properties of facts, so such filters accept no message."""
+    words = query_terms(text)
     if not words or not sizes.messages or scope.entities or (scope.networks and "world" not in scope.networks):
         return Ranking()
     average = sizes.message_terms / sizes.messages + 1
-    wanted = Wanted(scored=_scored(_MESSAGES, bank, words, sizes.messages, average), limit=query.limit)
-    heard = Candidates(
+    wanted = Wanted(scored=_scored(_MESSAGES, bank, words, sizes.messages, average), limit=limit)
+    candidates = Candidates(
         table=messages,
         bank=bank,
         # Tokens are estimated here; recall counts the few it keeps.
@@ -108,7 +109,7 @@ def verbatim(connection: Connection, bank: int, sizes: Sizes, query: TextQuery) 
         conditions=[messages.c.bank == bank, *_conditions(scope), speaks_still(bank, scope)],
         common=wide(scope),
     )
-    return best(connection, heard, wanted)
+    return best(connection, candidates, wanted)
 
 
 def _conditions(scope: Scope) -> list[ColumnElement[bool]]:

@@ -1,0 +1,114 @@
+"""Searches on SQLite: rankings from the in-memory index of a bank, rows from the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from vmemo.models import BankId, FactId, Mention, MessageId, utc_now
+from vmemo.models.search import (
+    Edge,
+    EdgeQuery,
+    ExpandRequest,
+    Expansion,
+    Ranking,
+    Scope,
+    Scored,
+    SearchRequest,
+    SearchResult,
+    TemporalSearch,
+    TokenVectors,
+    Vector,
+    Vectors,
+)
+from vmemo.models.timings import StageTimer
+from vmemo.ports import Loaded
+from vmemo.stores.sql import message_rows, name_rows, token_rows
+from vmemo.stores.sql.bank_search import run_expansion, run_search
+from vmemo.stores.sql.timestamps import micros
+from vmemo.stores.sqlite import graph, load, rows
+from vmemo.stores.sqlite.index.bank import BankIndex
+from vmemo.stores.sqlite.index.cache import IndexCache
+from vmemo.stores.sqlite.index.postings import query_terms
+from vmemo.stores.sqlite.index.vectors import Mask
+
+
+class SqliteBankSearch:
+    """`BankSearch` over an index and the connection that it was read with."""
+
+    def __init__(self, connection: Connection, index: BankIndex) -> None:
+        self._connection = connection
+        self._index = index
+        self._filtered: tuple[Scope, Mask] | None = None
+
+    def allowed(self, scope: Scope) -> Mask:
+        """Return the facts that a scope accepts; those of the last scope are kept."""
+        if self._filtered is None or self._filtered[0] is not scope:
+            only = rows.filtered(self._connection, self._index.number, scope)
+            self._filtered = scope, self._index.allowed(scope, micros(utc_now()), only)
+        return self._filtered[1]
+
+    def nearest(self, scope: Scope, vector: Vector, *, limit: int, floor: float) -> Ranking:
+        """Rank facts by cosine."""
+        return self._index.nearest(vector, self.allowed(scope), limit, floor)
+
+    def matching_facts(self, scope: Scope, text: str, *, limit: int) -> Ranking:
+        """Rank facts by BM25."""
+        return self._index.matching(query_terms(text), self.allowed(scope), limit)
+
+    def matching_messages(self, scope: Scope, text: str, *, limit: int) -> Ranking:
+        """Rank messages by BM25."""
+        words = query_terms(text)
+        return rows.matching_messages(self._connection, self._index.number, scope, words, limit=limit)
+
+    def during(self, scope: Scope, query: TemporalSearch, *, limit: int) -> Ranking:
+        """Rank facts of an interval."""
+        return self._index.during(query, self.allowed(scope), limit)
+
+    def named_entities(self, text: str) -> list[Mention]:
+        """Return the entities that a text names."""
+        return name_rows.named(self._connection, self._index.number, text)
+
+    def edges(self, query: EdgeQuery) -> list[Edge]:
+        """Return the edges that leave some facts and entities."""
+        return graph.find(self._connection, self._index, self.allowed(query.scope), query)
+
+    def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
+        """Return token vectors in the order of the facts."""
+        return token_rows.load(self._connection, self._index.numbers(facts), facts)
+
+
+def search(connection: Connection, indexes: IndexCache, request: SearchRequest) -> SearchResult:
+    """Search all channels of a request."""
+    timer, space = StageTimer(), request.space if request.has_vectors else None
+    with timer.stage("filter"):
+        bank = SqliteBankSearch(connection, indexes.get(connection, request.scope.bank, space=space))
+        bank.allowed(request.scope)
+    return run_search(bank, request, timer)
+
+
+def expand(connection: Connection, indexes: IndexCache, request: ExpandRequest) -> Expansion:
+    """Return the edges and token vectors of candidates."""
+    space = None if request.edges is None else request.edges.space
+    bank = SqliteBankSearch(connection, indexes.get(connection, request.bank, space=space))
+    return run_expansion(bank, request)
+
+
+def nearest(
+    connection: Connection, indexes: IndexCache, bank: BankId, vectors: Vectors, *, limit: int, floor: float
+) -> list[list[Scored]]:
+    """Return for each vector the nearest current facts."""
+    index = indexes.get(connection, bank)
+    allowed = index.current(micros(utc_now()))
+    return [index.neighbours(vector, allowed, limit, floor) for vector in vectors]
+
+
+def load_hits(
+    connection: Connection, indexes: IndexCache, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId]
+) -> Loaded:
+    """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
+    index = indexes.get(connection, bank)
+    found, titles = load.facts_with_titles(connection, index, bank, facts)
+    said = message_rows.by_id(connection, index.number, messages) if messages else []
+    return Loaded(facts=found, messages=said, titles=titles)
