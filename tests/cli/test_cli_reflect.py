@@ -20,7 +20,7 @@ def answer(asked: ReceivedRequest) -> JsonValue:
     """Looks once, then answers; data for whoever wants it in a shape."""
     if asked.step == "structure":
         return {"bread": "rye"}
-    if "Memory was asked before" not in asked.user:
+    if "Earlier lookups" not in asked.user:
         return {"look_for": ["what Ana bakes"], "text": "", "found": False}
     return {"look_for": [], "found": True, "text": "She bakes rye [F1].", "opinions": [OPINION]}
 

@@ -16,7 +16,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, FormerProfile, Profile
 from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
-from vmemo.reflect.background import merge
+from vmemo.reflect.background import merge_background
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import FakeLLM, ReceivedRequest
 from vmemo.testing.llm import Reply, Script
@@ -59,7 +59,7 @@ def told(
         error = None
         try:
             for snippet in [snippets] if isinstance(snippets, str) else snippets:
-                returned = await merge(BANK, snippet, store, StructuredLLM(llm))
+                returned = await merge_background(BANK, snippet, store, StructuredLLM(llm))
                 stored = await store.bank(BANK)
                 assert stored is not None
                 assert stored.profile == returned
@@ -107,11 +107,11 @@ FAULTS: list[tuple[str, Reply, str]] = [
         answer("She was born in Texas and has 10 years of startup experience.", "Colorado"),
         "first person",
     ),
-    ("is too long", answer(f"{MERGED} {'I like it very much. ' * 30}", "Colorado"), "and may have 600"),
+    ("is too long", answer(f"{MERGED} {'I like it very much. ' * 30}", "Colorado"), "at most 600 are allowed"),
     ("is empty", answer("  ", "Colorado"), "is empty"),
     ("holds control characters", answer(f"{MERGED}\x00", "Colorado"), "control characters"),
-    ("leaves out the old", answer(MERGED), "not among `replaced`: I was born in Colorado"),
-    ("leaves out most of the new", answer("I was born in Texas.", "Colorado"), "new is missing"),
+    ("leaves out the old", answer(MERGED), "not listed in `replaced`: I was born in Colorado"),
+    ("leaves out most of the new", answer("I was born in Texas.", "Colorado"), "new text is missing"),
     ("is no JSON", "Sure!", "no JSON"),
 ]
 
@@ -162,7 +162,7 @@ def test_where_both_do_not_fit_neither_may_be_dropped(tmp_path: Path) -> None:
     old = " ".join(f"I planted {name} beside the {name[:3]}ling brook under old maples." for name in gardens)[
         :MAX_BACKGROUND
     ]
-    for wrong, why in ((MERGED, "most of the old"), (old, "new is missing")):
+    for wrong, why in ((MERGED, "most of the old"), (old, "new text is missing")):
         folder = tmp_path / why.replace(" ", "-")
         folder.mkdir()
         done = told(folder, TEXAS, [answer(wrong)] * 2, background=old)
@@ -203,11 +203,11 @@ def test_words_that_stand_inside_another_sentence_are_not_said_already(tmp_path:
 @pytest.mark.parametrize(
     ("snippet", "why"),
     [
-        (None, "must be text, not NoneType"),
-        (["You paint."], "must be text, not list"),
+        (None, "must be a string, not NoneType"),
+        (["You paint."], "must be a string, not list"),
         ("", "empty or blank"),
         (" \n\t", "empty or blank"),
-        ("x" * 2001, "2,000 characters; this one has 2,001"),
+        ("x" * 2001, "2,000 characters, not 2,001"),
         ("You\x00paint.", "NUL"),
         ("You paint \ud800.", "lone surrogates"),
     ],
@@ -222,7 +222,7 @@ def test_a_bank_that_is_not_there_is_not_made(url: str) -> None:
         store = store_at(url)
         await store.open()
         with pytest.raises(NotFound):
-            await merge(BankId("nobody"), TEXAS, store, StructuredLLM(FakeLLM({})))
+            await merge_background(BankId("nobody"), TEXAS, store, StructuredLLM(FakeLLM({})))
         assert await store.banks() == []
         await store.close()
 
@@ -257,7 +257,7 @@ def test_two_merges_at_once_lose_nothing(url: str) -> None:
         await store.open()
         await store.create_bank(a_bank().model_copy(update={"profile": Profile(background=COLORADO)}))
         llm = Meeting()
-        await asyncio.gather(*(merge(BANK, snippet, store, StructuredLLM(llm)) for snippet in snippets))
+        await asyncio.gather(*(merge_background(BANK, snippet, store, StructuredLLM(llm)) for snippet in snippets))
         stored, history = await store.bank(BANK), await store.former_profiles(BANK)
         assert stored is not None
         await store.close()
@@ -284,7 +284,7 @@ def test_a_profile_that_is_changed_meanwhile_keeps_the_change(url: str) -> None:
                 return await super().complete(request)
 
         llm = Slow(lambda asked: answer(" ".join(lines_of(asked)).replace("You", "I")))
-        profile = await merge(BANK, "You play chess.", store, StructuredLLM(llm))
+        profile = await merge_background(BANK, "You play chess.", store, StructuredLLM(llm))
         history = [each.profile.background for each in await store.former_profiles(BANK)]
         await store.close()
         return profile, history

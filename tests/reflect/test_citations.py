@@ -10,8 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vmemo.models.results import Event, Retracted, TextDelta
-from vmemo.reflect.citations import bare, cited, invented, named, resolved, unfinished, unmarked
-from vmemo.reflect.streaming import Teller
+from vmemo.reflect.citations import (
+    cited_marks,
+    complete_part,
+    escape_marks,
+    parse_marks,
+    resolve_citations,
+    unknown_marks,
+    without_citations,
+)
+from vmemo.reflect.streaming import AnswerStreamer
 
 ID = "0190abcd-1234-7123-8123-123456789abc"
 IDS = {"F1": "one", "F2": "two", "F3": "three", "S1": "sum", "O1": "opinion"}
@@ -42,18 +50,18 @@ QUICK = settings(max_examples=400, deadline=None)
 @QUICK
 @given(TEXTS)
 def test_no_mark_is_left_and_none_is_made_up(text: str) -> None:
-    out = resolved(text, IDS.get)
-    assert cited(out) == invented(out, ()) == []
-    assert {id for id in IDS.values() if f"[{id}]" in out} == {IDS[mark] for mark in cited(text) if mark in IDS}
-    assert cited(bare(text)) == invented(bare(text), ()) == []
+    out = resolve_citations(text, IDS.get)
+    assert cited_marks(out) == unknown_marks(out, ()) == []
+    assert {id for id in IDS.values() if f"[{id}]" in out} == {IDS[mark] for mark in cited_marks(text) if mark in IDS}
+    assert cited_marks(without_citations(text)) == unknown_marks(without_citations(text), ()) == []
     assert "\x00" not in out
 
 
 @QUICK
 @given(TEXTS)
 def test_what_is_told_of_an_unfinished_text_stays(text: str) -> None:
-    told = [resolved(unfinished(text[:end]), IDS.get) for end in range(len(text) + 1)]
-    whole = resolved(text, IDS.get)
+    told = [resolve_citations(complete_part(text[:end]), IDS.get) for end in range(len(text) + 1)]
+    whole = resolve_citations(text, IDS.get)
     assert all(whole.startswith(part) for part in told)
     assert all(later.startswith(earlier) or len(later) < len(earlier) for earlier, later in pairwise(told))
 
@@ -61,8 +69,8 @@ def test_what_is_told_of_an_unfinished_text_stays(text: str) -> None:
 @QUICK
 @given(TEXTS)
 def test_nothing_in_a_memory_can_be_taken_for_a_mark(text: str) -> None:
-    shown = unmarked(text)
-    assert cited(shown) == invented(shown, ()) == []
+    shown = escape_marks(text)
+    assert cited_marks(shown) == unknown_marks(shown, ()) == []
 
 
 @QUICK
@@ -71,15 +79,15 @@ def test_the_pieces_of_a_stream_are_the_text_and_nothing_is_withdrawn(
     text: str, ascii_: bool, size: int, fenced: bool
 ) -> None:
     events: list[Event] = []
-    teller = Teller(events.append, "reflect", IDS.get, may_look=True)
+    streamer = AnswerStreamer(events.append, IDS.get, may_look_up=True)
     written = json.dumps({"look_for": [], "found": True, "text": text, "opinions": []}, ensure_ascii=ascii_)
     written = f"<Think>{{hm}}</Think>\n```json\n{written}\n```" if fenced else written
-    teller.begin()
+    streamer.start()
     for start in range(0, len(written), size):
-        teller.hear(written[start : start + size])
-    teller.end(resolved(text, IDS.get))
+        streamer.feed(written[start : start + size])
+    streamer.finish(resolve_citations(text, IDS.get))
     assert not any(isinstance(event, Retracted) for event in events)
-    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == resolved(text, IDS.get)
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == resolve_citations(text, IDS.get)
 
 
 @pytest.mark.parametrize(
@@ -113,20 +121,20 @@ def test_the_pieces_of_a_stream_are_the_text_and_nothing_is_withdrawn(
     ],
 )
 def test_marks_become_ids_and_other_brackets_stay(text: str, out: str) -> None:
-    assert resolved(text, IDS.get) == out
+    assert resolve_citations(text, IDS.get) == out
 
 
 def test_a_list_of_marks_may_be_written_in_any_way() -> None:
-    assert named(["F1", "[F2]", " f3 ", "S1, O1", "none", "", "F1", "Tom"]) == ["F1", "F2", "F3", "S1", "O1"]
+    assert parse_marks(["F1", "[F2]", " f3 ", "S1, O1", "none", "", "F1", "Tom"]) == ["F1", "F2", "F3", "S1", "O1"]
 
 
 @pytest.mark.parametrize("part", [" ", "\n", "[", "[F1 ", "[F1, ", "[F1-", "[fact ", "[1 ", "[ "])
 def test_long_texts_of_brackets_and_spaces_take_no_time(part: str) -> None:
     text = part * (20_000 // len(part))
-    assert len(resolved(text, IDS.get)) <= len(text)
-    assert len(unmarked(text)) == len(text)
+    assert len(resolve_citations(text, IDS.get)) <= len(text)
+    assert len(escape_marks(text)) == len(text)
 
 
 def test_an_open_bracket_holds_back_no_more_than_could_be_a_mark() -> None:
-    assert unfinished("He said [or so. It went on") == "He said [or so. It went on"
-    assert unfinished("He said [F1, ") == "He said"
+    assert complete_part("He said [or so. It went on") == "He said [or so. It went on"
+    assert complete_part("He said [F1, ") == "He said"

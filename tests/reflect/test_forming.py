@@ -64,7 +64,7 @@ def test_an_opinion_is_kept_with_reason_confidence_and_what_is_behind_it(url: st
         (opinion,) = memory.opinions_sync()
         assert (opinion.network, opinion.confidence, opinion.mentioned_at) == ("opinion", 0.7, asked)
         assert [mention.name for mention in opinion.entities] == ["Vera"]
-        assert opinion.engine == "fake/reflect-1"
+        assert opinion.engine == "fake/reflect-2"
         chain = memory.why_sync(opinion.id)
         assert [behind.fact.text for behind in chain.basis] == ["Alice: Remote work suits Vera."]
         assert chain.basis[0].messages[0].content == "Remote work suits Vera."
@@ -80,7 +80,7 @@ def test_an_opinion_is_recalled_later_as_what_it_is(sqlite_url: str) -> None:
     with memory:
         formed = memory.reflect_sync("What do you think of remote work?").formed[0]
         answer = memory.reflect_sync("Do you like remote work?")
-        assert "O1 (confidence 0.80) | told" in model.received[1].user
+        assert "O1 (confidence 0.80) | mentioned" in model.received[1].user
         assert [opinion.id for opinion in answer.opinions] == [formed.id]
         assert answer.facts == ()
         assert answer.citations[0].network == "opinion"
@@ -250,7 +250,7 @@ def test_without_bias_no_opinion_is_asked_for_or_kept(sqlite_url: str) -> None:
     memory, model = thinking(sqlite_url, judging(LIKES, 0.8, "commuting"))
     with memory:
         assert memory.reflect_sync("What do you think of remote work?").formed == ()
-        assert "`opinions` and `revised` stay empty" in model.received[0].system
+        assert "Leave `opinions` and `revised` empty" in model.received[0].system
         assert memory.opinions_sync() == []
 
 
@@ -271,7 +271,7 @@ def test_no_opinion_is_kept_when_none_is_wanted_or_the_past_is_asked(
     with memory:
         memory.reflect_sync("What do you think of remote work?", **options)  # pyright: ignore[reportArgumentType]
         assert memory.opinions_sync() == []
-        assert "`opinions` and `revised` stay empty" in model.received[0].system
+        assert "Leave `opinions` and `revised` empty" in model.received[0].system
 
 
 # F5: evidence, profile and belief
@@ -290,7 +290,7 @@ def test_a_fact_is_never_proved_by_an_opinion(url: str) -> None:
         assert {fact.network for fact in answer.facts} == {"world"}
         assert {fact.network for fact in answer.opinions} == {"opinion"}
         parts = model.received[1].user
-        facts, _, rest = parts.partition("Opinions that you hold:")
+        facts, _, rest = parts.partition("Your opinions:")
         assert LIKES not in facts
         assert LIKES in rest
         assert COMMUTE not in rest

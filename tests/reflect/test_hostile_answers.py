@@ -39,11 +39,14 @@ def cats(url: str, profile: Profile | None = None) -> None:
 @pytest.mark.parametrize(
     ("text", "flaw"),
     [
-        ("[F1]", "The model said nothing."),
-        ("[F1][F2] \x00 [S9]", "The model said nothing."),
-        ("Born in Texas [B].", "The model cited what was not recalled (B); these marks were taken out."),
-        ("Tom [F1] [1, 2].", "The model cited what was not recalled (1, 2); these marks were taken out."),
-        ("Tom [F1-F40].", "The model cited what was not recalled (F3, F4, F5, F6, F7); these marks were taken out."),
+        ("[F1]", "The model returned an empty answer."),
+        ("[F1][F2] \x00 [S9]", "The model returned an empty answer."),
+        ("Born in Texas [B].", "The model cited sources that were not recalled (B); these citations were removed."),
+        ("Tom [F1] [1, 2].", "The model cited sources that were not recalled (1, 2); these citations were removed."),
+        (
+            "Tom [F1-F40].",
+            "The model cited sources that were not recalled (F3, F4, F5, F6, F7); these citations were removed.",
+        ),
     ],
 )
 def test_an_answer_without_words_or_with_marks_of_nothing_is_marked(sqlite_url: str, text: str, flaw: str) -> None:
@@ -88,7 +91,7 @@ def test_an_answer_survives_the_way_through_json(sqlite_url: str) -> None:
     with memory:
         answer = memory.reflect_sync(QUESTION)
         assert answer.formed
-        assert answer.looked
+        assert answer.lookups
         assert Answer.of(json.loads(json.dumps(answer.model_dump(mode="json")))) == answer
 
 
@@ -273,7 +276,7 @@ def test_a_stream_without_an_end_is_an_error_of_the_model(sqlite_url: str) -> No
     cats(sqlite_url)
     with (
         Memory(sqlite_url, llm=Broken(), embedder=HashEmbedder()) as memory,
-        pytest.raises(LLMUnusable, match="broke off"),
+        pytest.raises(LLMUnusable, match="before the answer was complete"),
     ):
         list(memory.reflect_stream_sync(QUESTION))
 

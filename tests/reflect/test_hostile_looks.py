@@ -22,9 +22,9 @@ def test_what_is_looked_for_is_asked_in_plain_words_and_nothing_twice(sqlite_url
     memory, model = thinking(sqlite_url, in_turn(odd, says("I don't know.", found=False)))
     with memory:
         answer = memory.reflect_sync(QUESTION)
-        assert answer.looked[0].query == "Fish!"
-        assert len(answer.looked) == len(model.received) == 2
-        assert len(answer.looked[1].query) <= 500
+        assert answer.lookups[0].query == "Fish!"
+        assert len(answer.lookups) == len(model.received) == 2
+        assert len(answer.lookups[1].query) <= 500
         assert "[" not in answer.text
         assert "\x00" not in answer.text
 

@@ -10,7 +10,7 @@ from thinking import says, thinking, told
 
 from vmemo import InvalidInput
 from vmemo.llm.openai_request import strict_schema
-from vmemo.reflect.schema_answer import Form
+from vmemo.reflect.caller_schema import CallerSchema
 
 
 class Person(BaseModel):
@@ -55,7 +55,7 @@ def test_nulls_that_a_strict_server_asks_for_are_left_out_where_the_schema_has_n
 
 def test_a_null_for_what_must_be_there_is_sent_back() -> None:
     for schema in (Person, OPTIONAL):
-        why, value = Form.of(schema).read('{"Full name": null}')
+        why, value = CallerSchema.of(schema).parse('{"Full name": null}')
         assert why
         assert value is None
 
@@ -103,7 +103,9 @@ def test_a_schema_that_no_answer_could_be_checked_by_is_refused_before_a_model_i
     ids=lambda written: written[:12],
 )
 def test_what_is_no_sound_json_fits_no_form(written: str) -> None:
-    form = Form.of({"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": ["number", "string"]}]}}})
-    why, value = form.read(written)
+    form = CallerSchema.of(
+        {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": ["number", "string"]}]}}}
+    )
+    why, value = form.parse(written)
     assert why
     assert value is None

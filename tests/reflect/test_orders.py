@@ -194,7 +194,7 @@ def test_rules_are_given_away_neither_between_marks_nor_in_the_steps(
     memory, model = thinking(sqlite_url, leak)
     with memory:
         answer = memory.reflect_sync("What is the cat called?")
-        assert answer.flaws == ("The model repeated its instructions in place of an answer.",)
+        assert answer.flaws == ("The model repeated its instructions instead of answering.",)
         assert " ".join(rules(model.received[0])[:6]) not in answer.model_dump_json()
 
 

@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from vmemo import Fact, Memory, Message
 from vmemo.models import BankId, FactId
-from vmemo.reflect.date_math import asked_on, asks_for_lengths, dated, dates, differences
+from vmemo.reflect.date_math import describe_dates, describe_differences, describe_times, needs_durations, question_date
 from vmemo.testing import HashEmbedder
 from vmemo.text.temporal.durations import add_months, exact_lengths, months_and_days, next_anniversary
 
@@ -75,8 +75,8 @@ def _handed_over(case: Case, memory: Memory) -> str:
     facts = [hit.fact for hit in bank.recall_sync(case.question, now=case.asked).hits]
     places = {line.on: place for place, line in enumerate(case.said, start=1)}
     named = [(f"F{places[fact.mentioned_at]}", fact) for fact in facts]
-    lines = [f"{label} | {dated(fact, case.asked)}" for label, fact in named]
-    return "\n".join([asked_on(case.asked), *lines, *differences(named, case.asked)])
+    lines = [f"{label} | {describe_times(fact, case.asked)}" for label, fact in named]
+    return "\n".join([question_date(case.asked), *lines, *describe_differences(named, case.asked)])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -169,7 +169,7 @@ def test_a_day_comes_round_within_a_year_of_any_day_after_it(one: date, other: d
 
 @given(ANY_DATE, ANY_DATE)
 def test_the_days_from_the_question_are_exact(happened: date, today: date) -> None:
-    words = dated(fact(told=midnight(today), start=midnight(happened)), midnight(today))
+    words = describe_times(fact(told=midnight(today), start=midnight(happened)), midnight(today))
     days = (today - happened).days
     side = "before" if days >= 0 else "after"
     assert f" {happened.year} ({abs(days)} day{'' if abs(days) == 1 else 's'} {side} the question" in words
@@ -179,8 +179,8 @@ def test_the_days_from_the_question_are_exact(happened: date, today: date) -> No
 def test_what_was_told_falls_on_a_day_of_the_questions_zone(day: date, hour: time, zone: int, later: int) -> None:
     told = datetime.combine(day, hour, timezone(timedelta(hours=zone)))
     asked = told + timedelta(hours=later)
-    words = dated(fact(told=told), asked)
-    assert words.startswith(f"told {day:%A}, {day.day} {day:%B} {day.year} (")
+    words = describe_times(fact(told=told), asked)
+    assert words.startswith(f"mentioned {day:%A}, {day.day} {day:%B} {day.year} (")
     assert ("today" in words, "yesterday" in words) == ((asked.date() - day).days == 0, (asked.date() - day).days == 1)
 
 
@@ -188,19 +188,21 @@ def test_what_was_told_falls_on_a_day_of_the_questions_zone(day: date, hour: tim
 @pytest.mark.parametrize("hour", [0, 1, 12, 23])
 def test_a_day_on_which_something_happened_is_the_same_in_all_zones(hours: int, hour: int) -> None:
     asked = datetime(2023, 6, 22, hour, tzinfo=timezone(timedelta(hours=hours)))
-    words = dated(fact(start=midnight(date(2023, 5, 1))), asked)
+    words = describe_times(fact(start=midnight(date(2023, 5, 1))), asked)
     assert (
         "happened Monday, 1 May 2023 (52 days before the question: 7 weeks and 3 days, or 1 month and 21 day" in words
     )
 
 
 def test_the_questions_day_is_that_of_its_own_zone() -> None:
-    assert asked_on(datetime(2023, 6, 22, 23, 30, tzinfo=LOS_ANGELES)) == "Thursday, 22 June 2023"
+    assert question_date(datetime(2023, 6, 22, 23, 30, tzinfo=LOS_ANGELES)) == "Thursday, 22 June 2023"
 
 
 def test_a_moment_with_its_hour_is_a_day() -> None:
     moment = datetime(2023, 5, 7, 20, 15, tzinfo=UTC)
-    assert "happened Sunday, 7 May 2023 (46 days" in dated(fact(start=moment, end=moment + timedelta(seconds=1)), ASKED)
+    assert "happened Sunday, 7 May 2023 (46 days" in describe_times(
+        fact(start=moment, end=moment + timedelta(seconds=1)), ASKED
+    )
 
 
 # What is said of a fact
@@ -210,40 +212,50 @@ def test_a_fact_that_was_closed_says_since_when() -> None:
     instant = fact(invalid_at=datetime(2023, 6, 4, 4, tzinfo=UTC))
     asked = datetime(2023, 6, 22, 9, tzinfo=LOS_ANGELES)
     closed = "no longer true since 3 June 2023 (19 days before the question: 2 weeks and 5 days)"
-    assert dated(instant, asked).endswith(closed)
-    assert dated(fact(invalid_at=midnight(date(2023, 6, 3))), asked).endswith(closed)
-    assert dated(fact(invalid_at=midnight(date(2023, 6, 3))), MONDAY).endswith(
+    assert describe_times(instant, asked).endswith(closed)
+    assert describe_times(fact(invalid_at=midnight(date(2023, 6, 3))), asked).endswith(closed)
+    assert describe_times(fact(invalid_at=midnight(date(2023, 6, 3))), MONDAY).endswith(
         "true until 3 June 2023 (26 days after the question: 3 weeks and 5 days)"
     )
 
 
 def test_a_state_says_from_when_it_is_true_and_never_closer_than_is_known() -> None:
-    assert "true since Wednesday, 15 March 2023 (99 days" in dated(fact(valid_at=midnight(date(2023, 3, 15))), ASKED)
-    assert "true since some time in March 2021 (813 to 843" in dated(fact(valid_at=midnight(date(2021, 3, 1))), ASKED)
-    assert "true since some time in 2021 (538 to 902 days" in dated(fact(valid_at=midnight(date(2021, 1, 1))), ASKED)
-    assert "true since" not in dated(fact(valid_at=MONDAY), ASKED)
+    assert "true since Wednesday, 15 March 2023 (99 days" in describe_times(
+        fact(valid_at=midnight(date(2023, 3, 15))), ASKED
+    )
+    assert "true since some time in March 2021 (813 to 843" in describe_times(
+        fact(valid_at=midnight(date(2021, 3, 1))), ASKED
+    )
+    assert "true since some time in 2021 (538 to 902 days" in describe_times(
+        fact(valid_at=midnight(date(2021, 1, 1))), ASKED
+    )
+    assert "true since" not in describe_times(fact(valid_at=MONDAY), ASKED)
     day = midnight(date(2023, 5, 1))
-    assert "true since" not in dated(fact(start=day, valid_at=day), ASKED)
+    assert "true since" not in describe_times(fact(start=day, valid_at=day), ASKED)
 
 
 def test_an_open_occurrence_says_which_end_is_known() -> None:
     border = midnight(date(2023, 5, 2))
     began = fact().model_copy(update={"occurred_start": border})
     ended = fact().model_copy(update={"occurred_end": border})
-    assert "since Tuesday, 2 May 2023 (51 days" in dated(began, ASKED)
-    assert "up to Monday, 1 May 2023 (52 days" in dated(ended, ASKED)
+    assert "since Tuesday, 2 May 2023 (51 days" in describe_times(began, ASKED)
+    assert "up to Monday, 1 May 2023 (52 days" in describe_times(ended, ASKED)
 
 
 def test_what_a_model_read_happened_or_was_planned() -> None:
     trip = fact(start=midnight(date(2023, 5, 3)), end=midnight(date(2023, 5, 11)), told=MONDAY + timedelta(days=5))
-    assert "; happened within 3-10 May 2023 (43 to 50 days before the question: 6 to 7 whole" in dated(trip, ASKED)
-    assert "; 8 days counting both ends, 7 days from the first to the last)" in dated(trip, ASKED)
-    assert dated(fact(start=midnight(MONDAY.date())), ASKED) == (
-        "told Monday, 8 May 2023 (45 days before the question: 6 weeks and 3 days, or 1 month and 14 days)"
+    assert "; happened within 3-10 May 2023 (43 to 50 days before the question: 6 to 7 whole" in describe_times(
+        trip, ASKED
+    )
+    assert "; 8 days counting both ends, 7 days from the first to the last)" in describe_times(trip, ASKED)
+    assert describe_times(fact(start=midnight(MONDAY.date())), ASKED) == (
+        "mentioned Monday, 8 May 2023 (45 days before the question: 6 weeks and 3 days, or 1 month and 14 days)"
     )
     plan = fact(start=midnight(date(2023, 5, 20)))
-    assert "; was to happen Saturday, 20 May 2023 (33 days before the question: 4 weeks" in dated(plan, ASKED)
-    assert "; is to happen Saturday, 20 May 2023 (11 days after the question: 1 week and 4 days)" in dated(
+    assert "; was planned for Saturday, 20 May 2023 (33 days before the question: 4 weeks" in describe_times(
+        plan, ASKED
+    )
+    assert "; is planned for Saturday, 20 May 2023 (11 days after the question: 1 week and 4 days)" in describe_times(
         plan, MONDAY + timedelta(days=1)
     )
 
@@ -251,39 +263,39 @@ def test_what_a_model_read_happened_or_was_planned() -> None:
 def test_other_times_in_the_text_stand_beside_when_it_happened() -> None:
     text = "Mira flew to Boston on 3 May 2023 and came back on 12 May 2023; told on 15 May 2023."
     trip = fact(text, datetime(2023, 5, 15, 9, tzinfo=UTC), midnight(date(2023, 5, 3)))
-    assert dated(trip, ASKED).split("; ", 2)[1:] == [
+    assert describe_times(trip, ASKED).split("; ", 2)[1:] == [
         "happened Wednesday, 3 May 2023 (50 days before the question: 7 weeks and 1 day, or 1 month and 19 days)",
-        "speaks of Friday, 12 May 2023 (41 days before the question: 5 weeks and 6 days, or 1 month and 10 days; "
+        "refers to Friday, 12 May 2023 (41 days before the question: 5 weeks and 6 days, or 1 month and 10 days; "
         "9 days after Wednesday, 3 May 2023: 1 week and 2 days)",
     ]
 
 
 @pytest.mark.parametrize("said", ["since last Friday (5 May 2023)", "since last Friday"])
 def test_a_date_behind_a_beginning_is_the_same_time(said: str) -> None:
-    words = dated(fact(f"Mira: I have had a cold {said}.", engine="local"), ASKED)
+    words = describe_times(fact(f"Mira: I have had a cold {said}.", engine="local"), ASKED)
     assert words.partition("; ")[2] == (
-        "speaks of the time since Friday, 5 May 2023 (48 days before the question: 6 weeks and 6 days, or 1 month and "
+        "refers to the time since Friday, 5 May 2023 (48 days before the question: 6 weeks and 6 days, or 1 month and "
         "17 days)"
     )
 
 
 def test_words_that_nobody_read_are_dated_by_what_they_say() -> None:
     words = fact("Mira: I went rowing yesterday, and I have rowed since last summer.", engine="verbatim")
-    assert dated(words, ASKED) == (
-        "told Monday, 8 May 2023 (45 days before the question: 6 weeks and 3 days, or 1 month and 14 days); "
-        "speaks of Sunday, 7 May 2023 (46 days before the question: 6 weeks and 4 days, or 1 month and 15 days); "
-        "and of the time since some time in June-August 2022 "
+    assert describe_times(words, ASKED) == (
+        "mentioned Monday, 8 May 2023 (45 days before the question: 6 weeks and 3 days, or 1 month and 14 days); "
+        "refers to Sunday, 7 May 2023 (46 days before the question: 6 weeks and 4 days, or 1 month and 15 days); "
+        "and to the time since some time in June-August 2022 "
         "(295 to 386 days before the question: 42 to 55 whole weeks, or 9 to 12 whole months, or 0 to 1 whole year)"
     )
 
 
 def test_a_speakers_name_is_no_time() -> None:
-    assert dated(fact("June: I keep bees.", engine="local"), ASKED).count(";") == 0
+    assert describe_times(fact("June: I keep bees.", engine="local"), ASKED).count(";") == 0
 
 
 def test_a_text_full_of_times_names_only_a_few_of_them() -> None:
     text = " ".join(f"Paid on {day} April 2023." for day in range(1, 12))
-    assert dated(fact(text), ASKED).count("and of") == 3
+    assert describe_times(fact(text), ASKED).count("and to") == 3
 
 
 def test_years_at_the_ends_of_the_calendar_are_dated() -> None:
@@ -292,9 +304,9 @@ def test_years_at_the_ends_of_the_calendar_are_dated() -> None:
     for moment in (first, last):
         for zone in (LOS_ANGELES, timezone(timedelta(hours=9))):
             odd = fact(told=moment, start=moment, end=last, valid_at=moment, invalid_at=moment)
-            assert dated(odd, ASKED.astimezone(zone))
-            assert differences([("F1", odd), ("F2", fact())], ASKED.astimezone(zone))
-            assert dated(fact(start=first), last)
+            assert describe_times(odd, ASKED.astimezone(zone))
+            assert describe_differences([("F1", odd), ("F2", fact())], ASKED.astimezone(zone))
+            assert describe_times(fact(start=first), last)
 
 
 # Facts among one another
@@ -303,9 +315,10 @@ def test_years_at_the_ends_of_the_calendar_are_dated() -> None:
 @given(st.lists(st.tuples(ANY_DATE, st.integers(1, 40)), min_size=2, max_size=9))
 def test_the_order_is_that_of_time(days: list[tuple[date, int]]) -> None:
     facts = [fact(start=midnight(day), end=midnight(day + timedelta(days=n))) for day, n in days]
-    order, *pairs = differences([(f"F{place}", each) for place, each in enumerate(facts)], ASKED)
+    order, *pairs = describe_differences([(f"F{place}", each) for place, each in enumerate(facts)], ASKED)
     close, wide = (
-        [int(label) for label in re.findall(r"F(\d+)", part)] for part in order.partition("Known only widely")[::2]
+        [int(label) for label in re.findall(r"F(\d+)", part)]
+        for part in order.partition("Known only approximately")[::2]
     )
     assert sorted([*close, *wide]) == list(range(len(days)))
     assert {days[place][1] > 31 for place in wide} <= {True}
@@ -321,9 +334,9 @@ def test_a_time_that_is_known_only_widely_does_not_blur_the_order_of_the_others(
         ("F2", fact(start=midnight(date(2023, 5, 20)))),
         ("F3", fact(start=midnight(date(2023, 5, 8)))),
     ]
-    order = differences(named, ASKED)[0]
+    order = describe_differences(named, ASKED)[0]
     assert order.startswith(
-        "In order of time, earliest first: F3 (8 May 2023); then F2 (20 May 2023). Known only widely: F1"
+        "In order of time, earliest first: F3 (8 May 2023); then F2 (20 May 2023). Known only approximately: F1"
     )
 
 
@@ -333,29 +346,29 @@ def test_only_questions_for_lengths_and_order_get_distances() -> None:
         "What came first, the cat or the dog?",
         "Wie lange war sie weg?",
     ):
-        assert asks_for_lengths(question)
+        assert needs_durations(question)
     for question in ("When did she sail?", "Which city did they see last week?", "What month did she plan for?"):
-        assert not asks_for_lengths(question)
+        assert not needs_durations(question)
 
 
 def test_without_distances_a_fact_has_its_dates() -> None:
     assert (
-        dates(fact(start=midnight(date(2023, 5, 3))), ASKED)
-        == "told Monday, 8 May 2023; happened Wednesday, 3 May 2023"
+        describe_dates(fact(start=midnight(date(2023, 5, 3))), ASKED)
+        == "mentioned Monday, 8 May 2023; happened Wednesday, 3 May 2023"
     )
-    assert dates(fact(start=midnight(date(2023, 5, 20))), ASKED).endswith("planned for Saturday, 20 May 2023")
-    assert dates(fact(start=midnight(MONDAY.date())), ASKED) == "told Monday, 8 May 2023"
+    assert describe_dates(fact(start=midnight(date(2023, 5, 20))), ASKED).endswith("planned for Saturday, 20 May 2023")
+    assert describe_dates(fact(start=midnight(MONDAY.date())), ASKED) == "mentioned Monday, 8 May 2023"
 
 
 def test_a_time_in_the_text_that_overlaps_is_the_same_time() -> None:
     text = "Mira camped in the week before 27 June 2023 (about 20-26 June 2023)."
     trip = fact(text, datetime(2023, 6, 27, 9, tzinfo=UTC), midnight(date(2023, 6, 19)), midnight(date(2023, 6, 26)))
-    assert "speaks of" not in dated(trip, ASKED)
+    assert "refers to" not in describe_times(trip, ASKED)
 
 
 def test_all_facts_are_in_order_and_only_the_first_are_compared() -> None:
     facts = [(f"F{n}", fact(start=midnight(date(2023, 5, n)))) for n in range(1, 9)]
-    order, *pairs = differences(facts, ASKED, most=3)
+    order, *pairs = describe_differences(facts, ASKED, most=3)
     assert order.count("then") == 7
     assert pairs == [
         "From F1 (1 May 2023) to F2 (2 May 2023): 1 day",
@@ -366,19 +379,19 @@ def test_all_facts_are_in_order_and_only_the_first_are_compared() -> None:
 
 def test_of_many_facts_the_most_relevant_are_put_in_order() -> None:
     facts = [(f"F{n}", fact(told=MONDAY + timedelta(days=n))) for n in range(200)]
-    assert differences(facts, ASKED)[0].count("F") == 24
+    assert describe_differences(facts, ASKED)[0].count("F") == 24
 
 
 def test_what_was_told_and_what_happened_on_a_day_are_told_apart() -> None:
     named = [("F1", fact()), ("F2", fact(start=midnight(MONDAY.date()))), ("F3", fact())]
-    assert differences(named, ASKED) == [
-        "In order of time, earliest first: F1, F3 (told 8 May 2023); same day: F2 (8 May 2023)",
-        "From F1, F3 (told 8 May 2023) to F2 (8 May 2023): 0 days",
+    assert describe_differences(named, ASKED) == [
+        "In order of time, earliest first: F1, F3 (mentioned 8 May 2023); same day: F2 (8 May 2023)",
+        "From F1, F3 (mentioned 8 May 2023) to F2 (8 May 2023): 0 days",
     ]
 
 
 def test_one_fact_has_nothing_to_be_compared_with() -> None:
-    assert differences([("F1", fact())], ASKED) == []
+    assert describe_differences([("F1", fact())], ASKED) == []
 
 
 def test_there_are_40_cases_and_more() -> None:

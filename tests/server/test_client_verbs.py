@@ -151,7 +151,7 @@ WRONG: Sequence[Callable[[Memory | Client, Path], object]] = [
     lambda door, folder: door.recall_sync("x", networks=["dreams"]),  # pyright: ignore[reportArgumentType]
     lambda door, folder: door.recall_sync("x", now=datetime(2024, 1, 1)),  # noqa: DTZ001
     lambda door, folder: door.reflect_sync("x", schema={"type": "array"}),
-    lambda door, folder: door.reflect_sync("x", looks=9),
+    lambda door, folder: door.reflect_sync("x", max_lookups=9),
     lambda door, folder: door.retain_sync([]),
     lambda door, folder: door.retain_sync("half \ud800"),
     lambda door, folder: door.retain_sync("x", tags="red"),

@@ -63,7 +63,8 @@ class Hanging:
 def test_an_answer_comes_in_events_with_the_whole_as_the_last(database: str) -> None:
     filled(database)
     with live_server(database, llm=FakeLLM({"reflect": [SAYS] * 2})) as server, server.http() as client:
-        answer = client.post("/v1/banks/a/reflect", json={"query": "What pet has Ana?", "looks": 0}, headers=STREAM)
+        body = {"query": "What pet has Ana?", "max_lookups": 0}
+        answer = client.post("/v1/banks/a/reflect", json=body, headers=STREAM)
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-store"
         events = told(answer.text)
@@ -88,7 +89,7 @@ def test_a_failure_on_the_way_is_told_as_an_event_and_raised_by_the_client(datab
 def test_a_mistake_is_told_by_the_status_before_anything_streams(database: str) -> None:
     filled(database)
     with live_server(database) as server, server.http() as client:
-        for bank, body in (("a", {"query": ""}), ("a", {"query": "x", "looks": 9}), ("b", {"query": "x"})):
+        for bank, body in (("a", {"query": ""}), ("a", {"query": "x", "max_lookups": 9}), ("b", {"query": "x"})):
             answer = client.post(f"/v1/banks/{bank}/reflect", json=body, headers=STREAM)
             assert answer.status_code in (404, 422)
 
@@ -124,7 +125,7 @@ def test_a_client_that_stops_listening_closes_the_stream(database: str) -> None:
 
     async def listen(url: str) -> None:
         async with Client(url, "a") as client:
-            events = client.reflect_stream("What pet has Ana?", looks=0)
+            events = client.reflect_stream("What pet has Ana?", max_lookups=0)
             assert isinstance(await anext(events), TextDelta)
             await events.aclose()
             assert (await client.status()).messages == 1

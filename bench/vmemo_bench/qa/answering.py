@@ -130,7 +130,7 @@ async def answer_question(
         text=found.plain.removesuffix("\n".join(found.notes)).strip(),
         found=found.found,
         steps=tuple(_FACT_ID.sub("", step) for step in found.steps),
-        looked=found.looked,
+        looked=found.lookups,
         cited=tuple(map(check.cited, (*found.facts, *found.observations, *found.opinions))),
         flaws=found.flaws,
         usage=found.usage,
@@ -144,7 +144,7 @@ async def reflect(memory: Memory, question: DatasetQuestion, *, setup: RunSetup)
         question.text,
         max_tokens=setup.max_tokens,
         budget=setup.budget,
-        looks=setup.looks,
+        max_lookups=setup.looks,
         now=question.asked_at,
         opinions=False,
     )

@@ -56,7 +56,7 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     query: Annotated[str, typer.Argument(help="The question.")],
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it is generated.")] = False,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON schema for a structured answer.")] = None,
-    looks: Annotated[int, typer.Option(min=0, max=3, help="Maximum number of further memory lookups.")] = 3,
+    max_lookups: Annotated[int, typer.Option(min=0, max=3, help="Maximum number of further memory lookups.")] = 3,
     opinions: Annotated[
         bool, typer.Option("--opinions/--no-opinions", help="Form opinions and update their confidence.")
     ] = True,
@@ -95,7 +95,7 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     options: ReflectOptions = {
         **filters,
         "now": now,
-        "looks": looks,
+        "max_lookups": max_lookups,
         "opinions": opinions,
         "max_tokens": max_tokens,
         "budget": parse_budget(budget),

@@ -20,7 +20,7 @@ from vmemo.models import Budget
 from vmemo.models.recalled import Recalled
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo.recall.query import RecallOptions, make_query
-from vmemo.reflect.schema_answer import Form
+from vmemo.reflect.caller_schema import CallerSchema
 from vmemo.sync import twin, twin_stream
 
 _STREAM = "text/event-stream"
@@ -46,8 +46,8 @@ class Asking(Tending):
     async def reflect(self, query: str, **options: Unpack[ReflectOptions]) -> Answer:
         """Answer from memory with citations, in the bank's character.
 
-        Memory is asked again up to `looks` times (3) where what it brought does not do; `max_tokens` (8,192) is what
-        all of it may bring. Opinions that the question calls for are kept, unless `opinions` is False, the past is
+        The model may look up more in up to `max_lookups` rounds (3); `max_tokens` (8,192) limits the facts of all
+        rounds together. Opinions that the question calls for are kept, unless `opinions` is False, the past is
         asked about or the key may only read. With a `schema`, a Pydantic model or a JSON schema, the answer also comes
         in that shape as `data`, if there is one. Without a language model the best facts are quoted, and said to be
         just that.
@@ -93,7 +93,7 @@ class Asking(Tending):
         tokens, budget = options.get("max_tokens", MAX_TOKENS), options.get("budget", "mid")
         asked = make_query(query, self._name, rest, budget=budget, max_tokens=tokens)
         schema = options.get("schema")
-        form = {} if schema is None else {"schema": Form.of(schema).schema}
+        form = {} if schema is None else {"schema": CallerSchema.of(schema).schema}
         return {**options, "query": asked.text, **form}
 
     recall_sync = twin(recall)

@@ -16,8 +16,8 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, FactId, MessageId, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease
 from vmemo.models.results import Job, Retained
-from vmemo.reflect.observations import Asked, describe
-from vmemo.reflect.opinions import weigh
+from vmemo.reflect.observations import ObservationJob, update_observations
+from vmemo.reflect.opinions import update_opinions
 from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import Assignment, LeaseLost, extract, group_all
 from vmemo.retain.group import BATCH
@@ -73,13 +73,13 @@ class Performer:
                 return await extract(job.bank, Assignment.of(job.detail), self.context, desk, lease, observe_at=at)
             case "opinions":
                 facts = [FactId(str(id)) for id in _listed(job, "facts")]
-                await weigh(job.bank, facts, store, desk, lease, space=self.context.embedder.name)
+                await update_opinions(job.bank, facts, store, desk, lease, embedder=self.context.embedder.name)
             case "observe":
                 work = {
-                    EntityId(each.key): Asked(held, anew=bool(each.detail.get("anew")))
+                    EntityId(each.key): ObservationJob(held, force=bool(each.detail.get("anew")))
                     for each, held in zip(jobs, leases, strict=True)
                 }
-                await describe(job.bank, work, self.context, desk)
+                await update_observations(job.bank, work, self.context, desk)
             case _:
                 assert_never(job.kind)
         return Retained(usage=desk.take_usage())

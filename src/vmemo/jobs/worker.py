@@ -18,7 +18,7 @@ from vmemo.models import BankId, JobKind, new_id, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.results import Job, Retained
 from vmemo.ports import WorkNotifier
-from vmemo.reflect.observations import TOGETHER
+from vmemo.reflect.observations import MAX_ENTITIES_PER_CALL
 from vmemo.retain.context import RetainContext
 
 FOLLOWING: tuple[JobKind, ...] = ("opinions", "observe")
@@ -268,7 +268,7 @@ def _grouped(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         else:
             yield [job]
     for group in entities.values():
-        yield from (group[i : i + TOGETHER] for i in range(0, len(group), TOGETHER))
+        yield from (group[i : i + MAX_ENTITIES_PER_CALL] for i in range(0, len(group), MAX_ENTITIES_PER_CALL))
 
 
 async def _cancelled(running: Running) -> None:

@@ -15,12 +15,12 @@ from vmemo.models import BankId, Budget, FormerProfile, Profile, utc_now
 from vmemo.models.changes import Changes
 from vmemo.models.results import Answer, Event, TextDelta
 from vmemo.recall.query import Query, RecallOptions, make_query
-from vmemo.reflect import background, extractive
-from vmemo.reflect.answer import MOST_LOOKS, Found, Sight
-from vmemo.reflect.pipeline import Mind, reflect, told
-from vmemo.reflect.prompt_building import Question
-from vmemo.reflect.schema_answer import Form, Schema
-from vmemo.reflect.streaming import Tell, silent
+from vmemo.reflect.answer_prompt import Question
+from vmemo.reflect.background import merge_background
+from vmemo.reflect.caller_schema import CallerSchema, Schema
+from vmemo.reflect.extractive import extractive_answer
+from vmemo.reflect.pipeline import MAX_LOOKUPS, Recaller, RecallOutcome, ReflectContext, reflect
+from vmemo.reflect.streaming import EventSink, ignore_event
 from vmemo.sync import twin, twin_stream
 
 MAX_TOKENS = 8192
@@ -32,7 +32,7 @@ class ReflectOptions(RecallOptions, total=False):
 
     max_tokens: int
     budget: Budget
-    looks: int
+    max_lookups: int
     schema: Schema | None
     opinions: bool
 
@@ -42,8 +42,8 @@ class _Asked:
     """What was asked for, checked."""
 
     query: Query
-    looks: int
-    form: Form | None
+    max_lookups: int
+    form: CallerSchema | None
     opinions: bool
 
     @staticmethod
@@ -52,13 +52,14 @@ class _Asked:
         rest: RecallOptions = {key: value for key, value in options.items() if key not in own}  # pyright: ignore[reportAssignmentType]
         tokens, budget = options.get("max_tokens", MAX_TOKENS), options.get("budget", "mid")
         query = make_query(text, bank, rest, budget=budget, max_tokens=tokens)
-        looks, opinions, schema = options.get("looks", MOST_LOOKS), options.get("opinions", True), options.get("schema")
-        if isinstance(looks, bool) or not isinstance(looks, int) or not 0 <= looks <= MOST_LOOKS:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"looks must be a whole number from 0 to {MOST_LOOKS}, not {looks!r}.")
+        opinions, schema = options.get("opinions", True), options.get("schema")
+        lookups = options.get("max_lookups", MAX_LOOKUPS)
+        if isinstance(lookups, bool) or not isinstance(lookups, int) or not 0 <= lookups <= MAX_LOOKUPS:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"max_lookups must be an integer from 0 to {MAX_LOOKUPS}, not {lookups!r}.")
         if not isinstance(opinions, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"opinions must be True or False, not {opinions!r}.")
-        form = None if schema is None else Form.of(schema)
-        return _Asked(query=query, looks=looks, form=form, opinions=opinions)
+        form = None if schema is None else CallerSchema.of(schema)
+        return _Asked(query=query, max_lookups=lookups, form=form, opinions=opinions)
 
     @property
     def past(self) -> bool:
@@ -73,12 +74,12 @@ class Reflecting(Recalling):
     async def reflect(self, query: str, **options: Unpack[ReflectOptions]) -> Answer:
         """Answer from memory with citations, in the bank's character.
 
-        Memory is asked again up to `looks` times (3) where what it brought does not do; `max_tokens` (8,192) is what
-        all of it may bring. Opinions that the question calls for are kept, unless `opinions` is False or the past is
+        The model may look up more in up to `max_lookups` rounds (3); `max_tokens` (8,192) limits the facts of all
+        rounds together. Opinions that the question calls for are kept, unless `opinions` is False or the past is
         asked about. With a `schema`, a Pydantic model or a JSON schema, the answer also comes in that shape as `data`,
         if there is one. Without a language model the best facts are quoted, and said to be just that.
         """
-        return await self._reflect(_Asked.of(query, self._name, options), silent)
+        return await self._reflect(_Asked.of(query, self._name, options), ignore_event)
 
     async def reflect_stream(self, query: str, **options: Unpack[ReflectOptions]) -> AsyncGenerator[Event]:
         """Reflect, and tell on the way: what memory is asked, the answer piece by piece, and last the whole `Answer`.
@@ -97,50 +98,50 @@ class Reflecting(Recalling):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _reflect(self, asked: _Asked, tell: Tell) -> Answer:
+    async def _reflect(self, asked: _Asked, emit: EventSink) -> Answer:
         llm = self._shared.context.llm
         if llm is None and asked.form is not None:
             raise Unsupported("Putting an answer into a schema needs a language model; pass llm= to Memory.")
         await self.open()
         if llm is None:
-            return await self._quote(asked, tell)
+            return await self._quote(asked, emit)
         profile = await reads.profile(self._name, self._store)
-        desk, teller = told(StructuredLLM(llm), tell)
         question = Question(
             text=asked.query.text,
-            asked=asked.query.now or utc_now(),
+            asked_at=asked.query.now or utc_now(),
             profile=profile,
             max_tokens=asked.query.max_tokens or MAX_TOKENS,
-            looks=asked.looks,
-            judges=asked.opinions and profile.bias > 0 and not asked.past,
+            max_lookups=asked.max_lookups,
+            opinions=asked.opinions and profile.bias > 0 and not asked.past,
         )
-        mind = Mind(bank=self._name, sight=self._sight(asked.query), desk=desk, context=self._shared.context)
+        recaller = self._recaller(asked.query)
+        context = ReflectContext.of(self._name, llm, self._shared.context, recaller=recaller, emit=emit)
         try:
-            return await reflect(question, mind, teller, asked.form)
+            return await reflect(question, context, asked.form)
         finally:
-            await self._spend(desk)
+            await self._spend(context.llm)
 
-    async def _quote(self, asked: _Asked, tell: Tell) -> Answer:
+    async def _quote(self, asked: _Asked, emit: EventSink) -> Answer:
         found = await self._recall(replace(asked.query, explain=True))
         timed = found.explanation is not None and found.explanation.type == "temporal"
         asked_at = (asked.query.now or utc_now()) if timed else None
-        answer = extractive.answer(found.query, found.hits, asked=asked_at)
-        tell(TextDelta(text=answer.text))
+        answer = extractive_answer(found.query, found.hits, asked_at=asked_at)
+        emit(TextDelta(text=answer.text))
         return answer
 
-    def _sight(self, query: Query) -> Sight:
-        """Memory as it may be searched for this question: with its filters, its time and how much to explore."""
+    def _recaller(self, query: Query) -> Recaller:
+        """Return a recaller with the filters, the time and the budget of a query."""
 
-        async def look(text: str, max_tokens: int) -> Found:
+        async def recall(text: str, max_tokens: int) -> RecallOutcome:
             found = await self._recall(replace(query, text=text, max_tokens=max_tokens, explain=True))
-            return Found(found.hits, found.explanation.type if found.explanation else "general")
+            return RecallOutcome(found.hits, found.explanation.type if found.explanation else "general")
 
-        async def blank() -> bool:
+        async def is_empty() -> bool:
             return not await self._store.facts(self._name, limit=1) and not await self._store.messages(
                 self._name, limit=1
             )
 
-        return Sight(look=look, blank=blank)
+        return Recaller(recall=recall, is_empty=is_empty)
 
     async def add_background(self, snippet: str) -> Profile:
         """Work a new piece of background into the profile's, in the first person; what it contradicts gives way.
@@ -153,7 +154,7 @@ class Reflecting(Recalling):
         await self.open()
         desk = StructuredLLM(llm)
         try:
-            return await background.merge(self._name, snippet, self._store, desk)
+            return await merge_background(self._name, snippet, self._store, desk)
         finally:
             await self._spend(desk)
 

@@ -184,7 +184,7 @@ class Answer(Record):
     `text` names what it rests on by ids in square brackets; `readable()` has footnotes in their place, and `plain`
     nothing. Evidence, profiles of entities, and beliefs are told apart: `facts`, `observations` and `opinions` are
     those that the answer cites, and `background` tells whether it rests on the bank's own background. `formed` and
-    `moved` are what it did to the bank's opinions, `looked` what memory was asked beyond the question, `steps` how the
+    `moved` are what it did to the bank's opinions, `lookups` what memory was asked beyond the question, `steps` how the
     answer was worked out, `data` the answer in the caller's own shape, and `flaws` what is wrong with it that could
     not be mended. `notes` are the lines at the end of the text in which that, and what was looked for, is said.
     """
@@ -198,7 +198,7 @@ class Answer(Record):
     background: bool = False
     formed: tuple[Fact, ...] = ()
     moved: tuple[ConfidenceChange, ...] = ()
-    looked: tuple[MemoryLookup, ...] = ()
+    lookups: tuple[MemoryLookup, ...] = ()
     steps: tuple[str, ...] = ()
     data: JsonValue = None
     flaws: tuple[str, ...] = ()

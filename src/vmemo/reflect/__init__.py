@@ -1,1 +1,1 @@
-"""From what was recalled to an answer."""
+"""Answers from memory in a bank's character, and the opinions and observations that are derived from facts."""

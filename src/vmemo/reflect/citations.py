@@ -1,4 +1,4 @@
-"""Marks inside an answer: which there are, which were made up, and what they become."""
+"""Citation marks such as [F2] in generated text: find them, check them, and replace them with fact ids."""
 
 from __future__ import annotations
 
@@ -6,72 +6,71 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 BACKGROUND = "B"
-"""The mark of what the bank's own background says."""
+"""The mark of the bank's own background."""
 _MARK = r"(?:[FSO]\d{1,5}|(?-i:B))"
 _ID = r"[0-9a-f]{8}-[0-9a-f-]{20,27}"
-_WORD = r"(?:(?:facts?|memor(?:y|ies)|sources?|see|refs?|ids?)\b[\s:]*|[#^]\s*)?"
-_NEXT = r"(?:[\s,;/&+]+(?:and\s+)?|\s*[-–—]\s*)"
-_ANY = rf"(?:{_MARK}|{_ID}|\d{{1,3}})"
-_LIST = rf"\s*{_WORD}({_ANY}(?:{_NEXT}{_ANY})*)\s*[\]】]"
-_PLACE = rf"(?<=\w.)\s*{_WORD}\d{{1,3}}(?:{_NEXT}\d{{1,3}})*\s*[\]】]"
-"""A number right behind a name, such as items[1], is a place in a list and no citation."""
-_CITATION = re.compile(rf"(?<!\s)(\s*)[\[【](?!{_PLACE}){_LIST}", re.IGNORECASE)
-"""Marks in brackets, with the space before them; bare numbers and ids too, as models cite by habit."""
-_ITEM = re.compile(rf"({_ID})|(?:([-–—])\s*)?(?:([FSO])?(\d+)|(?-i:(B)))", re.IGNORECASE)
-_OURS = re.compile(rf"[\[【](?=\s*{_WORD}(?:{_MARK}|{_ID})(?!\w)|(?!{_PLACE}){_LIST})", re.IGNORECASE)
+_PREFIX = r"(?:(?:facts?|memor(?:y|ies)|sources?|see|refs?|ids?)\b[\s:]*|[#^]\s*)?"
+_SEPARATOR = r"(?:[\s,;/&+]+(?:and\s+)?|\s*[-–—]\s*)"
+_ITEM = rf"(?:{_MARK}|{_ID}|\d{{1,3}})"
+_LIST = rf"\s*{_PREFIX}({_ITEM}(?:{_SEPARATOR}{_ITEM})*)\s*[\]】]"
+_SUBSCRIPT = rf"(?<=\w.)\s*{_PREFIX}\d{{1,3}}(?:{_SEPARATOR}\d{{1,3}})*\s*[\]】]"
+"""A number directly after a name, as in items[1], is a subscript and not a citation."""
+_CITATION = re.compile(rf"(?<!\s)(\s*)[\[【](?!{_SUBSCRIPT}){_LIST}", re.IGNORECASE)
+"""Marks in brackets with the space before them. Models also cite by bare number or id, so these match too."""
+_ITEM_PARTS = re.compile(rf"({_ID})|(?:([-–—])\s*)?(?:([FSO])?(\d+)|(?-i:(B)))", re.IGNORECASE)
+_OPENING = re.compile(rf"[\[【](?=\s*{_PREFIX}(?:{_MARK}|{_ID})(?!\w)|(?!{_SUBSCRIPT}){_LIST})", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_NO_MARK = re.compile(r"[^\w\s,;/&+:#^–—-]")
-"""What can't stand inside a citation."""
-_WIDEST = 50
-"""Marks that a range from one to another may stand for."""
+_NOT_IN_CITATION = re.compile(r"[^\w\s,;/&+:#^–—-]")
+_MAX_RANGE = 50
+"""Marks that a range such as F1-F9 may expand to."""
 
 
-def cited(text: str) -> list[str]:
-    """All marks of a text in the order of their first use."""
+def cited_marks(text: str) -> list[str]:
+    """Return the marks of a text in the order of their first use."""
     return list(dict.fromkeys(mark for _, marks, _ in _citations(_printable(text)) for mark in marks))
 
 
-def named(values: Iterable[str]) -> list[str]:
-    """The marks that a list names, with or without brackets."""
-    return cited(" ".join(f"[{value.strip('[]【】 ')}]" for value in values))
+def parse_marks(values: Iterable[str]) -> list[str]:
+    """Return the marks in a list of strings, with or without brackets."""
+    return cited_marks(" ".join(f"[{value.strip('[]【】 ')}]" for value in values))
 
 
-def invented(text: str, known: Collection[str]) -> list[str]:
-    """Marks that stand for nothing which was shown."""
-    strange = [each for _, _, others in _citations(_printable(text)) for each in others]
-    return [*(mark for mark in cited(text) if mark not in known), *dict.fromkeys(strange)]
+def unknown_marks(text: str, known: Collection[str]) -> list[str]:
+    """Return the marks, bare numbers and ids that a text cites and that are not known."""
+    others = [each for _, _, others in _citations(_printable(text)) for each in others]
+    return [*(mark for mark in cited_marks(text) if mark not in known), *dict.fromkeys(others)]
 
 
-def resolved(text: str, name: Callable[[str], str | None]) -> str:
-    """The text with each mark replaced by what it is called; a mark without a name is taken out with its space."""
+def resolve_citations(text: str, fact_id: Callable[[str], str | None]) -> str:
+    """Replace each mark with its fact id; remove a mark that has none, together with the space before it."""
     text, parts, end = _printable(text), list[str](), 0
     for match, marks, _ in _citations(text):
-        names = dict.fromkeys(filter(None, map(name, marks)))
-        parts += text[end : match.start()], match[1] + "".join(f"[{each}]" for each in names) if names else ""
-        if not names and _opened(text, match.start()):
-            # What stood around it must not become a mark of its own.
+        ids = dict.fromkeys(filter(None, map(fact_id, marks)))
+        parts += text[end : match.start()], match[1] + "".join(f"[{each}]" for each in ids) if ids else ""
+        if not ids and _inside_brackets(text, match.start()):
+            # The text around a removed mark must not join into a new mark.
             parts.append("…")
         end = match.end()
     return "".join([*parts, text[end:]]).strip()
 
 
-def bare(text: str) -> str:
-    """The text without any marks."""
-    return resolved(text, lambda _: None)
+def without_citations(text: str) -> str:
+    """Return the text without its marks."""
+    return resolve_citations(text, lambda _: None)
 
 
-def unfinished(text: str) -> str:
-    """As much of a text that is still being written as can't become part of a mark."""
+def complete_part(text: str) -> str:
+    """Return the part of a partial text that later characters cannot turn into a mark."""
     text = _printable(text)
     opened = max(text.rfind("["), text.rfind("【"))
-    if opened >= 0 and not _NO_MARK.search(text, opened + 1):
+    if opened >= 0 and not _NOT_IN_CITATION.search(text, opened + 1):
         text = text[:opened]
     return text.rstrip()
 
 
-def unmarked(text: str) -> str:
-    """A memory's text in which nothing looks like one of our marks."""
-    return _OURS.sub("‹", _printable(text))
+def escape_marks(text: str) -> str:
+    """Replace the opening bracket of everything in a stored text that looks like a mark."""
+    return _OPENING.sub("‹", _printable(text))
 
 
 def _printable(text: str) -> str:
@@ -79,26 +78,25 @@ def _printable(text: str) -> str:
 
 
 def _citations(text: str) -> Iterator[tuple[re.Match[str], list[str], list[str]]]:
-    """Each citation with its marks, and with what it names in other ways than ours."""
-    return ((match, *_read(match[2])) for match in _CITATION.finditer(text))
+    """Yield each citation with its marks, and with the bare numbers and ids in it."""
+    return ((match, *_items(match[2])) for match in _CITATION.finditer(text))
 
 
-def _read(inside: str) -> tuple[list[str], list[str]]:
+def _items(inside: str) -> tuple[list[str], list[str]]:
     marks, others = list[str](), list[str]()
     letter, last = "", 0
-    for id, dash, given, number, background in _ITEM.findall(inside):
+    for id, dash, given, number, background in _ITEM_PARTS.findall(inside):
         if background:
             marks.append(BACKGROUND)
         elif id or not (given or letter):
             others.append(id or number)
         else:
-            ranged = dash and given.upper() in ("", letter) and 0 < int(number) - last <= _WIDEST
-            letter, first, last = given.upper() or letter, last + 1 if ranged else int(number), int(number)
+            is_range = dash and given.upper() in ("", letter) and 0 < int(number) - last <= _MAX_RANGE
+            letter, first, last = given.upper() or letter, last + 1 if is_range else int(number), int(number)
             marks += [f"{letter}{n}" for n in range(first, last + 1)]
     return marks, others
 
 
-def _opened(text: str, end: int) -> bool:
-    """Whether a place lies inside brackets."""
+def _inside_brackets(text: str, end: int) -> bool:
     opening, closing = (max(text.rfind(each, 0, end) for each in pair) for pair in ("[【", "]】"))
     return opening > closing

@@ -1,4 +1,4 @@
-"""The times of facts, reckoned from the question's day and put in words, so that a model copies and never counts."""
+"""The times of facts in words, with their distance from the question, so that the model copies and does not compute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, datetime
 from itertools import combinations, pairwise
 
 from vmemo.models import Fact
-from vmemo.reflect.fact_times import Time, Times, closed_on, times_of, true_since
+from vmemo.reflect.fact_times import FactTime, FactTimes, invalid_from, times_of, valid_since
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.temporal.date_format import format_date
 from vmemo.text.temporal.durations import (
@@ -23,218 +23,224 @@ from vmemo.text.temporal.durations import (
 )
 from vmemo.text.tokens import STOP_WORDS
 
-_LENGTHS = frozenset(
+_DURATION_WORDS = frozenset(
     "long many old soon ago since until till between apart elapsed passed before after later earlier first latest "
     "earliest order sooner longer shorter older younger age duration anniversary days weeks months years hours".split()
 )
 _WORD = LazyPattern(r"\w+")
-WIDE = 31
-"""Days from which a time is too wide to stand in an order with others."""
-YEARLY_FROM = 10
-"""Months after which it is said when a day comes round again: sooner, an anniversary is far away."""
-MOST_ORDERED = 24
-"""Facts that are put in order; of more than these, the order is a long line that nobody needs."""
+MIN_IMPRECISE_DAYS = 31
+"""Length from which a period is too imprecise to be ordered among others."""
+ANNIVERSARY_FROM = 10
+"""Months after an event from which its next anniversary is shown."""
+MAX_ORDERED = 24
+"""Facts that are listed in order of time."""
 
 
-def asked_on(asked: datetime) -> str:
-    """The question's day in its own time zone, such as "Thursday, 22 June 2023"."""
-    return format_weekday_date(asked.date())
+def question_date(asked_at: datetime) -> str:
+    """Return the question's date in its own time zone, such as "Thursday, 22 June 2023"."""
+    return format_weekday_date(asked_at.date())
 
 
-def dated(fact: Fact, asked: datetime) -> str:
-    """When a fact was told and when it happened, each with the distance from the question's day.
-
-    Of a fact in a speaker's own words it is not known what happened when: it "speaks of" the times in it.
-    """
-    times, today = times_of(fact, asked), asked.date()
-    clauses = [_told(times, today), *_happened(times, today), *_named(times, today), *_yearly(times, today)]
-    return "; ".join([*clauses, *_true(fact, times, asked)])
-
-
-def asks_for_lengths(question: str) -> bool:
-    """Whether a question needs to know how far times lie from it or from one another, or which came first.
-
-    Of languages that we can't read it may always do.
-    """
+def needs_durations(question: str) -> bool:
+    """Return True if a question may need durations or an order of events, or is not in English."""
     words = set(_WORD.findall(question.casefold()))
-    return not _LENGTHS.isdisjoint(words) or STOP_WORDS.isdisjoint(words)
+    return not _DURATION_WORDS.isdisjoint(words) or STOP_WORDS.isdisjoint(words)
 
 
-def dates(fact: Fact, asked: datetime) -> str:
-    """When a fact was told and when it happened, and no more: enough where no lengths of time are asked for."""
-    times = times_of(fact, asked)
-    clauses = [f"told {format_weekday_date(times.told.first)}"]
-    if times.happened is not None and times.happened.period != times.told:
-        plan = times.happened.period.first > times.told.last
-        clauses.append(f"{'planned for' if plan else 'happened'} {_by_name(times.happened)}")
-    if (closed := closed_on(fact, asked)) is not None:
-        clauses.append(f"{'no longer true since' if closed <= asked.date() else 'true until'} {format_date(closed)}")
+def describe_times(fact: Fact, asked_at: datetime) -> str:
+    """Return when a fact was mentioned and when it happened, each with its distance from the question.
+
+    The times in a speaker's own words are not known to be the event's, so such a fact only "refers to" them.
+    """
+    times, today = times_of(fact, asked_at), asked_at.date()
+    clauses = [
+        _mentioned(times, today),
+        *_happened(times, today),
+        *_referred(times, today),
+        *_anniversary(times, today),
+        *_validity(fact, times, asked_at),
+    ]
     return "; ".join(clauses)
 
 
-def differences(named: Sequence[tuple[str, Fact]], asked: datetime, *, most: int = 6) -> list[str]:
-    """The facts in order of time, and how far apart the first `most` of them are, which come by relevance.
+def describe_dates(fact: Fact, asked_at: datetime) -> str:
+    """Return when a fact was mentioned, happened and became invalid, without distances."""
+    times = times_of(fact, asked_at)
+    clauses = [f"mentioned {format_weekday_date(times.mentioned.first)}"]
+    if times.happened is not None and times.happened.period != times.mentioned:
+        is_plan = times.happened.period.first > times.mentioned.last
+        clauses.append(f"{'planned for' if is_plan else 'happened'} {_in_words(times.happened)}")
+    if (day := invalid_from(fact, asked_at)) is not None:
+        clauses.append(f"{_invalid_words(day, asked_at.date())} {format_date(day)}")
+    return "; ".join(clauses)
 
-    One line gives the order and one each pair; facts of the same time share what is said of them.
+
+def describe_differences(facts: Sequence[tuple[str, Fact]], asked_at: datetime, *, most: int = 6) -> list[str]:
+    """Return the order of the marked facts in time, and the time between the `most` relevant of them.
+
+    The facts come most relevant first. One line gives the order and one each pair; facts of the same time are grouped.
     """
-    if len(named) < 2:
+    if len(facts) < 2:
         return []
-    placed = [(label, times_of(fact, asked).place) for label, fact in named[: max(most, MOST_ORDERED)]]
-    pairs = combinations(_by_time(placed[:most]), 2)
-    return [_order(_by_time(placed)), *(_apart(one, other) for one, other in pairs)]
+    times = [(mark, times_of(fact, asked_at).position) for mark, fact in facts[: max(most, MAX_ORDERED)]]
+    pairs = combinations(_by_time(times[:most]), 2)
+    return [_order(_by_time(times)), *(_difference(earlier, later) for earlier, later in pairs)]
 
 
-def _told(times: Times, today: date) -> str:
-    told = Time("on", times.told)
-    return f"told {_placed(told, today)}{', and speaks of that day' if told in times.named else ''}"
+def _mentioned(times: FactTimes, today: date) -> str:
+    time = FactTime("on", times.mentioned)
+    return f"mentioned {_with_distance(time, today)}{', and refers to that day' if time in times.referred else ''}"
 
 
-def _happened(times: Times, today: date) -> Iterator[str]:
-    """When a model read that it happened; what lay ahead when it was told was a plan."""
-    when = times.happened
-    if when is None or when.period == times.told:
+def _happened(times: FactTimes, today: date) -> Iterator[str]:
+    """Yield the extracted time of the event. An event after its mention was a plan."""
+    time = times.happened
+    if time is None or time.period == times.mentioned:
         return
-    is_plan = when.period.first > times.told.last
-    plan = "was to happen" if when.period.last < today else "is to happen"
-    yield f"{plan if is_plan else 'happened'} {_placed(when, today)}"
+    is_plan = time.period.first > times.mentioned.last
+    planned = "was planned for" if time.period.last < today else "is planned for"
+    yield f"{planned if is_plan else 'happened'} {_with_distance(time, today)}"
 
 
-def _named(times: Times, today: date) -> Iterator[str]:
-    """The times in its words, and how far each lies from the main one where both are days."""
-    verb = "speaks of"
-    for when in times.named:
-        if when == Time("on", times.told):
+def _referred(times: FactTimes, today: date) -> Iterator[str]:
+    """Yield the times in the text, with the distance from the main time if both are days."""
+    verb = "refers to"
+    for time in times.referred:
+        if time == FactTime("on", times.mentioned):
             continue
-        placed, main = _placed(when, today).removeprefix("within "), times.main
-        if main is not None and main != when and main.period.is_day and when.period.is_day:
-            apart = _from(when.period.first, main.period.first, format_weekday_date(main.period.first))
-            placed = f"{placed.removesuffix(')')}; {apart})"
-        yield f"{verb} {'' if when.kind == 'on' else 'the time '}{placed}"
-        verb = "and of"
+        words, main = _with_distance(time, today).removeprefix("within "), times.main
+        if main is not None and main != time and main.period.is_day and time.period.is_day:
+            distance = _distance(time.period.first, main.period.first, format_weekday_date(main.period.first))
+            words = f"{words.removesuffix(')')}; {distance})"
+        yield f"{verb} {'' if time.kind == 'on' else 'the time '}{words}"
+        verb = "and to"
 
 
-def _yearly(times: Times, today: date) -> Iterator[str]:
-    """When a day of the past comes round again: for ages and anniversaries."""
-    when = times.main
-    if when is None or when.kind != "on" or not when.period.is_day or when.period.first > min(times.told.last, today):
+def _anniversary(times: FactTimes, today: date) -> Iterator[str]:
+    """Yield the next anniversary of a past day, which questions about ages need too."""
+    time = times.main
+    if time is None or time.kind != "on" or not time.period.is_day:
         return
-    day = when.period.first
-    again = next_anniversary(day, today) if months_and_days(day, today)[0] >= YEARLY_FROM else None
-    if again is not None:
-        placed = _placed(Time("on", DateSpan(again[0], again[0])), today)
-        yield f"{count_noun(again[1], 'year')} after {format_date(day)}: {placed}"
+    day = time.period.first
+    if day > min(times.mentioned.last, today) or months_and_days(day, today)[0] < ANNIVERSARY_FROM:
+        return
+    if (following := next_anniversary(day, today)) is not None:
+        words = _with_distance(FactTime("on", DateSpan(following[0], following[0])), today)
+        yield f"{count_noun(following[1], 'year')} after {format_date(day)}: {words}"
 
 
-def _true(fact: Fact, times: Times, asked: datetime) -> Iterator[str]:
-    """From when and until when it is true, where that is more than was said already."""
-    since, closed, today = true_since(fact), closed_on(fact, asked), asked.date()
-    said = {times.told.first, *([times.main.period.first] if times.main else [])}
-    if since is not None and since.first not in said:
-        yield f"true {_placed(Time('since', since), today)}"
-    if closed is not None:
-        words = "no longer true since" if closed <= today else "true until"
-        yield f"{words} {format_date(closed)} ({_from(closed, today)})"
+def _validity(fact: Fact, times: FactTimes, asked_at: datetime) -> Iterator[str]:
+    """Yield the start and the end of a fact's validity, unless the start was given already."""
+    since, until, today = valid_since(fact), invalid_from(fact, asked_at), asked_at.date()
+    given = {times.mentioned.first, *([times.main.period.first] if times.main else [])}
+    if since is not None and since.first not in given:
+        start = _with_distance(FactTime("since", since), today)
+        yield f"true {start}"
+    if until is not None:
+        yield f"{_invalid_words(until, today)} {format_date(until)} ({_distance(until, today)})"
 
 
-def _placed(when: Time, today: date) -> str:
-    """A time by name and, in parentheses, how far it lies from the question."""
-    return f"{_by_name(when)} ({_from_question(when.period, today)})"
+def _invalid_words(day: date, today: date) -> str:
+    return "no longer true since" if day <= today else "true until"
 
 
-def _by_name(when: Time, *, weekday: bool = True) -> str:
-    kind = "" if when.kind == "on" else f"{when.kind} "
-    return kind + describe_span(when.period, weekday=weekday, moment=when.kind == "since")
+def _with_distance(time: FactTime, today: date) -> str:
+    return f"{_in_words(time)} ({_from_question(time.period, today)})"
+
+
+def _in_words(time: FactTime, *, weekday: bool = True) -> str:
+    kind = "" if time.kind == "on" else f"{time.kind} "
+    return kind + describe_span(time.period, weekday=weekday, moment=time.kind == "since")
 
 
 def _from_question(period: DateSpan, today: date) -> str:
     if period.is_day:
-        return _from(period.first, today)
+        return _distance(period.first, today)
     if period.months is None:
-        return _ends(period, today)
+        return _both_ends(period, today)
     label = calendar_difference(period, DateSpan(today, today))
-    return f"{_reach(period, today)}; {label}" if label else _reach(period, today)
+    return f"{_distance_range(period, today)}; {label}" if label else _distance_range(period, today)
 
 
-def _from(day: date, other: date, name: str = "the question") -> str:
-    """How far a day lies from another, in all units."""
+def _distance(day: date, other: date, name: str = "the question") -> str:
+    """Return the distance between two days in every unit, such as "31 days before the question: 4 weeks and 3 days"."""
     if day == other:
         return f"0 days before {name}: today"
     first, *more = exact_lengths(min(day, other), max(day, other))
     side = "before" if day < other else "after"
     if name == "the question" and first == "1 day":
         more = ["yesterday" if day < other else "tomorrow"]
-    return _with(f"{first} {side} {name}", more)
+    return _joined(f"{first} {side} {name}", more)
 
 
-def _reach(period: DateSpan, today: date) -> str:
-    """How far days that are not known closely lie from the question."""
+def _distance_range(period: DateSpan, today: date) -> str:
+    """Return the least and the greatest distance of a period from the question."""
     if period.first <= today <= period.last:
         before, after = count_noun((today - period.first).days, "day"), count_noun((period.last - today).days, "day")
         return f"the question's day is inside: from {before} before it to {after} after it"
     is_past = period.last < today
-    near = (period.last, today) if is_past else (today, period.first)
-    far = (period.first, today) if is_past else (today, period.last)
-    first, *more = length_ranges(near, far)
-    return _with(f"{first} {'before' if is_past else 'after'} the question", more)
+    nearest = (period.last, today) if is_past else (today, period.first)
+    farthest = (period.first, today) if is_past else (today, period.last)
+    first, *more = length_ranges(nearest, farthest)
+    return _joined(f"{first} {'before' if is_past else 'after'} the question", more)
 
 
-def _ends(period: DateSpan, today: date) -> str:
-    """Both ends of some days, and how many they are: it may have lasted all the while."""
+def _both_ends(period: DateSpan, today: date) -> str:
+    """Return the distances of a period's ends and its length, as the event may have lasted all of it."""
     days = (period.last - period.first).days
     length = f"{days + 1} days counting both ends, {count_noun(days, 'day')} from the first to the last"
-    inside = f"; the question's day is number {(today - period.first).days + 1} of them"
-    within = inside if period.first <= today <= period.last else ""
-    return f"{_reach(period, today)}; {length}{within}"
+    number = f"; the question's day is number {(today - period.first).days + 1} of them"
+    return f"{_distance_range(period, today)}; {length}{number if period.first <= today <= period.last else ''}"
 
 
-def _by_time(placed: Sequence[tuple[str, Time]]) -> list[tuple[str, Time]]:
-    """Times from the earliest on, each with the labels of all facts that have it."""
-    labels: dict[Time, list[str]] = {}
-    for label, when in placed:
-        labels.setdefault(when, []).append(label)
-    times = sorted(labels, key=lambda when: (when.period.first, when.period.last))
-    return [(", ".join(labels[when]), when) for when in times]
+def _by_time(times: Sequence[tuple[str, FactTime]]) -> list[tuple[str, FactTime]]:
+    """Return the times in ascending order, each with the marks of all its facts."""
+    marks: dict[FactTime, list[str]] = {}
+    for mark, time in times:
+        marks.setdefault(time, []).append(mark)
+    ascending = sorted(marks, key=lambda time: (time.period.first, time.period.last))
+    return [(", ".join(marks[time]), time) for time in ascending]
 
 
-def _order(placed: Sequence[tuple[str, Time]]) -> str:
-    """All in one line; what may lie before its neighbour is said to, and what is known only widely stands apart."""
-    close = [each for each in placed if (each[1].period.last - each[1].period.first).days < WIDE]
-    wide = [_mark(*each) for each in placed if each not in close]
-    parts = [_mark(*close[0])] if close else []
-    for (_, before), (labels, when) in pairwise(close):
-        parts.append(f"{_joint(before.period, when.period)} {_mark(labels, when)}")
+def _order(times: Sequence[tuple[str, FactTime]]) -> str:
+    """Return the order in one line; imprecise times are listed separately."""
+    precise = [each for each in times if (each[1].period.last - each[1].period.first).days < MIN_IMPRECISE_DAYS]
+    imprecise = [_marked(*each) for each in times if each not in precise]
+    parts = [_marked(*precise[0])] if precise else []
+    for (_, before), (marks, time) in pairwise(precise):
+        parts.append(f"{_relation(before.period, time.period)} {_marked(marks, time)}")
     line = "In order of time, earliest first: " + "; ".join(parts) if parts else ""
-    apart = f"Known only widely: {'; '.join(wide)}" if wide else ""
-    return ". ".join(filter(None, [line, apart]))
+    rest = f"Known only approximately: {'; '.join(imprecise)}" if imprecise else ""
+    return ". ".join(filter(None, [line, rest]))
 
 
-def _joint(before: DateSpan, period: DateSpan) -> str:
+def _relation(before: DateSpan, period: DateSpan) -> str:
     if period.first > before.last:
         return "then"
     return "same day:" if period == before and period.is_day else "order not known:"
 
 
-def _mark(labels: str, when: Time) -> str:
-    """The labels of facts and their time in short."""
-    return f"{labels} ({_by_name(when, weekday=False)})"
+def _marked(marks: str, time: FactTime) -> str:
+    return f"{marks} ({_in_words(time, weekday=False)})"
 
 
-def _apart(one: tuple[str, Time], other: tuple[str, Time]) -> str:
-    """From an earlier time to a later one."""
-    (_, earlier), (_, later) = one, other
-    a, b = earlier.period, later.period
-    ends = f"From {_mark(*one)} to {_mark(*other)}"
-    if a == b:
-        return f"{ends}: 0 days" if a.is_day else f"{ends}: the same time; which came first is not known"
-    if b.first <= a.last:
-        longest = count_noun(max((b.last - a.first).days, (a.last - b.first).days), "day")
+def _difference(earlier: tuple[str, FactTime], later: tuple[str, FactTime]) -> str:
+    """Return the time between two marked times."""
+    first, second = earlier[1].period, later[1].period
+    ends = f"From {_marked(*earlier)} to {_marked(*later)}"
+    if first == second:
+        return f"{ends}: 0 days" if first.is_day else f"{ends}: the same time; which came first is not known"
+    if second.first <= first.last:
+        longest = count_noun(max((second.last - first.first).days, (first.last - second.first).days), "day")
         return f"{ends}: they overlap, {longest} apart at most; which came first is not known"
-    exact = a.is_day and b.is_day
-    lengths = exact_lengths(a.first, b.first) if exact else length_ranges((a.last, b.first), (a.first, b.last))
-    label = calendar_difference(a, b)
+    if first.is_day and second.is_day:
+        lengths = exact_lengths(first.first, second.first)
+    else:
+        lengths = length_ranges((first.last, second.first), (first.first, second.last))
+    label = calendar_difference(first, second)
     return f"{ends}: {', or '.join(lengths)}" + (f"; {label}" if label else "")
 
 
-def _with(first: str, more: Sequence[str]) -> str:
-    """A length, and the same in larger units."""
+def _joined(first: str, more: Sequence[str]) -> str:
+    """Return a length with its equivalents in larger units."""
     return f"{first}: {', or '.join(more)}" if more else first

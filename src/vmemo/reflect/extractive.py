@@ -1,4 +1,4 @@
-"""Answering without a model: the best facts in their own words, dated and cited, and said to be just that."""
+"""Extractive answers: the best facts, quoted with dates and citations, without an LLM."""
 
 from __future__ import annotations
 
@@ -7,51 +7,48 @@ from datetime import datetime
 
 from vmemo.models import Fact, Hit
 from vmemo.models.results import Answer, Citation
-from vmemo.reflect.date_math import dated
+from vmemo.reflect.date_math import describe_times
 
-MOST = 5
-"""Facts that an extractive answer quotes."""
-CLOSE = 0.6
-"""Share of the best fact's score that another must reach to be quoted beside it."""
-
-
-NO_MODEL = "no language model is configured"
-"""Why an answer is extractive with the local engine."""
+MAX_FACTS = 5
+MIN_SCORE_SHARE = 0.6
+"""Share of the best fact's score that a fact must reach to be quoted."""
+NO_LLM = "no language model is configured"
 
 
-def answer(query: str, hits: Sequence[Hit], *, why: str = NO_MODEL, asked: datetime | None = None) -> Answer:
-    """The best facts as an answer; beliefs are marked as such, and an empty memory says that it is empty.
+def extractive_answer(
+    query: str, hits: Sequence[Hit], *, reason: str = NO_LLM, asked_at: datetime | None = None
+) -> Answer:
+    """Return the best facts as an answer that gives the `reason` for quoting them.
 
-    For a question about time, `asked` is its day, from which the distances are told.
+    With `asked_at`, for questions about time, each fact shows its distance from that date.
     """
     if not hits:
-        text = f"Memory holds nothing about this. (Extractive answer: {why}.)"
+        text = f"Memory holds nothing about this. (Extractive answer: {reason}.)"
         return Answer(query=query, text=text, extractive=True, found=False)
-    chosen = [hit.fact for hit in hits[:MOST] if hit.score >= CLOSE * hits[0].score]
-    lines = [f"- {_quoted(fact, asked)}" for fact in chosen]
-    opening = f"What memory holds closest to this (extractive: {why}, so nothing is inferred and no opinion is formed):"
+    facts = [hit.fact for hit in hits[:MAX_FACTS] if hit.score >= MIN_SCORE_SHARE * hits[0].score]
+    heading = f"The closest facts in memory (extractive: {reason}, so nothing is inferred and no opinion is formed):"
     return Answer(
         query=query,
-        text="\n".join([opening, *lines]),
-        citations=tuple(map(citation, chosen)),
-        facts=of_networks(chosen, "world", "experience"),
-        observations=of_networks(chosen, "observation"),
-        opinions=of_networks(chosen, "opinion"),
+        text="\n".join([heading, *(f"- {_quote(fact, asked_at)}" for fact in facts)]),
+        citations=tuple(map(citation_of, facts)),
+        facts=facts_in(facts, "world", "experience"),
+        observations=facts_in(facts, "observation"),
+        opinions=facts_in(facts, "opinion"),
         extractive=True,
     )
 
 
-def citation(fact: Fact) -> Citation:
-    """A fact as an answer cites it."""
+def citation_of(fact: Fact) -> Citation:
+    """Return the citation of a fact."""
     return Citation(fact=fact.id, network=fact.network, text=fact.text, mentioned_at=fact.mentioned_at)
 
 
-def of_networks(facts: Sequence[Fact], *networks: str) -> tuple[Fact, ...]:
-    """Those of the facts that are in some networks."""
+def facts_in(facts: Sequence[Fact], *networks: str) -> tuple[Fact, ...]:
+    """Return the facts of these networks."""
     return tuple(fact for fact in facts if fact.network in networks)
 
 
-def _quoted(fact: Fact, asked: datetime | None) -> str:
-    kind = f"[{fact.network}] " if fact.network in ("opinion", "observation") else ""
-    day = f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}" if asked is None else dated(fact, asked)
-    return f"{day}: {kind}{fact.text} [{fact.id}]"
+def _quote(fact: Fact, asked_at: datetime | None) -> str:
+    network = f"[{fact.network}] " if fact.network in ("opinion", "observation") else ""
+    day = f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}"
+    return f"{day if asked_at is None else describe_times(fact, asked_at)}: {network}{fact.text} [{fact.id}]"

@@ -1,9 +1,8 @@
-"""Which days a fact tells of, and on which calendar they are counted.
+"""The days that a fact refers to, on the calendar of a question.
 
-Two calendars meet here. What is an instant (when something was told, when it stopped being true) falls on a day of the
-question's own time zone. When something happened was cut into whole days of UTC by retain, whatever the zone of the
-question, and is taken as it was cut: those are the dates that the fact's own text gives. "Today" alone, which is
-written without a date, means the day on which it was told.
+Instants (when a fact was mentioned, when it became invalid) fall on a day in the question's time zone. Event times were
+cut into whole UTC days by retain and are used as they are: those are the dates in the fact's own text. A bare "today",
+which is kept without a date, is the day of the mention.
 """
 
 from __future__ import annotations
@@ -19,83 +18,81 @@ from vmemo.text.temporal import TimeExpression, annotate, find_times
 from vmemo.text.temporal.calendar_units import ONE_DAY
 from vmemo.text.temporal.durations import DateSpan, month_span, year_span
 
-MOST_NAMED = 4
-"""Times of a text that are reckoned; a long text may be full of them."""
-MOST_READ = 4_000
-"""Characters of a text in which times are looked for; a message that nobody read may be a whole document."""
-_OWN_WORDS = ("local", "verbatim")
-"""Engines whose facts are what was said: the first time in it is kept as when it happened, which it may not be."""
+MAX_REFERRED = 4
+"""Times of a text that are used."""
+MAX_SCANNED = 4_000
+"""Characters of a text that are scanned for times; a verbatim message may be a whole document."""
+_VERBATIM_ENGINES = ("local", "verbatim")
+"""Engines whose facts repeat what was said. Their event time is the first time in the text, which may be another's."""
 _LATEST = date.max - ONE_DAY
-"""Later days are taken for this one, so that each day has a next."""
-Kind = Literal["on", "since", "up to", "told"]
+"""Later days are replaced with this one, so that each day has a following day."""
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
-    """A time of a fact: on these days, from one of them on, up to them, or, for want of these, told then."""
+class FactTime:
+    """A time of a fact: on these days, since one of them, up to them, or merely mentioned then."""
 
-    kind: Kind
+    kind: Literal["on", "since", "up to", "mentioned"]
     period: DateSpan
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """When a fact was told, when it happened as far as a model read that, and what its words name besides."""
+class FactTimes:
+    """The day of a fact's mention, the extracted time of its event, and other times in its text."""
 
-    told: DateSpan
-    happened: Time | None
-    named: tuple[Time, ...]
-
-    @property
-    def main(self) -> Time | None:
-        """What it is about: when it happened, or the first time that it names and that has a beginning."""
-        return self.happened or next((when for when in self.named if when.kind == "on"), None) or self._since
+    mentioned: DateSpan
+    happened: FactTime | None
+    referred: tuple[FactTime, ...]
 
     @property
-    def place(self) -> Time:
-        """Where it stands in time, which may be no more than when it was told."""
-        return self.main or Time("told", self.told)
+    def main(self) -> FactTime | None:
+        """The time of the event, or the first time in the text that has a start."""
+        on, since = (next((time for time in self.referred if time.kind == kind), None) for kind in ("on", "since"))
+        return self.happened or on or since
 
     @property
-    def _since(self) -> Time | None:
-        return next((when for when in self.named if when.kind == "since"), None)
+    def position(self) -> FactTime:
+        """The time that orders the fact among others; without any, that of its mention."""
+        return self.main or FactTime("mentioned", self.mentioned)
 
 
-def times_of(fact: Fact, asked: datetime) -> Times:
-    """The times of a fact on the calendar of a question."""
-    told = Time("on", _day(_local(fact.mentioned_at, asked)))
-    own = fact.engine in _OWN_WORDS
-    words = fact.text.partition(": ")[2] if own else fact.text
-    found = _found(words[:MOST_READ], fact.mentioned_at)
-    known = _known(fact)
-    today = Time("on", _day(fact.mentioned_at.astimezone(UTC).date()))
+def times_of(fact: Fact, asked_at: datetime) -> FactTimes:
+    """Return the times of a fact on the calendar of a question."""
+    mentioned = FactTime("on", _day(_local_date(fact.mentioned_at, asked_at)))
+    verbatim = fact.engine in _VERBATIM_ENGINES
+    text = fact.text.partition(": ")[2] if verbatim else fact.text
+    found = _times_in(text[:MAX_SCANNED], fact.mentioned_at)
+    happened = _event_time(fact)
+    today = FactTime("on", _day(fact.mentioned_at.astimezone(UTC).date()))
     if (True, today) in found:
-        found = [(relative, told if when == today else when) for relative, when in found]
-        known = told if known == today else known
-    read = [when for _, when in found]
-    named = _each_once([known, *read] if own and known else read)
-    if own or known is None:
-        return Times(told.period, None, named[:MOST_NAMED])
-    # A time of the text that overlaps with when it happened is the same time in other words.
-    others = tuple(when for when in named if when.period != told.period and not _overlap(when.period, known.period))
-    return Times(told.period, known, others[:MOST_NAMED])
+        found = [(relative, mentioned if time == today else time) for relative, time in found]
+        happened = mentioned if happened == today else happened
+    times = [time for _, time in found]
+    referred = _distinct([happened, *times] if verbatim and happened else times)
+    if verbatim or happened is None:
+        return FactTimes(mentioned.period, None, referred[:MAX_REFERRED])
+    # A time in the text that overlaps the event's is the same time in other words.
+    others = tuple(
+        time for time in referred if time.period != mentioned.period and not _overlap(time.period, happened.period)
+    )
+    return FactTimes(mentioned.period, happened, others[:MAX_REFERRED])
 
 
 def _overlap(one: DateSpan, other: DateSpan) -> bool:
     return one.first <= other.last and other.first <= one.last
 
 
-def _each_once(times: Sequence[Time]) -> tuple[Time, ...]:
-    """A date that stands in parentheses behind "until Friday" or "since Friday" is the same time again."""
-    ends = {when.period.last for when in times if when.kind == "on"}
-    once = {when.period: when for when in reversed(times) if when.kind != "up to" or when.period.last not in ends}
-    return tuple(once[period] for period in dict.fromkeys(when.period for when in times) if period in once)
+def _distinct(times: Sequence[FactTime]) -> tuple[FactTime, ...]:
+    """Drop repeated periods, and an "up to" whose last day is also given: "until Friday (12 May 2023)"."""
+    ends = {time.period.last for time in times if time.kind == "on"}
+    kept = {time.period: time for time in reversed(times) if time.kind != "up to" or time.period.last not in ends}
+    return tuple(kept[period] for period in dict.fromkeys(time.period for time in times) if period in kept)
 
 
-def true_since(fact: Fact) -> DateSpan | None:
-    """From when a state is true, where that was read from what was said; a first day may stand for its month or year.
+def valid_since(fact: Fact) -> DateSpan | None:
+    """Return when a state began, if the text gives it; a first of the month may stand for its month or year.
 
-    A state that nothing was read about is true from the instant it was told, or from when it happened.
+    A state without such a time is valid from its mention or its event, and has no period here.
     """
     since = fact.valid_at
     if since is None or not _is_midnight(since) or since in (fact.occurred_start, fact.mentioned_at):
@@ -105,63 +102,59 @@ def true_since(fact: Fact) -> DateSpan | None:
     return year_span(since.year) if since.month == 1 else month_span(since.date())
 
 
-def closed_on(fact: Fact, asked: datetime) -> date | None:
-    """The day from which a fact is no longer true: one that was named as it was cut, an instant where one asks."""
+def invalid_from(fact: Fact, asked_at: datetime) -> date | None:
+    """Return the day from which a fact is no longer true: a UTC date, or an instant in the question's time zone."""
     if fact.invalid_at is None or _is_midnight(fact.invalid_at):
         return fact.invalid_at and fact.invalid_at.date()
-    return _local(fact.invalid_at, asked)
+    return _local_date(fact.invalid_at, asked_at)
 
 
-def _known(fact: Fact) -> Time | None:
+def _event_time(fact: Fact) -> FactTime | None:
     if fact.occurred_start is None and fact.occurred_end is None:
         return None
-    return _time(fact.occurred_start, fact.occurred_end)
+    return _from_interval(fact.occurred_start, fact.occurred_end)
 
 
 @lru_cache(maxsize=1024)
-def _found(words: str, reference: datetime) -> Sequence[tuple[bool, Time]]:
-    """The times of a text, and whether each is a relative one; a question looks at the same facts more than once."""
-    return tuple((each.relative, _read(each, reference)) for each in annotate(words, reference).expressions)
+def _times_in(text: str, reference: datetime) -> Sequence[tuple[bool, FactTime]]:
+    """Return the times in a text, and for each whether it is relative. Cached: a fact is shown several times."""
+    return tuple((each.relative, _resolve(each, reference)) for each in annotate(text, reference).expressions)
 
 
-def _read(found: TimeExpression, reference: datetime) -> Time:
-    """A time of the text; of "since last summer" that it began some time in that summer."""
-    when = _time(found.broad_interval.start, found.broad_interval.end)
-    if when.kind == "since":
-        named = find_times(found.text.partition(" ")[2], reference, prefer="past")[:1]
-        began = [
-            each.broad_interval
-            for each in named
-            if each.broad_interval.start == found.broad_interval.start and each.broad_interval.end
-        ]
-        return Time("since", _time(began[0].start, began[0].end).period) if began else when
-    return when
+def _resolve(expression: TimeExpression, reference: datetime) -> FactTime:
+    """Return the time of an expression; "since last summer" began within that summer."""
+    resolved = _from_interval(expression.broad_interval.start, expression.broad_interval.end)
+    if resolved.kind != "since":
+        return resolved
+    inner = find_times(expression.text.partition(" ")[2], reference, prefer="past")[:1]
+    start = expression.broad_interval.start
+    began = [each.broad_interval for each in inner if each.broad_interval.start == start and each.broad_interval.end]
+    return FactTime("since", _from_interval(began[0].start, began[0].end).period) if began else resolved
 
 
-def _time(start: datetime | None, end: datetime | None) -> Time:
-    """The days of a half-open interval in UTC, of which one end may be open."""
-    last = _last(end) if end is not None else None
+def _from_interval(start: datetime | None, end: datetime | None) -> FactTime:
+    """Return the UTC days of a half-open interval with at least one end."""
+    last = _last_day(end) if end is not None else None
     if start is None:
-        return Time("up to", _day(last or _LATEST))
+        return FactTime("up to", _day(last or _LATEST))
     first = min(start.astimezone(UTC).date(), _LATEST)
-    return Time("since", _day(first)) if last is None else Time("on", DateSpan(first, max(first, last)))
+    return FactTime("since", _day(first)) if last is None else FactTime("on", DateSpan(first, max(first, last)))
 
 
-def _last(end: datetime) -> date:
-    """The last day before an interval's end."""
+def _last_day(end: datetime) -> date:
     utc = end.astimezone(UTC)
     return min(utc.date() - ONE_DAY if _is_midnight(utc) and utc.date() > date.min else utc.date(), _LATEST)
 
 
-def _local(moment: datetime, asked: datetime) -> date:
+def _local_date(instant: datetime, asked_at: datetime) -> date:
     try:
-        return min(moment.astimezone(asked.tzinfo).date(), _LATEST)
+        return min(instant.astimezone(asked_at.tzinfo).date(), _LATEST)
     except OverflowError:
-        return min(moment.date(), _LATEST)
+        return min(instant.date(), _LATEST)
 
 
-def _is_midnight(moment: datetime) -> bool:
-    return moment.astimezone(UTC).time() == time.min
+def _is_midnight(instant: datetime) -> bool:
+    return instant.astimezone(UTC).time() == time.min
 
 
 def _day(day: date) -> DateSpan:

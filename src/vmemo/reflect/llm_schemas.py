@@ -1,4 +1,4 @@
-"""What the answers of the reflecting model look like. Field descriptions are part of what the model is told."""
+"""Answer schemas of the reflect prompts. Class docstrings and field descriptions are sent to the model."""
 
 from __future__ import annotations
 
@@ -9,63 +9,72 @@ from pydantic import Field
 from vmemo.llm.answer_parsing import AnswerSchema
 from vmemo.models import Stance
 
-Words = Annotated[str, Field(max_length=2000)]
-Loose = Annotated[str, Field(max_length=100_000)]
-"""What is cut or refused by itself, as it must not cost the answer that it came with."""
+ShortText = Annotated[str, Field(max_length=2000)]
+LooseText = Annotated[str, Field(max_length=100_000)]
+"""A secondary text, truncated or dropped later, so that its length does not make the whole answer invalid."""
 
 
-class Assessment(AnswerSchema):
-    """How new facts bear on one opinion."""
+class OpinionAssessment(AnswerSchema):
+    """The effect of new facts on one opinion."""
 
     opinion: str = Field(description="O number of the opinion")
     stance: Stance
-    evidence: list[str] = Field(default_factory=list[str], description="F numbers of the facts that count")
-    reason: Words = ""
+    evidence: list[str] = Field(default_factory=list[str], description="F numbers of the facts that matter")
+    reason: ShortText = ""
 
 
-class Assessments(AnswerSchema):
-    """How new facts bear on some opinions."""
+class OpinionAssessments(AnswerSchema):
+    """The effect of new facts on each opinion."""
 
-    assessments: list[Assessment]
+    assessments: list[OpinionAssessment]
 
 
-class Statement(AnswerSchema):
+class ProfileStatement(AnswerSchema):
     """One sentence of a profile."""
 
     text: Annotated[str, Field(min_length=1, max_length=1000)]
-    facts: list[str] = Field(description="F numbers of the facts it rests on")
+    facts: list[str] = Field(description="F numbers of the facts that support it")
 
 
-class ProfileOf(AnswerSchema):
+class EntityProfile(AnswerSchema):
     """The profile of one entity."""
 
     entity: str = Field(description="E number")
-    statements: list[Statement] = Field(max_length=7)
+    statements: list[ProfileStatement] = Field(max_length=7)
 
 
-class Profiles(AnswerSchema):
-    """Profiles of some entities."""
+class EntityProfiles(AnswerSchema):
+    """The profiles of all given entities."""
 
-    profiles: list[ProfileOf]
+    profiles: list[EntityProfile]
 
 
 class FormedOpinion(AnswerSchema):
-    """An opinion that the answer comes to."""
+    """An opinion in the answer."""
 
-    text: Loose = Field(
-        description="one sentence in the first person that can be understood on its own, with the reason in it"
+    text: LooseText = Field(
+        description="one sentence in the first person that can be understood on its own and includes the reason"
     )
     confidence: float | None = Field(default=None, description="from 0 to 1")
-    facts: list[str] = Field(default_factory=list[str], description="F and S numbers that it rests on")
-    instead_of: str = Field(default="", description="O number of a held opinion that it takes the place of")
+    facts: list[str] = Field(default_factory=list[str], description="F and S numbers that support it")
+    instead_of: str = Field(default="", description="O number of the held opinion that it replaces")
 
 
-class Reflected(AnswerSchema):
-    """An answer from memory, or what to ask memory first."""
+class GeneratedAnswer(AnswerSchema):
+    """An answer from memory, or the lookups needed first."""
 
-    look_for: list[Loose] = Field(default_factory=list[Loose])
-    steps: list[Loose] = Field(default_factory=list[Loose])
+    look_for: list[LooseText] = Field(default_factory=list[LooseText])
+    steps: list[LooseText] = Field(default_factory=list[LooseText])
     found: bool = True
     text: Annotated[str, Field(max_length=20_000)]
     opinions: list[FormedOpinion] = Field(default_factory=list[FormedOpinion])
-    revised: list[Assessment] = Field(default_factory=list[Assessment])
+    revised: list[OpinionAssessment] = Field(default_factory=list[OpinionAssessment])
+
+
+class MergedBackground(AnswerSchema):
+    """A background with the new text merged into it."""
+
+    background: Annotated[str, Field(max_length=4000)]
+    replaced: list[Annotated[str, Field(max_length=1000)]] = Field(
+        default_factory=list[str], description="passages of the old background that the new text contradicts"
+    )

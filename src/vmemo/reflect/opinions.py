@@ -1,8 +1,9 @@
-"""Opinions under new evidence: each touched one is assessed in one call for all, and moves by a fixed step."""
+"""Opinion updates: assess the held opinions that new facts affect, and change their confidence in fixed steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,112 +13,129 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Stance, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.ports import Store
-from vmemo.reflect.llm_schemas import Assessments
+from vmemo.reflect.llm_schemas import OpinionAssessments
 
 PROMPTS = Path(__file__).parent / "prompts"
-STEP = 0.15
-"""How far one assessment moves a confidence."""
-TOUCHED = 0.6
-"""Least cosine of a fact that bears on an opinion without sharing an entity."""
-_STEPS: Mapping[Stance, float] = {"reinforce": STEP, "weaken": -STEP, "contradict": -2 * STEP, "neutral": 0.0}
+CONFIDENCE_STEP = 0.15
+MIN_SIMILARITY = 0.6
+"""Least cosine similarity at which a fact affects an opinion without sharing an entity."""
+_DELTAS: Mapping[Stance, float] = {
+    "reinforce": CONFIDENCE_STEP,
+    "weaken": -CONFIDENCE_STEP,
+    "contradict": -2 * CONFIDENCE_STEP,
+    "neutral": 0.0,
+}
 
 
-def moved(confidence: float, stance: Stance) -> float:
-    """The confidence after an assessment, inside 0 and 1."""
-    return round(min(1.0, max(0.0, confidence + _STEPS[stance])), 6)
+def changed_confidence(confidence: float, stance: Stance) -> float:
+    """Return the confidence after an assessment, between 0 and 1."""
+    return round(min(1.0, max(0.0, confidence + _DELTAS[stance])), 6)
 
 
-def counted(opinions: Sequence[Fact], moves: Sequence[ConfidenceChange]) -> dict[FactId, set[FactId]]:
-    """For each opinion the facts that have counted for it or against it; none counts a second time."""
-    known = {opinion.id: set(opinion.basis) for opinion in opinions}
-    for move in moves:
-        known.setdefault(move.opinion, set()).update(move.evidence)
-    return known
+def evidence_by_opinion(opinions: Sequence[Fact], changes: Sequence[ConfidenceChange]) -> dict[FactId, set[FactId]]:
+    """Return the facts that each opinion already rests on or was changed by; none of them counts again."""
+    used = {opinion.id: set(opinion.basis) for opinion in opinions}
+    for change in changes:
+        used.setdefault(change.opinion, set()).update(change.evidence)
+    return used
 
 
-def touched(opinions: Sequence[Fact], facts: Sequence[Fact], known: Mapping[FactId, set[FactId]]) -> list[Fact]:
-    """Opinions that share an entity with one of the facts, or are near one in meaning, and don't know it yet."""
+def affected_opinions(
+    opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
+) -> list[Fact]:
+    """Return the opinions that share an entity with a fact, or are similar to one, that did not count yet."""
     return [
         opinion
         for opinion in opinions
-        if any(fact.id not in known[opinion.id] and _bears(fact, opinion) for fact in facts)
+        if any(fact.id not in used[opinion.id] and _affects(fact, opinion) for fact in facts)
     ]
 
 
-def _bears(fact: Fact, opinion: Fact) -> bool:
-    named = {mention.id for mention in opinion.entities}
-    if not named.isdisjoint(mention.id for mention in fact.entities):
+def _affects(fact: Fact, opinion: Fact) -> bool:
+    entities = {mention.id for mention in opinion.entities}
+    if not entities.isdisjoint(mention.id for mention in fact.entities):
         return True
     if fact.embedding is None or opinion.embedding is None:
         return False
-    return float(np.dot(fact.embedding, opinion.embedding)) >= TOUCHED
+    return float(np.dot(fact.embedding, opinion.embedding)) >= MIN_SIMILARITY
 
 
-async def weigh(
-    bank: BankId, new: Sequence[FactId], store: Store, desk: StructuredLLM, lease: Lease, *, space: str
+async def update_opinions(
+    bank: BankId, new: Sequence[FactId], store: Store, llm: StructuredLLM, lease: Lease, *, embedder: str
 ) -> list[ConfidenceChange]:
-    """Assess the opinions that new facts touch and write how they move; the job ends with it."""
+    """Assess the opinions that new facts affect, and write the changes of their confidence; this completes the job."""
     while True:
         revision = await store.revision(bank)
         facts = [fact for fact in await store.facts(bank, new, with_embeddings=True) if fact.expired_at is None]
         held = await store.believed(bank, "opinion")
-        known = counted(held, await store.moves(bank))
-        opinions = touched(held, facts, known)
+        used = evidence_by_opinion(held, await store.moves(bank))
+        opinions = affected_opinions(held, facts, used)
         if not opinions:
-            await store.commit(Changes(bank=bank, finished=[lease], spending=desk.spending))
+            await store.commit(Changes(bank=bank, finished=[lease], spending=llm.spending))
             return []
-        moves = _moves(await _assessed(opinions, facts, desk), opinions, facts, known)
-        batch = Changes(
-            bank=bank, confidence=moves, spending=desk.spending, finished=[lease], revision=revision, embedder=space
+        confidence = _confidence_changes(await _assess(opinions, facts, llm), opinions, facts, used)
+        changes = Changes(
+            bank=bank,
+            confidence=confidence,
+            spending=llm.spending,
+            finished=[lease],
+            revision=revision,
+            embedder=embedder,
         )
-        if await store.commit(batch):
-            return moves
+        if await store.commit(changes):
+            return confidence
         if not await store.renew([lease], lease.seconds):
             return []
 
 
-async def _assessed(opinions: Sequence[Fact], facts: Sequence[Fact], desk: StructuredLLM) -> Assessments:
-    shown = [f"O{n} | {opinion.text}" for n, opinion in enumerate(opinions, start=1)]
-    news = [f"F{n} | {fact.mentioned_at:%d %B %Y} | {fact.text}" for n, fact in enumerate(facts, start=1)]
-    ask = load_prompt(PROMPTS, "opinions").request(Assessments, opinions=quote(shown), facts=quote(news))
-    return await desk.ask(ask, Assessments, lambda answer: _complaint(answer, len(opinions), len(facts)))
+async def _assess(opinions: Sequence[Fact], facts: Sequence[Fact], llm: StructuredLLM) -> OpinionAssessments:
+    opinion_lines = [f"O{n} | {opinion.text}" for n, opinion in enumerate(opinions, start=1)]
+    fact_lines = [f"F{n} | {fact.mentioned_at:%d %B %Y} | {fact.text}" for n, fact in enumerate(facts, start=1)]
+    prompt = load_prompt(PROMPTS, "opinions")
+    ask = prompt.request(OpinionAssessments, opinions=quote(opinion_lines), facts=quote(fact_lines))
+    return await llm.ask(ask, OpinionAssessments, lambda answer: _feedback(answer, len(opinions), len(facts)))
 
 
-def _complaint(answer: Assessments, opinions: int, facts: int) -> str | None:
-    given = [each.opinion for each in answer.assessments]
-    asked = {f"O{n}" for n in range(1, opinions + 1)}
-    known = {f"F{n}" for n in range(1, facts + 1)}
-    if set(given) != asked or len(given) != len(asked):
-        return f"exactly these opinions are to be assessed, once each: {', '.join(sorted(asked))}"
-    strange = {id for each in answer.assessments for id in each.evidence} - known
-    if strange:
-        return f"there are no facts {', '.join(id[:8] for id in sorted(strange)[:5])}"
-    bare = [each.opinion for each in answer.assessments if each.stance != "neutral" and not each.evidence]
-    return f"these name no evidence: {', '.join(bare)}" if bare else None
+def _feedback(answer: OpinionAssessments, opinions: int, facts: int) -> str | None:
+    """Return what the LLM must correct, or None."""
+    assessed = [each.opinion for each in answer.assessments]
+    expected = {f"O{n}" for n in range(1, opinions + 1)}
+    if set(assessed) != expected or len(assessed) != len(expected):
+        return f"assess exactly these opinions, once each: {', '.join(sorted(expected))}"
+    unknown = {id for each in answer.assessments for id in each.evidence} - {f"F{n}" for n in range(1, facts + 1)}
+    if unknown:
+        return f"these facts do not exist: {', '.join(id[:8] for id in sorted(unknown)[:5])}"
+    unsupported = [each.opinion for each in answer.assessments if each.stance != "neutral" and not each.evidence]
+    return f"these name no evidence: {', '.join(unsupported)}" if unsupported else None
 
 
-def _moves(
-    answer: Assessments, opinions: Sequence[Fact], facts: Sequence[Fact], known: Mapping[FactId, set[FactId]]
+def _confidence_changes(
+    answer: OpinionAssessments, opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
 ) -> list[ConfidenceChange]:
     now = utc_now()
-    held = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
-    news = {f"F{n}": fact.id for n, fact in enumerate(facts, start=1)}
-    moves: list[ConfidenceChange] = []
+    by_number = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
+    fact_ids = {f"F{n}": fact.id for n, fact in enumerate(facts, start=1)}
+    changes: list[ConfidenceChange] = []
     for each in answer.assessments:
-        opinion = held[each.opinion]
-        before = opinion.confidence or 0.0
-        evidence = tuple(id for id in dict.fromkeys(news[f] for f in each.evidence) if id not in known[opinion.id])
+        opinion = by_number[each.opinion]
+        ids = dict.fromkeys(fact_ids[number] for number in each.evidence)
+        evidence = tuple(id for id in ids if id not in used[opinion.id])
         if each.stance != "neutral" and evidence:
-            after = moved(before, each.stance)
-            moves.append(
-                ConfidenceChange(
-                    opinion=opinion.id,
-                    stance=each.stance,
-                    before=before,
-                    after=after,
-                    evidence=evidence,
-                    reason=each.reason,
-                    at=now,
-                )
-            )
-    return moves
+            changes.append(confidence_change(opinion, each.stance, evidence, each.reason, now))
+    return changes
+
+
+def confidence_change(
+    opinion: Fact, stance: Stance, evidence: tuple[FactId, ...], reason: str, at: datetime
+) -> ConfidenceChange:
+    """Return the change that an assessment makes to an opinion's confidence."""
+    before = opinion.confidence or 0.0
+    return ConfidenceChange(
+        opinion=opinion.id,
+        stance=stance,
+        before=before,
+        after=changed_confidence(before, stance),
+        evidence=evidence,
+        reason=reason,
+        at=at,
+    )

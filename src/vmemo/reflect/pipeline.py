@@ -1,60 +1,203 @@
-"""A reflection from question to result: the answer, in the caller's shape where one is wanted, and what is believed."""
+"""Reflect: recall, generate an answer, check it, fill the caller's schema and record opinions."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from vmemo.llm.prompt_files import quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId
-from vmemo.models.results import Answer
-from vmemo.ports import Context
-from vmemo.reflect.answer import Sight, Thought, concluded, think, unknown
-from vmemo.reflect.date_math import asked_on
-from vmemo.reflect.opinion_formation import form
-from vmemo.reflect.prompt_building import STEP, Question
-from vmemo.reflect.schema_answer import Form, fill
-from vmemo.reflect.streaming import Overheard, Tell, Teller, silent
+from vmemo.models import BankId, Hit, QueryType
+from vmemo.models.results import Answer, MemoryLookup
+from vmemo.ports import LLM, Context
+from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
+from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
+from vmemo.reflect.caller_schema import CallerSchema, fill_schema
+from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
+from vmemo.reflect.date_math import needs_durations, question_date
+from vmemo.reflect.evidence import Evidence
+from vmemo.reflect.extractive import citation_of, extractive_answer, facts_in
+from vmemo.reflect.llm_schemas import GeneratedAnswer
+from vmemo.reflect.opinion_formation import form_opinions
+from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
+from vmemo.text.injection import contains_instructions
+
+MAX_LOOKUPS = 3
+"""Rounds of further recalls that the LLM may request."""
+FIRST_RECALL_SHARE = 0.5
+"""Share of the token budget for the first recall, if further ones are allowed."""
+MAX_QUERY_LENGTH = 500
+
+
+@dataclass(frozen=True)
+class RecallOutcome:
+    """The hits of one recall and the type of its question."""
+
+    hits: Sequence[Hit]
+    type: QueryType
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mind:
-    """Who reflects: a bank, what it can see, who is asked, and how opinions are written down."""
+class Recaller:
+    """Access to a bank's memory: `recall` takes a query and a token limit."""
+
+    recall: Callable[[str, int], Awaitable[RecallOutcome]]
+    is_empty: Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReflectContext:
+    """The bank that a reflection answers from, its LLM and the receiver of its events."""
 
     bank: BankId
-    sight: Sight
-    desk: StructuredLLM
+    recaller: Recaller
+    llm: StructuredLLM
+    streamer: AnswerStreamer
     context: Context
 
+    @staticmethod
+    def of(bank: BankId, llm: LLM, context: Context, *, recaller: Recaller, emit: EventSink) -> ReflectContext:
+        """Return a context that streams the answer to `emit`; with `ignore_event`, nothing is streamed."""
+        streamer = AnswerStreamer(emit)
+        model = llm if emit is ignore_event else StreamTap(llm, streamer)
+        return ReflectContext(
+            bank=bank, recaller=recaller, llm=StructuredLLM(model), streamer=streamer, context=context
+        )
 
-def told(desk: StructuredLLM, tell: Tell) -> tuple[StructuredLLM, Teller]:
-    """A desk at which answers are told while they are written, if anybody listens."""
-    teller = Teller(tell, STEP)
-    return desk if tell is silent else StructuredLLM(Overheard(desk.llm, teller)), teller
+
+@dataclass(frozen=True, kw_only=True)
+class DraftAnswer:
+    """The LLM's answer with its evidence, its checks and the lookups made for it."""
+
+    generated: GeneratedAnswer
+    evidence: Evidence
+    checks: AnswerChecks
+    lookups: tuple[MemoryLookup, ...]
 
 
-async def reflect(question: Question, mind: Mind, teller: Teller, wanted: Form | None) -> Answer:
-    """Answer, fill in the caller's form, and write down what is now believed."""
-    thought = await think(question, mind.sight, mind.desk, teller)
-    if thought is None:
-        answer = unknown(question.text)
-        teller.end(answer.text)
+async def reflect(question: Question, context: ReflectContext, schema: CallerSchema | None) -> Answer:
+    """Answer a question from memory, fill the schema if one is given, and record the opinions it leads to."""
+    draft = await generate(question, context)
+    answer = _empty_bank_answer(question.text) if draft is None else conclude(question, draft)
+    context.streamer.finish(answer.text)
+    if draft is None:
         return answer
-    answer = concluded(question, thought)
-    teller.end(answer.text)
-    if wanted is not None and answer.found and not answer.extractive:
-        answer = answer.model_copy(update={"data": await _filled(wanted, question, answer, mind.desk)})
-    if question.judges and not answer.extractive:
-        answer = await _believing(question, thought, answer, mind)
-    return answer.model_copy(update={"usage": mind.desk.usage})
+    if schema is not None and answer.found and not answer.extractive:
+        answer = answer.model_copy(update={"data": await _fill(schema, question, answer, context.llm)})
+    if question.opinions and not answer.extractive:
+        formed = await form_opinions(context.bank, draft.generated, draft.checks, question.asked_at, context.context)
+        answer = answer.model_copy(update={"formed": formed.opinions, "moved": formed.confidence_changes})
+    return answer.model_copy(update={"usage": context.llm.usage})
 
 
-async def _filled(wanted: Form, question: Question, answer: Answer, desk: StructuredLLM) -> object:
+async def generate(question: Question, context: ReflectContext) -> DraftAnswer | None:
+    """Recall evidence and ask the LLM until it answers, looking up what it requests in between.
+
+    An answer that fails its checks is repaired once. Return None if the bank is empty and has no background.
+    """
+    first_tokens = max(1, int(question.max_tokens * FIRST_RECALL_SHARE)) if question.max_lookups else None
+    recalled = await context.recaller.recall(question.text, first_tokens or question.max_tokens)
+    if not recalled.hits and not question.profile.background and await context.recaller.is_empty():
+        return None
+    evidence = Evidence(question.asked_at, durations=recalled.type == "temporal" and needs_durations(question.text))
+    evidence.add(recalled.hits, question.max_tokens)
+    context.streamer.fact_id = evidence.fact_id
+    lookups: list[MemoryLookup] = []
+    rounds_left = question.max_lookups
+    while True:
+        new_queries = partial(_new_queries, question=question, lookups=tuple(lookups), rounds_left=rounds_left)
+        checks = AnswerChecks(
+            question=question.text,
+            type=recalled.type,
+            evidence=evidence,
+            instructions=instructions(question, recalled.type),
+            background=question.profile.background,
+            new_queries=new_queries,
+        )
+        context.streamer.may_look_up = rounds_left > 0
+        ask = build_ask(question, evidence, recalled.type, lookups, rounds_left)
+        generated = await context.llm.ask(ask, GeneratedAnswer, checks.feedback, lenient=True)
+        queries = new_queries(generated)
+        if not queries and (generated.text.strip() or not rounds_left):
+            return DraftAnswer(generated=generated, evidence=evidence, checks=checks, lookups=tuple(lookups))
+        shares = rounds_left * len(queries)
+        for query in queries:
+            lookups.append(await _look_up(query, evidence, question, context.recaller, shares=shares))
+            context.streamer.emit(lookups[-1])
+        # Without a new query and without an answer, the next round must answer.
+        rounds_left = rounds_left - 1 if queries else 0
+
+
+async def _look_up(
+    query: str, evidence: Evidence, question: Question, recaller: Recaller, *, shares: int
+) -> MemoryLookup:
+    """Recall again, using one of `shares` equal parts of the remaining tokens."""
+    available = (question.max_tokens - evidence.tokens) // shares
+    if available < 1:
+        return MemoryLookup(query=query, found=0)
+    # Evidence that is shown already is recalled again, so the limit covers both.
+    recalled = await recaller.recall(query, evidence.tokens + available)
+    return MemoryLookup(query=query, found=evidence.add(recalled.hits, available))
+
+
+def _new_queries(
+    generated: GeneratedAnswer, *, question: Question, lookups: Sequence[MemoryLookup], rounds_left: int
+) -> list[str]:
+    """Return the queries that the LLM requests and that were not made yet."""
+    if not rounds_left:
+        return []
+    made = {"", _normalized(question.text), *(_normalized(each.query) for each in lookups)}
+    plain = (" ".join(without_citations(each[:2000]).split())[:MAX_QUERY_LENGTH] for each in generated.look_for)
+    requested = {_normalized(query): query for query in plain if query}
+    return [query for key, query in requested.items() if key not in made][:MAX_QUERIES]
+
+
+def _normalized(query: str) -> str:
+    return " ".join(re.findall(r"\w+", query.casefold()))
+
+
+def conclude(question: Question, draft: DraftAnswer) -> Answer:
+    """Return the answer with fact ids as citations, and with a note for each remaining flaw."""
+    generated, evidence = draft.generated, draft.evidence
+    flaws = [problem.flaw for problem in draft.checks.problems(generated)]
+    if REPEATS_INSTRUCTIONS.flaw in flaws:
+        return _quote_instead(question, draft)
+    marks = cited_marks(generated.text)
+    facts = evidence.facts(marks)
+    notes = [f"(Not supported: {flaw})" for flaw in flaws]
+    if not generated.found and draft.lookups:
+        notes.append("(I also looked for: " + "; ".join(each.query for each in draft.lookups) + ")")
+    return Answer(
+        query=question.text,
+        text="\n".join([resolve_citations(generated.text, evidence.fact_id), *notes]).strip(),
+        citations=tuple(map(citation_of, facts)),
+        facts=facts_in(facts, "world", "experience"),
+        observations=facts_in(facts, "observation"),
+        opinions=facts_in(facts, "opinion"),
+        background=bool(question.profile.background) and BACKGROUND in marks,
+        lookups=draft.lookups,
+        steps=tuple(step for each in generated.steps if (step := resolve_citations(each[:2000], evidence.fact_id))),
+        flaws=tuple(flaws),
+        notes=tuple(notes),
+        found=generated.found,
+    )
+
+
+def _quote_instead(question: Question, draft: DraftAnswer) -> Answer:
+    """Quote the evidence in place of an answer that repeats the instructions."""
+    reason = "the model repeated its instructions instead of answering, so its answer was dropped"
+    hits = [hit for hit in draft.evidence.hits.values() if not contains_instructions(hit.text)]
+    answer = extractive_answer(question.text, hits, reason=reason)
+    return answer.model_copy(update={"flaws": (REPEATS_INSTRUCTIONS.flaw,), "lookups": draft.lookups})
+
+
+def _empty_bank_answer(query: str) -> Answer:
+    return Answer(query=query, text="I don't know: memory holds nothing about this.", found=False)
+
+
+async def _fill(schema: CallerSchema, question: Question, answer: Answer, llm: StructuredLLM) -> object:
     facts = (*answer.facts, *answer.observations, *answer.opinions)
-    asked = {"today": asked_on(question.asked), "question": quote([question.text])}
-    return await fill(wanted, answer.plain, facts, desk, **asked)
-
-
-async def _believing(question: Question, thought: Thought, answer: Answer, mind: Mind) -> Answer:
-    formed = await form(mind.bank, thought, question.asked, mind.context)
-    return answer.model_copy(update={"formed": formed.opinions, "moved": formed.moves})
+    values = {"today": question_date(question.asked_at), "question": quote([question.text])}
+    return await fill_schema(schema, answer.plain, facts, llm, **values)

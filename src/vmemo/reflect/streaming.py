@@ -1,4 +1,4 @@
-"""Telling an answer while it is written: the words of the answer are picked out of the JSON that they come in."""
+"""Streaming of an answer while the LLM writes it as JSON."""
 
 from __future__ import annotations
 
@@ -14,111 +14,109 @@ from pydantic_core import from_json
 from vmemo.errors import LLMUnusable
 from vmemo.models.results import Event, Retracted, TextDelta
 from vmemo.ports import LLM, Completion, LLMRequest, StreamingLLM
-from vmemo.reflect.citations import resolved, unfinished
+from vmemo.reflect.answer_prompt import STEP
+from vmemo.reflect.citations import complete_part, resolve_citations
 
-Tell = Callable[[Event], None]
-Name = Callable[[str], str | None]
-_THINKING = re.compile(r"\s*<think", re.IGNORECASE)
-_THOUGHT = re.compile(r"\s*<think.*?</think\w*>", re.DOTALL | re.IGNORECASE)
-_ANEW = "It could not be used as it was, and is written anew."
+EventSink = Callable[[Event], None]
+_THINKING_START = re.compile(r"\s*<think", re.IGNORECASE)
+_THINKING = re.compile(r"\s*<think.*?</think\w*>", re.DOTALL | re.IGNORECASE)
 
 
-def silent(event: Event) -> None:
-    """Tell nobody."""
+def ignore_event(event: Event) -> None:
+    """Discard an event."""
 
 
 @dataclass
-class Teller:
-    """Passes on what is written of an answer, with marks as ids; what was told and does not hold is withdrawn."""
+class AnswerStreamer:
+    """Emits the text of an answer as deltas with fact ids, and a retraction if emitted text does not hold."""
 
-    tell: Tell
-    step: str
-    name: Name = lambda mark: None
-    may_look: bool = False
-    _written: str = field(init=False, default="")
-    _said: str = field(init=False, default="")
+    emit: EventSink
+    fact_id: Callable[[str], str | None] = lambda mark: None
+    may_look_up: bool = False
+    _json: str = field(init=False, default="")
+    _emitted: str = field(init=False, default="")
 
-    def begin(self) -> None:
-        """An answer is written from its first word."""
-        self._written = ""
-        if self._said:
-            self._withdraw(_ANEW)
+    def start(self) -> None:
+        """Start a new answer, and retract the text of an earlier one."""
+        self._json = ""
+        if self._emitted:
+            self._retract("The answer could not be used and is written again.")
 
-    def hear(self, piece: str) -> None:
-        """The next piece of JSON."""
-        self._written += piece
-        given = _so_far(self._written)
-        text = given.get("text")
-        # Whether memory is to be asked first stands before the text; until it is known, nothing is told.
-        before = dict(takewhile(lambda item: item[0] != "text", given.items()))
-        settled = not self.may_look or ("look_for" in before and not before["look_for"])
-        if isinstance(text, str) and settled:
-            self._say(resolved(unfinished(text), self.name))
+    def feed(self, delta: str) -> None:
+        """Add the next part of the JSON, and emit the text in it."""
+        self._json += delta
+        answer = _partial_object(self._json)
+        text = answer.get("text")
+        # `look_for` precedes `text`; nothing is emitted until it is known to be empty.
+        before_text = dict(takewhile(lambda item: item[0] != "text", answer.items()))
+        is_answer = not self.may_look_up or ("look_for" in before_text and not before_text["look_for"])
+        if isinstance(text, str) and is_answer:
+            self._extend(resolve_citations(complete_part(text), self.fact_id))
 
-    def end(self, text: str) -> None:
-        """The answer as it is in the end."""
-        if not text.startswith(self._said):
-            self._withdraw("It was corrected.")
-        self._say(text)
+    def finish(self, text: str) -> None:
+        """Emit the rest of the final text, retracting what differs from it."""
+        if not text.startswith(self._emitted):
+            self._retract("The answer was corrected.")
+        self._extend(text)
 
-    def _say(self, text: str) -> None:
-        if len(text) > len(self._said) and text.startswith(self._said):
-            self.tell(TextDelta(text=text[len(self._said) :]))
-            self._said = text
+    def _extend(self, text: str) -> None:
+        if len(text) > len(self._emitted) and text.startswith(self._emitted):
+            self.emit(TextDelta(text=text[len(self._emitted) :]))
+            self._emitted = text
 
-    def _withdraw(self, reason: str) -> None:
-        self._said = ""
-        self.tell(Retracted(reason=reason))
+    def _retract(self, reason: str) -> None:
+        self._emitted = ""
+        self.emit(Retracted(reason=reason))
 
 
 @runtime_checkable
-class _Remembering(Protocol):
+class _CachingLLM(Protocol):
     def forget(self, request: LLMRequest) -> None: ...
 
 
 @dataclass(frozen=True)
-class Overheard:
-    """A model whose answers to one step are told while it writes them; otherwise it is just that model."""
+class StreamTap:
+    """An LLM that passes the answers of the reflect step to a streamer while they are written."""
 
     llm: LLM
-    teller: Teller
+    streamer: AnswerStreamer
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """The LLM's name."""
         return self.llm.name
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """The whole answer; a model that can't stream tells it in one piece."""
-        if request.step != self.teller.step:
+        """Return the whole answer; an LLM that cannot stream emits it as one delta."""
+        if request.step != STEP:
             return await self.llm.complete(request)
-        self.teller.begin()
+        self.streamer.start()
         if not isinstance(self.llm, StreamingLLM):
-            done = await self.llm.complete(request)
-            self.teller.hear(done.text)
-            return done
-        whole: Completion | None = None
-        async with aclosing(self.llm.stream(request)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Completion):
-                    whole = piece
+            completion = await self.llm.complete(request)
+            self.streamer.feed(completion.text)
+            return completion
+        completion = None
+        async with aclosing(self.llm.stream(request)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, Completion):
+                    completion = delta
                 else:
-                    self.teller.hear(piece)
-        if whole is None:
-            raise LLMUnusable(f"{self.name} broke off its answer for {request.step}.")
-        return whole
+                    self.streamer.feed(delta)
+        if completion is None:
+            raise LLMUnusable(f"{self.name} ended the stream of {request.step!r} before the answer was complete.")
+        return completion
 
     def forget(self, request: LLMRequest) -> None:
-        """Keep an answer no longer."""
-        if isinstance(self.llm, _Remembering):
+        """Remove an answer from the LLM's cache, if it has one."""
+        if isinstance(self.llm, _CachingLLM):
             self.llm.forget(request)
 
 
-def _so_far(written: str) -> dict[str, object]:
-    """What stands in JSON that is not whole yet."""
-    thought = _THOUGHT.match(written)
-    start = written.find("{", thought.end() if thought else 0)
-    if start < 0 or (_THINKING.match(written) and not thought):
+def _partial_object(written: str) -> dict[str, object]:
+    """Parse the JSON object that was written so far; return an empty one if there is none yet."""
+    thinking = _THINKING.match(written)
+    start = written.find("{", thinking.end() if thinking else 0)
+    if start < 0 or (_THINKING_START.match(written) and not thinking):
         return {}
     try:
         value: object = from_json(written[start:], allow_partial="trailing-strings")

@@ -123,11 +123,11 @@ class Retrieve(Filters):
 class Reflect(Filters):
     """A question to answer from memory."""
 
-    model_config = _shown({"query": "What should we do when Ana visits?", "looks": 1, "opinions": False})
+    model_config = _shown({"query": "What should we do when Ana visits?", "max_lookups": 1, "opinions": False})
     query: Question
     max_tokens: Count = Field(default=8192, ge=1)
     budget: Budgeted = "mid"
-    looks: Count = Field(default=3, ge=0, le=3)
+    max_lookups: Count = Field(default=3, ge=0, le=3)
     answer_schema: dict[str, JsonValue] | None = Field(
         default=None, alias="schema", description="A JSON schema that the answer is also put into."
     )

@@ -66,7 +66,7 @@ def _options(session: BankSession, body: requests.Reflect) -> ReflectOptions:
         **body.options(),
         "max_tokens": body.max_tokens,
         "budget": body.budget,
-        "looks": body.looks,
+        "max_lookups": body.max_lookups,
         "schema": body.answer_schema,
         "opinions": body.opinions and session.principal.allows("write", session.bank),
     }
