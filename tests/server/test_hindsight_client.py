@@ -1,4 +1,4 @@
-"""The official client of Hindsight, unchanged, against a server of ours: every call that is supported."""
+"""Hindsight's official client, unchanged, against a vmemo server: every supported call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientResponseError
 from hindsight_client_api.models.update_disposition_request import UpdateDispositionRequest
-from hindsight_session import BANK, plainly, refusal, session
+from hindsight_session import BANK, error_of, session, sync_client
 from pydantic import JsonValue
 
 from live_server import LiveServer, live_server
@@ -21,14 +21,19 @@ MISSION = "I help Ana."
 TRAITS = ("skepticism", "literalism", "empathy")
 
 
-def test_a_whole_session_in_the_clients_own_words(server: LiveServer) -> None:
-    with plainly(server) as client:
+def test_session_with_the_synchronous_client(server: LiveServer) -> None:
+    with sync_client(server) as client:
         assert client.get_version().api_version == "1.1.0"
         made = client.create_bank(BANK, name="Ana", mission=MISSION, disposition={"skepticism": 5, "empathy": 1})
         assert (made.bank_id, made.name, made.mission, made.background) == (BANK, "Ana", MISSION, MISSION)
         assert (made.disposition.skepticism, made.disposition.literalism, made.disposition.empathy) == (5, 3, 1)
-        kept = client.retain(BANK, ALICE, context="a talk", document_id="d/1", tags=["user:a"], metadata={"n": "1"})
-        assert (kept.success, kept.items_count, kept.var_async, kept.operation_id) == (True, 1, False, None)
+        retained = client.retain(BANK, ALICE, context="a talk", document_id="d/1", tags=["user:a"], metadata={"n": "1"})
+        assert (retained.success, retained.items_count, retained.var_async, retained.operation_id) == (
+            True,
+            1,
+            False,
+            None,
+        )
         assert client.retain_batch(BANK, [{"content": BOB}, {"content": "Bob likes tulips."}]).items_count == 2
         (found,) = client.recall(BANK, "Where does Alice work?", tags=["user:a"], tags_match="all_strict").results
         assert ALICE in found.text
@@ -43,11 +48,16 @@ def test_a_whole_session_in_the_clients_own_words(server: LiveServer) -> None:
         assert client.delete_bank(BANK).deleted_count == 3
 
 
-def test_the_whole_features_object_is_told(server: LiveServer) -> None:
+def test_version_features_and_health(server: LiveServer) -> None:
     async def script(client: Any) -> None:
-        told = (await client.aget_version()).features
-        assert (told.worker, told.bank_config_api, told.store_document_text) == (True, True, True)
-        assert [told.observations, told.file_upload_api, told.document_export_api, told.llm_trace] == [False] * 4
+        features = (await client.aget_version()).features
+        assert (features.worker, features.bank_config_api, features.store_document_text) == (True, True, True)
+        assert [
+            features.observations,
+            features.file_upload_api,
+            features.document_export_api,
+            features.llm_trace,
+        ] == [False] * 4
         live = await client.monitoring.get_liveness()
         assert (live.status, live.uptime_seconds >= 0) == ("alive", True)
         assert await client.monitoring.health_endpoint_health_get() == {"status": "ok"}
@@ -72,12 +82,12 @@ def test_banks_are_listed_changed_and_deleted(server: LiveServer) -> None:
             assert (await client.banks.update_bank_disposition(BANK, traits)).disposition.empathy == 2
         assert (await client.aget_bank_config(BANK))["config"]["disposition_empathy"] == 2
         assert (await client.adelete_bank(BANK)).success
-        assert (await refusal(client.alist_memories(BANK))).status == 404
+        assert (await error_of(client.alist_memories(BANK))).status == 404
 
     session(server, script)
 
 
-def test_recall_keeps_to_its_options(server: LiveServer) -> None:
+def test_recall_options(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.aretain_batch(
             BANK,
@@ -96,8 +106,8 @@ def test_recall_keeps_to_its_options(server: LiveServer) -> None:
         assert found.chunks[dated.chunk_id].text == ALICE
         assert dated.mentioned_at == "2024-05-01T10:00:00+00:00"
         assert found.trace["explanation"]["reranker"]
-        quiet = await client.arecall(BANK, "What of Alice?")
-        assert (quiet.entities, quiet.chunks, quiet.source_facts, quiet.trace) == (None, None, None, None)
+        plain = await client.arecall(BANK, "What of Alice?")
+        assert (plain.entities, plain.chunks, plain.source_facts, plain.trace) == (None, None, None, None)
         assert (await client.documents.get_chunk(dated.chunk_id)).chunk_text == ALICE
         few = await client.arecall(BANK, "What of Alice?", max_tokens=8, budget="low")
         assert 1 <= len(few.results) < 4
@@ -132,54 +142,54 @@ def test_tags_match_as_in_hindsight(server: LiveServer) -> None:
     session(server, script)
 
 
-def test_a_retain_that_is_not_waited_for_can_be_followed(server: LiveServer) -> None:
+def test_progress_of_an_asynchronous_retain(server: LiveServer) -> None:
     async def script(client: Any) -> None:
-        kept = await client.aretain(BANK, ALICE, retain_async=True)
-        assert (kept.var_async, kept.usage) == (True, None)
-        status = await client.operations.get_operation_status(BANK, kept.operation_id)
+        retained = await client.aretain(BANK, ALICE, retain_async=True)
+        assert (retained.var_async, retained.usage) == (True, None)
+        status = await client.operations.get_operation_status(BANK, retained.operation_id)
         while status.status in ("pending", "processing"):
             await asyncio.sleep(0.02)
-            status = await client.operations.get_operation_status(BANK, kept.operation_id)
+            status = await client.operations.get_operation_status(BANK, retained.operation_id)
         assert (status.status, status.operation_type, status.error_message) == ("completed", "retain", None)
         assert len((await client.arecall(BANK, "Alice")).results) == 1
-        assert (await refusal(client.operations.cancel_operation(BANK, kept.operation_id))).status == 409
+        assert (await error_of(client.operations.cancel_operation(BANK, retained.operation_id))).status == 409
         unknown = await client.operations.get_operation_status(BANK, "nothing")
         assert unknown.status == "not_found"
 
     session(server, script)
 
 
-def test_an_operation_is_done_once_and_its_id_means_one_thing(server: LiveServer) -> None:
+def test_operation_runs_once_and_its_id_belongs_to_its_items(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         for _ in range(2):
-            kept = await client.aretain(BANK, ALICE, retain_async=True, operation_id="op-1")
-            assert (kept.operation_id, kept.items_count) == ("op-1", 1)
+            retained = await client.aretain(BANK, ALICE, retain_async=True, operation_id="op-1")
+            assert (retained.operation_id, retained.items_count) == ("op-1", 1)
         assert (await client.documents.get_document(BANK, "op-1")).original_text == ALICE
-        assert (await refusal(client.aretain(BANK, BOB, retain_async=True, operation_id="op-1"))).status == 409
+        assert (await error_of(client.aretain(BANK, BOB, retain_async=True, operation_id="op-1"))).status == 409
 
     session(server, script)
 
 
-def test_a_model_that_is_gone_leaves_items_queued_and_they_can_be_cancelled(database: str) -> None:
-    gone = FakeLLM(lambda _: StatusResponse(503))
-    with live_server(database, llm=gone) as server:
+def test_items_stay_queued_without_a_model_and_can_be_cancelled(database: str) -> None:
+    unavailable = FakeLLM(lambda _: StatusResponse(503))
+    with live_server(database, llm=unavailable) as server:
 
         async def script(client: Any) -> None:
-            kept = await client.aretain(BANK, ALICE, document_id="d")
-            assert (kept.success, kept.var_async) == (True, True)
-            status = await client.operations.get_operation_status(BANK, kept.operation_id)
+            retained = await client.aretain(BANK, ALICE, document_id="d")
+            assert (retained.success, retained.var_async) == (True, True)
+            status = await client.operations.get_operation_status(BANK, retained.operation_id)
             assert status.status in ("pending", "processing")
             listed = await client.operations.list_operations(BANK, type="retain")
             assert listed.total >= 1
             assert {each.task_type for each in listed.operations} == {"retain"}
             assert (await client.banks.get_agent_stats(BANK)).total_documents == 1
-            assert (await client.operations.cancel_operation(BANK, kept.operation_id)).success
+            assert (await client.operations.cancel_operation(BANK, retained.operation_id)).success
             assert (await client.documents.list_documents(BANK)).total == 0
 
         session(server, script)
 
 
-def test_a_document_that_is_told_again_is_replaced(server: LiveServer) -> None:
+def test_repeated_document_is_replaced(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         first = [{"content": ALICE}, {"content": BOB}]
         await client.aretain_batch(BANK, first, document_id="d")
@@ -199,7 +209,7 @@ def test_a_document_that_is_told_again_is_replaced(server: LiveServer) -> None:
     session(server, script)
 
 
-def test_documents_can_be_listed_read_and_forgotten(server: LiveServer) -> None:
+def test_documents_are_listed_read_and_deleted(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.aretain(BANK, ALICE, document_id="talks/1", tags=["a"], metadata={"k": "v"})
         await client.aretain(BANK, BOB, document_id="talks/2")
@@ -211,12 +221,12 @@ def test_documents_can_be_listed_read_and_forgotten(server: LiveServer) -> None:
         (chunk,) = (await client.documents.list_document_chunks(BANK, "talks/1")).items
         assert (chunk.chunk_text, chunk.chunk_index) == (ALICE, 0)
         assert (await client.documents.delete_document(BANK, "talks/1")).memory_units_deleted == 1
-        assert (await refusal(client.documents.get_document(BANK, "talks/1"))).status == 404
+        assert (await error_of(client.documents.get_document(BANK, "talks/1"))).status == 404
 
     session(server, script)
 
 
-def test_a_bank_can_be_looked_into(server: LiveServer) -> None:
+def test_memories_entities_tags_and_stats(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.aretain(BANK, ALICE, tags=["user:a", "x"], document_id="d")
         await client.aretain(BANK, "Alice moved to Rome.", tags=["user:b"])
@@ -244,17 +254,17 @@ def test_a_bank_can_be_looked_into(server: LiveServer) -> None:
     session(server, script)
 
 
-def test_a_model_answers_in_a_shape_and_merges_backgrounds(database: str) -> None:
+def test_model_answers_with_a_schema_and_merges_backgrounds(database: str) -> None:
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
-    def reads(asked: ReceivedRequest) -> JsonValue:
+    def answer_question(asked: ReceivedRequest) -> JsonValue:
         cites = "[F1]" if "F1 |" in asked.user else ""
-        told: dict[str, JsonValue] = {"look_for": [], "steps": [], "found": True, "opinions": [], "revised": []}
-        return {**told, "text": f"In Paris {cites}."}
+        fields: dict[str, JsonValue] = {"look_for": [], "steps": [], "found": True, "opinions": [], "revised": []}
+        return {**fields, "text": f"In Paris {cites}."}
 
-    model = FakeLLM({"reflect": reads, "structure": {"city": "Paris"}, "background": _merged})
+    model = FakeLLM({"reflect": answer_question, "structure": {"city": "Paris"}, "background": _merge_background})
     with live_server(database) as server:
-        session(server, _tell_alice)
+        session(server, _retain_alice)
     with live_server(database, llm=model) as server:
 
         async def script(client: Any) -> None:
@@ -267,22 +277,22 @@ def test_a_model_answers_in_a_shape_and_merges_backgrounds(database: str) -> Non
             short = await client.areflect(BANK, "Where?", max_tokens=1)
             assert short.text == "In"
             with pytest.warns(DeprecationWarning, match="deprecated"):
-                told = await client.banks.add_bank_background(BANK, {"content": "You grew up in Colorado."})
-            assert told.mission == told.background == "I grew up in Colorado."
+                merged = await client.banks.add_bank_background(BANK, {"content": "You grew up in Colorado."})
+            assert merged.mission == merged.background == "I grew up in Colorado."
             assert (await client.aget_version()).features.observations
 
         session(server, script)
 
 
-def _merged(_: ReceivedRequest) -> JsonValue:
+def _merge_background(_: ReceivedRequest) -> JsonValue:
     return {"background": "I grew up in Colorado.", "replaced": []}
 
 
-async def _tell_alice(client: Any) -> None:
+async def _retain_alice(client: Any) -> None:
     await client.aretain(BANK, ALICE)
 
 
-REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
+UNSUPPORTED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("arecall", {"query": "x", "prefer_observations": True}, "prefer_observations"),
     ("arecall", {"query": "x", "min_scores": {"final": 0.5}}, "min_scores"),
     ("arecall", {"query": "x", "tag_groups": [{"tags": ["a"]}]}, "tag_groups"),
@@ -297,26 +307,26 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-def test_an_option_that_cannot_be_honoured_is_named(server: LiveServer) -> None:
+def test_unsupported_options_are_named(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.acreate_bank(BANK)
-        for call, options, named in REFUSED:
-            told = await refusal(getattr(client, call)(BANK, **options))
-            assert told.status == 501, named
-            assert named in told.body
-            assert "urn:vmemo:problem:NotImplemented" in told.body
-        assert (await refusal(client.memory.clear_bank_memories(BANK, type="world"))).status == 501
-        assert (await refusal(client.arecall(BANK, "x", types=["bogus"]))).status == 422
+        for call, options, named in UNSUPPORTED:
+            error = await error_of(getattr(client, call)(BANK, **options))
+            assert error.status == 501, named
+            assert named in error.body
+            assert "urn:vmemo:problem:NotImplemented" in error.body
+        assert (await error_of(client.memory.clear_bank_memories(BANK, type="world"))).status == 501
+        assert (await error_of(client.arecall(BANK, "x", types=["bogus"]))).status == 422
 
     session(server, script)
 
 
-def test_pictures_are_refused_and_texts_in_blocks_are_read(server: LiveServer) -> None:
-    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+def test_images_are_rejected_and_text_blocks_are_joined(server: LiveServer) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
 
     async def script(client: Any) -> None:
-        told = await refusal(client.aretain(BANK, [{"type": "text", "text": "See:"}, picture]))
-        assert (told.status, "content of type image" in told.body) == (501, True)
+        error = await error_of(client.aretain(BANK, [{"type": "text", "text": "See:"}, image]))
+        assert (error.status, "content of type image" in error.body) == (501, True)
         assert (await client.banks.list_banks()).total == 0
         texts = [{"type": "text", "text": "Alice"}, {"type": "text", "text": "sings."}]
         await client.aretain(BANK, texts, document_id="d")
@@ -325,33 +335,35 @@ def test_pictures_are_refused_and_texts_in_blocks_are_read(server: LiveServer) -
     session(server, script)
 
 
-def test_a_configuration_that_is_not_there_is_refused_with_what_is(server: LiveServer) -> None:
+def test_unsupported_configuration_is_rejected_with_the_supported_fields(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.acreate_bank(BANK, enable_graph_retrieval=True)
         await client.aupdate_bank_config(BANK, enable_reranking=True, reflect_mission=MISSION)
         for call, options in ((client.aupdate_bank_config, {}), (client.acreate_bank, {"background": "b"})):
-            with pytest.raises(ClientResponseError) as refused:
+            with pytest.raises(ClientResponseError) as error:
                 await call(BANK, retain_mission="Only names.", **options)
-            assert refused.value.status == 501
-        with pytest.raises(ClientResponseError) as two:
+            assert error.value.status == 501
+        with pytest.raises(ClientResponseError) as conflict:
             await client.acreate_bank(BANK, mission="a", background="b")
-        assert two.value.status == 422
+        assert conflict.value.status == 422
         assert (await client.aget_bank_config(BANK))["overrides"] == {"reflect_mission": MISSION}
 
     session(server, script)
     with server.http() as http:
-        told = http.patch(f"/v1/default/banks/{BANK}/config", json={"updates": {"HINDSIGHT_API_RETAIN_MISSION": "x"}})
-        assert "reflect_mission, disposition_skepticism" in told.json()["detail"]
+        response = http.patch(
+            f"/v1/default/banks/{BANK}/config", json={"updates": {"HINDSIGHT_API_RETAIN_MISSION": "x"}}
+        )
+        assert "reflect_mission, disposition_skepticism" in response.json()["detail"]
 
 
-def test_keys_open_their_own_banks_alone(keyed_server: LiveServer) -> None:
+def test_keys_reach_only_their_own_banks(keyed_server: LiveServer) -> None:
     writer, reader = keyed_server.key("write", "agent*"), keyed_server.key("read", BANK)
 
     async def write(client: Any) -> None:
         await client.aretain(BANK, ALICE)
         await client.aretain("agent-2", BOB)
-        assert (await refusal(client.aretain("other", ALICE))).status == 403
-        assert (await refusal(client.adelete_bank(BANK))).status == 403
+        assert (await error_of(client.aretain("other", ALICE))).status == 403
+        assert (await error_of(client.adelete_bank(BANK))).status == 403
         (found,) = (await client.arecall("agent-2", "Bob")).results
         chunks.append(found.chunk_id)
 
@@ -364,10 +376,10 @@ def test_keys_open_their_own_banks_alone(keyed_server: LiveServer) -> None:
             client.aretain(BANK, BOB),
             client.memory.clear_bank_memories(BANK),
         ):
-            assert (await refusal(call)).status == 403
+            assert (await error_of(call)).status == 403
 
     async def nobody(client: Any) -> None:
-        assert (await refusal(client.arecall(BANK, "Alice"))).status == 401
+        assert (await error_of(client.arecall(BANK, "Alice"))).status == 401
 
     chunks: list[str] = []
     session(keyed_server, write, writer)
@@ -375,25 +387,25 @@ def test_keys_open_their_own_banks_alone(keyed_server: LiveServer) -> None:
     session(keyed_server, nobody)
 
 
-def test_writes_through_this_door_are_on_record(server: LiveServer) -> None:
+def test_writes_are_in_the_audit_log(server: LiveServer) -> None:
     async def script(client: Any) -> None:
         await client.aretain(BANK, ALICE)
 
     session(server, script)
     with server.http() as http:
-        (written,) = http.get("/v1/audit").json()["items"]
-    assert (written["interface"], written["bank"], written["verb"]) == (
+        (entry,) = http.get("/v1/audit").json()["items"]
+    assert (entry["interface"], entry["bank"], entry["verb"]) == (
         "hindsight",
         BANK,
         "POST /v1/default/banks/{bank_id}/memories",
     )
 
 
-def test_a_mission_that_is_too_long_is_refused_before_a_bank_is_made(server: LiveServer) -> None:
+def test_long_mission_is_rejected_before_a_bank_is_created(server: LiveServer) -> None:
     async def script(client: Any) -> None:
-        with pytest.raises(ClientResponseError) as refused:
+        with pytest.raises(ClientResponseError) as error:
             await client.acreate_bank(BANK, mission="x" * 10_000)
-        assert refused.value.status == 422
+        assert error.value.status == 422
         assert (await client.banks.list_banks()).total == 0
         assert (await client.acreate_bank(BANK)).name == Profile().name
 

@@ -1,6 +1,6 @@
-"""Every path of the official client is answered: by a call that is supported, or with 501 and a problem that says so.
+"""Every call of Hindsight's official client is supported or answers 501.
 
-The paths are read from the installed package, so that a new version of it shows what is missing.
+The calls are read from the installed package, so a new version shows what is missing.
 """
 
 from __future__ import annotations
@@ -57,38 +57,38 @@ SUPPORTED = {
 
 
 def calls() -> Iterator[tuple[str, str]]:
-    """Every method and path that the client knows."""
+    """Yield method and path of every call of the client."""
     for file in sorted(Path(str(hindsight_client_api.__file__)).parent.glob("api/*_api.py")):
         yield from _CALL.findall(file.read_text(encoding="utf-8"))
 
 
-def test_every_path_of_the_client_is_answered_or_said_to_be_missing(server: LiveServer) -> None:
+def test_every_call_of_the_client_is_supported_or_answers_501(server: LiveServer) -> None:
     known = {f"{method} {path}" for method, path in calls()}
     assert len(known) > 80
-    assert known >= SUPPORTED, "the client no longer makes a call that is listed"
+    assert known >= SUPPORTED, "the client lacks a supported call"
     with server.http() as http:
         http.put(f"/v1/default/banks/{BANK}")
         for method, path in calls():
             sent = re.sub(r"\{\w+\}", "x", path.replace("{bank_id}", BANK))
-            answer = http.request(method, sent, json={} if method in ("POST", "PUT", "PATCH") else None)
+            response = http.request(method, sent, json={} if method in ("POST", "PUT", "PATCH") else None)
             if f"{method} {path}" in SUPPORTED:
-                assert answer.status_code in (200, 404, 409, 422), (method, path, answer.text)
+                assert response.status_code in (200, 404, 409, 422), (method, path, response.text)
                 if method == "DELETE" and path == _B:
                     http.put(f"/v1/default/banks/{BANK}")
                 continue
-            assert answer.status_code == 501, (method, path, answer.text)
-            assert answer.headers["content-type"] == "application/problem+json"
-            assert answer.json()["type"] == "urn:vmemo:problem:NotImplemented", path
-            assert answer.json()["detail"].startswith("vmemo does not support "), path
+            assert response.status_code == 501, (method, path, response.text)
+            assert response.headers["content-type"] == "application/problem+json"
+            assert response.json()["type"] == "urn:vmemo:problem:NotImplemented", path
+            assert response.json()["detail"].startswith("vmemo does not support "), path
 
 
-def test_a_file_is_said_to_be_unread_whatever_its_kind(server: LiveServer) -> None:
+def test_file_uploads_answer_501_for_any_media_type(server: LiveServer) -> None:
     with server.http() as http:
-        answer = http.post(f"/v1/default/banks/{BANK}/files/retain", files={"files": ("a.txt", b"tulips")})
-        assert answer.status_code == 501
+        response = http.post(f"/v1/default/banks/{BANK}/files/retain", files={"files": ("a.txt", b"tulips")})
+        assert response.status_code == 501
 
 
-def test_a_path_that_is_missing_asks_for_a_key_first(keyed_server: LiveServer) -> None:
+def test_unsupported_calls_require_a_key(keyed_server: LiveServer) -> None:
     with keyed_server.http() as http:
         assert http.get(f"/v1/default/banks/{BANK}/webhooks").status_code == 401
     with keyed_server.http(keyed_server.key("read", BANK)) as http:
@@ -96,18 +96,20 @@ def test_a_path_that_is_missing_asks_for_a_key_first(keyed_server: LiveServer) -
 
 
 @pytest.mark.parametrize("bank", ["a/b", "ü %25?#", "a.b"], ids=["slash", "signs", "dot"])
-def test_names_may_hold_anything(server: LiveServer, bank: str) -> None:
+def test_names_may_hold_any_character(server: LiveServer, bank: str) -> None:
     name = quote(bank, safe="")
     with server.http() as http:
-        kept = http.post(f"/v1/default/banks/{name}/memories", json={"items": [{"content": "x", "document_id": bank}]})
-        assert kept.json()["bank_id"] == bank
+        retained = http.post(
+            f"/v1/default/banks/{name}/memories", json={"items": [{"content": "x", "document_id": bank}]}
+        )
+        assert retained.json()["bank_id"] == bank
         (document,) = http.get(f"/v1/default/banks/{name}/documents").json()["items"]
         assert document["id"] == bank
         (chunk,) = http.get(f"/v1/default/banks/{name}/documents/{name}/chunks").json()["items"]
         assert http.get(f"/v1/default/chunks/{quote(chunk['chunk_id'], safe='')}").json() == chunk
 
 
-def test_explicit_nulls_are_as_if_nothing_was_sent(server: LiveServer) -> None:
+def test_nulls_mean_that_a_field_was_not_sent(server: LiveServer) -> None:
     nulls = {
         "timestamp": None,
         "context": None,
@@ -121,16 +123,16 @@ def test_explicit_nulls_are_as_if_nothing_was_sent(server: LiveServer) -> None:
     }
     body = {"items": [{"content": "Tulips grow.", **nulls}], "async": None, "document_tags": None, "operation_id": None}
     with server.http() as http:
-        kept = http.post(f"/v1/default/banks/{BANK}/memories", json=body).json()
-        assert (kept["success"], kept["async"]) == (True, False)
+        retained = http.post(f"/v1/default/banks/{BANK}/memories", json=body).json()
+        assert (retained["success"], retained["async"]) == (True, False)
         fields = "types budget max_tokens trace query_timestamp include tags tags_match tag_groups min_scores"
         asked = {"query": "tulips", **dict.fromkeys(fields.split())}
         found = http.post(f"/v1/default/banks/{BANK}/memories/recall", json=asked).json()
         assert len(found["results"]) == 1
-        assert list(found["entities"]) == ["Tulips"], "entities are told unless they are set to null"
+        assert list(found["entities"]) == ["Tulips"], "entities are included unless they are set to null"
 
 
-def test_metadata_of_other_kinds_is_told_as_text(server: LiveServer) -> None:
+def test_metadata_of_other_types_is_returned_as_strings(server: LiveServer) -> None:
     with server.http() as http:
         line = {"content": "Tulips grow.", "metadata": {"n": 1, "s": "x", "list": [True]}}
         http.post(f"/v1/banks/{BANK}/messages", json={"messages": [line]})
@@ -149,29 +151,29 @@ BODIES: dict[str, JsonValue] = {
 }
 
 
-def test_no_call_brings_anything_of_a_bank_that_is_not_the_keys(keyed_server: LiveServer) -> None:
-    theirs = "theirs"
-    with keyed_server.http(keyed_server.key("admin", theirs)) as http:
-        items = [{"content": "Quennell has a house in Zanzibar.", "document_id": theirs, "tags": ["kumquat"]}]
-        base = f"/v1/default/banks/{theirs}"
+def test_no_call_reveals_anything_of_another_bank(keyed_server: LiveServer) -> None:
+    other = "theirs"
+    with keyed_server.http(keyed_server.key("admin", other)) as http:
+        items = [{"content": "Quennell has a house in Zanzibar.", "document_id": other, "tags": ["kumquat"]}]
+        base = f"/v1/default/banks/{other}"
         http.post(f"{base}/memories", json={"items": items, "async": True, "operation_id": "theirs-1"})
         http.post(f"{base}/memories", json={"items": [{"content": "Quennell sings in Zanzibar."}]})
         known = http.post(f"{base}/memories/recall", json={"query": "Zanzibar"}).json()["results"]
         entity = http.get(f"{base}/entities").json()["items"][0]["id"]
         before = http.get(f"{base}/memories/list").json()
-    foreign = [known[0]["id"], known[0]["chunk_id"], entity, theirs, "theirs-1", "kumquat"]
+    foreign = [known[0]["id"], known[0]["chunk_id"], entity, other, "theirs-1", "kumquat"]
     with keyed_server.http(keyed_server.key("admin", BANK)) as http:
         http.put(f"/v1/default/banks/{BANK}")
         for method, path in calls():
             body = BODIES.get(path.removeprefix(_B), {}) if method in ("POST", "PUT", "PATCH") else None
             if "{bank_id}" in path:
-                answer = http.request(method, re.sub(r"\{\w+\}", theirs, path), json=body)
-                assert answer.status_code in (403, 501), (method, path, answer.text)
+                response = http.request(method, re.sub(r"\{\w+\}", other, path), json=body)
+                assert response.status_code in (403, 501), (method, path, response.text)
             if f"{method} {path}" not in SUPPORTED - {f"DELETE {_B}"}:
                 continue
             here = path.replace("{bank_id}", BANK)
             for id in foreign if "{" in here else foreign[:1]:
-                told = http.request(method, re.sub(r"\{\w+\}", quote(id, safe=""), here), json=body).text
-                assert not re.search("Quennell|Zanzibar", told), (method, path, told)
-    with keyed_server.http(keyed_server.key("read", theirs)) as http:
-        assert http.get(f"/v1/default/banks/{theirs}/memories/list").json() == before
+                text = http.request(method, re.sub(r"\{\w+\}", quote(id, safe=""), here), json=body).text
+                assert not re.search("Quennell|Zanzibar", text), (method, path, text)
+    with keyed_server.http(keyed_server.key("read", other)) as http:
+        assert http.get(f"/v1/default/banks/{other}/memories/list").json() == before

@@ -1,4 +1,4 @@
-"""A write with an Idempotency-Key is done once, and its answer can be had again."""
+"""Writes with an Idempotency-Key run once and return the stored response when repeated."""
 
 from __future__ import annotations
 
@@ -14,98 +14,98 @@ from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
 from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
-KEPT = {"messages": [{"content": "I have a grey cat."}]}
-ONCE = {"Idempotency-Key": "once"}
+RETAIN = {"messages": [{"content": "I have a grey cat."}]}
+KEY = {"Idempotency-Key": "once"}
 
 
-def said(client: httpx2.Client) -> list[str]:
+def contents(client: httpx2.Client) -> list[str]:
     return [message["content"] for message in client.get("/v1/banks/a/messages").json()["items"]]
 
 
-def test_a_repeated_write_is_answered_as_before_and_not_done_again(server: LiveServer) -> None:
+def test_repeated_write_returns_the_stored_response_and_runs_once(server: LiveServer) -> None:
     with server.http() as client:
-        first = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
-        again = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
+        first = client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY)
+        again = client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY)
         assert (first.status_code, again.status_code) == (200, 200)
         assert first.content == again.content
         assert again.headers["idempotent-replayed"] == "true"
         assert "idempotent-replayed" not in first.headers
-        assert said(client) == ["I have a grey cat."]
+        assert contents(client) == ["I have a grey cat."]
 
 
-def test_a_token_is_for_one_request_only(server: LiveServer) -> None:
+def test_key_belongs_to_one_request(server: LiveServer) -> None:
     with server.http() as client:
-        client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
-        other = client.post("/v1/banks/a/messages", json={"messages": [{"content": "A dog."}]}, headers=ONCE)
-        elsewhere = client.post("/v1/banks/b/messages", json=KEPT, headers=ONCE)
-        assert (other.status_code, elsewhere.status_code) == (422, 422)
+        client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY)
+        other = client.post("/v1/banks/a/messages", json={"messages": [{"content": "A dog."}]}, headers=KEY)
+        other_bank = client.post("/v1/banks/b/messages", json=RETAIN, headers=KEY)
+        assert (other.status_code, other_bank.status_code) == (422, 422)
         assert other.json()["type"] == "urn:vmemo:problem:IdempotencyKeyReused"
-        assert said(client) == ["I have a grey cat."]
+        assert contents(client) == ["I have a grey cat."]
         assert client.get("/v1/banks/b").status_code == 404
 
 
-def test_a_token_belongs_to_a_key(keyed_server: LiveServer) -> None:
+def test_idempotency_keys_of_two_api_keys_are_independent(keyed_server: LiveServer) -> None:
     for secret in (keyed_server.key("write"), keyed_server.key("write")):
         with keyed_server.http(secret) as client:
-            assert "idempotent-replayed" not in client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE).headers
+            assert "idempotent-replayed" not in client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY).headers
 
 
-def test_a_request_that_changed_nothing_frees_its_token(server: LiveServer) -> None:
+def test_failed_request_releases_its_key(server: LiveServer) -> None:
     with server.http() as client:
-        wrong = client.post("/v1/banks/a/messages", json={"messages": [{"content": "x", "id": "\n"}]}, headers=ONCE)
+        wrong = client.post("/v1/banks/a/messages", json={"messages": [{"content": "x", "id": "\n"}]}, headers=KEY)
         assert wrong.status_code == 422
-        assert client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE).status_code == 200
+        assert client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY).status_code == 200
 
 
-def test_forgetting_is_answered_again_and_takes_other_answers_with_it(server: LiveServer) -> None:
+def test_forget_deletes_the_banks_stored_responses_but_not_its_own(server: LiveServer) -> None:
     with server.http() as client:
-        client.post("/v1/banks/a/messages", json={"messages": [{"content": "A cat.", "id": "m"}]}, headers=ONCE)
-        gone = [
-            client.post("/v1/banks/a/forget", json={"messages": ["m"]}, headers={"Idempotency-Key": "gone"})
+        client.post("/v1/banks/a/messages", json={"messages": [{"content": "A cat.", "id": "m"}]}, headers=KEY)
+        forgotten = [
+            client.post("/v1/banks/a/forget", json={"messages": ["m"]}, headers={"Idempotency-Key": "forget-1"})
             for _ in range(2)
         ]
-        assert [answer.json()["messages"] for answer in gone] == [1, 1]
-        again = client.post("/v1/banks/a/messages", json={"messages": [{"content": "A cat.", "id": "m"}]}, headers=ONCE)
+        assert [response.json()["messages"] for response in forgotten] == [1, 1]
+        again = client.post("/v1/banks/a/messages", json={"messages": [{"content": "A cat.", "id": "m"}]}, headers=KEY)
         assert "idempotent-replayed" not in again.headers
         assert again.json()["stored"] == ["m"]
 
 
-def test_stored_messages_that_a_model_could_not_read_are_told_with_the_reason(database: str) -> None:
+def test_retain_with_a_failing_model_reports_stored_messages_and_the_problem(database: str) -> None:
     with live_server(database, llm=FakeLLM({"extract": [StatusResponse(400)] * 9})) as server, server.http() as client:
-        kept = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
+        kept = client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY)
         assert kept.status_code == 202
         assert kept.json()["problem"]["type"] == "urn:vmemo:problem:LLMDenied"
         assert kept.json()["pending"] == 1
-        assert client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE).content == kept.content
-        assert said(client) == ["I have a grey cat."]
+        assert client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY).content == kept.content
+        assert contents(client) == ["I have a grey cat."]
 
 
-class Waiting(HashEmbedder):
-    """An embedder that embeds no document before it may."""
+class BlockingEmbedder(HashEmbedder):
+    """An embedder that blocks on documents until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun, self.may = Event(), Event()
+        self.started, self.released = Event(), Event()
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Wait, then embed."""
+        """Embed after the release."""
         if kind == "document":
-            self.begun.set()
-            await asyncio.to_thread(self.may.wait, 60)
+            self.started.set()
+            await asyncio.to_thread(self.released.wait, 60)
         return await super().embed(texts, kind)
 
 
-def test_a_repetition_that_comes_too_early_is_told_so(database: str) -> None:
-    embedder = Waiting()
+def test_repetition_of_a_running_request_is_rejected(database: str) -> None:
+    embedder = BlockingEmbedder()
     with (
         live_server(database, embedder=embedder) as server,
         server.http() as client,
         ThreadPoolExecutor(1) as other,
     ):
-        first = other.submit(client.post, "/v1/banks/a/messages", json=KEPT, headers=ONCE)
-        assert embedder.begun.wait(60)
-        early = client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE)
-        embedder.may.set()
-        assert (early.status_code, early.json()["type"]) == (409, "urn:vmemo:problem:RequestInProgress")
+        first = other.submit(client.post, "/v1/banks/a/messages", json=RETAIN, headers=KEY)
+        assert embedder.started.wait(60)
+        repeated = client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY)
+        embedder.released.set()
+        assert (repeated.status_code, repeated.json()["type"]) == (409, "urn:vmemo:problem:RequestInProgress")
         assert first.result(60).status_code == 200
-        assert client.post("/v1/banks/a/messages", json=KEPT, headers=ONCE).headers["idempotent-replayed"] == "true"
+        assert client.post("/v1/banks/a/messages", json=RETAIN, headers=KEY).headers["idempotent-replayed"] == "true"

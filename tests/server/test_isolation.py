@@ -1,7 +1,7 @@
-"""No key reaches another bank: every route of the table, with another bank's name, ids, cursors, filters and keys.
+"""No key reaches another bank: every route, with another bank's name, ids, cursors, filters and keys.
 
-The routes are taken from the application and the bodies from its own description, so that a route is covered the day
-it is added. Whatever is asked, nothing of the other bank comes back and nothing in it changes.
+The routes come from the application and the bodies from their schemas, so a new route is covered at once. No response
+may hold anything of the other bank, and nothing in it may change.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from vmemo.server import Limits
 from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 
-MINE, THEIRS = "mine", "theirs-7f3a"
+OWN, OTHER = "own", "other-7f3a"
 SECRETS = ("Zanzibar", "kumquat", "Oberammergau")
-"""Words that stand in the other bank alone, and that no guest knows."""
-BANK = ("bank", "bank_id")
-TURNS = 9
-"""Values of the other bank that are tried."""
+"""Words that only the other bank holds."""
+BANK_PARAMETERS = ("bank", "bank_id")
+ROUNDS = 9
+"""Values of the other bank; each round tries one of them, with every ninth optional field."""
 
 
 @dataclass(frozen=True)
-class Other:
-    """What a guest might know of another bank."""
+class OtherBank:
+    """Values of the other bank that a caller might know."""
 
     values: Mapping[str, str]
     export: bytes
 
 
 @dataclass(frozen=True)
-class Call:
-    """A request of the table."""
+class RouteCall:
+    """One method of a route, with the schema of its body."""
 
     method: str
     path: str
@@ -64,67 +64,67 @@ def exported(database: Path, bank: str) -> bytes:
     return file.read_bytes()
 
 
-def filled(database: Path) -> Other:
-    """Two banks; the other one holds all that has an id."""
-    with Memory(f"sqlite:///{database}", MINE, embedder=HashEmbedder()) as memory:
-        memory.retain_sync("Ana plays the cello in Leeds.", document="my-notes")
-        theirs = memory.bank(THEIRS)
-        theirs.retain_sync(
+def fill(database: Path) -> OtherBank:
+    """Create two banks; the other one holds every kind of record that has an id."""
+    with Memory(f"sqlite:///{database}", OWN, embedder=HashEmbedder()) as memory:
+        memory.retain_sync("Ana plays the cello in Leeds.", document="own-notes")
+        other = memory.bank(OTHER)
+        other.retain_sync(
             [
                 Message(content="Quennell bought a house in Zanzibar in May 2024.", speaker="Quennell"),
                 Message(content="I prefer kumquat jam, said Mr Quennell.", speaker="Quennell"),
             ],
-            document="their-notes",
+            document="other-notes",
             tags=["Oberammergau"],
         )
-        theirs.profile_sync(Profile(name="Quennell's helper", background="I know about Zanzibar."))
-        entities = theirs.entities_sync()
-        merge = theirs.merge_entities_sync(entities[0].id, entities[1].id, "someone from Oberammergau said so")
-        facts, messages, episodes = theirs.facts_sync(), theirs.messages_sync(), theirs.episodes_sync()
+        other.profile_sync(Profile(name="Quennell's helper", background="I know about Zanzibar."))
+        entities = other.entities_sync()
+        merge = other.merge_entities_sync(entities[0].id, entities[1].id, "someone from Oberammergau said so")
+        facts, messages, episodes = other.facts_sync(), other.messages_sync(), other.episodes_sync()
         values = {
-            "bank": THEIRS,
+            "bank": OTHER,
             "fact": facts[0].id,
             "message": messages[0].id,
             "episode": episodes[0].id,
             "entity": entities[0].id,
             "name": "Quennell",
             "merge": merge.id,
-            "document": "their-notes",
+            "document": "other-notes",
         }
-    return Other(values, exported(database, THEIRS))
+    return OtherBank(values, exported(database, OTHER))
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A server with two banks and a key that rules one of them."""
+class TwoBanks:
+    """A server with two banks, and a client with an admin key of one of them."""
 
     server: LiveServer
-    other: Other
+    other: OtherBank
     database: Path
     client: httpx2.Client
-    stranger: str
+    other_key: str
 
-    def calls(self) -> list[Call]:
-        """Every request that the application's own table of routes allows."""
+    def calls(self) -> list[RouteCall]:
+        """Return every method of every route."""
         return [
-            Call(method, route.path, route, _body(route))
+            RouteCall(method, route.path, route, _body(route))
             for route in _routes(self.server.app.routes)
             for method in sorted(set(route.methods or ()) - {"HEAD", "OPTIONS"})
         ]
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def two_banks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBanks]:
     database = tmp_path_factory.mktemp("isolation") / "memory.db"
-    other = filled(database)
+    other = fill(database)
     with live_server(f"sqlite:///{database}", keyless=False, limits=Limits(rate=0)) as server:
-        stranger, _ = server.key_with_id("admin", THEIRS, name="Quennell's own key")
-        with server.http(server.key("admin", MINE)) as client:
-            yield Scene(server, other, database, client, stranger)
+        other_key, _ = server.key_with_id("admin", OTHER, name="Quennell's own key")
+        with server.http(server.key("admin", OWN)) as client:
+            yield TwoBanks(server, other, database, client, other_key)
 
 
 def _routes(table: Sequence[object]) -> Iterator[APIRoute]:
-    """All routes of a table, those of the routers in it too."""
+    """Yield all routes, including those of nested routers."""
     for entry in table:
         if isinstance(entry, APIRoute):
             yield entry
@@ -142,143 +142,149 @@ def _queries(dependant: Dependant) -> set[str]:
     return own.union(*(_queries(inner) for inner in dependant.dependencies))
 
 
-def made(schema: Mapping[str, Any], whole: Mapping[str, Any], foreign: str, depth: int = 0) -> Any:
-    """A value of this schema with another bank's value wherever a text fits."""
+def example(schema: Mapping[str, Any], whole: Mapping[str, Any], other_value: str, depth: int = 0) -> Any:
+    """Return a value of this schema, with the other bank's value for every string."""
     if "$ref" in schema:
-        return made(whole["$defs"][schema["$ref"].rpartition("/")[2]], whole, foreign, depth)
+        return example(whole["$defs"][schema["$ref"].rpartition("/")[2]], whole, other_value, depth)
     for several in ("anyOf", "oneOf", "allOf"):
         if several in schema:
             kinds = [each for each in schema[several] if each.get("type") != "null"]
-            return made(kinds[0], whole, foreign, depth) if kinds else None
+            return example(kinds[0], whole, other_value, depth) if kinds else None
     if "const" in schema or "enum" in schema:
         return schema.get("const", schema.get("enum", [None])[0])
     match schema.get("type"):
         case "string":
-            return "2026-01-01T00:00:00Z" if schema.get("format") == "date-time" else foreign
+            return "2026-01-01T00:00:00Z" if schema.get("format") == "date-time" else other_value
         case "integer" | "number":
             return schema.get("minimum", schema.get("default", 1)) or 1
         case "boolean":
             return schema.get("default", True)
         case "array":
-            return [made(schema.get("items", {"type": "string"}), whole, foreign, depth + 1)]
+            return [example(schema.get("items", {"type": "string"}), whole, other_value, depth + 1)]
         case "object" if "properties" in schema:
             inner = schema["properties"].items()
-            return {name: made(each, whole, foreign, depth + 1) for name, each in inner if depth < 4}
+            return {name: example(each, whole, other_value, depth + 1) for name, each in inner if depth < 4}
         case _:
             return {}
 
 
-def required(schema: Mapping[str, Any], whole: Mapping[str, Any], foreign: str) -> dict[str, Any]:
-    """The same with what must be there, and no more: verbs that take exactly one thing take this."""
-    value: Any = made(schema, whole, foreign)
+def required(schema: Mapping[str, Any], whole: Mapping[str, Any], other_value: str) -> dict[str, Any]:
+    """Return an example with the required fields only."""
+    value: Any = example(schema, whole, other_value)
     needed: list[str] = schema.get("required", [])
     return {name: value[name] for name in needed}
 
 
-def one_by_one(schema: Mapping[str, Any], foreign: str, turn: int) -> Iterator[Any]:
-    """What must be there, with one of the other fields; the turns go through all of them."""
-    value, least = made(schema, schema, foreign), required(schema, schema, foreign)
+def one_by_one(schema: Mapping[str, Any], other_value: str, round_: int) -> Iterator[Any]:
+    """Yield the required fields with one optional field each; the rounds cover all of them."""
+    value, least = example(schema, schema, other_value), required(schema, schema, other_value)
     names = [name for name in schema.get("properties", ()) if name not in least]
-    yield from ({**least, name: value[name]} for name in names[turn::TURNS])
+    yield from ({**least, name: value[name]} for name in names[round_::ROUNDS])
 
 
-def asked(scene: Scene, call: Call, bank: str, foreign: str, turn: int = 0) -> Iterator[httpx2.Response]:
-    """The call on a bank, with another bank's value in every other place: path, query and body."""
+def responses_of(
+    two_banks: TwoBanks, call: RouteCall, bank: str, other_value: str, round_: int = 0
+) -> Iterator[httpx2.Response]:
+    """Send a call to a bank, with the other bank's value in path, query and body."""
     path = call.path
     for name in call.route.param_convertors:
-        path = path.replace(f"{{{name}}}", quote(bank if name in BANK else foreign, safe=""))
-        path = path.replace(f"{{{name}:path}}", quote(bank if name in BANK else foreign, safe=""))
+        path = path.replace(f"{{{name}}}", quote(bank if name in BANK_PARAMETERS else other_value, safe=""))
+        path = path.replace(f"{{{name}:path}}", quote(bank if name in BANK_PARAMETERS else other_value, safe=""))
     names = sorted(_queries(call.route.dependant))
-    queries = [{}, dict.fromkeys(names, foreign), *({name: foreign} for name in names[turn::TURNS])]
+    queries = [{}, dict.fromkeys(names, other_value), *({name: other_value} for name in names[round_::ROUNDS])]
     for parameters in queries:
-        yield scene.client.request(call.method, path, params=parameters)
-    for body in _bodies(call, foreign, turn):
-        yield scene.client.request(call.method, path, json=body)
+        yield two_banks.client.request(call.method, path, params=parameters)
+    for body in _bodies(call, other_value, round_):
+        yield two_banks.client.request(call.method, path, json=body)
 
 
-def _bodies(call: Call, foreign: str, turn: int) -> list[Any]:
+def _bodies(call: RouteCall, other_value: str, round_: int) -> list[Any]:
     if call.body is None:
         return []
     whole = call.body
-    return [made(whole, whole, foreign), required(whole, whole, foreign), *one_by_one(whole, foreign, turn)]
+    return [
+        example(whole, whole, other_value),
+        required(whole, whole, other_value),
+        *one_by_one(whole, other_value, round_),
+    ]
 
 
-def leaks(scene: Scene, response: httpx2.Response, sent: set[str]) -> list[str]:
-    """Words of the other bank in an answer, but for those that the guest has sent before."""
-    told = response.text + json.dumps(dict(response.headers))
-    known = {*SECRETS, *scene.other.values.values(), scene.stranger}
-    return [word for word in known - sent if word in told]
+def leaks(two_banks: TwoBanks, response: httpx2.Response, sent: set[str]) -> list[str]:
+    """Return words of the other bank in a response, except those that the caller has sent."""
+    text = response.text + json.dumps(dict(response.headers))
+    known = {*SECRETS, *two_banks.other.values.values(), two_banks.other_key}
+    return [word for word in known - sent if word in text]
 
 
-def test_the_table_has_routes_with_a_bank_and_without(scene: Scene) -> None:
-    named = [call for call in scene.calls() if set(call.route.param_convertors) & set(BANK)]
+def test_routes_of_all_interfaces_are_found(two_banks: TwoBanks) -> None:
+    named = [call for call in two_banks.calls() if set(call.route.param_convertors) & set(BANK_PARAMETERS)]
     assert len(named) > 40
     assert any(call.path.startswith("/v1/default/") for call in named)
     assert any(call.body is not None for call in named)
 
 
-def test_no_route_lets_a_key_into_another_bank(scene: Scene) -> None:
-    for call in scene.calls():
-        if not set(call.route.param_convertors) & set(BANK):
+def test_no_route_lets_a_key_into_another_bank(two_banks: TwoBanks) -> None:
+    for call in two_banks.calls():
+        if not set(call.route.param_convertors) & set(BANK_PARAMETERS):
             continue
-        for response in asked(scene, call, THEIRS, "x"):
+        for response in responses_of(two_banks, call, OTHER, "x"):
             assert response.status_code in (401, 403, 404, 405, 422, 501), f"{call}: {response.status_code}"
-            assert not leaks(scene, response, {THEIRS}), f"{call}: {response.text[:300]}"
-    assert exported(scene.database, THEIRS) == scene.other.export
+            assert not leaks(two_banks, response, {OTHER}), f"{call}: {response.text[:300]}"
+    assert exported(two_banks.database, OTHER) == two_banks.other.export
 
 
-def test_another_banks_ids_cursors_and_filters_bring_nothing_of_it(scene: Scene) -> None:
+def test_ids_cursors_and_filters_of_another_bank_reveal_nothing(two_banks: TwoBanks) -> None:
     sent: set[str] = set()
-    values = (*scene.other.values.values(), scene.stranger)
-    assert len(values) == TURNS
-    for turn, foreign in enumerate(values):
-        sent.add(foreign)
-        for call in scene.calls():
+    values = (*two_banks.other.values.values(), two_banks.other_key)
+    assert len(values) == ROUNDS
+    for round_, other_value in enumerate(values):
+        sent.add(other_value)
+        for call in two_banks.calls():
             if call.method == "DELETE" and call.path in ("/v1/banks/{bank}", "/v1/default/banks/{bank_id}"):
                 continue
-            for response in asked(scene, call, MINE, foreign, turn):
+            for response in responses_of(two_banks, call, OWN, other_value, round_):
                 assert response.status_code < 500 or response.status_code == 501, f"{call}: {response.text[:300]}"
-                assert not leaks(scene, response, sent), f"{call} with {foreign!r}: {response.text[:300]}"
-    assert exported(scene.database, THEIRS) == scene.other.export
+                assert not leaks(two_banks, response, sent), f"{call} with {other_value!r}: {response.text[:300]}"
+    assert exported(two_banks.database, OTHER) == two_banks.other.export
 
 
-def test_a_bank_that_is_not_there_looks_like_one_that_is_anothers(scene: Scene) -> None:
-    for call in scene.calls():
-        if not set(call.route.param_convertors) & set(BANK):
+def test_missing_bank_looks_like_a_bank_of_another_key(two_banks: TwoBanks) -> None:
+    for call in two_banks.calls():
+        if not set(call.route.param_convertors) & set(BANK_PARAMETERS):
             continue
-        there = [(r.status_code, _plain(r)) for r in asked(scene, call, THEIRS, "x")]
-        nowhere = [(r.status_code, _plain(r)) for r in asked(scene, call, "nowhere-at-all", "x")]
-        assert there == nowhere, str(call)
+        existing = [(r.status_code, _normalized(r)) for r in responses_of(two_banks, call, OTHER, "x")]
+        missing = [(r.status_code, _normalized(r)) for r in responses_of(two_banks, call, "missing-bank", "x")]
+        assert existing == missing, str(call)
 
 
-def _plain(response: httpx2.Response) -> str:
+def _normalized(response: httpx2.Response) -> str:
     body = response.json() if response.text.startswith("{") else {"text": response.text}
     body.pop("request_id", None)
-    return json.dumps(body, sort_keys=True).replace(THEIRS, "BANK").replace("nowhere-at-all", "BANK")
+    return json.dumps(body, sort_keys=True).replace(OTHER, "BANK").replace("missing-bank", "BANK")
 
 
-def test_keys_that_were_revoked_or_never_made_open_nothing(scene: Scene) -> None:
-    id, secret = scene.server.key_with_id("admin", MINE, name="short-lived")
-    portal.run(scene.server.auth.revoke(id))
+def test_revoked_and_unknown_keys_are_rejected(two_banks: TwoBanks) -> None:
+    id, secret = two_banks.server.key_with_id("admin", OWN, name="short-lived")
+    portal.run(two_banks.server.auth.revoke(id))
     for wrong in (secret, "vmemo_" + "A" * 43, "nonsense"):
-        with scene.server.http(wrong) as client:
-            for call in scene.calls():
+        with two_banks.server.http(wrong) as client:
+            for call in two_banks.calls():
                 if call.path.startswith(("/health", "/version", "/openapi")):
                     continue
-                path = call.path.replace("{bank}", MINE).replace("{bank_id}", MINE)
+                path = call.path.replace("{bank}", OWN).replace("{bank_id}", OWN)
                 response = client.request(call.method, path)
                 assert response.status_code in (401, 404, 405, 422, 501), f"{call}: {response.status_code}"
                 assert "cello" not in response.text
 
 
 def verbs() -> list[str]:
-    """Every verb of the client that waits for a server."""
+    """Return the names of the client's async verbs."""
     found = inspect.getmembers(Client, inspect.iscoroutinefunction)
     return [name for name, _ in found if not name.startswith("_") and name not in ("open", "close")]
 
 
-def given(verb: str, foreign: str, folder: Path) -> dict[str, Any]:
-    """Arguments of a verb: another bank's value wherever a text fits, and a file where one is asked for."""
+def arguments_of(verb: str, other_value: str, folder: Path) -> dict[str, Any]:
+    """Return arguments of a verb: the other bank's value for every string, and a file for every path."""
     arguments: dict[str, Any] = {}
     for name, parameter in list(inspect.signature(getattr(Client, verb)).parameters.items())[1:]:
         kind = str(parameter.annotation)
@@ -287,33 +293,33 @@ def given(verb: str, foreign: str, folder: Path) -> dict[str, Any]:
         if "Path" in kind:
             arguments[name] = folder / f"{verb}.jsonl"
         elif "Sequence" in kind and "Content" not in kind:
-            arguments[name] = [foreign]
+            arguments[name] = [other_value]
         elif "str" in kind or "Id" in kind or "Content" in kind:
-            arguments[name] = foreign
+            arguments[name] = other_value
     return arguments
 
 
-def called(client: Client, verb: str, arguments: Mapping[str, Any]) -> str:
-    """What a verb of the client tells, be it an error."""
+def outcome(client: Client, verb: str, arguments: Mapping[str, Any]) -> str:
+    """Return the result or error of a verb as text."""
     try:
         return repr(portal.run(getattr(client, verb)(**arguments)))
     except VmemoError as error:
         return f"{public_name(error)}: {error}"
 
 
-def test_no_verb_of_the_client_lets_a_key_into_another_bank(scene: Scene, tmp_path: Path) -> None:
-    mine = Client(scene.server.url, MINE, key=scene.server.key("admin", MINE))
-    theirs, names = mine.bank(THEIRS), verbs()
+def test_no_verb_of_the_client_lets_a_key_into_another_bank(two_banks: TwoBanks, tmp_path: Path) -> None:
+    own = Client(two_banks.server.url, OWN, key=two_banks.server.key("admin", OWN))
+    other, names = own.bank(OTHER), verbs()
     assert len(names) > 25
     try:
         for verb in names:
-            told = called(theirs, verb, given(verb, "x", tmp_path))
-            assert told.startswith(("ServerDenied: ", "InvalidInput: ")) or verb == "banks", f"{verb}: {told[:300]}"
-            for foreign in scene.other.values.values():
-                told = called(mine, verb, given(verb, foreign, tmp_path))
-                assert not [word for word in SECRETS if word in told], f"{verb} with {foreign!r}: {told[:300]}"
+            text = outcome(other, verb, arguments_of(verb, "x", tmp_path))
+            assert text.startswith(("ServerDenied: ", "InvalidInput: ")) or verb == "banks", f"{verb}: {text[:300]}"
+            for other_value in two_banks.other.values.values():
+                text = outcome(own, verb, arguments_of(verb, other_value, tmp_path))
+                assert not [word for word in SECRETS if word in text], f"{verb} with {other_value!r}: {text[:300]}"
     finally:
-        mine.close_sync()
+        own.close_sync()
     written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert not [word for word in SECRETS if word.encode() in written]
-    assert exported(scene.database, THEIRS) == scene.other.export
+    assert exported(two_banks.database, OTHER) == two_banks.other.export

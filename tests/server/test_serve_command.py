@@ -1,4 +1,4 @@
-"""`vmemo serve` as a process: what it refuses, what it logs, and how it ends."""
+"""`vmemo serve` as a process: startup checks, logs and shutdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.sync import portal
 from vmemo.testing import ReceivedRequest, ScriptedServer
 
-SECRET_WORDS = "The safe behind the painting opens with 4711."
+SECRET_TEXT = "The safe behind the painting opens with 4711."
 
 
 def http(url: str, key: str | None = None) -> httpx2.Client:
@@ -31,22 +31,22 @@ def retain(client: httpx2.Client, text: str, **more: bool) -> httpx2.Response:
     return client.post("/v1/banks/a/messages", json={"messages": [{"content": text}], **more})
 
 
-def test_a_server_logs_what_was_done_and_not_a_word_of_what_was_said(tmp_path: Path) -> None:
+def test_logs_hold_requests_and_no_memory_text(tmp_path: Path) -> None:
     with launched(["serve", "--port", "0", "--db", "a.db", "--json"], tmp_path) as server, http(server.url) as client:
-        assert retain(client, SECRET_WORDS).status_code == 200
+        assert retain(client, SECRET_TEXT).status_code == 200
         assert client.post("/v1/banks/a/recall", json={"query": "the painting"}).json()["hits"]
         assert client.post("/v1/banks/a/recall", json={"query": "4711", "nonsense": "4711"}).status_code == 422
         assert server.stop(signal.SIGTERM) == 0
-    told = "".join(server.text)
-    assert "painting" not in told
-    assert "4711" not in told
+    log = "".join(server.text)
+    assert "painting" not in log
+    assert "4711" not in log
     requests = [line for line in server.lines if line["event"] == "request"]
     assert [line["status"] for line in requests] == [200, 200, 422]
     assert {line["bank"] for line in requests} == {"a"}
     assert server.lines[-1]["event"] == "stopped"
 
 
-def test_a_server_that_others_reach_needs_a_key(tmp_path: Path) -> None:
+def test_public_address_requires_a_key(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "vmemo", "serve", "--host", "0.0.0.0", "--port", "0", "--db", "a.db"]
     refused = subprocess.run(
         command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=TIMEOUT, check=False
@@ -55,7 +55,7 @@ def test_a_server_that_others_reach_needs_a_key(tmp_path: Path) -> None:
     assert "vmemo keys create" in refused.stderr
 
 
-def test_a_key_made_beside_a_running_server_locks_it_at_once(tmp_path: Path) -> None:
+def test_first_key_is_required_at_once_by_a_running_server(tmp_path: Path) -> None:
     with launched(["serve", "--port", "0", "--db", "a.db", "--json"], tmp_path) as server:
         with http(server.url) as client:
             assert client.get("/v1/banks").status_code == 200
@@ -68,32 +68,32 @@ def test_a_key_made_beside_a_running_server_locks_it_at_once(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
-def test_a_retain_under_way_is_answered_before_the_server_ends(tmp_path: Path, sign: signal.Signals) -> None:
-    asked, go_on, answers = Event(), Event(), list[httpx2.Response]()
+def test_running_retain_is_answered_before_shutdown(tmp_path: Path, sign: signal.Signals) -> None:
+    called, proceed, responses = Event(), Event(), list[httpx2.Response]()
 
     def unusable(received: ReceivedRequest) -> JsonValue:
-        asked.set()
-        go_on.wait(TIMEOUT)
+        called.set()
+        proceed.wait(TIMEOUT)
         return {"nothing": "of use"}
 
     with ScriptedServer(unusable) as model:
         arguments = ["serve", "--port", "0", "--db", "a.db", "--json", "--llm", f"{model.url}#scripted"]
         with launched(arguments, tmp_path) as server, http(server.url) as client:
-            asking = Thread(target=lambda: answers.append(retain(client, "Ana plays the cello.")))
-            asking.start()
-            assert asked.wait(TIMEOUT)
+            sender = Thread(target=lambda: responses.append(retain(client, "Ana plays the cello.")))
+            sender.start()
+            assert called.wait(TIMEOUT)
             server.process.send_signal(sign)
-            go_on.set()
+            proceed.set()
             assert server.process.wait(TIMEOUT) == 0
-            asking.join(TIMEOUT)
-    assert [(answer.status_code, answer.json()["pending"]) for answer in answers] == [(202, 1)]
+            sender.join(TIMEOUT)
+    assert [(each.status_code, each.json()["pending"]) for each in responses] == [(202, 1)]
     with Memory(f"sqlite:///{tmp_path / 'a.db'}", "a") as memory:
         assert [message.content for message in memory.messages_sync()] == ["Ana plays the cello."]
         assert memory.status_sync().pending == 1
 
 
-def test_a_server_may_bring_its_own_postgresql(tmp_path: Path, postgres: EmbeddedPostgres) -> None:
-    # The fixture tells whether one can run here at all.
+def test_embedded_postgresql_serves_and_leaves_no_files(tmp_path: Path, postgres: EmbeddedPostgres) -> None:
+    # The fixture skips the test if PostgreSQL can't run here.
     arguments = ["serve", "--postgres", "embedded", "--port", "0", "--json"]
     with launched(arguments, tmp_path) as server, http(server.url) as client:
         assert client.put("/v1/banks/a").status_code == 200

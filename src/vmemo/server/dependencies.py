@@ -42,8 +42,8 @@ class AppState:
 
 
 @dataclass(frozen=True)
-class BankSession:
-    """A bank that was opened for one request."""
+class RequestSession:
+    """The principal, bank and memory of one request."""
 
     principal: Principal
     bank: str
@@ -95,13 +95,13 @@ async def open_session(
     *,
     create: bool = False,
     interface: Interface = "rest",
-) -> BankSession:
+) -> RequestSession:
     """Open a bank for a request, and mark writes for the audit log."""
     request.state.interface, request.state.bank = interface, bank
     memory = await principal.open_bank(AppState.of(request).memory, bank, permission, create=create)
     if permission != "read":
         mark_write(request, interface, bank)
-    return BankSession(principal, bank, memory)
+    return RequestSession(principal, bank, memory)
 
 
 def mark_write(request: Request, interface: Interface, bank: str | None) -> None:
@@ -111,18 +111,18 @@ def mark_write(request: Request, interface: Interface, bank: str | None) -> None
 
 def _bank(
     permission: Permission, *, create: bool = False
-) -> Callable[[Request, AnyPrincipal, str], Awaitable[BankSession]]:
-    async def dependency(request: Request, principal: AnyPrincipal, bank: str) -> BankSession:
+) -> Callable[[Request, AnyPrincipal, str], Awaitable[RequestSession]]:
+    async def dependency(request: Request, principal: AnyPrincipal, bank: str) -> RequestSession:
         return await open_session(request, principal, bank, permission, create=create)
 
     return dependency
 
 
-ReadBank = Annotated[BankSession, Depends(_bank("read"))]
-WriteBank = Annotated[BankSession, Depends(_bank("write"))]
-CreateBank = Annotated[BankSession, Depends(_bank("write", create=True))]
-AdminBank = Annotated[BankSession, Depends(_bank("admin"))]
-ImportBank = Annotated[BankSession, Depends(_bank("admin", create=True))]
+ReadBank = Annotated[RequestSession, Depends(_bank("read"))]
+WriteBank = Annotated[RequestSession, Depends(_bank("write"))]
+CreateBank = Annotated[RequestSession, Depends(_bank("write", create=True))]
+AdminBank = Annotated[RequestSession, Depends(_bank("admin"))]
+ImportBank = Annotated[RequestSession, Depends(_bank("admin", create=True))]
 
 
 async def _admin(request: Request, principal: AnyPrincipal) -> Principal:
@@ -143,7 +143,7 @@ class Idempotency:
     request: Request
     key: str | None
 
-    async def run(self, session: BankSession, handle: Callable[[], Awaitable[Response]]) -> Response:
+    async def run(self, session: RequestSession, handle: Callable[[], Awaitable[Response]]) -> Response:
         """Handle a write; if it was sent before with the same key, return the stored response instead."""
         if self.key is None:
             return await handle()

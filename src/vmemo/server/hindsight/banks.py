@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Disposition, Profile
-from vmemo.server.dependencies import AnyPrincipal, AppState, BankSession
+from vmemo.server.dependencies import AnyPrincipal, AppState, RequestSession
 from vmemo.server.hindsight import schemas
 from vmemo.server.hindsight.dependencies import (
     BANK,
@@ -116,7 +116,7 @@ def apply_changes(profile: Profile, changes: Mapping[str, JsonValue]) -> Profile
     return Profile.of(values)
 
 
-async def _update(session: BankSession, changes: Mapping[str, JsonValue]) -> Profile:
+async def _update(session: RequestSession, changes: Mapping[str, JsonValue]) -> Profile:
     current = await session.memory.profile()
     return await session.memory.profile(apply_changes(current, changes)) if changes else current
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from vmemo.models.auth import Permission
-from vmemo.server.dependencies import AnyPrincipal, BankSession, mark_write, open_session
+from vmemo.server.dependencies import AnyPrincipal, RequestSession, mark_write, open_session
 
 PREFIX = "/v1/default"
 """Hindsight's tenant; its client uses no other."""
@@ -17,14 +17,14 @@ BANK = f"{PREFIX}/banks/{{bank_id}}"
 
 def _bank(
     permission: Permission, *, create: bool = False
-) -> Callable[[Request, AnyPrincipal, str], Awaitable[BankSession]]:
-    async def dependency(request: Request, principal: AnyPrincipal, bank_id: str) -> BankSession:
+) -> Callable[[Request, AnyPrincipal, str], Awaitable[RequestSession]]:
+    async def dependency(request: Request, principal: AnyPrincipal, bank_id: str) -> RequestSession:
         return await open_session(request, principal, bank_id, permission, create=create, interface="hindsight")
 
     return dependency
 
 
-async def _read_or_create(request: Request, principal: AnyPrincipal, bank_id: str) -> BankSession:
+async def _read_or_create(request: Request, principal: AnyPrincipal, bank_id: str) -> RequestSession:
     """Open a bank for reading; as in Hindsight, create it if it does not exist and the key may write."""
     create = principal.allows("write", bank_id)
     session = await open_session(request, principal, bank_id, "read", create=create, interface="hindsight")
@@ -34,8 +34,8 @@ async def _read_or_create(request: Request, principal: AnyPrincipal, bank_id: st
     return session
 
 
-ReadBank = Annotated[BankSession, Depends(_bank("read"))]
-ReadOrCreateBank = Annotated[BankSession, Depends(_read_or_create)]
-WriteBank = Annotated[BankSession, Depends(_bank("write"))]
-CreateBank = Annotated[BankSession, Depends(_bank("write", create=True))]
-AdminBank = Annotated[BankSession, Depends(_bank("admin"))]
+ReadBank = Annotated[RequestSession, Depends(_bank("read"))]
+ReadOrCreateBank = Annotated[RequestSession, Depends(_read_or_create)]
+WriteBank = Annotated[RequestSession, Depends(_bank("write"))]
+CreateBank = Annotated[RequestSession, Depends(_bank("write", create=True))]
+AdminBank = Annotated[RequestSession, Depends(_bank("admin"))]

@@ -11,7 +11,7 @@ from vmemo.errors import NotFound
 from vmemo.models import JobKind, Message, utc_now
 from vmemo.models.base import Name
 from vmemo.models.results import Job
-from vmemo.server.dependencies import BankSession
+from vmemo.server.dependencies import RequestSession
 from vmemo.server.hindsight import schemas
 from vmemo.server.hindsight.dependencies import BANK, ReadBank, WriteBank
 from vmemo.server.hindsight.requests import HindsightRequest, OffsetPage, unsupported_option
@@ -93,7 +93,7 @@ async def operation(session: ReadBank, operation_id: Name, options: Annotated[Op
     return record(jobs[0]) if jobs else json_response({"operation_id": operation_id, "status": "not_found"})
 
 
-async def _retain_operation(session: BankSession, id: str, stored: Sequence[Message]) -> schemas.OperationResponse:
+async def _retain_operation(session: RequestSession, id: str, stored: Sequence[Message]) -> schemas.OperationResponse:
     pending = [message for message in stored if message.state in _PENDING]
     jobs = await session.memory.jobs() if pending else []
     runs = any(operation_of(job).status == "processing" for job in jobs)

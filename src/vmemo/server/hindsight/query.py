@@ -12,7 +12,7 @@ from vmemo.memory.reflect import ReflectOptions
 from vmemo.models.base import Name
 from vmemo.models.results import Answer
 from vmemo.recall.query import RecallOptions
-from vmemo.server.dependencies import BankSession
+from vmemo.server.dependencies import RequestSession
 from vmemo.server.hindsight.dependencies import BANK, ReadOrCreateBank
 from vmemo.server.hindsight.filters import HindsightTagsMatch, tag_options
 from vmemo.server.hindsight.includes import IncludedParts, IncludeOptions, included
@@ -151,7 +151,7 @@ async def reflect(session: ReadOrCreateBank, body: HindsightReflect) -> Response
     )
 
 
-async def _based_on(session: BankSession, answer: Answer) -> BasedOn:
+async def _based_on(session: RequestSession, answer: Answer) -> BasedOn:
     facts = [*answer.facts, *answer.observations, *answer.opinions]
     messages = await source_messages(facts, session.memory.lookup)
     return BasedOn(memories=[MemoryResult.of(fact, messages) for fact in facts])

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Response
 from vmemo.errors import EmbeddingFailed, LLMFailed, NotFound, OutcomeUnknown, StoreBusy
 from vmemo.memory.lookup import Lookup
 from vmemo.models import Message, MessageId, new_id
-from vmemo.server.dependencies import BankSession
+from vmemo.server.dependencies import RequestSession
 from vmemo.server.hindsight.dependencies import BANK, CreateBank, WriteBank
 from vmemo.server.hindsight.items import HindsightRetain, MemoryItem
 from vmemo.server.hindsight.requests import unsupported_option
@@ -94,7 +94,7 @@ async def retain(session: CreateBank, body: HindsightRetain) -> Response:
     return record(await _process(session, body, operation, changes))
 
 
-async def _apply(session: BankSession, changes: DocumentChanges) -> None:
+async def _apply(session: RequestSession, changes: DocumentChanges) -> None:
     """Apply changes; new messages are stored before old ones are removed, so a failure in between loses little."""
     if changes.conflicting:
         await _forget(session, changes.conflicting)
@@ -104,7 +104,7 @@ async def _apply(session: BankSession, changes: DocumentChanges) -> None:
         await _forget(session, changes.removed)
 
 
-async def _forget(session: BankSession, ids: Sequence[MessageId]) -> None:
+async def _forget(session: RequestSession, ids: Sequence[MessageId]) -> None:
     """Forget messages, some of which a concurrent request may have forgotten."""
     left = list(ids)
     while left:
@@ -116,7 +116,7 @@ async def _forget(session: BankSession, ids: Sequence[MessageId]) -> None:
 
 
 async def _process(
-    session: BankSession, body: HindsightRetain, operation: str, changes: DocumentChanges
+    session: RequestSession, body: HindsightRetain, operation: str, changes: DocumentChanges
 ) -> HindsightRetainResponse:
     """Derive facts from stored messages; the response reports what stays pending as an asynchronous operation."""
     queued = HindsightRetainResponse(
@@ -131,7 +131,7 @@ async def _process(
     return queued.model_copy(update={"is_async": False, "operation_id": None, "usage": TokenUsage.of(usage)})
 
 
-def _repeated(session: BankSession, body: HindsightRetain, known: Sequence[Message]) -> Response:
+def _repeated(session: RequestSession, body: HindsightRetain, known: Sequence[Message]) -> Response:
     texts = {item.text for item in body.items}
     if any(message.content not in texts for message in known):
         raise HttpProblem(409, "OperationIdReused", "This operation_id was used for other items; use a new one.")

@@ -21,11 +21,11 @@ from vmemo.server.dependencies import (
     AdminBank,
     AnyPrincipal,
     AppState,
-    BankSession,
     CreateBank,
     Idempotent,
     ImportBank,
     ReadBank,
+    RequestSession,
     WriteBank,
 )
 from vmemo.server.paging import Cursor, Limit
@@ -63,7 +63,7 @@ async def create(session: CreateBank, idempotency: Idempotent, body: requests.Ne
     return await idempotency.run(session, lambda: _create(session, body))
 
 
-async def _create(session: BankSession, body: requests.NewProfile | None) -> Response:
+async def _create(session: RequestSession, body: requests.NewProfile | None) -> Response:
     await session.memory.open()
     if body is not None:
         await session.memory.profile(body.profile())

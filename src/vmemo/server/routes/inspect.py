@@ -11,7 +11,7 @@ from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId,
 from vmemo.models.base import Name
 from vmemo.models.results import Job
 from vmemo.server import requests
-from vmemo.server.dependencies import BankSession, Idempotent, ReadBank, WriteBank
+from vmemo.server.dependencies import Idempotent, ReadBank, RequestSession, WriteBank
 from vmemo.server.paging import Cursor, Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import (
@@ -98,7 +98,7 @@ async def undo_merge(session: WriteBank, merge: Name, idempotency: Idempotent) -
     return await idempotency.run(session, lambda: _undo_merge(session, merge))
 
 
-async def _undo_merge(session: BankSession, merge: str) -> Response:
+async def _undo_merge(session: RequestSession, merge: str) -> Response:
     return record(IdResponse(id=await session.memory.undo_merge(merge)))
 
 

@@ -11,7 +11,7 @@ from vmemo.errors import EmbeddingFailed, LLMFailed, OutcomeUnknown, StoreBusy, 
 from vmemo.models import Message, MessageId
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.server import requests
-from vmemo.server.dependencies import AdminBank, BankSession, CreateBank, Idempotent, ReadBank, WriteBank
+from vmemo.server.dependencies import AdminBank, CreateBank, Idempotent, ReadBank, RequestSession, WriteBank
 from vmemo.server.paging import Cursor, Document, Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
@@ -44,7 +44,7 @@ async def retain(request: Request, session: CreateBank, body: requests.Retain, i
     return await idempotency.run(session, lambda: _retain(request, session, body))
 
 
-async def _retain(request: Request, session: BankSession, body: requests.Retain) -> Response:
+async def _retain(request: Request, session: RequestSession, body: requests.Retain) -> Response:
     stored = await session.memory.add_messages([new.message() for new in body.messages], infer=body.infer)
     kept = requests.RetainResponse.of(stored.model_dump())
     if not body.infer:
@@ -60,7 +60,7 @@ async def _retain(request: Request, session: BankSession, body: requests.Retain)
     return record(requests.RetainResponse.of({**derived.model_dump(), **both}))
 
 
-async def _waiting(session: BankSession, stored: Retained) -> int:
+async def _waiting(session: RequestSession, stored: Retained) -> int:
     with suppress(StoreError):
         return (await session.memory.status()).pending
     return len(stored.stored)

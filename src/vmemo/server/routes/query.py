@@ -14,7 +14,7 @@ from vmemo.memory.reflect import ReflectOptions
 from vmemo.models.recalled import Recalled
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo.server import requests
-from vmemo.server.dependencies import BankSession, ReadBank
+from vmemo.server.dependencies import ReadBank, RequestSession
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
 from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, record
@@ -60,7 +60,7 @@ async def reflect(request: Request, session: ReadBank, body: requests.Reflect) -
     return record(await session.memory.reflect(body.query, **options))
 
 
-def _options(session: BankSession, body: requests.Reflect) -> ReflectOptions:
+def _options(session: RequestSession, body: requests.Reflect) -> ReflectOptions:
     """Return the options; a principal without write permission gets an answer that stores no opinion."""
     return {
         **body.options(),
