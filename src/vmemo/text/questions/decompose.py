@@ -150,7 +150,7 @@ def _distinct(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _with_names(parts: Sequence[str]) -> list[str]:
-    """Replace pronouns by adding the name: "what is her job" after "Where does Ana live" is about Ana."""
+    """Add the name to parts with a pronoun: "what is her job" after "Where does Ana live" is about Ana."""
     if not parts or len(names := _names(parts[0])) != 1:
         return list(parts)
     return [f"{part} {names[0]}" if _PRONOUN.search(part) and not _names(part) else part for part in parts]
@@ -185,7 +185,7 @@ def _choice(question: str) -> Iterable[str]:
 
 def _span(question: str) -> Iterable[str]:
     """Divide the ends of a time span, or the sides of a comparison."""
-    return next((match.group("a", "b") for shape in _SPAN if (match := shape.search(question))), ())
+    return next((match.group("a", "b") for form in _SPAN if (match := form.search(question))), ())
 
 
 def _clauses(question: str) -> Iterable[str]:
@@ -233,8 +233,8 @@ def _counted_nouns(question: str) -> Iterable[str]:
 
 def _chain(question: str) -> Iterable[str]:
     """Return the entities to identify first: "What breed is the dog of Tom's sister?"."""
-    for shape in _CHAINS:
-        if match := shape.search(question):
+    for form in _CHAINS:
+        if match := form.search(question):
             return [_tidy(part) for part in match.groupdict().values()]
     return ()
 

@@ -1,3 +1,5 @@
+"""Types, times and sub-queries of queries."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
@@ -172,7 +174,7 @@ EXAMPLES: dict[QueryType, list[str]] = {
 
 
 @pytest.mark.parametrize(("type", "text"), [(type, text) for type, texts in EXAMPLES.items() for text in texts])
-def test_a_query_has_the_type_of_what_its_asker_wants(type: QueryType, text: str) -> None:
+def test_queries_are_classified_by_what_they_ask_for(type: QueryType, text: str) -> None:
     assert analyse_query(text, NOW).type == type
 
 
@@ -201,7 +203,7 @@ def test_a_query_has_the_type_of_what_its_asker_wants(type: QueryType, text: str
         ("I am tired now. Where does Ana live?", "factual"),
     ],
 )
-def test_where_two_types_fit_the_documented_order_decides(text: str, type: QueryType) -> None:
+def test_the_documented_order_decides_between_two_types(text: str, type: QueryType) -> None:
     assert analyse_query(text, NOW).type == type
 
 
@@ -236,7 +238,7 @@ def test_where_two_types_fit_the_documented_order_decides(text: str, type: Query
         ("How much did I spend on paint and on wood in total?", ["I spend on paint", "I spend on wood"]),
     ],
 )
-def test_a_question_over_several_things_is_split_into_a_search_for_each(text: str, parts: list[str]) -> None:
+def test_a_compound_question_is_split_into_sub_queries(text: str, parts: list[str]) -> None:
     assert list(analyse_query(text, NOW).parts) == parts
 
 
@@ -263,11 +265,11 @@ def test_a_question_over_several_things_is_split_into_a_search_for_each(text: st
         "The dog of Tom's sister is ill.",
     ],
 )
-def test_a_question_about_one_thing_is_not_split(text: str) -> None:
+def test_a_simple_question_is_not_split(text: str) -> None:
     assert analyse_query(text, NOW).parts == ()
 
 
-def test_there_are_at_most_four_parts_and_none_is_the_whole_question() -> None:
+def test_there_are_at_most_four_sub_queries_and_none_is_the_whole_question() -> None:
     text = "Where is Ana? Where is Ben? Where is Carla? Where is Omar? Where is Lena?"
 
     parts = analyse_query(text, NOW).parts
@@ -301,7 +303,7 @@ def days(first: str | None, after_last: str | None) -> Interval:
         ("I went to Paris last week.", days("2024-06-03", "2024-06-10")),
     ],
 )
-def test_the_time_a_query_is_about_is_found(text: str, during: Interval | None) -> None:
+def test_the_time_of_a_query_is_found(text: str, during: Interval | None) -> None:
     assert analyse_query(text, NOW).during == during
 
 
@@ -316,11 +318,11 @@ def test_the_time_a_query_is_about_is_found(text: str, during: Interval | None) 
         "May I ask who owns the boat?",
     ],
 )
-def test_the_time_that_is_asked_for_is_no_time_to_search_in(text: str) -> None:
+def test_a_time_that_is_asked_for_does_not_limit_the_search(text: str) -> None:
     assert analyse_query(text, NOW).during is None
 
 
-def test_days_begin_at_midnight_where_the_asker_is() -> None:
+def test_days_start_at_midnight_in_the_time_zone_of_the_query() -> None:
     there = timezone(timedelta(hours=9))
 
     during = analyse_query("What did I do yesterday?", datetime(2024, 6, 12, 1, 0, tzinfo=there)).during
@@ -331,7 +333,7 @@ def test_days_begin_at_midnight_where_the_asker_is() -> None:
     )
 
 
-def test_only_the_beginning_of_a_long_text_is_read() -> None:
+def test_only_the_beginning_of_a_long_query_is_analysed() -> None:
     filling = "The weather was fine and nothing happened. " * 60
 
     assert analyse_query(filling + "When did I leave?", NOW).type == "general"
@@ -381,7 +383,7 @@ WORDS = (
 
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join)))
 @example("Which first, A or B?")
-def test_every_part_is_a_search_of_its_own(text: str) -> None:
+def test_every_sub_query_has_content(text: str) -> None:
     result = analyse_query(text, NOW)
 
     assert len(result.parts) <= 4

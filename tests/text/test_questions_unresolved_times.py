@@ -1,4 +1,4 @@
-"""Which questions speak of a time that the rules can't resolve: these, and only these, are worth a model's call."""
+"""Times of questions that the rules cannot resolve, which a language model is called for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vmemo.text.questions import analyse_query, find_unresolved_times
 
 NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 """A Wednesday."""
-QUESTIONS = Path(__file__).parents[1] / "temporal" / "questions.jsonl"
+QUESTIONS = Path(__file__).parent / "temporal_questions.jsonl"
 
 SEEN: list[tuple[str, str]] = [
     ("Who called me three business days ago?", "three business days ago"),
@@ -152,23 +152,23 @@ NOTHING: list[str] = [
 
 
 @pytest.mark.parametrize(("question", "words"), [*SEEN, *FOREIGN])
-def test_a_time_that_the_rules_cannot_resolve_is_seen(question: str, words: str) -> None:
+def test_unresolved_times_are_reported(question: str, words: str) -> None:
     missed = analyse_query(question, NOW, report_unresolved=True).unresolved_time
     assert missed
     assert missed.text == words
 
 
 @pytest.mark.parametrize(("question", "words"), FOREIGN)
-def test_foreign_words_are_known_as_such(question: str, words: str) -> None:
+def test_foreign_times_are_marked_as_foreign(question: str, words: str) -> None:
     assert [each.foreign for each in find_unresolved_times(question, ())] == [True]
 
 
 @pytest.mark.parametrize("question", NOTHING)
-def test_what_is_resolved_or_no_time_of_the_calendar_is_left_alone(question: str) -> None:
+def test_resolved_times_and_other_words_are_not_reported(question: str) -> None:
     assert analyse_query(question, NOW, report_unresolved=True).unresolved_time is None
 
 
-def test_none_of_the_150_questions_is_doubted_and_least_of_all_the_40_without_a_time() -> None:
+def test_none_of_the_150_questions_has_an_unresolved_time() -> None:
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     asked = [(str(row["q"]), datetime.fromisoformat(row["now"])) for row in rows]
     assert len(asked) == 150
@@ -177,11 +177,11 @@ def test_none_of_the_150_questions_is_doubted_and_least_of_all_the_40_without_a_
     ]
 
 
-def test_nothing_is_looked_for_unless_it_is_wanted() -> None:
+def test_unresolved_times_are_reported_only_on_request() -> None:
     assert analyse_query("Who called me three business days ago?", NOW).unresolved_time is None
 
 
-def test_a_question_with_such_a_time_is_temporal() -> None:
+def test_a_question_with_an_unresolved_time_is_temporal() -> None:
     question = "Where did I have lunch three business days ago?"
     assert (analyse_query(question, NOW).type, analyse_query(question, NOW, report_unresolved=True).type) == (
         "factual",
@@ -189,7 +189,7 @@ def test_a_question_with_such_a_time_is_temporal() -> None:
     )
 
 
-def test_beside_a_question_that_has_its_time_other_sentences_do_not_count() -> None:
+def test_times_outside_a_question_with_a_time_are_ignored() -> None:
     text = "I was ill three business days ago. What did I eat yesterday?"
     assert analyse_query(text, NOW, report_unresolved=True).unresolved_time is None
     assert analyse_query(

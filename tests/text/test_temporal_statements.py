@@ -1,4 +1,4 @@
-"""Sentences as people say them to one another, each against the day it is said."""
+"""Times of statements, each resolved against the day on which it is made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vmemo.text.temporal import annotate, find_times, format_interval
 
 
 def times(text: str, said: str) -> list[str]:
-    """What the sentence is found to speak of, as people write it."""
+    """Return the times of a statement as formatted intervals."""
     _, found = annotate(text, datetime.fromisoformat(said).replace(tzinfo=UTC))
     return [format_interval(each.interval) for each in found]
 
@@ -182,12 +182,12 @@ RATES = [
 
 
 @pytest.mark.parametrize(("text", "said", "meant"), AHEAD)
-def test_a_clause_that_looks_ahead_means_the_next_such_day(text: str, said: str, meant: str) -> None:
+def test_a_clause_about_the_future_means_the_next_such_date(text: str, said: str, meant: str) -> None:
     assert times(text, said) == meant.split(" | ")
 
 
 @pytest.mark.parametrize(("text", "said", "meant"), BEHIND)
-def test_a_clause_that_looks_back_means_the_last_such_day(text: str, said: str, meant: str) -> None:
+def test_a_clause_about_the_past_means_the_last_such_date(text: str, said: str, meant: str) -> None:
     assert times(text, said) == meant.split(" | ")
 
 
@@ -197,18 +197,18 @@ def test_each_clause_has_its_own_tense(text: str, said: str, meant: str) -> None
 
 
 @pytest.mark.parametrize(("text", "said", "meant"), UNMARKED)
-def test_without_a_cue_a_weekday_was_and_a_date_is_the_nearer_one(text: str, said: str, meant: str) -> None:
+def test_without_a_cue_a_weekday_is_past_and_a_date_the_nearest(text: str, said: str, meant: str) -> None:
     assert times(text, said) == meant.split(" | ")
 
 
 @pytest.mark.parametrize("text", AGAIN)
-def test_what_comes_again_and_again_is_no_day(text: str) -> None:
+def test_recurring_dates_are_not_found(text: str) -> None:
     assert times(text, "2024-03-24") == []
     assert annotate(text, datetime(2024, 3, 24, tzinfo=UTC)).text == text
 
 
 @pytest.mark.parametrize(("text", "said", "meant"), RATES)
-def test_how_often_is_no_distance_to_a_day(text: str, said: str, meant: str) -> None:
+def test_a_rate_is_not_a_distance(text: str, said: str, meant: str) -> None:
     assert times(text, said) == meant.split(" | ")
 
 
@@ -222,7 +222,7 @@ def test_how_often_is_no_distance_to_a_day(text: str, said: str, meant: str) -> 
         ("What will I do in January?", "January 2025"),
     ],
 )
-def test_a_question_is_about_the_past_unless_it_asks_for_plans(text: str, meant: str) -> None:
+def test_a_question_is_about_the_past_unless_it_asks_about_plans(text: str, meant: str) -> None:
     found = find_times(text, datetime(2024, 11, 13, tzinfo=UTC))
     assert [format_interval(each.interval) for each in found] == [meant]
 
@@ -234,7 +234,7 @@ WORDS = st.sampled_from(
 
 
 @given(words=st.lists(WORDS, max_size=14), day=st.dates(date(3, 1, 1), date(9989, 12, 31)))
-def test_any_words_are_dated_in_order_and_stay_as_they_were(words: list[str], day: date) -> None:
+def test_annotate_keeps_any_words_and_their_order(words: list[str], day: date) -> None:
     text = " ".join(words)
     annotated, found = annotate(text, datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
     assert [each.text for each in found] == [text[each.start : each.end] for each in found]
@@ -242,7 +242,7 @@ def test_any_words_are_dated_in_order_and_stay_as_they_were(words: list[str], da
     assert len(annotated) >= len(text)
 
 
-def test_a_long_list_of_days_is_read() -> None:
+def test_a_long_list_of_dates_is_found() -> None:
     text = "on Friday, in May and on Monday I will call; " * 300
     _, found = annotate(text, datetime(2024, 3, 13, tzinfo=UTC))
     assert len(found) == 900

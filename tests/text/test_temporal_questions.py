@@ -1,4 +1,4 @@
-"""Questions as people ask an agent's memory, each against the moment it is asked."""
+"""Times of questions, each resolved against the time at which it is asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Borders = tuple[str | None, str | None]
 
 
 class Question(BaseModel):
-    """What is asked, when, and the ranges that are right; none where nothing should be found."""
+    """A question, the time at which it is asked, and the accepted ranges; none if nothing should be found."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -25,7 +25,7 @@ class Question(BaseModel):
     day_first: bool = False
 
 
-TABLE = Path(__file__).parent / "questions.jsonl"
+TABLE = Path(__file__).parent / "temporal_questions.jsonl"
 QUESTIONS = [Question.model_validate_json(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
 
 
@@ -45,11 +45,11 @@ def _is_right(question: Question) -> bool:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.q)
-def test_a_question_is_read_against_the_moment_it_is_asked(question: Question) -> None:
+def test_a_question_is_resolved_against_the_time_it_is_asked(question: Question) -> None:
     assert _is_right(question), _found(question)
 
 
-def test_all_150_questions_are_right_and_none_of_the_40_without_a_time_finds_one() -> None:
+def test_all_150_questions_are_correct_including_40_without_a_time() -> None:
     assert len(QUESTIONS) == 150
     assert sum(_is_right(question) for question in QUESTIONS) == 150
     timeless = [question for question in QUESTIONS if not question.expect]

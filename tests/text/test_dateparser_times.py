@@ -1,4 +1,4 @@
-"""Times in other languages, where they are asked for."""
+"""Times in other languages, resolved by dateparser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
         ("es", "Nos casamos el 12 de agosto de 2021.", "2021-08-12", 1),
     ],
 )
-def test_a_time_is_found_in_its_language(language: str, text: str, start: str, days: int) -> None:
+def test_times_are_found_in_the_chosen_language(language: str, text: str, start: str, days: int) -> None:
     (found,) = DateparserTimes([language])(text, NOW)
     begin = datetime.fromisoformat(start).replace(tzinfo=UTC)
     assert (found.start, found.end) == (begin, begin + timedelta(days=days))
@@ -42,22 +42,22 @@ def test_a_time_is_found_in_its_language(language: str, text: str, start: str, d
         ("de", ""),
     ],
 )
-def test_a_text_without_a_time_has_none(language: str, text: str) -> None:
+def test_a_text_without_a_time_gives_none(language: str, text: str) -> None:
     assert DateparserTimes([language])(text, NOW) == []
 
 
-def test_days_begin_at_midnight_where_the_speaker_is() -> None:
+def test_days_start_at_midnight_in_the_time_zone_of_the_reference() -> None:
     tokyo = timezone(timedelta(hours=9))
     (found,) = DateparserTimes(["de"])("gestern", NOW.astimezone(tokyo))
     assert found.start == datetime(2024, 3, 5, tzinfo=tokyo)
 
 
-def test_a_language_that_is_none_is_refused() -> None:
+def test_an_unknown_language_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="such as de or fr"):
         DateparserTimes(["klingon"])("gestern", NOW)
 
 
-def test_a_memory_dates_facts_and_reads_questions_in_the_languages_it_is_told(tmp_path: Path) -> None:
+def test_memory_resolves_times_of_facts_and_questions_in_its_languages(tmp_path: Path) -> None:
     settings = Settings(languages=("de",))
     with Memory(f"sqlite:///{tmp_path}/m.db", embedder=HashEmbedder(), settings=settings) as memory:
         memory.retain_sync(Message(content="Vorgestern war ich beim Zahnarzt.", timestamp=NOW))
@@ -72,6 +72,6 @@ def test_a_memory_dates_facts_and_reads_questions_in_the_languages_it_is_told(tm
         assert found.explanation.during.start == datetime(2024, 3, 4, tzinfo=UTC)
 
 
-def test_the_environment_names_languages() -> None:
+def test_the_environment_sets_the_languages() -> None:
     assert Settings.from_environment({"VMEMO_LANGUAGES": "de, fr"}).languages == ("de", "fr")
     assert Settings.from_environment({}).languages == ()

@@ -1,4 +1,4 @@
-"""Names found by spaCy; the tests that need it are skipped where it is not installed."""
+"""Names found by spaCy; tests that need it are skipped if it is not installed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_pipeline_finds_names_with_their_types() -> None:
 
 
 @needs_spacy
-def test_a_memory_uses_it_where_it_is_installed(tmp_path: Path) -> None:
+def test_memory_uses_spacy_if_it_is_installed(tmp_path: Path) -> None:
     text = "we flew over seattle, then stayed in Gdansk with the Kowalskis"
     found: dict[str, set[str]] = {}
     for names in ("auto", "rules"):
@@ -39,7 +39,7 @@ def test_a_memory_uses_it_where_it_is_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("spacy") is not None, reason="spaCy is installed")
-def test_without_it_the_rules_go_on_alone_and_asking_for_it_names_the_command(tmp_path: Path) -> None:
+def test_without_spacy_the_rules_are_used_and_requesting_it_names_the_install_command(tmp_path: Path) -> None:
     with Memory(f"sqlite:///{tmp_path}/m.db", embedder=HashEmbedder(), settings=Settings(names="auto")) as memory:
         memory.retain_sync("Nadia moved to Oslo.")
         assert "Nadia" in {entity.name for entity in memory.entities_sync()}
@@ -48,7 +48,7 @@ def test_without_it_the_rules_go_on_alone_and_asking_for_it_names_the_command(tm
     assert "spacy" not in sys.modules
 
 
-def test_names_are_joined_with_what_the_rules_found() -> None:
+def test_names_are_merged_with_those_of_the_rules() -> None:
     rules = (FoundName(name="Anna Smith", type="PERSON"), FoundName(name="Oslo"))
     others = (
         FoundName(name="oslo", type="LOCATION"),
@@ -63,7 +63,7 @@ def test_names_are_joined_with_what_the_rules_found() -> None:
     )
 
 
-def test_the_environment_chooses_who_finds_names() -> None:
+def test_the_environment_selects_the_name_reader() -> None:
     assert Settings.from_environment({"VMEMO_NAMES": "rules"}).names == "rules"
     with pytest.raises(InvalidInput, match="auto, rules or spacy"):
         Settings.from_environment({"VMEMO_NAMES": "magic"})

@@ -1,4 +1,4 @@
-"""What is too little to remember, what memory itself had said, and what a model writes about itself."""
+"""Small talk, recalled lines, text about the conversation, and facts that their sources do not support."""
 
 import pytest
 
@@ -54,7 +54,7 @@ TWO = "6f6d656d-7600-5000-8000-666163747300"
         "oh wow, that's great!",
     ],
 )
-def test_a_message_that_says_nothing_is_small_talk(text: str) -> None:
+def test_messages_without_content_are_small_talk(text: str) -> None:
     assert is_small_talk(text)
 
 
@@ -100,7 +100,7 @@ def test_a_message_that_says_nothing_is_small_talk(text: str) -> None:
         "Cool car",
     ],
 )
-def test_a_word_a_name_or_a_number_is_more_than_small_talk(text: str) -> None:
+def test_a_message_with_content_is_not_small_talk(text: str) -> None:
     assert not is_small_talk(text)
 
 
@@ -130,7 +130,7 @@ def test_a_long_message_is_never_small_talk() -> None:
         (f"我说：\n- [{ONE}] 安娜搬家了\n好的", "我说：\n好的"),
     ],
 )
-def test_what_memory_had_recalled_is_taken_out(text: str, left: str) -> None:
+def test_recalled_lines_are_stripped(text: str, left: str) -> None:
     assert strip_recalled(text) == left
 
 
@@ -161,11 +161,11 @@ def test_what_memory_had_recalled_is_taken_out(text: str, left: str) -> None:
         "\u2028## 8 May 2023",
     ],
 )
-def test_what_only_looks_like_a_recall_stays(text: str) -> None:
+def test_lines_that_resemble_a_recall_are_kept(text: str) -> None:
     assert strip_recalled(text) == text
 
 
-def test_a_long_message_keeps_all_that_is_its_own() -> None:
+def test_all_other_lines_of_a_long_message_are_kept() -> None:
     own = "## 8 May 2023\n" * 20_000 + "- [" * 20_000
     assert strip_recalled(own) == own
     assert strip_recalled(f"- [{ONE}] a\n" * 2_000 + "own") == "own"
@@ -223,7 +223,7 @@ def test_a_long_message_keeps_all_that_is_its_own() -> None:
         " . ",
     ],
 )
-def test_words_about_the_talk_itself_are_no_facts(text: str) -> None:
+def test_text_about_the_conversation_is_meta_text(text: str) -> None:
     assert is_meta_text(text)
 
 
@@ -274,11 +274,11 @@ def test_words_about_the_talk_itself_are_no_facts(text: str) -> None:
         "Анна живёт в Берлине.",
     ],
 )
-def test_facts_about_the_world_stay(text: str) -> None:
+def test_facts_about_the_world_are_not_meta_text(text: str) -> None:
     assert not is_meta_text(text)
 
 
-def test_long_and_hostile_facts_are_read_without_harm() -> None:
+def test_long_and_hostile_facts_are_classified() -> None:
     for text in ("the " * 30_000, "no " * 40, "the user and the user " * 9, "I " * 99, "\x00" * 100_000):
         is_meta_text(text)
     assert not is_meta_text("The conversation was about " + "a" * 100_000)
@@ -305,7 +305,7 @@ def test_long_and_hostile_facts_are_read_without_harm() -> None:
         ("Price: 12", ["User: nothing", "User: 12"]),
     ],
 )
-def test_a_fact_that_shares_a_word_or_a_number_is_grounded(text: str, sources: list[str]) -> None:
+def test_a_fact_that_shares_a_term_with_its_sources_is_grounded(text: str, sources: list[str]) -> None:
     assert is_grounded(text, sources)
 
 
@@ -330,11 +330,11 @@ def test_a_fact_that_shares_a_word_or_a_number_is_grounded(text: str, sources: l
         ("安娜在谷歌工作", ["鲍勃: 我喜欢大海"]),
     ],
 )
-def test_a_fact_that_shares_nothing_is_not_grounded(text: str, sources: list[str]) -> None:
+def test_a_fact_that_shares_no_term_is_not_grounded(text: str, sources: list[str]) -> None:
     assert not is_grounded(text, sources)
 
 
-def test_what_is_known_already_grounds_a_fact_too() -> None:
+def test_a_fact_that_shares_a_term_with_known_facts_is_grounded() -> None:
     assert is_grounded("Rex is ill.", ["User: he is ill-ish, poor thing"], known=["Anna's dog is called Rex."])
     assert is_grounded("Rex died.", ["User: he passed away"], known=["Anna's dog is called Rex."])
     assert not is_grounded("Alice works at Google.", ["User: he passed away"], known=["Anna's dog is called Rex."])

@@ -1,4 +1,4 @@
-"""What a text proves about one exclusive value, and what it must leave alone."""
+"""Parsing of claims, and the relation between two of them."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def claim(text: str) -> Claim:
         ("Bob: My height is 180 cm", "bob", "height", "180 cm"),
     ],
 )
-def test_one_short_sentence_states_one_value(text: str, subject: str, attribute: Attribute, value: str) -> None:
+def test_a_short_sentence_is_parsed_as_a_claim(text: str, subject: str, attribute: Attribute, value: str) -> None:
     found = claim(text)
     assert (found.subject, found.attribute, found.value) == (subject, attribute, value)
 
@@ -167,7 +167,7 @@ def test_one_short_sentence_states_one_value(text: str, subject: str, attribute:
         "🎉🎉🎉",
     ],
 )
-def test_anything_else_proves_nothing(text: str) -> None:
+def test_other_texts_are_not_claims(text: str) -> None:
     assert parse_claim(text) is None
 
 
@@ -187,7 +187,7 @@ def test_anything_else_proves_nothing(text: str) -> None:
         "Bob: I'm 34" + " \u0301" * 140,
     ],
 )
-def test_hostile_texts_are_read_without_harm(text: str) -> None:
+def test_hostile_texts_are_not_claims(text: str) -> None:
     assert parse_claim(text) is None or len(text) <= 300
 
 
@@ -220,7 +220,7 @@ def test_hostile_texts_are_read_without_harm(text: str) -> None:
         ("Bob: I work at Apple", "Bob: Actually, I work at Google, not Apple."),
     ],
 )
-def test_another_exclusive_value_supersedes(older: str, newer: str) -> None:
+def test_another_exclusive_value_supersedes_the_old_one(older: str, newer: str) -> None:
     assert compare_claims(claim(newer), claim(older)) == "supersede"
 
 
@@ -263,7 +263,7 @@ def test_another_exclusive_value_supersedes(older: str, newer: str) -> None:
         ("René: I live in Rome", "Rene: I live in Oslo"),
     ],
 )
-def test_what_may_hold_together_stays(older: str, newer: str) -> None:
+def test_compatible_claims_are_both_kept(older: str, newer: str) -> None:
     new = parse_claim(newer)
     assert new is None or compare_claims(new, claim(older)) is None
 
@@ -278,11 +278,11 @@ def test_what_may_hold_together_stays(older: str, newer: str) -> None:
         ("Bob: I work at Google.", "Bob works for Google."),
     ],
 )
-def test_the_same_value_again_is_a_duplicate(older: str, newer: str) -> None:
+def test_the_same_value_is_a_duplicate(older: str, newer: str) -> None:
     assert compare_claims(claim(newer), claim(older)) == "duplicate"
 
 
-def test_only_a_complete_correction_calls_the_old_value_mistaken() -> None:
+def test_only_an_explicit_correction_marks_the_old_value_as_mistaken() -> None:
     assert claim("Bob: Actually, my number is 555-0102, not 555-0101.").mistaken
     assert claim("Bob: Sorry, I live in Rome, not in Oslo.").mistaken
     assert not claim("Bob: Actually, my number is 555-0102.").mistaken
@@ -306,5 +306,5 @@ def test_only_a_complete_correction_calls_the_old_value_mistaken() -> None:
         ("Bob: I got a new job at Google.", True),
     ],
 )
-def test_a_claim_knows_whether_it_tells_of_a_change(text: str, changes: bool) -> None:
+def test_claims_report_whether_the_value_changed(text: str, changes: bool) -> None:
     assert claim(text).changes is changes

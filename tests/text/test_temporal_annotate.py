@@ -1,3 +1,5 @@
+"""Texts annotated with dates, and intervals formatted as text."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -28,7 +30,7 @@ MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
         ("on 4 July we danced", "on 4 July (4 July 2022) we danced"),
     ],
 )
-def test_a_relative_expression_is_followed_by_its_date(text: str, annotated: str) -> None:
+def test_annotate_adds_the_date_after_a_relative_expression(text: str, annotated: str) -> None:
     assert annotate(text, MONDAY).text == annotated
 
 
@@ -43,22 +45,22 @@ def test_a_relative_expression_is_followed_by_its_date(text: str, annotated: str
         "No dates here.",
     ],
 )
-def test_what_needs_no_date_gets_none(text: str) -> None:
+def test_annotate_leaves_other_expressions_unchanged(text: str) -> None:
     assert annotate(text, MONDAY).text == text
 
 
-def test_annotating_twice_changes_nothing_more() -> None:
+def test_annotate_is_idempotent() -> None:
     once = annotate("Yesterday we met, two weeks ago we did not, and next month we will.", MONDAY).text
     assert once.count("(") == 3
     assert annotate(once, MONDAY).text == once
 
 
-def test_a_sentence_about_the_future_dates_a_weekday_ahead() -> None:
+def test_a_weekday_in_a_sentence_about_the_future_is_the_next_one() -> None:
     text = "I ran on Friday. I will rest on Friday."
     assert annotate(text, MONDAY).text == "I ran on Friday (5 May 2023). I will rest on Friday (12 May 2023)."
 
 
-def test_the_date_is_that_of_the_reference_zone() -> None:
+def test_dates_are_in_the_time_zone_of_the_reference() -> None:
     reference = datetime(2023, 5, 8, 1, tzinfo=ZoneInfo("Asia/Tokyo"))
     assert annotate("yesterday", reference).text == "yesterday (7 May 2023)"
     assert format_interval(find_times("yesterday", reference)[0].interval, ZoneInfo("Asia/Tokyo")) == "7 May 2023"
@@ -82,7 +84,7 @@ def test_the_date_is_that_of_the_reference_zone() -> None:
         (None, None, "any time"),
     ],
 )
-def test_an_interval_is_written_as_people_would(start: str | None, end: str | None, written: str) -> None:
+def test_format_interval_is_as_short_as_the_dates_allow(start: str | None, end: str | None, written: str) -> None:
     interval = Interval(
         start=datetime.fromisoformat(start).replace(tzinfo=UTC) if start else None,
         end=datetime.fromisoformat(end).replace(tzinfo=UTC) if end else None,
@@ -90,7 +92,7 @@ def test_an_interval_is_written_as_people_would(start: str | None, end: str | No
     assert format_interval(interval) == written
 
 
-def test_an_instant_within_a_day_is_written_as_that_day() -> None:
+def test_format_interval_writes_part_of_a_day_as_that_day() -> None:
     interval = Interval(
         start=datetime(2023, 5, 7, 15, tzinfo=UTC),
         end=datetime(2023, 5, 7, 16, tzinfo=UTC),
@@ -111,5 +113,5 @@ def test_an_instant_within_a_day_is_written_as_that_day() -> None:
         ("She might have said so on Monday", "2024-03-05", "She might have said so on Monday (4 March 2024)"),
     ],
 )
-def test_a_yearless_date_is_read_by_the_tense_of_its_sentence(text: str, said: str, annotated: str) -> None:
+def test_the_tense_of_the_sentence_decides_the_year_of_a_yearless_date(text: str, said: str, annotated: str) -> None:
     assert annotate(text, datetime.fromisoformat(said).replace(tzinfo=UTC)).text == annotated

@@ -1,4 +1,4 @@
-"""Entities found by rule: what counts as a name, of which kind, and what never does."""
+"""Names found by rules, and their types."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def names(text: str, *speakers: str) -> list[str]:
     return [found.name for found in find_names(text, speakers=speakers)]
 
 
-def kind(text: str, name: str, *speakers: str) -> EntityType:
+def type_of(text: str, name: str, *speakers: str) -> EntityType:
     kinds: dict[str, EntityType] = {f.name: f.type for f in find_names(text, speakers=speakers)}
     return kinds[name]
 
@@ -38,7 +38,7 @@ def kind(text: str, name: str, *speakers: str) -> EntityType:
         ("Zoe\u0308 is late, and so is Zoë.", ["Zoë"]),
     ],
 )
-def test_names_are_found_as_they_are_written(text: str, expected: list[str]) -> None:
+def test_names_are_found_as_written(text: str, expected: list[str]) -> None:
     assert names(text) == expected
 
 
@@ -60,7 +60,7 @@ def test_names_are_found_as_they_are_written(text: str, expected: list[str]) -> 
         "It was 5 PM. Step 3 is next. Well-known facts.",
     ],
 )
-def test_ordinary_capitals_are_not_names(text: str) -> None:
+def test_other_capitalised_words_are_not_names(text: str) -> None:
     assert names(text) == []
 
 
@@ -88,11 +88,11 @@ def test_ordinary_capitals_are_not_names(text: str) -> None:
         ("She speaks it in French.", "French", "OTHER"),
     ],
 )
-def test_the_kind_is_told_by_the_name_or_its_surroundings(text: str, name: str, expected: EntityType) -> None:
-    assert kind(text, name) == expected
+def test_the_type_follows_from_the_name_or_its_context(text: str, name: str, expected: EntityType) -> None:
+    assert type_of(text, name) == expected
 
 
-def test_speakers_are_persons_in_any_case_and_keep_their_own_spelling() -> None:
+def test_speakers_are_persons_and_keep_their_spelling() -> None:
     found = find_names("i told caroline that MELANIE is away", speakers=["Caroline", "Melanie"])
     assert [(f.name, f.type) for f in found] == [("Caroline", "PERSON"), ("Melanie", "PERSON")]
 
@@ -102,7 +102,7 @@ def test_a_speaker_is_found_by_first_name_and_by_full_name() -> None:
     assert names("caroline hughes is here", "Caroline Hughes") == ["Caroline Hughes"]
 
 
-def test_a_longer_name_is_not_cut_down_to_the_speaker_in_it() -> None:
+def test_a_longer_name_that_contains_a_speaker_is_kept_whole() -> None:
     assert names("We heard Caroline Hughes sing.", "Caroline") == ["Caroline Hughes"]
 
 
@@ -110,7 +110,7 @@ def test_a_speaker_inside_another_word_is_not_found() -> None:
     assert names("the annals of history", "Ann") == []
 
 
-def test_a_speaker_whose_name_is_a_word_is_found_only_where_it_is_a_name() -> None:
+def test_a_speaker_named_like_a_common_word_is_found_only_as_a_name() -> None:
     assert names("will you come? I will.", "Will") == []
     assert names("Will you come?", "Will") == []
     assert names("I asked Will about it.", "Will") == ["Will"]
@@ -122,16 +122,16 @@ def test_roles_are_not_names(role: str) -> None:
     assert names("the user asked the assistant, the system and the tool", role) == []
 
 
-def test_a_number_that_counts_is_not_part_of_a_name() -> None:
+def test_a_quantity_is_not_part_of_a_name() -> None:
     assert names("We saw Priya 3 times.") == ["Priya"]
 
 
-def test_each_name_comes_once_with_its_most_telling_kind() -> None:
+def test_each_name_is_returned_once_with_its_most_specific_type() -> None:
     found = find_names("I like Ljubljana. LJUBLJANA! Yes, we live in Ljubljana.")
     assert [(f.name, f.type) for f in found] == [("Ljubljana", "LOCATION")]
 
 
-def test_a_text_yields_twenty_names_at_most() -> None:
+def test_at_most_twenty_names_are_returned() -> None:
     text = " and ".join(f"Qv{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(100))
     assert len(names(text)) == MAX_NAMES == 20
 
@@ -157,7 +157,7 @@ def test_a_text_yields_twenty_names_at_most() -> None:
         "ß" * 10_000,
     ],
 )
-def test_hostile_text_is_read_without_harm(text: str) -> None:
+def test_hostile_text_gives_few_names(text: str) -> None:
     assert len(find_names(text, speakers=["İpek", "a.*", "(", "🎉x"])) <= MAX_NAMES
 
 
@@ -172,10 +172,10 @@ def test_hostile_text_is_read_without_harm(text: str) -> None:
         ("🎉 josé 🎉", "José"),
     ],
 )
-def test_other_scripts_yield_their_speakers(text: str, speaker: str) -> None:
+def test_speakers_are_found_in_other_scripts(text: str, speaker: str) -> None:
     assert names(text, speaker) == [speaker]
 
 
-def test_finding_is_the_same_each_time() -> None:
+def test_finding_names_is_deterministic() -> None:
     text = "Hey Mel, Dr. Varga and Anna Karlsson moved to Ljubljana."
     assert find_names(text, speakers=["Mel", "Jo"]) == find_names(text, speakers=["Jo", "Mel"])
