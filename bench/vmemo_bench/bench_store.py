@@ -97,13 +97,12 @@ class SqliteBenchStore(BenchStore):
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresBenchStore(BenchStore):
-    """One PostgreSQL database; with `tidy`, each bank is deleted after use."""
+    """One PostgreSQL database; banks in a user's database are deleted after use."""
 
     folder: Path
     memory: Memory
     postgres: PostgresDatabase
     config: Mapping[str, Setting]
-    tidy: bool
     _numbers: count[int] = field(default_factory=count)
 
     @asynccontextmanager
@@ -119,7 +118,7 @@ class PostgresBenchStore(BenchStore):
         try:
             yield [BankLocation(url=self.postgres.url, bank=bank, export_file=export_file) for bank in ours]
         finally:
-            if self.tidy:
+            if not self.postgres.local:
                 await self._forget(ours)
 
     async def _forget(self, banks: Sequence[str]) -> None:
@@ -146,13 +145,14 @@ async def open_store(options: BenchOptions, embedder: Embedder, settings: Settin
             yield SqliteBenchStore(folder)
         elif options.store == "postgres":
             with EmbeddedPostgres(settings=durable_settings()) as server:
-                url = await asyncio.to_thread(server.create, "benchmark")
-                async with _open_postgres(Memory(url, embedder=embedder, settings=settings), url, folder, True) as made:
-                    yield made
+                database = PostgresDatabase(await asyncio.to_thread(server.create, "benchmark"), local=True)
+                memory = Memory(database.url, embedder=embedder, settings=settings)
+                async with _open_postgres(memory, database, folder) as store:
+                    yield store
         elif options.store.startswith("postgresql://"):
             memory = Memory(options.store, embedder=embedder, settings=settings)
-            async with _open_postgres(memory, options.store, folder, False) as made:
-                yield made
+            async with _open_postgres(memory, PostgresDatabase(options.store), folder) as store:
+                yield store
         else:
             # The text after the first colon may contain a password.
             scheme = options.store.partition(":")[0][:40]
@@ -160,12 +160,13 @@ async def open_store(options: BenchOptions, embedder: Embedder, settings: Settin
 
 
 @asynccontextmanager
-async def _open_postgres(memory: Memory, url: str, folder: Path, embedded: bool) -> AsyncGenerator[PostgresBenchStore]:
+async def _open_postgres(
+    memory: Memory, database: PostgresDatabase, folder: Path
+) -> AsyncGenerator[PostgresBenchStore]:
     try:
         # Creates the schema, and no bank.
         await memory.banks()
-        database = PostgresDatabase(url, local=embedded)
-        config: dict[str, Setting] = {"store": "postgres", "embedded": embedded, **await database.describe()}
-        yield PostgresBenchStore(folder=folder, memory=memory, postgres=database, config=config, tidy=not embedded)
+        config: dict[str, Setting] = {"store": "postgres", "embedded": database.local, **await database.describe()}
+        yield PostgresBenchStore(folder=folder, memory=memory, postgres=database, config=config)
     finally:
         await memory.close()

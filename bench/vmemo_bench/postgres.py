@@ -224,5 +224,5 @@ class _ProcessTimes:
     def of(cls, pid: int) -> _ProcessTimes:
         # The second field, the program's name, may contain blanks.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        parent, *_ = numbers = [int(value) for value in fields[1:15]]
-        return cls(parent, sum(numbers[10:12]) / _CLOCK_TICKS, sum(numbers[12:14]) / _CLOCK_TICKS)
+        numbers = [int(value) for value in fields[1:15]]
+        return cls(numbers[0], sum(numbers[10:12]) / _CLOCK_TICKS, sum(numbers[12:14]) / _CLOCK_TICKS)

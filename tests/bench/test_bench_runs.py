@@ -10,7 +10,7 @@ from small_data import CountingEmbedder, Interrupted, MeasuredRun, StopAt, optio
 
 from vmemo.text.names import find_names
 from vmemo.text.temporal import find_times
-from vmemo_bench import BenchOptions, SpeedOptions, write_report
+from vmemo_bench import BenchOptions, Report, SpeedOptions, write_report
 from vmemo_bench.pages.report_page import render
 from vmemo_bench.speed import texts
 
@@ -91,17 +91,28 @@ def test_a_question_is_asked_at_its_own_time_or_after_the_last_session(tmp_path:
     }
 
 
-def test_speed_reports_ratios_for_every_size(tmp_path: Path) -> None:
-    sizes = SpeedOptions(sizes=(60, 20), queries=4, messages=10, base_sentences=8)
-    asked = BenchOptions(benchmark="speed", work=tmp_path, embedder=CountingEmbedder(), speed=sizes)
-    report = run(asked)
-    assert {"retain_over_embed", "retain_facts_per_second", "bytes_per_fact"} <= set(report.metrics)
+@pytest.fixture(scope="module")
+def speed_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """A speed run over two sizes, with enough queries to name times and people."""
+    work = tmp_path_factory.mktemp("speed")
+    speed = SpeedOptions(sizes=(60, 20), queries=30, messages=10, base_sentences=8)
+    report = run(BenchOptions(benchmark="speed", work=work, embedder=CountingEmbedder(), speed=speed))
+    assert list(work.iterdir()) == []
+    return report
+
+
+def test_speed_reports_ratios_for_every_size(speed_report: Report) -> None:
+    assert {"retain_over_embed", "retain_facts_per_second", "bytes_per_fact"} <= set(speed_report.metrics)
     for size in (20, 60):
         expected = ("recall_p50_over_embed", "recall_p95_over_embed", "rss_mb", "bytes_per_fact")
-        assert {f"{name}@{size}" for name in expected} <= set(report.metrics)
-        assert report.metrics[f"facts@{size}"] == size
-        assert {f"recall@{size}/total", f"embed@{size}", f"first_recall@{size}"} <= set(report.timings)
-    assert list(tmp_path.iterdir()) == []
+        assert {f"{name}@{size}" for name in expected} <= set(speed_report.metrics)
+        assert speed_report.metrics[f"facts@{size}"] == size
+        assert {f"recall@{size}/total", f"embed@{size}", f"first_recall@{size}"} <= set(speed_report.timings)
+
+
+def test_speed_times_every_stage_of_recall(speed_report: Report) -> None:
+    stages = "analyse embed keyword semantic entities temporal graph fuse rerank load".split()
+    assert {f"recall@60/{stage}" for stage in stages} <= set(speed_report.timings)
 
 
 def test_speed_measures_each_budget_under_its_own_name(tmp_path: Path) -> None:
@@ -115,13 +126,6 @@ def test_speed_measures_each_budget_under_its_own_name(tmp_path: Path) -> None:
     page = render(report)
     assert "Recall (budget low)" in page
     assert "recall (budget 20), 40 facts" in page
-
-
-def test_speed_times_every_stage_of_recall(tmp_path: Path) -> None:
-    shape = SpeedOptions(sizes=(60,), queries=30, messages=10, base_sentences=8)
-    report = run(BenchOptions(benchmark="speed", work=tmp_path, embedder=CountingEmbedder(), speed=shape))
-    stages = "analyse embed keyword semantic entities temporal graph fuse rerank load".split()
-    assert {f"recall@60/{stage}" for stage in stages} <= set(report.timings)
 
 
 def test_some_speed_queries_name_a_time_and_most_name_people() -> None:

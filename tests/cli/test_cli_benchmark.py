@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,3 +143,15 @@ def test_the_error_for_invalid_options_names_the_problem(
     result = invoke("benchmark", *arguments)
     assert result.exit_code == code
     assert complaint in result.stderr
+
+
+def test_without_the_package_every_benchmark_names_the_install_command() -> None:
+    without_package = """
+import importlib.metadata, sys
+importlib.metadata.entry_points = lambda **_: ()
+from vmemo.cli.app import app
+app(["benchmark", "locomo", "--data", "folder"])
+"""
+    done = subprocess.run([sys.executable, "-c", without_package], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install vmemo-bench" in done.stderr
