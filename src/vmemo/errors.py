@@ -33,6 +33,9 @@ from __future__ import annotations
 class VmemoError(Exception):
     """Base of everything vmemo raises on purpose; catch it to catch them all."""
 
+    stored: tuple[str, ...] = ()
+    """Ids of messages that were stored before the error occurred. They are queued; do not retain them again."""
+
 
 class InvalidInput(VmemoError, ValueError):
     """A value can't be used. Nothing was changed; correct the value the message names."""
@@ -131,3 +134,9 @@ def public_name(error: BaseException) -> str:
 def named(error: BaseException) -> str:
     """An error with its public name in front."""
     return f"{public_name(error)}: {error}"
+
+
+def error_class(name: str) -> type[VmemoError]:
+    """Return the error class with a public name, or `VmemoError` if there is none."""
+    known: object = globals().get(name)
+    return known if isinstance(known, type) and issubclass(known, VmemoError) else VmemoError

@@ -1,6 +1,6 @@
-"""Synchronous twins of async verbs, made in one place.
+"""Synchronous twins of async methods.
 
-A twin runs its verb on a loop of its own in a background thread, so it works with and without a running loop.
+A twin runs its method on an event loop in a background thread, so it works with and without a running loop.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 Owner = TypeVar("Owner")
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Portal:
-    """An event loop in a daemon thread, started when first used."""
+    """An event loop in a daemon thread, started on first use."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -32,7 +33,7 @@ class Portal:
         return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def run(self, work: Coroutine[object, object, R]) -> R:
-        """Run a coroutine to its end and return its result."""
+        """Run a coroutine and return its result."""
         if _current_loop() is self._loop is not None:
             work.close()
             raise RuntimeError("A _sync verb was called from inside another one; await the async verb there.")
@@ -40,14 +41,14 @@ class Portal:
         try:
             return future.result()
         except BaseException:
-            # Who is interrupted while waiting no longer wants it; what has ended is not touched by this.
+            # Cancel on interrupt; a no-op if the future is already done.
             future.cancel()
             raise
 
-    def end(self, work: Coroutine[object, object, None]) -> None:
-        """Run the end of something that was begun here, and wait for it where that can come to an end.
+    def finish(self, work: Coroutine[object, object, None]) -> None:
+        """Run the cleanup of a stream, and wait for it unless that would block.
 
-        Garbage is collected wherever it may be: on the loop itself, in a forked child, or while the process dies.
+        Garbage collection may call this on the loop itself, in a forked child, or while the interpreter exits.
         """
         if self._process != os.getpid() or sys.is_finalizing():
             work.close()
@@ -79,42 +80,47 @@ portal = Portal()
 def twin(
     verb: Callable[Concatenate[Owner, P], Coroutine[object, object, R]],
 ) -> Callable[Concatenate[Owner, P], R]:
-    """The synchronous twin of an async method, with the same parameters."""
+    """Return the synchronous twin of an async method. It calls the method of the subclass if that overrides it."""
 
-    @wraps(verb)
+    @wraps(verb, updated=())
     def call(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return portal.run(verb(self, *args, **kwargs))
+        method: Callable[P, Coroutine[object, object, R]] = getattr(self, verb.__name__)
+        return portal.run(method(*args, **kwargs))
 
-    call.__name__ = f"{verb.__name__}_sync"
-    call.__doc__ = f"Synchronous twin of `{verb.__name__}`. {verb.__doc__ or ''}"
-    return call
+    return _named(call, verb)
 
 
 def twin_stream(
     verb: Callable[Concatenate[Owner, P], AsyncGenerator[R]],
 ) -> Callable[Concatenate[Owner, P], Iterator[R]]:
-    """The synchronous twin of a method that gives one thing after the other."""
+    """Return the synchronous twin of a method that returns an async generator."""
 
-    @wraps(verb)
+    @wraps(verb, updated=())
     def call(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        stream, turn = verb(self, *args, **kwargs), asyncio.Lock()
+        method: Callable[P, AsyncGenerator[R]] = getattr(self, verb.__name__)
+        stream, lock = method(*args, **kwargs), asyncio.Lock()
         try:
-            while (item := portal.run(_next(stream, turn))) is not None:
+            while (item := portal.run(_next(stream, lock))) is not None:
                 yield item
         finally:
-            portal.end(_close(stream, turn))
+            portal.finish(_close(stream, lock))
 
+    return _named(call, verb)
+
+
+def _named(call: F, verb: Callable[..., object]) -> F:
     call.__name__ = f"{verb.__name__}_sync"
+    call.__qualname__ = f"{verb.__qualname__}_sync"
     call.__doc__ = f"Synchronous twin of `{verb.__name__}`. {verb.__doc__ or ''}"
     return call
 
 
-async def _next(stream: AsyncGenerator[R], turn: asyncio.Lock) -> R | None:
-    async with turn:
+async def _next(stream: AsyncGenerator[R], lock: asyncio.Lock) -> R | None:
+    async with lock:
         return await anext(stream, None)
 
 
-async def _close(stream: AsyncGenerator[object], turn: asyncio.Lock) -> None:
-    # A step that was interrupted comes to its end first: a running generator can't be closed.
-    async with turn:
+async def _close(stream: AsyncGenerator[object], lock: asyncio.Lock) -> None:
+    # A running generator can't be closed; wait until its current step has ended.
+    async with lock:
         await stream.aclose()

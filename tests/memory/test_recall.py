@@ -17,8 +17,8 @@ from syrupy.assertion import SnapshotAssertion
 from databases import NewDatabase
 from vmemo import Fact, Hit, Interval, Memory, Message, Recalled, Settings
 from vmemo.models import BankId, EpisodeId, FactId, utc_now
+from vmemo.models.requests import RecallOptions
 from vmemo.models.settings import Fusion
-from vmemo.recall.query import RecallOptions
 
 WALKS = ["the harbour", "the old mill", "the orchard", "the lighthouse", "the market", "the station"]
 

@@ -216,6 +216,6 @@ def test_who_stops_listening_stops_the_reflection(sqlite_url: str) -> None:
 
 def test_bad_input_is_refused_when_the_stream_begins(sqlite_url: str) -> None:
     memory, model = thinking(sqlite_url, says("x"))
-    with memory, pytest.raises(Exception, match="max_lookups must be"):
+    with memory, pytest.raises(Exception, match="max_lookups: must be"):
         list(memory.reflect_stream_sync("Where?", max_lookups=9))
     assert model.received == []

@@ -17,7 +17,7 @@ from databases import store_at
 from vmemo.errors import InvalidInput, StoreBusy
 from vmemo.lifecycle.maintain import MaintenanceSettings, maintain
 from vmemo.lifecycle.shorten_episodes import LENGTHY
-from vmemo.memory.reads import why
+from vmemo.memory.inspect import provenance
 from vmemo.models import ConfidenceChange, Episode, Fact, Message, utc_now
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.results import Job, Maintained
@@ -155,7 +155,7 @@ async def test_every_fact_still_leads_to_an_episode_that_holds_its_messages(stor
     assert (await maintain(BANK, context(store), MaintenanceSettings(), now=at(60))).joined == 5
     [episode] = await store.episodes(BANK)
     for fact in await store.facts(BANK):
-        behind = await why(BANK, fact.id, store, len)
+        behind = await provenance(BANK, fact, store)
         assert behind.episodes == (episode,)
         assert {message.id for message in behind.messages} <= set(episode.messages)
 

@@ -200,7 +200,7 @@ def test_retain_with_a_failing_model_raises_and_stores_the_messages(database: st
 
 
 def test_banks_reads_every_page(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vmemo.memory.reads.LARGEST_PAGE", 2)
+    monkeypatch.setattr("vmemo.client.client.LARGEST_PAGE", 2)
     with Client(server.url, "a") as client:
         for name in ("b", "c", "d"):
             client.bank(name).open_sync()

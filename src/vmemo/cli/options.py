@@ -12,7 +12,7 @@ import typer
 from pydantic import JsonValue
 
 from vmemo.models import Budget, Interval, Network
-from vmemo.recall.query import RecallOptions
+from vmemo.models.requests import RecallOptions
 
 NETWORKS: tuple[Network, ...] = get_args(Network)
 DEFAULT_DB = "sqlite:///memory.db"

@@ -38,7 +38,7 @@ from vmemo.cli.options import (
 )
 from vmemo.cli.output import counted, plain, print_json, stderr
 from vmemo.cli.target import Target, run
-from vmemo.memory.reflect import MAX_TOKENS, ReflectOptions
+from vmemo.models.requests import ReflectOptions
 from vmemo.models.results import Event
 
 _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
@@ -60,7 +60,7 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     opinions: Annotated[
         bool, typer.Option("--opinions/--no-opinions", help="Form opinions and update their confidence.")
     ] = True,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of recalled facts.")] = MAX_TOKENS,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of recalled facts.")] = 8192,
     budget: Budgeted = "mid",
     now: Annotated[
         datetime | None,

@@ -1,113 +1,142 @@
-"""Client: the verbs of `Memory`, done by a server."""
+"""Client: the verbs of a memory, executed by a server."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack, cast
 
-from vmemo.client.connection import Call
+import httpx2
+from pydantic import TypeAdapter, ValidationError
+
+from vmemo.client import files
+from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, Patience, path_of
 from vmemo.client.errors import Problem, raised
-from vmemo.client.query import Asking
-from vmemo.jobs.background_task import Task
-from vmemo.memory import reads
-from vmemo.memory.memory import Content
-from vmemo.models import EntityId, Message, MessageId
-from vmemo.models.results import Forgotten, Retained
-from vmemo.retain.prepare import MessageOptions, prepare, single
-from vmemo.sync import twin
+from vmemo.client.routes import ROUTES, Page, parse, route_of
+from vmemo.errors import NotFound, ServerFailed
+from vmemo.llm.streaming import sse_events
+from vmemo.memory.session import bank_id
+from vmemo.memory.verbs import Verbs
+from vmemo.models import requests as r
+from vmemo.models.request_fields import LARGEST_PAGE, Request, Returns
+from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, Status, TextDelta
 
-_SENT = {"id", "content", "role", "speaker", "document", "tags", "metadata"}
-
-
-class _Kept(Retained):
-    problem: Problem | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+R = TypeVar("R")
+_STREAM = "text/event-stream"
+_StreamItem = MemoryLookup | TextDelta | Retracted | Answer | Problem
 
 
-class Client(Asking):
-    """Long-term memory of one bank at a server: `url` is the server's address, `key` is what opens the bank.
+class Client(Verbs):
+    """Long-term memory of one bank on a server: `url` is the server's address, `key` an API key for the bank.
 
-    Verbs, arguments, records and errors are those of `Memory`. Every async verb has a synchronous twin with `_sync`
-    after its name. A server that is busy or restarts is waited for, and a write that had to be sent again is done once.
+    Verbs, arguments, results and errors are those of `Memory`. Requests to a busy or restarting server are sent again,
+    and a write that had to be sent again takes effect once.
     """
 
-    async def add_message(self, message: Message | str, **options: Unpack[MessageOptions]) -> Retained:
-        """Store a message durably; `process()` derives facts from it."""
-        return await self._append(prepare(single(message), options, infer=True))
-
-    async def add_messages(self, content: Content, infer: bool = True, **options: Unpack[MessageOptions]) -> Retained:
-        """Store text, a message or a list of them durably; `process()` or a worker derives facts from them.
-
-        With `infer=False` they are kept for recall by their words alone.
-        """
-        return await self._append(prepare(content, options, infer=infer), infer=infer)
-
-    async def add_exchange(
-        self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
-    ) -> Retained:
-        """Store what the user said and what the assistant answered; a speaker's name is the user's."""
-        asked = prepare(single(user_message), {**options, "role": "user"}, infer=True)
-        answered = prepare(single(assistant_message), {**options, "role": "assistant", "speaker": None}, infer=True)
-        return await self._append([*asked, *answered])
-
-    async def retain(self, content: Content, infer: bool = True, **options: Unpack[MessageOptions]) -> Retained:
-        """Store text, a message or a list of them, and derive facts at once.
-
-        With `infer=False` messages are kept for recall by their words alone and nothing is derived. The same lines
-        under the same document again change nothing. If deriving fails, the error is raised, the messages are
-        stored and queued all the same, and a later `process()` completes them.
-        """
-        return await self._append(prepare(content, options, infer=infer), infer=infer, wait=True)
-
-    async def _append(self, messages: Sequence[Message], *, infer: bool = True, wait: bool = False) -> Retained:
-        body = {"messages": [_wired(message) for message in messages], "infer": infer, "wait": wait}
-        kept = await self._change(_Kept, "messages", body=body)
-        if kept.problem is not None:
-            raise raised(kept.problem)
-        return Retained.of({name: getattr(kept, name) for name in Retained.model_fields})
-
-    async def process(self, messages: Sequence[MessageId | str] = ()) -> Retained:
-        """Derive facts from all unread messages, also from those that failed before.
-
-        With a language model this also does the other queued work that is due. An error is raised when all that can
-        be read is read; what it is about stays queued and is told by `status()`. Where a worker was faster, what it
-        has read from `messages` is what was derived.
-        """
-        return await self._change(Retained, "process", body={"messages": list(messages)} if messages else None)
-
-    def process_async(self) -> Task[Retained]:
-        """Start `process()` in the background and return a handle to await, poll or cancel."""
-        return Task(self.process())
-
-    async def forget(
+    def __init__(
         self,
+        url: str,
+        bank: str = "default",
+        key: str | None = None,
+        timeout: float = 300.0,
         *,
-        messages: Sequence[MessageId | str] = (),
-        document: str | None = None,
-        entity: EntityId | str | None = None,
-        bank: bool = False,
-    ) -> Forgotten:
-        """Delete messages, a document, an entity or the whole bank, with everything that rests on them.
+        patience: Patience | None = None,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        """Configure a client; nothing is sent yet. `timeout` is how many seconds the server may be silent."""
+        self._name = bank_id(bank)
+        self._connection = Connection(url, key=key, timeout=timeout, patience=patience or Patience(), **options)
 
-        Forgetting an entity deletes every message that speaks of it, unread ones too. What else they were read
-        together with is read again. Afterwards the text is in no answer, no export and no byte of the database file.
-        """
-        target = reads.forget_target(messages, document, entity, bank)
-        if target.bank:
-            # Nothing of a bank outlives it, so that no repetition could be told from the first.
-            gone = Call(method="DELETE", path=self._path(), reads=False)
-            return self._read(Forgotten, await self._connection.ask(gone))
-        named = {"messages": list(target.messages) or None, "document": target.document, "entity": target.entity}
-        return await self._change(Forgotten, "forget", body=named)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(host={self._connection.host!r}, bank={self._name!r})"
 
-    add_message_sync = twin(add_message)
-    add_messages_sync = twin(add_messages)
-    add_exchange_sync = twin(add_exchange)
-    retain_sync = twin(retain)
-    process_sync = twin(process)
-    forget_sync = twin(forget)
+    async def run(self, request: Returns[R]) -> R:
+        """Send a request to the server and return its result."""
+        if isinstance(request, r.BanksRequest):
+            return cast("R", await self._banks())
+        route = route_of(request)
+        response = await self._connection.ask(route.call(cast("Request", request), self._name))
+        return cast("R", route.convert(self._parse(route.response, response)))
 
+    async def _banks(self) -> list[str]:
+        names: list[str] = []
+        params = {"limit": str(LARGEST_PAGE)}
+        while True:
+            call = Call(method="GET", path=path_of("v1", "banks"), params=params)
+            page: Page[str] = self._parse(Page[str], await self._connection.ask(call))
+            names += page.items
+            if page.next is None:
+                return names
+            params["cursor"] = page.next
 
-def _wired(message: Message) -> dict[str, object]:
-    """A message as it travels. A time that was not given is left out where it would make a repeated line another."""
-    timed = message.document is None or "timestamp" in message.model_fields_set
-    return message.model_dump(include=_SENT | ({"timestamp"} if timed else set()))
+    def stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
+        """Send a reflection to the server and yield its events."""
+        return self._stream(request)
+
+    async def _stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
+        call = ROUTES[r.ReflectRequest].call(request, self._name).accepting(_STREAM)
+        async with self._connection.heard(call) as response, aclosing(self._events(response)) as received:
+            async for event in received:
+                yield event
+                if isinstance(event, Answer):
+                    return
+        raise ServerFailed(f"{self._connection.host} ended the stream before the answer was complete.")
+
+    async def _events(self, response: httpx2.Response) -> AsyncGenerator[Event]:
+        async with aclosing(sse_events(response.aiter_bytes())) as received:
+            async for data in received:
+                event = self._event(data)
+                if isinstance(event, Problem):
+                    raise raised(event)
+                yield event
+
+    def _event(self, data: str) -> Event | Problem:
+        """Return the event of this shape; no two types of event share one."""
+        try:
+            return TypeAdapter[_StreamItem](_StreamItem).validate_json(data)
+        except ValidationError:
+            raise ServerFailed(
+                f"{self._connection.host} sent an event of no known type. Use the same version of client and server."
+            ) from None
+
+    def bank(self, name: str) -> Self:
+        """Return the same client on another bank; closing either closes both."""
+        other = object.__new__(type(self))
+        other._name, other._connection = bank_id(name), self._connection
+        return other
+
+    async def exists(self) -> bool:
+        """Return True if the bank exists; nothing is created."""
+        try:
+            await self._connection.ask(Call(method="GET", path=self._path()))
+        except NotFound:
+            return False
+        return True
+
+    async def open(self) -> None:
+        """Connect to the server, and create the bank if it is missing."""
+        if not await self.exists():
+            await self._connection.ask(Call(method="PUT", path=self._path(), reads=False, once=True))
+
+    async def close(self) -> None:
+        """Close the connections. The next verb opens new ones."""
+        await self._connection.close()
+
+    async def export(self, path: Path | str) -> int:
+        """Write the bank to a JSON Lines file and return the number of records."""
+        call = Call(method="GET", path=self._path("export"), accept=LINES)
+        async with self._connection.heard(call) as response:
+            return await files.save(response.aiter_bytes(), Path(path))
+
+    async def import_bank(self, path: Path | str) -> int:
+        """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
+        call = Call(method="POST", path=self._path("import"), upload=lambda: files.chunks(Path(path)), reads=False)
+        status: Status = self._parse(Status, await self._connection.ask(call))
+        return status.messages
+
+    def _path(self, *parts: str) -> str:
+        return path_of("v1", "banks", self._name, *parts)
+
+    def _parse(self, kind: Any, body: bytes) -> Any:
+        return parse(kind, body, self._connection.host)

@@ -9,7 +9,7 @@ import secrets
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack
 from urllib.parse import quote
 
@@ -73,8 +73,12 @@ class Call:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be sent again when it is not known what became of it."""
+        """True if the request may be sent again when its outcome is unknown."""
         return self.reads or self.once
+
+    def accepting(self, media: str) -> Call:
+        """Return the same call for a response of another media type."""
+        return replace(self, accept=media)
 
 
 class Connection:

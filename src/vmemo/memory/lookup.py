@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from vmemo.memory.reads import LARGEST_PAGE
 from vmemo.models import Bank, BankId, Entity, EntityId, Fact, FactId, Link, Message, MessageId
+from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.ports import Store, TokenCounter
 
 

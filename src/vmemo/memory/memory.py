@@ -1,136 +1,161 @@
-"""Memory: the verbs. It composes retain, recall and reflect over a store, and owns opening and closing."""
+"""Memory: the verbs, executed in this process on a database."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
-from typing import Unpack
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
-from vmemo.errors import LLMFailed, OutcomeUnknown, ProcessingDelayed, ScrubDelayed, StoreBusy
-from vmemo.jobs.background_task import Task
-from vmemo.memory import reads
-from vmemo.memory.reflect import Reflecting
-from vmemo.models import EntityId, Message, MessageId
-from vmemo.models.results import Forgotten, Retained
-from vmemo.retain.pipeline import store_messages
-from vmemo.retain.prepare import MessageOptions, prepare, single
+from vmemo.auth.service import AuthService
+from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import Away, Done
+from vmemo.memory import administration, inspect, recall, reflect, retain
+from vmemo.memory.lookup import Lookup
+from vmemo.memory.runtime import MemoryRuntime
+from vmemo.memory.session import MemorySession, bank_id
+from vmemo.memory.verbs import Verbs
+from vmemo.models import BankId
+from vmemo.models import requests as r
+from vmemo.models.request_fields import Returns
+from vmemo.models.results import Event
+from vmemo.ports import Embedder
+from vmemo.settings import Settings, build
 from vmemo.sync import twin
 
-Content = str | Message | Sequence[str | Message]
+R = TypeVar("R")
+Handler: TypeAlias = Callable[[MemorySession, Any], Awaitable[R]]
+
+HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
+    r.RetainRequest: retain.retain,
+    r.ProcessRequest: retain.process,
+    r.RecallRequest: recall.recall,
+    r.RetrieveRequest: recall.recall,
+    r.ReflectRequest: reflect.reflect,
+    r.ForgetRequest: administration.forget,
+    r.ForgetContentRequest: administration.forget,
+    r.WhyRequest: inspect.why,
+    r.StatusRequest: inspect.status,
+    r.BanksRequest: inspect.banks,
+    r.ProfileRequest: inspect.profile,
+    r.ProfileUpdate: inspect.update_profile,
+    r.FormerProfilesRequest: inspect.former_profiles,
+    r.BackgroundRequest: reflect.add_background,
+    r.MessagesRequest: inspect.messages,
+    r.EpisodesRequest: inspect.episodes,
+    r.FactsRequest: inspect.facts,
+    r.EntitiesRequest: inspect.entities,
+    r.OpinionsRequest: inspect.opinions,
+    r.ObservationsRequest: inspect.observations,
+    r.TrajectoryRequest: inspect.trajectory,
+    r.MergesRequest: inspect.merges,
+    r.MergeEntitiesRequest: administration.merge_entities,
+    r.UndoMergeRequest: administration.undo_merge,
+    r.JobsRequest: inspect.jobs,
+    r.MaintainRequest: administration.maintain,
+    r.ReprocessRequest: administration.reprocess,
+}
+"""The function that executes each request."""
 
 
-class Memory(Reflecting):
+class Memory(Verbs):
     """Long-term memory of one bank. Every async verb has a synchronous twin with `_sync` after its name."""
 
-    async def add_message(self, message: Message | str, **options: Unpack[MessageOptions]) -> Retained:
-        """Store a message durably; `process()` derives facts from it."""
-        return await self._append(single(message), options)
-
-    async def add_messages(self, content: Content, infer: bool = True, **options: Unpack[MessageOptions]) -> Retained:
-        """Store text, a message or a list of them durably; `process()` or a worker derives facts from them.
-
-        With `infer=False` they are kept for recall by their words alone.
-        """
-        return await self._append(content, options, infer=infer)
-
-    async def add_exchange(
-        self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
-    ) -> Retained:
-        """Store what the user said and what the assistant answered; a speaker's name is the user's."""
-        asked = prepare(single(user_message), {**options, "role": "user"}, infer=True)
-        answered = prepare(single(assistant_message), {**options, "role": "assistant", "speaker": None}, infer=True)
-        return await self._append([*asked, *answered], {})
-
-    async def _append(self, content: object, options: MessageOptions, *, infer: bool = True) -> Retained:
-        messages = prepare(content, options, infer=infer)
-        await self.open()
-        return await store_messages(self._name, messages, self._store)
-
-    async def retain(self, content: Content, infer: bool = True, **options: Unpack[MessageOptions]) -> Retained:
-        """Store text, a message or a list of them, and derive facts at once.
-
-        With `infer=False` messages are kept for recall by their words alone and nothing is derived. The same lines
-        under the same document again change nothing. If deriving fails, the error is raised, the messages are
-        stored and queued all the same, and a later `process()` completes them.
-        """
-        stored = await self._append(content, options, infer=infer)
-        if not infer:
-            return stored
-        try:
-            derived = await self.process(stored.stored)
-        except (StoreBusy, OutcomeUnknown) as error:
-            # Who repeats the call, as this error asks for, would store the messages twice.
-            raise ProcessingDelayed(
-                f"The messages are stored and queued, but not read yet: {error} Don't retain them again; process() or "
-                "a worker reads them."
-            ) from error
-        return derived.model_copy(update={"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)})
-
-    async def process(self, messages: Sequence[MessageId | str] = ()) -> Retained:
-        """Derive facts from all unread messages, also from those that failed before.
-
-        With a language model this also does the other queued work that is due. An error is raised when all that can
-        be read is read; what it is about stays queued and is told by `status()`. Where a worker was faster, what it
-        has read from `messages` is what was derived.
-        """
-        await self.open()
-        try:
-            derived = await self._shared.derive(self._name)
-        finally:
-            self._shared.follow(self._name)
-        if not messages or derived.derived or derived.revised:
-            return derived
-        found = await reads.read_from(self._name, messages, self._store)
-        return derived.model_copy(update={"derived": found})
-
-    def process_async(self) -> Task[Retained]:
-        """Start `process()` in the background and return a handle to await, poll or cancel."""
-        return Task(self.process())
-
-    async def forget(
+    def __init__(
         self,
-        *,
-        messages: Sequence[MessageId | str] = (),
-        document: str | None = None,
-        entity: EntityId | str | None = None,
-        bank: bool = False,
-    ) -> Forgotten:
-        """Delete messages, a document, an entity or the whole bank, with everything that rests on them.
+        url: str = "sqlite:///memory.db",
+        bank: str = "default",
+        llm: object = None,
+        embedder: Embedder | None = None,
+        reranker: object = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """Configure a memory. The first verb, or `async with`, opens the database and loads models."""
+        context = build(url, llm=llm, embedder=embedder, reranker=reranker, settings=settings)
+        self._session = MemorySession(MemoryRuntime.of(context), bank_id(bank))
 
-        Forgetting an entity deletes every message that speaks of it, unread ones too. What else they were read
-        together with is read again. Afterwards the text is in no answer, no export and no byte of the database file.
+    async def run(self, request: Returns[R]) -> R:
+        """Execute a request in this process."""
+        handler = cast("Handler[R]", HANDLERS[type(request)])
+        return await handler(self._session, request)
+
+    def stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
+        """Execute a reflection in this process and yield its events."""
+        return reflect.reflect_stream(self._session, request)
+
+    def bank(self, name: str) -> Self:
+        """Return the same memory on another bank; closing either closes both."""
+        other = object.__new__(type(self))
+        other._session = MemorySession(self._session.runtime, bank_id(name))
+        return other
+
+    async def exists(self) -> bool:
+        """Return True if the bank exists; nothing is created."""
+        await self._session.store.open()
+        return await self._session.store.bank(self._session.bank) is not None
+
+    async def open(self) -> None:
+        """Open the database and create the bank if it is missing. A bank of another embedder is refused."""
+        await self._session.open()
+
+    async def close(self) -> None:
+        """Stop background jobs, write access counts and close the database. The next verb opens it again."""
+        await self._session.runtime.close()
+
+    async def export(self, path: Path | str) -> int:
+        """Write the bank to a JSON Lines file and return the number of records."""
+        return await administration.export(self._session, Path(path))
+
+    async def import_bank(self, path: Path | str) -> int:
+        """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
+        return await administration.import_bank(self._session, Path(path))
+
+    @property
+    def auth(self) -> AuthService:
+        """API keys and the audit log of this database. The library itself requires no key."""
+        return AuthService(self._session.store)
+
+    @property
+    def lookup(self) -> Lookup:
+        """Reads by id, for interfaces that present records in another shape."""
+        context = self._session.context
+        return Lookup(self._session.bank, context.store, context.counter, models=context.llm is not None)
+
+    async def schedule_maintenance(self, hours: float | None = None, *, banks: Sequence[str] = ()) -> list[str]:
+        """Queue the maintenance of all banks, or of some, that have none queued, and return their names.
+
+        It is due after `hours`, by default after those of the settings; 0 queues nothing.
         """
-        target = reads.forget_target(messages, document, entity, bank)
-        await self.open()
-        if target.entity is not None:
-            await self._read_on()
-            target = replace(target, entity=await reads.entity_id(self._name, target.entity, self._store))
-        reads.clear_cache(self._shared.context.embedder)
-        try:
-            forgotten = await self._store.forget(self._name, target)
-        except ScrubDelayed:
-            await self._settle(bank)
-            raise
-        if bank or forgotten.requeued:
-            await self._settle(bank)
-        return forgotten
+        return await administration.schedule_maintenance(self._session, hours, banks)
 
-    async def _settle(self, bank: bool) -> None:
-        """After rows are gone: what was read together with them is read again, and a lost bank is no longer open."""
-        if bank:
-            self._shared.checked.discard(self._name)
-        else:
-            await self._read_on()
+    async def work(
+        self,
+        stop: asyncio.Event | None = None,
+        *,
+        once: bool = False,
+        banks: Sequence[str] = (),
+        on_done: Done | None = None,
+        on_away: Away | None = None,
+    ) -> RunResult:
+        """Run the queued jobs of all banks, or of some, until `stop` is set, or with `once` until none is due.
 
-    async def _read_on(self) -> None:
-        """Read what is unread. That a model fails keeps nobody from forgetting: `status()` tells it."""
-        with suppress(LLMFailed):
-            await self.process()
+        Running jobs are finished before it returns. `on_done` is called after each job. While the database is
+        unavailable or busy the worker waits and calls `on_away`; with `once` the error is raised.
+        """
+        await self._session.store.open()
+        names = [BankId(name) for name in banks]
+        serve = self._session.runtime.worker.serve
+        return await serve(stop or asyncio.Event(), once=once, banks=names, on_done=on_done, on_away=on_away)
 
-    add_message_sync = twin(add_message)
-    add_messages_sync = twin(add_messages)
-    add_exchange_sync = twin(add_exchange)
-    retain_sync = twin(retain)
-    process_sync = twin(process)
-    forget_sync = twin(forget)
+    async def left_to_reprocess(self) -> int:
+        """Return the number of messages that a running `reprocess()` of this memory has not processed yet."""
+        return await administration.left_to_reprocess(self._session)
+
+    async def reembed(self) -> int:
+        """Switch the bank to this memory's embedder and return the number of facts; others can read meanwhile."""
+        return await administration.reembed(self._session)
+
+    schedule_maintenance_sync = twin(schedule_maintenance)
+    work_sync = twin(work)
+    left_to_reprocess_sync = twin(left_to_reprocess)
+    reembed_sync = twin(reembed)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, PrivateAttr
 
+from vmemo.errors import ProcessingDelayed, StoreError, VmemoError, error_class, public_name
 from vmemo.models import BankId, ConfidenceChange, EpisodeId, Fact, FactId, JobKind, MessageId, Network
 from vmemo.models.base import Instant, Record
 
@@ -72,6 +73,26 @@ class DerivationProblem(Record):
 
     error: str = Field(description="the name of the error in `vmemo.errors`")
     detail: str = Field(description="the cause, and what to do")
+    _cause: VmemoError | None = PrivateAttr(default=None)
+
+    @classmethod
+    def caused_by(cls, error: VmemoError) -> DerivationProblem:
+        """Return the problem that an error is."""
+        busy = isinstance(error, StoreError)
+        detail = (
+            f"Deriving facts failed: {error} The messages are stored and queued: do not retain them again; process() "
+            "or a worker completes them."
+        )
+        problem = cls(error=ProcessingDelayed.__name__ if busy else public_name(error), detail=detail)
+        problem._cause = error
+        return problem
+
+    def to_error(self, stored: tuple[MessageId, ...]) -> VmemoError:
+        """Return the exception for the caller of retain, with the ids of the stored messages."""
+        error = error_class(self.error)(self.detail)
+        error.stored = stored
+        error.__cause__ = self._cause
+        return error
 
 
 class Retained(Record):

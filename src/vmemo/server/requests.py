@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
 from vmemo.models import Disposition, Interval, Message, Network, Profile, Role
 from vmemo.models.base import Background, Content, Instant, Name, Share, Text
+from vmemo.models.request_fields import MAX_QUERY
+from vmemo.models.requests import RecallOptions
 from vmemo.models.results import Retained
 from vmemo.models.search import TagsMatch
-from vmemo.recall.query import MAX_QUERY, RecallOptions
 from vmemo.server.problems import ProblemDetails
 
 Flag = Annotated[bool, Strict()]

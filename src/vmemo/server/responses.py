@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from fastapi import Response
 from pydantic import BaseModel, TypeAdapter
 
-from vmemo.memory.reads import LARGEST_PAGE
+from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.server.problems import MEDIA_TYPE, ProblemDetails
 
 Item = TypeVar("Item")

@@ -10,9 +10,9 @@ from pydantic import Field
 from vmemo.errors import NotFound
 from vmemo.mcp.serializers import FactItem, MessageItem, QuotedResult
 from vmemo.mcp.tool import BankArguments, ToolContext, ToolResult, tool
-from vmemo.memory.reads import LARGEST_PAGE
 from vmemo.models import Entity, EntityId, Fact, FactId, MessageId
 from vmemo.models.base import Name
+from vmemo.models.request_fields import LARGEST_PAGE
 
 RecordKind = Literal["messages", "facts", "opinions", "observations", "entities"]
 

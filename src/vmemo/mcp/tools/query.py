@@ -8,7 +8,8 @@ from pydantic.json_schema import SkipJsonSchema
 from vmemo.mcp.serializers import FactItem, QuotedResult
 from vmemo.mcp.tool import BankArguments, StringList, Timestamp, ToolContext, ToolEffects, tool
 from vmemo.models import Interval, Network
-from vmemo.recall.query import MAX_QUERY, RecallOptions
+from vmemo.models.request_fields import MAX_QUERY
+from vmemo.models.requests import RecallOptions
 
 
 class QueryArguments(BankArguments):

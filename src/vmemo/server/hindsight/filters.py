@@ -14,8 +14,8 @@ from pydantic import Field
 
 from vmemo.models import Fact
 from vmemo.models.base import Name
+from vmemo.models.requests import RecallOptions
 from vmemo.models.search import TagsMatch
-from vmemo.recall.query import RecallOptions
 from vmemo.server.hindsight.requests import OffsetPage, unsupported_option
 from vmemo.server.hindsight.schemas import FactType
 from vmemo.server.hindsight.serializers import context_of, parse_time

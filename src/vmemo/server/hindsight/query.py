@@ -8,10 +8,9 @@ from typing import ClassVar, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, JsonValue
 
-from vmemo.memory.reflect import ReflectOptions
 from vmemo.models.base import Name
+from vmemo.models.requests import RecallOptions, ReflectOptions
 from vmemo.models.results import Answer
-from vmemo.recall.query import RecallOptions
 from vmemo.server.dependencies import RequestSession
 from vmemo.server.hindsight.dependencies import BANK, ReadOrCreateBank
 from vmemo.server.hindsight.filters import HindsightTagsMatch, tag_options

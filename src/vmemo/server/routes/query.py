@@ -10,8 +10,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from vmemo import Memory
 from vmemo.errors import VmemoError
-from vmemo.memory.reflect import ReflectOptions
 from vmemo.models.recalled import Recalled
+from vmemo.models.requests import ReflectOptions
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo.server import requests
 from vmemo.server.dependencies import ReadBank, RequestSession

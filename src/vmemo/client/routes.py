@@ -1,0 +1,180 @@
+"""The REST route of each request, and the conversion of its response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from vmemo.client.connection import Call, path_of
+from vmemo.client.errors import Problem
+from vmemo.errors import InvalidInput, ServerFailed
+from vmemo.models import (
+    BankId,
+    ConfidenceChange,
+    Entity,
+    EntityId,
+    Episode,
+    Fact,
+    FormerProfile,
+    Merge,
+    Message,
+    Profile,
+    Provenance,
+)
+from vmemo.models import requests as r
+from vmemo.models.recalled import Recalled
+from vmemo.models.request_fields import Request, Returns
+from vmemo.models.results import Answer, DerivationProblem, Forgotten, Job, Maintained, Retained, Status
+from vmemo.reflect.caller_schema import CallerSchema
+
+R = TypeVar("R")
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    """Some records, and the cursor of the next page."""
+
+    items: tuple[Item, ...]
+    next: str | None = None
+
+
+class _Id(BaseModel):
+    id: str
+
+
+def _fields(request: Request) -> Mapping[str, object]:
+    """Return the fields that differ from their defaults, under their names in JSON."""
+    return request.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _profile(request: r.ProfileUpdate) -> Mapping[str, object]:
+    return request.profile.model_dump(mode="json")
+
+
+def _reflection(request: r.ReflectRequest) -> Mapping[str, object]:
+    fields = _fields(request.model_copy(update={"answer_schema": None}))
+    return (
+        fields if request.answer_schema is None else {**fields, "schema": CallerSchema.of(request.answer_schema).schema}
+    )
+
+
+def _items(page: Page[Item]) -> list[Item]:
+    return list(page.items)
+
+
+def _entity(response: _Id) -> EntityId:
+    return EntityId(response.id)
+
+
+def _unchanged(response: R) -> R:
+    return response
+
+
+def _retained(response: Mapping[str, Any]) -> Retained:
+    """Return the result, with a problem of the server (RFC 9457) as the library's."""
+    problem = response.get("problem")
+    if problem is None:
+        return Retained.of(response)
+    found = Problem.model_validate(problem)
+    return Retained.of({**response, "problem": DerivationProblem(error=found.kind, detail=found.detail)})
+
+
+@dataclass(frozen=True)
+class Route:
+    """A method and a path under the bank; a part in braces is a field of the request."""
+
+    method: str
+    path: str
+    response: Any
+    """The type of the response."""
+    convert: Callable[[Any], object] = _unchanged
+    """Converts the response to the verb's result."""
+    content: Callable[[Any], Mapping[str, object]] = _fields
+    """Returns the body, or the query parameters of a GET."""
+    reads: bool = False
+    idempotent: bool = field(default=True, kw_only=True)
+    """Send an idempotency key, so that a repeated write takes effect once."""
+
+    def call(self, request: Request, bank: BankId) -> Call:
+        """Return the HTTP call of a request."""
+        content = dict(self.content(request))
+        parts = [part for part in self.path.split("/") if part]
+        values = [str(content.pop(part[1:-1])) if part.startswith("{") else part for part in parts]
+        path = path_of("v1", "banks", bank, *values)
+        if self.method == "GET":
+            return Call(method="GET", path=path, params=_parameters(content))
+        body = dumped(content) if content else None
+        return Call(method=self.method, path=path, body=body, reads=self.reads, once=self.idempotent and not self.reads)
+
+
+_GET, _POST = "GET", "POST"
+ROUTES: Mapping[type[Returns[object]], Route] = {
+    r.RetainRequest: Route(_POST, "messages", dict[str, Any], _retained),
+    r.ProcessRequest: Route(_POST, "process", Retained),
+    r.RecallRequest: Route(_POST, "recall", Recalled, reads=True),
+    r.RetrieveRequest: Route(_POST, "retrieve", Recalled, reads=True),
+    r.ReflectRequest: Route(_POST, "reflect", Answer, content=_reflection, idempotent=False),
+    r.ForgetRequest: Route(_POST, "forget", Forgotten),
+    r.ForgetContentRequest: Route(_POST, "forget", Forgotten),
+    r.WhyRequest: Route(_GET, "facts/{fact}/why", Provenance),
+    r.StatusRequest: Route(_GET, "", Status),
+    r.ProfileRequest: Route(_GET, "profile", Profile),
+    r.ProfileUpdate: Route("PUT", "profile", Profile, content=_profile),
+    r.FormerProfilesRequest: Route(_GET, "profile/history", Page[FormerProfile], _items),
+    r.BackgroundRequest: Route(_POST, "profile/background", Profile),
+    r.MessagesRequest: Route(_GET, "messages", Page[Message], _items),
+    r.EpisodesRequest: Route(_GET, "episodes", Page[Episode], _items),
+    r.FactsRequest: Route(_GET, "facts", Page[Fact], _items),
+    r.EntitiesRequest: Route(_GET, "entities", Page[Entity], _items),
+    r.OpinionsRequest: Route(_GET, "opinions", Page[Fact], _items),
+    r.ObservationsRequest: Route(_GET, "observations", Page[Fact], _items),
+    r.TrajectoryRequest: Route(_GET, "opinions/{opinion}/trajectory", Page[ConfidenceChange], _items),
+    r.MergesRequest: Route(_GET, "merges", Page[Merge], _items),
+    r.MergeEntitiesRequest: Route(_POST, "merges", Merge),
+    r.UndoMergeRequest: Route("DELETE", "merges/{merge}", _Id, _entity),
+    r.JobsRequest: Route(_GET, "jobs", Page[Job], _items),
+    r.MaintainRequest: Route(_POST, "maintain", Maintained),
+    r.ReprocessRequest: Route(_POST, "reprocess", Retained),
+}
+"""Every request except that for the names of all banks, which belongs to no bank."""
+# No idempotency key outlives its bank, so that deleting one can't be repeated safely.
+DELETE_BANK = Route("DELETE", "", Forgotten, content=lambda _: {}, idempotent=False)
+
+
+def route_of(request: Returns[object]) -> Route:
+    """Return the route of a request."""
+    return DELETE_BANK if isinstance(request, r.ForgetRequest) and request.bank else ROUTES[type(request)]
+
+
+def parse(kind: Any, body: bytes | str, host: str) -> Any:
+    """Return a response as the type that is expected; raise ServerFailed if it is something else."""
+    try:
+        return TypeAdapter(kind).validate_json(body)
+    except ValidationError as error:
+        # The response may contain memories: report only the place and the rule.
+        problem = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, problem["loc"])) or "the body"
+        raise ServerFailed(
+            f"{host} returned something else than {kind.__name__}: {place}: {problem['msg']}. Use the same version of "
+            "client and server."
+        ) from None
+
+
+def dumped(value: object) -> bytes:
+    """Return a body as JSON; raise InvalidInput if it can't be encoded."""
+    try:
+        return to_json(value, inf_nan_mode="constants")
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"The request can't be encoded as JSON in valid Unicode: {type(error).__name__}.") from error
+
+
+def _parameters(fields: Mapping[str, object]) -> dict[str, str]:
+    """Return query parameters; the server names a page's `after` its cursor, and writes flags in lower case."""
+    return {
+        "cursor" if name == "after" else name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in fields.items()
+    }

@@ -1,0 +1,221 @@
+"""The verbs that list what a bank holds and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Literal, TypeVar
+
+from vmemo.errors import InvalidInput, NotFound
+from vmemo.memory.session import MemorySession
+from vmemo.models import (
+    BankId,
+    ConfidenceChange,
+    Entity,
+    EntityId,
+    Episode,
+    EpisodeId,
+    Fact,
+    FactId,
+    FormerProfile,
+    Merge,
+    Message,
+    MessageId,
+    Profile,
+    Provenance,
+)
+from vmemo.models.changes import Changes, ProfileChange
+from vmemo.models.request_fields import LARGEST_PAGE
+from vmemo.models.requests import (
+    BanksRequest,
+    EntitiesRequest,
+    EpisodesRequest,
+    FactsRequest,
+    FormerProfilesRequest,
+    JobsRequest,
+    MergesRequest,
+    MessagesRequest,
+    ObservationsRequest,
+    OpinionsRequest,
+    ProfileRequest,
+    ProfileUpdate,
+    StatusRequest,
+    TrajectoryRequest,
+    WhyRequest,
+)
+from vmemo.models.results import Job, Status
+from vmemo.ports import Store
+
+Id = TypeVar("Id", bound=str)
+
+
+async def why(session: MemorySession, request: WhyRequest) -> Provenance:
+    """Return the provenance of a fact, or of a message that was recalled verbatim."""
+    await session.open()
+    found = await session.store.facts(session.bank, [FactId(request.fact)])
+    if found:
+        return await provenance(session.bank, found[0], session.store)
+    messages = await session.store.messages(session.bank, [MessageId(request.fact)])
+    if not messages:
+        raise NotFound(f"There is no fact or message {request.fact!r} in bank {session.bank!r}.")
+    fact = Fact.in_own_words(messages[0], session.bank, session.context.counter)
+    return Provenance(fact=fact, messages=tuple(messages))
+
+
+async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
+    """Return the records that a fact was derived from, and those that replaced it."""
+    basis = await store.facts(bank, fact.basis) if fact.basis else []
+    return Provenance(
+        fact=fact,
+        episodes=tuple(await store.episodes(bank, fact.episodes)),
+        messages=tuple(await store.messages(bank, fact.messages)),
+        basis=tuple([await provenance(bank, behind, store) for behind in basis]),
+        moves=tuple(await _confidence_changes(bank, fact.id, store)) if fact.network == "opinion" else (),
+        superseded_by=tuple(await store.successors(bank, fact.id)),
+    )
+
+
+async def trajectory(session: MemorySession, request: TrajectoryRequest) -> list[ConfidenceChange]:
+    """Return the confidence changes of an opinion and of those that it replaced, oldest first."""
+    await session.open()
+    return await _confidence_changes(session.bank, FactId(request.opinion), session.store)
+
+
+async def _confidence_changes(bank: BankId, opinion: FactId, store: Store) -> list[ConfidenceChange]:
+    changes: dict[FactId, list[ConfidenceChange]] = {}
+    version: FactId | None = opinion
+    while version is not None and version not in changes:
+        changes[version] = await store.moves(bank, version)
+        found = await store.facts(bank, [version])
+        version = found[0].supersedes if found else None
+    return [change for version in reversed(changes.values()) for change in version]
+
+
+async def status(session: MemorySession, _: StatusRequest) -> Status:
+    """Return the bank's counts, backlog and problems."""
+    await session.open()
+    found = await session.store.status(session.bank)
+    return found.model_copy(update={"engine": session.context.engine})
+
+
+async def banks(session: MemorySession, _: BanksRequest) -> list[str]:
+    """Return the names of all banks; none is created."""
+    await session.store.open()
+    return [bank.id for bank in await session.store.banks()]
+
+
+async def profile(session: MemorySession, _: ProfileRequest) -> Profile:
+    """Return the bank's profile."""
+    await session.open()
+    return await bank_profile(session)
+
+
+async def update_profile(session: MemorySession, request: ProfileUpdate) -> Profile:
+    """Replace the bank's profile."""
+    await session.open()
+    await session.store.commit(Changes(bank=session.bank, profile=ProfileChange(profile=request.profile)))
+    return await bank_profile(session)
+
+
+async def bank_profile(session: MemorySession) -> Profile:
+    """Return the profile of an open bank."""
+    stored = await session.store.bank(session.bank)
+    if stored is None:
+        raise NotFound(f"There is no bank {session.bank!r} here.")
+    return stored.profile
+
+
+async def former_profiles(session: MemorySession, _: FormerProfilesRequest) -> list[FormerProfile]:
+    """Return the profiles that the bank had before, oldest first."""
+    await session.open()
+    return await session.store.former_profiles(session.bank)
+
+
+async def messages(session: MemorySession, request: MessagesRequest) -> list[Message]:
+    """Return a page of messages."""
+    await session.open()
+    after = await _cursor(request.after, MessageId, partial(session.store.messages, session.bank))
+    return await session.store.messages(session.bank, document=request.document, after=after, limit=request.limit)
+
+
+async def episodes(session: MemorySession, request: EpisodesRequest) -> list[Episode]:
+    """Return a page of episodes."""
+    await session.open()
+    after = await _cursor(request.after, EpisodeId, partial(session.store.episodes, session.bank))
+    return await session.store.episodes(session.bank, after=after, limit=request.limit)
+
+
+async def facts(session: MemorySession, request: FactsRequest) -> list[Fact]:
+    """Return a page of facts."""
+    await session.open()
+    after = await _cursor(request.after, FactId, partial(session.store.facts, session.bank))
+    return await session.store.facts(
+        session.bank, after=after, limit=request.limit, with_embeddings=request.with_embeddings
+    )
+
+
+async def entities(session: MemorySession, request: EntitiesRequest) -> list[Entity]:
+    """Return a page of entities."""
+    await session.open()
+    after = await _cursor(request.after, EntityId, partial(session.store.entities, session.bank))
+    return await session.store.entities(session.bank, after=after, limit=request.limit)
+
+
+async def _cursor(
+    after: str | None, id_type: Callable[[str], Id], find: Callable[[list[Id]], Awaitable[Sequence[object]]]
+) -> Id | None:
+    """Return the id that a page follows; a missing record is an error, so that no reader starts over unnoticed."""
+    if after is None:
+        return None
+    if not await find([id_type(after)]):
+        raise NotFound(f"There is no {after!r} to continue after; it may be forgotten. Start from the first page.")
+    return id_type(after)
+
+
+async def opinions(session: MemorySession, _: OpinionsRequest) -> list[Fact]:
+    """Return the current opinions."""
+    return await _current(session, "opinion")
+
+
+async def observations(session: MemorySession, request: ObservationsRequest) -> list[Fact]:
+    """Return the current observations of one entity, or of all."""
+    found = await _current(session, "observation")
+    if request.entity is None:
+        return found
+    wanted = await entity_id(session, request.entity)
+    return [fact for fact in found if any(mention.id == wanted for mention in fact.entities)]
+
+
+async def _current(session: MemorySession, network: Literal["opinion", "observation"]) -> list[Fact]:
+    await session.open()
+    found = await session.store.believed(session.bank, network)
+    return [fact.model_copy(update={"embedding": None}) for fact in found]
+
+
+async def merges(session: MemorySession, _: MergesRequest) -> list[Merge]:
+    """Return the merges of entities, oldest first."""
+    await session.open()
+    return [merge.public() for merge in await session.store.merges(session.bank)]
+
+
+async def jobs(session: MemorySession, _: JobsRequest) -> list[Job]:
+    """Return the queued jobs, oldest first."""
+    await session.open()
+    return await session.store.jobs(session.bank)
+
+
+async def entity_id(session: MemorySession, name: str) -> EntityId:
+    """Return the id of the entity with this id, name or alias; raise InvalidInput if several have the name."""
+    store, bank = session.store, session.bank
+    if await store.entities(bank, [EntityId(name)]):
+        return EntityId(name)
+    wanted, matches = name.casefold(), list[EntityId]()
+    after: EntityId | None = None
+    while found := await store.entities(bank, after=after, limit=LARGEST_PAGE):
+        matches += [e.id for e in found if wanted in (n.casefold() for n in (e.name, *e.aliases))]
+        after = found[-1].id
+    if not matches:
+        raise NotFound(f"There is no entity {name!r} in bank {bank!r}.")
+    if len(matches) > 1:
+        raise InvalidInput(f"{len(matches)} entities are called {name!r}; give the id of one: {', '.join(matches)}.")
+    return matches[0]

@@ -1,0 +1,86 @@
+"""The verbs that store messages and derive facts from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from vmemo.errors import EmbeddingFailed, LLMFailed, OutcomeUnknown, StoreBusy, StoreError
+from vmemo.memory.runtime import MemoryRuntime
+from vmemo.memory.session import MemorySession
+from vmemo.models import BankId, FactId, MessageId
+from vmemo.models.requests import ProcessRequest, RetainRequest
+from vmemo.models.results import DerivationProblem, Retained
+from vmemo.retain import pipeline
+from vmemo.retain.prepare import prepare
+
+
+async def retain(session: MemorySession, request: RetainRequest) -> Retained:
+    """Store messages, then derive facts from them.
+
+    A failure to derive does not raise: the messages are stored and queued, and the result's `problem` describes it.
+    """
+    await session.open()
+    messages = prepare(request.messages, infer=request.infer)
+    stored = await pipeline.store_messages(session.bank, messages, session.store)
+    if not (request.infer and request.wait):
+        return stored
+    try:
+        derived = await _process(session, stored.stored)
+    except (LLMFailed, EmbeddingFailed, StoreBusy, OutcomeUnknown) as error:
+        pending = await _pending(session, stored)
+        return stored.model_copy(update={"pending": pending, "problem": DerivationProblem.caused_by(error)})
+    return derived.model_copy(update={"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)})
+
+
+async def process(session: MemorySession, request: ProcessRequest) -> Retained:
+    """Derive facts from all pending messages."""
+    await session.open()
+    return await _process(session, request.messages)
+
+
+async def derive(runtime: MemoryRuntime, bank: BankId) -> Retained:
+    """Derive facts from a bank's pending messages; raise the first error after everything else is processed.
+
+    Errors of other jobs do not raise: `status()` reports them.
+    """
+    context = runtime.context
+    if context.llm is None:
+        async with context.bank_locks(bank):
+            if await context.store.jobs(bank, ["extract"]):
+                # A language model began to process these messages; the local engine starts over.
+                await context.store.ungroup(bank)
+            return await pipeline.process(bank, context)
+    result = await runtime.worker.drain(bank)
+    if result.unread:
+        raise result.unread[0]
+    return result.retained
+
+
+async def _process(session: MemorySession, messages: Sequence[str]) -> Retained:
+    """Process all pending messages; if another worker was faster, report its facts of these messages."""
+    try:
+        derived = await derive(session.runtime, session.bank)
+    finally:
+        session.runtime.start_background_jobs(session.bank)
+    if not messages or derived.derived or derived.revised:
+        return derived
+    return derived.model_copy(update={"derived": await _facts_of(session, messages)})
+
+
+async def _facts_of(session: MemorySession, messages: Sequence[str]) -> tuple[FactId, ...]:
+    wanted, seen, found = set(messages), set[str](), dict[FactId, None]()
+    for id in messages:
+        episode = None if id in seen else await session.store.episode_of(session.bank, MessageId(id))
+        if episode is not None:
+            seen.update(episode.messages)
+            facts = await session.store.facts_of(session.bank, episode.id)
+            found |= {fact.id: None for fact in facts if wanted & set(fact.messages)}
+    return tuple(found)
+
+
+async def _pending(session: MemorySession, stored: Retained) -> int:
+    """Return the bank's pending messages, or the stored ones if the database does not respond."""
+    with suppress(StoreError):
+        return (await session.store.status(session.bank)).pending
+    return len(stored.stored)

@@ -1,0 +1,79 @@
+"""The state that all banks of one memory share."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from vmemo.jobs.run_result import RunResult
+from vmemo.jobs.worker import Worker
+from vmemo.memory.access_counts import AccessCounts
+from vmemo.models import BankId
+from vmemo.recall.llm_time_resolver import LLMTimeResolver
+from vmemo.retain.context import RetainContext
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryRuntime:
+    """The context, the worker, and what is kept in memory between calls."""
+
+    context: RetainContext
+    worker: Worker
+    access: AccessCounts
+    time_resolver: LLMTimeResolver | None
+    open_banks: set[BankId] = field(default_factory=set[BankId])
+    """Banks that exist and match the embedder."""
+    staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])
+    """The staging bank of each bank that `reprocess()` works on."""
+    _background: dict[BankId, asyncio.Task[RunResult]] = field(default_factory=dict[BankId, asyncio.Task[RunResult]])
+
+    @staticmethod
+    def of(context: RetainContext) -> MemoryRuntime:
+        """Return the runtime of a context; nothing is opened yet."""
+        access = AccessCounts(context.store, context.settings.access_delay)
+        return MemoryRuntime(context, Worker(context), access, _time_resolver(context, access))
+
+    def start_background_jobs(self, bank: BankId) -> None:
+        """Run the bank's opinion and observation jobs in this process, unless the settings disable it."""
+        if self.context.llm is None or not self.context.settings.background:
+            return
+        running = self._background.get(bank)
+        if running is None or running.done():
+            self._background[bank] = asyncio.get_running_loop().create_task(self.worker.follow(bank))
+
+    async def close(self) -> None:
+        """Stop background jobs, write the access counts and close the store. Unfinished jobs stay queued."""
+        self.open_banks.clear()
+        await self._stop_background_jobs()
+        # A model that was passed in belongs to the caller.
+        if self.context.owns_llm and isinstance(self.context.llm, _Closable):
+            await self.context.llm.close()
+        try:
+            await self.access.close()
+        finally:
+            # Connections are closed even if the counts could not be written.
+            await self.context.store.close()
+
+    async def _stop_background_jobs(self) -> None:
+        loop = asyncio.get_running_loop()
+        for task in [task for task in self._background.values() if not task.done()]:
+            if task.get_loop() is loop:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            elif not task.get_loop().is_closed():
+                task.get_loop().call_soon_threadsafe(task.cancel)
+        self._background.clear()
+
+
+def _time_resolver(context: RetainContext, access: AccessCounts) -> LLMTimeResolver | None:
+    if context.llm is None or context.settings.question_timeout <= 0:
+        return None
+    return LLMTimeResolver(context.llm, context.settings.question_timeout, access.spend)
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    async def close(self) -> None: ...

@@ -1,0 +1,49 @@
+"""One bank of an opened memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vmemo.errors import InvalidInput
+from vmemo.memory.runtime import MemoryRuntime
+from vmemo.models import Bank, BankId
+from vmemo.ports import Store
+from vmemo.retain.context import RetainContext
+from vmemo.retain.pipeline import embedder_mismatch
+
+
+@dataclass(frozen=True, eq=False)
+class MemorySession:
+    """The bank that the verbs work on, with the state that it shares with other banks."""
+
+    runtime: MemoryRuntime
+    bank: BankId
+
+    @property
+    def context(self) -> RetainContext:
+        """The store, the models and the settings."""
+        return self.runtime.context
+
+    @property
+    def store(self) -> Store:
+        """The store of the context."""
+        return self.runtime.context.store
+
+    async def open(self) -> None:
+        """Open the store and create the bank if it is missing; raise EmbedderMismatch if another embedder wrote it."""
+        if self.bank in self.runtime.open_banks:
+            return
+        await self.store.open()
+        embedder = self.context.embedder
+        wanted = Bank(id=self.bank, embedder=embedder.name, dimension=embedder.dimension)
+        if error := embedder_mismatch(await self.store.create_bank(wanted), embedder):
+            raise error
+        self.runtime.open_banks.add(self.bank)
+
+
+def bank_id(name: str) -> BankId:
+    """Return a bank's id, or raise InvalidInput if no bank can have this name."""
+    bank = Bank.of({"id": name, "embedder": "-", "dimension": 1})
+    if bank.id.startswith("\x1f"):
+        raise InvalidInput(f"A bank's name must not start with the reserved character U+001F: {name!r:.60}.")
+    return BankId(bank.id)

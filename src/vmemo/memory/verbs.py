@@ -1,0 +1,321 @@
+"""The verbs of a memory: signatures and documentation, shared by `Memory` and `Client`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Self, TypeVar, Unpack
+
+from vmemo.jobs.background_task import Task
+from vmemo.memory.content import RetainContent, new_messages, single_message
+from vmemo.models import (
+    Budget,
+    ConfidenceChange,
+    Entity,
+    EntityId,
+    Episode,
+    EpisodeId,
+    Fact,
+    FactId,
+    FormerProfile,
+    Merge,
+    Message,
+    MessageId,
+    Profile,
+    Provenance,
+)
+from vmemo.models import requests as r
+from vmemo.models.recalled import Recalled
+from vmemo.models.request_fields import Returns
+from vmemo.models.requests import MessageOptions, NewMessage, RecallOptions, ReflectOptions
+from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
+from vmemo.sync import twin, twin_stream
+
+R = TypeVar("R")
+
+
+class Verbs(ABC):
+    """Long-term memory of one bank. Every async verb has a synchronous twin with `_sync` after its name.
+
+    A verb builds its request and passes it to `run()`, which a subclass executes in process or on a server.
+    """
+
+    @abstractmethod
+    async def run(self, request: Returns[R]) -> R:
+        """Execute a request of `vmemo.models.requests` and return its result.
+
+        A retain whose facts could not be derived returns the reason as `problem` here, where `retain()` raises it.
+        """
+
+    @abstractmethod
+    def stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
+        """Execute a reflection and yield its events."""
+
+    @abstractmethod
+    def bank(self, name: str) -> Self:
+        """Return the same memory on another bank; closing either closes both."""
+
+    @abstractmethod
+    async def exists(self) -> bool:
+        """Return True if the bank exists; nothing is created."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, and create the bank if it is missing. Verbs do this by themselves."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close all connections. The next verb opens them again. Queued jobs stay queued."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.open()
+        except BaseException:
+            # __aexit__ is not called if __aenter__ raises.
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.open_sync()
+        except BaseException:
+            self.close_sync()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_sync()
+
+    async def add_message(self, message: Message | str, **options: Unpack[MessageOptions]) -> Retained:
+        """Store one message durably; `process()` or a worker derives facts from it."""
+        return await self._retain(single_message(message, options), wait=False)
+
+    async def add_messages(
+        self, content: RetainContent, infer: bool = True, **options: Unpack[MessageOptions]
+    ) -> Retained:
+        """Store a text, a message or a list of them durably; `process()` or a worker derives facts from them.
+
+        With `infer=False` they are kept for recall by their words alone.
+        """
+        return await self._retain(new_messages(content, options), infer=infer, wait=False)
+
+    async def add_exchange(
+        self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
+    ) -> Retained:
+        """Store a user's message and the assistant's answer; the speaker is the user's name."""
+        asked = single_message(user_message, {**options, "role": "user"})
+        answered = single_message(assistant_message, {**options, "role": "assistant", "speaker": None})
+        return await self._retain([*asked, *answered], wait=False)
+
+    async def retain(
+        self, content: RetainContent, infer: bool = True, wait: bool = True, **options: Unpack[MessageOptions]
+    ) -> Retained:
+        """Store a text, a message or a list of them, and derive facts from them.
+
+        With `infer=False` messages are kept for recall by their words alone. With `wait=False` the call returns once
+        they are stored and queued. Storing the same lines under the same document again has no effect.
+
+        If deriving fails, the error is raised. The messages are stored and queued all the same: their ids are the
+        error's `stored`, and `process()` or a worker completes them. Do not retain them again.
+        """
+        return await self._retain(new_messages(content, options), infer=infer, wait=wait)
+
+    async def _retain(self, messages: Sequence[NewMessage], *, infer: bool = True, wait: bool = True) -> Retained:
+        retained = await self.run(r.RetainRequest.of({"messages": messages, "infer": infer, "wait": wait}))
+        if retained.problem is not None:
+            raise retained.problem.to_error(retained.stored)
+        return retained
+
+    async def process(self, messages: Sequence[MessageId | str] = ()) -> Retained:
+        """Derive facts from all pending messages, including those that failed before.
+
+        With a language model this also runs the other jobs that are due. An error is raised after everything else is
+        processed; its messages stay queued, and `status()` reports it. If another worker processed `messages`
+        meanwhile, the facts that it derived from them are returned.
+        """
+        return await self.run(r.ProcessRequest.of({"messages": messages}))
+
+    def process_async(self) -> Task[Retained]:
+        """Start `process()` in the background and return a handle to await, poll or cancel."""
+        return Task(self.process())
+
+    async def recall(
+        self, query: str, max_tokens: int = 4096, budget: Budget = "mid", **options: Unpack[RecallOptions]
+    ) -> Recalled:
+        """Return facts by relevance whose tokens sum to at most `max_tokens`; `budget` sets how much to explore."""
+        values = {**options, "query": query, "max_tokens": max_tokens, "budget": budget}
+        return await self.run(r.RecallRequest.of(values))
+
+    async def retrieve(self, query: str, top_k: int = 10, **options: Unpack[RecallOptions]) -> Recalled:
+        """Return the `top_k` most relevant facts."""
+        return await self.run(r.RetrieveRequest.of({**options, "query": query, "top_k": top_k}))
+
+    async def reflect(self, query: str, **options: Unpack[ReflectOptions]) -> Answer:
+        """Answer from memory with citations, in the bank's character.
+
+        Memory is queried up to `max_lookups` more times (3) if the first facts do not suffice; all facts together
+        take at most `max_tokens` (8,192). Opinions that the question calls for are stored, unless `opinions` is False,
+        the question is about the past, or the key may only read. With a `schema`, a Pydantic model or a JSON schema,
+        the answer is also returned in that shape as `data`. Without a language model the best facts are quoted.
+        """
+        return await self.run(r.ReflectRequest.of({**options, "query": query}))
+
+    def reflect_stream(self, query: str, **options: Unpack[ReflectOptions]) -> AsyncGenerator[Event]:
+        """Reflect, and yield lookups and text deltas on the way; the last event is the `Answer`.
+
+        The deltas since the beginning, or since the last `Retracted`, are the answer's text.
+        """
+        return self.stream(r.ReflectRequest.of({**options, "query": query}))
+
+    async def forget(
+        self,
+        *,
+        messages: Sequence[MessageId | str] = (),
+        document: str | None = None,
+        entity: EntityId | str | None = None,
+        bank: bool = False,
+    ) -> Forgotten:
+        """Delete messages, a document, an entity or the whole bank, with everything derived from them.
+
+        Forgetting an entity deletes every message that mentions it, including pending ones. Messages that shared an
+        episode with deleted ones are processed again. Afterwards no answer, no export and no byte of the database
+        file contains the text.
+        """
+        values = {"messages": messages, "document": document, "entity": entity, "bank": bank}
+        return await self.run(r.ForgetRequest.of(values))
+
+    async def why(self, fact: FactId | str) -> Provenance:
+        """Return a fact's episodes, messages, basis, confidence changes and successors."""
+        return await self.run(r.WhyRequest.of({"fact": fact}))
+
+    async def status(self) -> Status:
+        """Return the bank's counts, its backlog, and the errors that keep messages pending."""
+        return await self.run(r.StatusRequest())
+
+    async def banks(self) -> list[str]:
+        """Return the names of all banks of this store that the caller may read, in order."""
+        return await self.run(r.BanksRequest())
+
+    async def profile(self, new: Profile | None = None) -> Profile:
+        """Return the bank's profile; with an argument, replace it first."""
+        return await self.run(r.ProfileRequest() if new is None else r.ProfileUpdate.of({"profile": new}))
+
+    async def add_background(self, snippet: str) -> Profile:
+        """Merge a statement into the profile's background, in the first person; it overrides what it contradicts.
+
+        The former background stays in `former_profiles()`. This needs a language model.
+        """
+        return await self.run(r.BackgroundRequest.of({"snippet": snippet}))
+
+    async def former_profiles(self) -> list[FormerProfile]:
+        """Return the profiles that the bank had before, oldest first."""
+        return await self.run(r.FormerProfilesRequest())
+
+    async def messages(
+        self, *, document: str | None = None, after: MessageId | None = None, limit: int = 100
+    ) -> list[Message]:
+        """Return a page of messages in the order they were stored."""
+        return await self.run(r.MessagesRequest.of({"document": document, "after": after, "limit": limit}))
+
+    async def episodes(self, *, after: EpisodeId | None = None, limit: int = 100) -> list[Episode]:
+        """Return a page of episodes in the order they were stored."""
+        return await self.run(r.EpisodesRequest.of({"after": after, "limit": limit}))
+
+    async def facts(
+        self, *, after: FactId | None = None, limit: int = 100, with_embeddings: bool = False
+    ) -> list[Fact]:
+        """Return a page of facts, including closed ones, in the order they were stored."""
+        return await self.run(r.FactsRequest.of({"after": after, "limit": limit, "with_embeddings": with_embeddings}))
+
+    async def entities(self, *, after: EntityId | None = None, limit: int = 100) -> list[Entity]:
+        """Return a page of entities in the order they were first seen."""
+        return await self.run(r.EntitiesRequest.of({"after": after, "limit": limit}))
+
+    async def opinions(self) -> list[Fact]:
+        """Return the current opinions in the order they were formed."""
+        return await self.run(r.OpinionsRequest())
+
+    async def observations(self, entity: EntityId | str | None = None) -> list[Fact]:
+        """Return the current observations of an entity, given by id or name, or of all entities."""
+        return await self.run(r.ObservationsRequest.of({"entity": entity}))
+
+    async def trajectory(self, opinion: FactId | str) -> list[ConfidenceChange]:
+        """Return the confidence changes of an opinion and of those that it replaced, with evidence, oldest first."""
+        return await self.run(r.TrajectoryRequest.of({"opinion": opinion}))
+
+    async def merges(self) -> list[Merge]:
+        """Return the merges of entities, oldest first; `undo_merge` undoes one."""
+        return await self.run(r.MergesRequest())
+
+    async def merge_entities(self, keep: EntityId | str, absorb: EntityId | str, reason: str = "") -> Merge:
+        """Merge two entities, each given by id or name; all names stay. `undo_merge` separates them again."""
+        return await self.run(r.MergeEntitiesRequest.of({"keep": keep, "absorb": absorb, "reason": reason}))
+
+    async def undo_merge(self, merge: str) -> EntityId:
+        """Undo a merge and return the entity that is separate again; the two are not merged again."""
+        return await self.run(r.UndoMergeRequest.of({"merge": merge}))
+
+    async def jobs(self) -> list[Job]:
+        """Return the queued jobs, oldest first, with their errors and the time of the next attempt."""
+        return await self.run(r.JobsRequest())
+
+    async def maintain(self) -> Maintained:
+        """Join episodes on one topic, shorten old ones, close faded facts, and optimise the indexes."""
+        return await self.run(r.MaintainRequest())
+
+    async def reprocess(self) -> Retained:
+        """Derive everything from the messages again, with the current engine and embedder.
+
+        Readers see the old derivation until the new one replaces it in one transaction. A failure raises, and calling
+        it again resumes. Records that no message states, such as opinions, are kept.
+        """
+        return await self.run(r.ReprocessRequest())
+
+    @abstractmethod
+    async def export(self, path: Path | str) -> int:
+        """Write the bank to a JSON Lines file and return the number of records."""
+
+    @abstractmethod
+    async def import_bank(self, path: Path | str) -> int:
+        """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
+
+    run_sync = twin(run)
+    exists_sync = twin(exists)
+    open_sync = twin(open)
+    close_sync = twin(close)
+    add_message_sync = twin(add_message)
+    add_messages_sync = twin(add_messages)
+    add_exchange_sync = twin(add_exchange)
+    retain_sync = twin(retain)
+    process_sync = twin(process)
+    recall_sync = twin(recall)
+    retrieve_sync = twin(retrieve)
+    reflect_sync = twin(reflect)
+    reflect_stream_sync = twin_stream(reflect_stream)
+    forget_sync = twin(forget)
+    why_sync = twin(why)
+    status_sync = twin(status)
+    banks_sync = twin(banks)
+    profile_sync = twin(profile)
+    add_background_sync = twin(add_background)
+    former_profiles_sync = twin(former_profiles)
+    messages_sync = twin(messages)
+    episodes_sync = twin(episodes)
+    facts_sync = twin(facts)
+    entities_sync = twin(entities)
+    opinions_sync = twin(opinions)
+    observations_sync = twin(observations)
+    trajectory_sync = twin(trajectory)
+    merges_sync = twin(merges)
+    merge_entities_sync = twin(merge_entities)
+    undo_merge_sync = twin(undo_merge)
+    jobs_sync = twin(jobs)
+    maintain_sync = twin(maintain)
+    reprocess_sync = twin(reprocess)
+    export_sync = twin(export)
+    import_bank_sync = twin(import_bank)
