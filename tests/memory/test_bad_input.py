@@ -1,7 +1,8 @@
-"""Input that can't be used gets its error and changes nothing; strange queries get an answer."""
+"""Invalid input raises an error and changes nothing; unusual queries are answered."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -27,17 +28,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def filled(url: str) -> Generator[Memory]:
+def unchanged(url: str, folder: Path) -> Generator[Memory]:
+    """Open a memory with some content, and check at the end that no refused call changed it."""
     with open_memory(url) as memory:
         memory.retain_sync(CONTENT, document="diary", tags=["trip"], metadata={"page": 1})
         memory.retain_sync("Waiting words.", infer=False)
+        before = content_of(memory, folder)
         yield memory
+        assert content_of(memory, folder) == before
+
+
+def content_of(memory: Memory, folder: Path) -> list[str]:
+    """Return the export without the access counts, which successful recalls change."""
+    return [re.sub(r'"access_count": ?\d+', "", line) for line in exported(memory, folder)]
 
 
 @pytest.fixture(scope="module")
 def memory(folder: Path) -> Iterator[Memory]:
-    """For what is refused before any store is asked."""
-    with filled(f"sqlite:///{folder / 'memory.db'}") as memory:
+    """A memory for input that is refused before the store is called."""
+    with unchanged(f"sqlite:///{folder / 'memory.db'}", folder) as memory:
         yield memory
 
 
@@ -48,19 +57,15 @@ def place(new_database: NewDatabase) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def each_memory(place: str) -> Iterator[Memory]:
-    """For what the store has to answer: one on each."""
-    with filled(place) as memory:
+def each_memory(place: str, folder: Path) -> Iterator[Memory]:
+    """A memory on each store, for input that only the store can judge."""
+    with unchanged(place, folder) as memory:
         yield memory
 
 
-def assert_refused(
-    memory: Memory, folder: Path, call: Callable[[], object], kind: type[VmemoError], words: str
-) -> None:
-    before = exported(memory, folder)
+def assert_refused(call: Callable[[], object], kind: type[VmemoError], words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
-    assert exported(memory, folder) == before
 
 
 def anything(value: object) -> str:
@@ -88,20 +93,20 @@ RETAINED: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("content", "words"), RETAINED)
-def test_content_that_cannot_be_retained_is_refused(memory: Memory, folder: Path, content: object, words: str) -> None:
-    assert_refused(memory, folder, lambda: memory.retain_sync(anything(content)), InvalidInput, words)
+def test_content_that_cannot_be_retained_is_refused(memory: Memory, content: object, words: str) -> None:
+    assert_refused(lambda: memory.retain_sync(anything(content)), InvalidInput, words)
     raw = lambda: memory.retain_sync(anything(content), infer=False)  # noqa: E731
-    assert_refused(memory, folder, raw, InvalidInput, words)
+    assert_refused(raw, InvalidInput, words)
 
 
-@pytest.mark.parametrize(("content", "words"), [*RETAINED[:9], (["one", "two"], "retain takes lists")])
-def test_a_message_that_cannot_be_stored_is_refused(memory: Memory, folder: Path, content: object, words: str) -> None:
-    words = words if type(content) in (str, list) else "One text or Message"
-    assert_refused(memory, folder, lambda: memory.add_message_sync(anything(content)), InvalidInput, words)
+@pytest.mark.parametrize(("content", "words"), [*RETAINED[:9], (["one", "two"], "retain\\(\\) takes lists")])
+def test_a_message_that_cannot_be_stored_is_refused(memory: Memory, content: object, words: str) -> None:
+    words = words if type(content) in (str, list) else "one text or Message"
+    assert_refused(lambda: memory.add_message_sync(anything(content)), InvalidInput, words)
     asked = lambda: memory.add_exchange_sync(anything(content), "Good.")  # noqa: E731
-    assert_refused(memory, folder, asked, InvalidInput, words)
+    assert_refused(asked, InvalidInput, words)
     answered = lambda: memory.add_exchange_sync("Fine.", anything(content))  # noqa: E731
-    assert_refused(memory, folder, answered, InvalidInput, words)
+    assert_refused(answered, InvalidInput, words)
 
 
 MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
@@ -111,10 +116,10 @@ MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
     ("speaker", "x" * 513, "at most 512"),
     ("speaker", 5, "speaker"),
     ("timestamp", NAIVE, "naive datetimes are refused"),
-    ("timestamp", "2024", "timestamp must be a datetime"),
-    ("timestamp", "2024-01-01", "timestamp must be a datetime"),
-    ("timestamp", 5, "timestamp must be a datetime"),
-    ("timestamp", None, "timestamp must be a datetime"),
+    ("timestamp", "2024", "timestamp: '2024' is no date"),
+    ("timestamp", "2024-01-01", "naive datetimes are refused"),
+    ("timestamp", 5, "timestamp: must be a datetime, not int"),
+    ("timestamp", None, "timestamp: must be a datetime, not NoneType"),
     ("document", "", "document: must not be empty or blank"),
     ("document", "nul \x00", "NUL"),
     ("document", LONE, UNICODE),
@@ -127,15 +132,15 @@ MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
     ("metadata", {"set": {1}}, "metadata"),
     ("metadata", {5: 1}, "metadata"),
     ("metadata", {"number": float("nan")}, "metadata"),
-    ("metadata", {"text": LONE}, "metadata must be JSON in valid Unicode"),
-    ("metadata", {LONE: 1}, "metadata must be JSON in valid Unicode"),
+    ("metadata", {"text": LONE}, "metadata: must be JSON in valid Unicode"),
+    ("metadata", {LONE: 1}, f"metadata: must be JSON in valid Unicode|{UNICODE}"),
     ("tag", ["trip"], "There is no option 'tag'; there are document, role, speaker"),
 ]
 
 
 @pytest.mark.parametrize(("option", "value", "words"), MESSAGE_OPTIONS)
 def test_an_option_of_a_message_that_cannot_be_used_is_refused(
-    memory: Memory, folder: Path, option: str, value: object, words: str
+    memory: Memory, option: str, value: object, words: str
 ) -> None:
     given = {option: value}
     for call in (
@@ -143,19 +148,19 @@ def test_an_option_of_a_message_that_cannot_be_used_is_refused(
         lambda: memory.add_message_sync("Fine.", **given),  # pyright: ignore[reportArgumentType]
         lambda: memory.retain_sync(["Fine.", "Good."], **given),  # pyright: ignore[reportArgumentType]
     ):
-        assert_refused(memory, folder, call, InvalidInput, words)
+        assert_refused(call, InvalidInput, words)
 
 
 @pytest.mark.parametrize("infer", [None, "no", 0])
-def test_infer_is_yes_or_no(memory: Memory, folder: Path, infer: object) -> None:
+def test_infer_is_yes_or_no(memory: Memory, infer: object) -> None:
     call = lambda: memory.retain_sync("Fine.", infer=cast("bool", infer))  # noqa: E731
-    assert_refused(memory, folder, call, InvalidInput, "infer must be True or False")
+    assert_refused(call, InvalidInput, "infer: must be true or false, not")
 
 
 @pytest.mark.parametrize("id", ["", "  ", "line\nbreak", LONE, "x" * 513])
-def test_a_message_needs_an_id_that_can_be_cited(memory: Memory, folder: Path, id: str) -> None:
+def test_a_message_needs_an_id_that_can_be_cited(memory: Memory, id: str) -> None:
     message = Message.of({"id": id, "content": "Fine."})
-    assert_refused(memory, folder, lambda: memory.retain_sync(message), InvalidInput, "A message's id")
+    assert_refused(lambda: memory.retain_sync(message), InvalidInput, r"id: must")
 
 
 def test_a_message_with_a_naive_time_cannot_be_made() -> None:
@@ -164,92 +169,94 @@ def test_a_message_with_a_naive_time_cannot_be_made() -> None:
 
 
 QUERIES: list[tuple[object, str]] = [
-    ("", "must not be empty"),
-    (" \n\t ", "must not be empty"),
-    ("\x00\x01\x02", "must not be empty"),
-    (None, "must be text, not NoneType"),
-    (5, "must be text, not int"),
-    (b"bytes", "must be text, not bytes"),
-    (["a"], "must be text, not list"),
-    ("x" * 100_001, "may have 100,000 characters; this one has 100,001"),
+    ("", "query: must have at least 1 character"),
+    (" \n\t ", "query: must have at least 1 character"),
+    ("\x00\x01\x02", "query: must have at least 1 character"),
+    (None, "query: must be text, not None"),
+    (5, "query: must be text, not 5"),
+    (b"bytes", "query: must be text, not b'bytes'"),
+    (["a"], r"query: must be text, not \['a'\]"),
+    ("x" * 100_001, "query: must have at most 100000 characters"),
 ]
 
 
 @pytest.mark.parametrize(("query", "words"), QUERIES)
-def test_a_query_that_says_nothing_is_refused(memory: Memory, folder: Path, query: object, words: str) -> None:
+def test_a_query_that_says_nothing_is_refused(memory: Memory, query: object, words: str) -> None:
     for verb in (memory.recall_sync, memory.retrieve_sync, memory.reflect_sync):
-        assert_refused(memory, folder, lambda verb=verb: verb(anything(query)), InvalidInput, words)
+        assert_refused(lambda verb=verb: verb(anything(query)), InvalidInput, words)
 
 
 SIZES: list[tuple[object, str]] = [
-    (0, "whole number from 1 to"),
-    (-1, "whole number from 1 to"),
-    (10**12, "whole number from 1 to"),
-    (1.5, "whole number from 1 to"),
-    (True, "whole number from 1 to"),
-    ("5", "whole number from 1 to|low, mid, high"),
-    ("huge", "whole number from 1 to|low, mid, high"),
-    (None, "not None"),
+    (0, "must be greater than or equal to 1, not 0"),
+    (-1, "must be greater than or equal to 1, not -1"),
+    (10**12, "must be less than or equal to 10+, not 10+"),
+    (1.5, "must be a whole number, not 1.5"),
+    (True, "must be a whole number, not True"),
+    ("5", "must be a whole number, not '5'"),
+    ("huge", "must be a whole number, not 'huge'"),
+    (None, "must be a whole number, not None"),
 ]
 
 
 @pytest.mark.parametrize(("size", "words"), SIZES)
-def test_a_size_of_a_recall_that_cannot_be_used_is_refused(
-    memory: Memory, folder: Path, size: object, words: str
-) -> None:
+def test_a_size_of_a_recall_that_cannot_be_used_is_refused(memory: Memory, size: object, words: str) -> None:
     size = cast("int", size)
     for call in (
         lambda: memory.recall_sync("station", max_tokens=size),
         lambda: memory.recall_sync("station", budget=size),
         lambda: memory.retrieve_sync("station", top_k=size),
     ):
-        assert_refused(memory, folder, call, InvalidInput, words)
+        assert_refused(call, InvalidInput, words)
 
 
 RECALL_OPTIONS: list[tuple[str, object, str]] = [
-    ("networks", ["dreams"], "There is no network 'dreams'; there are world"),
-    ("networks", "world", "must be a list of texts"),
-    ("networks", None, "must be a list of texts"),
-    ("networks", [5], "must be text"),
-    ("tags", "trip", "must be a list of texts"),
-    ("tags", [None], "must be text"),
+    ("networks", ["dreams"], "networks.0: must be 'world', 'experience', 'opinion' or 'observation', not 'dreams'"),
+    ("networks", "world", "networks: must be a list, not 'world'"),
+    ("networks", None, "networks: must be a list, not None"),
+    ("networks", [5], "networks.0: must be 'world', .* not 5"),
+    ("tags", "trip", "tags: must be a list, not 'trip'"),
+    ("tags", [None], "tags.0: must be text, not None"),
+    ("tags", [""], "tags.0: must not be empty"),
     ("tags", [LONE], UNICODE),
-    ("entities", "Anna", "must be a list of texts"),
+    ("tags_match", "some", "tags_match: must be 'all', 'any', 'exact'"),
+    ("entities", "Anna", "entities: must be a list, not 'Anna'"),
     ("entities", [LONE], UNICODE),
-    ("metadata", "page", "must be a mapping"),
-    ("metadata", None, "must be a mapping"),
-    ("metadata", {"page": {1}}, "JSON"),
-    ("metadata", {5: 1}, "must be text"),
-    ("metadata", {"page": float("nan")}, "JSON"),
-    ("metadata", {"page": LONE}, "JSON"),
-    ("metadata", {"page": 10**30}, "too large"),
-    ("occurred", (NAIVE, NAIVE), "must be an Interval"),
-    ("occurred", "2024", "must be an Interval"),
-    ("at_time", NAIVE, "at_time needs a time zone"),
-    ("at_time", "2024", "must be a datetime, not str"),
-    ("at_time", date(2024, 1, 1), "must be a datetime, not date"),
-    ("known_at", NAIVE, "known_at needs a time zone"),
-    ("known_at", 5, "must be a datetime, not int"),
-    ("include_expired", "yes", "must be True or False"),
-    ("recency_half_life", 5, "must be a timedelta"),
-    ("recency_half_life", timedelta(0), "longer than nothing"),
-    ("recency_half_life", timedelta(-1), "longer than nothing"),
-    ("importance_weight", 2, "from 0 to 1"),
-    ("importance_weight", -0.1, "from 0 to 1"),
-    ("importance_weight", float("nan"), "from 0 to 1"),
-    ("importance_weight", "x", "from 0 to 1"),
+    ("metadata", "page", "metadata: must be a mapping"),
+    ("metadata", None, "metadata: must be a mapping"),
+    ("metadata", {"page": {1}}, "metadata.page: input was not a valid JSON value"),
+    ("metadata", {5: 1}, "metadata.5: must be text"),
+    ("metadata", {"page": float("nan")}, "must be a finite number"),
+    ("metadata", {"page": LONE}, "metadata: must be JSON in valid Unicode"),
+    ("metadata", {"page": 10**30}, "too large to compare"),
+    ("occurred", (NAIVE, NAIVE), "occurred: must be .* instance of Interval"),
+    ("occurred", "2024", "occurred: must be .* instance of Interval"),
+    ("at_time", NAIVE, "at_time: a datetime needs a time zone"),
+    ("at_time", "2024", "at_time: '2024' is no date and time"),
+    ("at_time", "2024-01-01", "at_time: a datetime needs a time zone"),
+    ("at_time", date(2024, 1, 1), "at_time: must be a datetime, not date"),
+    ("known_at", NAIVE, "known_at: a datetime needs a time zone"),
+    ("known_at", 5, "known_at: must be a datetime, not int"),
+    ("include_expired", "yes", "include_expired: must be true or false, not 'yes'"),
+    ("recency_half_life", 5, "recency_half_life: must be a timedelta"),
+    ("recency_half_life", timedelta(0), "recency_half_life: must be longer than nothing"),
+    ("recency_half_life", timedelta(-1), "recency_half_life: must be longer than nothing"),
+    ("importance_weight", 2, "importance_weight: must be less than or equal to 1, not 2"),
+    ("importance_weight", -0.1, "importance_weight: must be greater than or equal to 0, not -0.1"),
+    ("importance_weight", float("nan"), "importance_weight: must be a finite number, not nan"),
+    ("importance_weight", True, "importance_weight: must be a valid number, not True"),
+    ("importance_weight", "x", "importance_weight: must be a valid number, not 'x'"),
     ("network", ["world"], "There is no option 'network'; there are networks"),
 ]
 
 
 @pytest.mark.parametrize(("option", "value", "words"), RECALL_OPTIONS)
 def test_an_option_of_a_recall_that_cannot_be_used_is_refused(
-    memory: Memory, folder: Path, option: str, value: object, words: str
+    memory: Memory, option: str, value: object, words: str
 ) -> None:
     given = {option: value}
     for verb in (memory.recall_sync, memory.retrieve_sync, memory.reflect_sync):
         call = lambda verb=verb: verb("station", **given)  # noqa: E731  # pyright: ignore[reportArgumentType]
-        assert_refused(memory, folder, call, InvalidInput, words)
+        assert_refused(call, InvalidInput, words)
 
 
 FORGOTTEN: list[tuple[dict[str, object], type[VmemoError], str]] = [
@@ -258,37 +265,37 @@ FORGOTTEN: list[tuple[dict[str, object], type[VmemoError], str]] = [
     ({"bank": False}, InvalidInput, "exactly one thing"),
     ({"messages": [CONTENT.id], "bank": True}, InvalidInput, "exactly one thing"),
     ({"document": "diary", "entity": "Anna Kowalski"}, InvalidInput, "exactly one thing"),
-    ({"messages": CONTENT.id}, InvalidInput, "must be a list of message ids"),
-    ({"messages": 5}, InvalidInput, "must be a list of message ids"),
+    ({"messages": CONTENT.id}, InvalidInput, "messages: must be a list"),
+    ({"messages": 5}, InvalidInput, "messages: must be a list"),
     ({"messages": [5]}, InvalidInput, "must be text"),
     ({"messages": [LONE]}, InvalidInput, UNICODE),
     ({"messages": [CONTENT.id, "nobody"]}, NotFound, "There is no message 'nobody'"),
-    ({"messages": ["nul \x00"]}, NotFound, "There is no message"),
+    ({"messages": ["nul \x00"]}, InvalidInput, "NUL"),
     ({"document": 5}, InvalidInput, "must be text"),
     ({"document": LONE}, InvalidInput, UNICODE),
-    ({"document": ""}, NotFound, "There is no document"),
+    ({"document": ""}, InvalidInput, "document: must not be empty"),
     ({"document": "novel"}, NotFound, "There is no document 'novel'"),
     ({"entity": 5}, InvalidInput, "must be text"),
     ({"entity": LONE}, InvalidInput, UNICODE),
     ({"entity": "nobody"}, NotFound, "There is no entity 'nobody'"),
-    ({"entity": "nul \x00"}, NotFound, "There is no entity"),
-    ({"bank": "yes"}, InvalidInput, "bank must be True or False"),
-    ({"bank": 1}, InvalidInput, "bank must be True or False"),
+    ({"entity": "nul \x00"}, InvalidInput, "NUL"),
+    ({"bank": "yes"}, InvalidInput, "bank: must be true or false"),
+    ({"bank": 1}, InvalidInput, "bank: must be true or false"),
 ]
 
 
 @pytest.mark.parametrize(("target", "kind", "words"), FORGOTTEN)
 def test_a_target_of_forgetting_that_is_not_clear_is_refused(
-    memory: Memory, folder: Path, target: dict[str, object], kind: type[VmemoError], words: str
+    memory: Memory, target: dict[str, object], kind: type[VmemoError], words: str
 ) -> None:
     call = lambda: memory.forget_sync(**target)  # noqa: E731  # pyright: ignore[reportArgumentType]
-    assert_refused(memory, folder, call, kind, words)
+    assert_refused(call, kind, words)
 
 
 @pytest.mark.parametrize("new", ["Ann", 5, {"name": "Ann"}])
-def test_a_profile_that_cannot_be_stored_is_refused(memory: Memory, folder: Path, new: object) -> None:
+def test_a_profile_that_cannot_be_stored_is_refused(memory: Memory, new: object) -> None:
     call = lambda: memory.profile_sync(cast("Profile", new))  # noqa: E731
-    assert_refused(memory, folder, call, InvalidInput, "A profile is a Profile")
+    assert_refused(call, InvalidInput, "profile: must be an instance of Profile, not")
 
 
 @pytest.mark.parametrize(
@@ -308,47 +315,49 @@ def test_a_trait_goes_from_one_to_five(trait: str, value: object) -> None:
 
 
 PAGES: list[tuple[dict[str, object], type[VmemoError], str]] = [
-    ({"limit": 0}, InvalidInput, "A page holds 1 to 1,000"),
-    ({"limit": -1}, InvalidInput, "A page holds 1 to 1,000"),
-    ({"limit": 1001}, InvalidInput, "A page holds 1 to 1,000"),
-    ({"limit": 10**30}, InvalidInput, "A page holds 1 to 1,000"),
-    ({"limit": 1.5}, InvalidInput, "A page holds 1 to 1,000"),
-    ({"limit": "5"}, InvalidInput, "A page holds 1 to 1,000"),
-    ({"limit": None}, InvalidInput, "A page holds 1 to 1,000"),
-    ({"limit": True}, InvalidInput, "A page holds 1 to 1,000"),
-    ({"after": "nobody"}, NotFound, "There is no 'nobody' here to go on after"),
-    ({"after": 5}, InvalidInput, "after must be text"),
+    ({"limit": 0}, InvalidInput, "limit: must be greater than or equal to 1, not 0"),
+    ({"limit": -1}, InvalidInput, "limit: must be greater than or equal to 1, not -1"),
+    ({"limit": 1001}, InvalidInput, "limit: must be less than or equal to 1000, not 1001"),
+    ({"limit": 10**30}, InvalidInput, "limit: must be less than or equal to 1000"),
+    ({"limit": 1.5}, InvalidInput, "limit: must be a whole number, not 1.5"),
+    ({"limit": "5"}, InvalidInput, "limit: must be a whole number, not '5'"),
+    ({"limit": None}, InvalidInput, "limit: must be a whole number, not None"),
+    ({"limit": True}, InvalidInput, "limit: must be a whole number, not True"),
+    ({"after": "nobody"}, NotFound, "There is no 'nobody' to continue after"),
+    ({"after": 5}, InvalidInput, "after: must be text, not 5"),
     ({"after": LONE}, InvalidInput, UNICODE),
+    ({"after": ""}, InvalidInput, "after: must not be empty"),
+    ({"after": "nul \x00"}, InvalidInput, "NUL"),
 ]
 
 
 @pytest.mark.parametrize(("page", "kind", "words"), PAGES)
 def test_a_page_that_cannot_be_turned_to_is_refused(
-    memory: Memory, folder: Path, page: dict[str, object], kind: type[VmemoError], words: str
+    memory: Memory, page: dict[str, object], kind: type[VmemoError], words: str
 ) -> None:
     for verb in (memory.messages_sync, memory.facts_sync, memory.episodes_sync, memory.entities_sync):
         call = lambda verb=verb: verb(**page)  # noqa: E731  # pyright: ignore[reportArgumentType]
-        assert_refused(memory, folder, call, kind, words)
+        assert_refused(call, kind, words)
 
 
-@pytest.mark.parametrize("after", ["nobody", "", "nul \x00", "🙂"])
+@pytest.mark.parametrize("after", ["nobody", "🙂"])
 def test_a_page_after_what_is_not_there_is_refused(each_memory: Memory, after: str) -> None:
     memory = each_memory
     for verb in (memory.messages_sync, memory.facts_sync, memory.episodes_sync, memory.entities_sync):
-        with pytest.raises(NotFound, match="here to go on after"):
+        with pytest.raises(NotFound, match="to continue after"):
             verb(after=after)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("fact", ["", "nobody", LONE, "nul \x00"])
-def test_asking_why_about_an_unknown_fact_is_refused(each_memory: Memory, folder: Path, fact: str) -> None:
-    assert_refused(each_memory, folder, lambda: each_memory.why_sync(fact), VmemoError, f"There is no fact|{UNICODE}")
+def test_asking_why_about_an_unknown_fact_is_refused(each_memory: Memory, fact: str) -> None:
+    assert_refused(lambda: each_memory.why_sync(fact), VmemoError, f"There is no fact|{UNICODE}|fact: must not")
 
 
 @pytest.mark.parametrize("place", ["", "no/such/folder/bank.jsonl"])
 def test_a_file_that_cannot_be_written_or_read_is_refused(memory: Memory, folder: Path, place: str) -> None:
-    assert_refused(memory, folder, lambda: memory.export_sync(folder / place), InvalidInput, "can't be written")
+    assert_refused(lambda: memory.export_sync(folder / place), InvalidInput, "can't be written")
     read = lambda: memory.bank("copy").import_bank_sync(folder / place)  # noqa: E731
-    assert_refused(memory, folder, read, InvalidInput, "can't be read")
+    assert_refused(read, InvalidInput, "can't be read")
     assert memory.banks_sync() == ["default"]
     assert list(folder.parent.glob("*.partial")) == []
 
