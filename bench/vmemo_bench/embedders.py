@@ -9,7 +9,7 @@ import numpy as np
 
 from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
 from vmemo.ports import Embedder, TextKind, encodings
-from vmemo.providers import EmbeddingCache, cached
+from vmemo.providers import EmbeddingCache, cache_embedder
 
 TOKEN_DIMENSION = 48
 """Dimension of synthetic token vectors, that of the packaged encoder."""
@@ -63,7 +63,7 @@ class DocumentCacheEmbedder(WrappedEmbedder):
 
     def __init__(self, embedder: Embedder, disk: EmbeddingCache) -> None:
         super().__init__(embedder)
-        self._cached = cached(embedder, capacity=0, disk=disk)
+        self._cached = cache_embedder(embedder, capacity=0, disk=disk)
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Embed queries, and documents that are not cached."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vmemo.embedding.cache import CachedEmbedder, EmbeddingCache
+from vmemo.embedding.cached_embedder import CachedEmbedder, CachedTokenEmbedder, cache_embedder
+from vmemo.embedding.disk_cache import EmbeddingCache
 from vmemo.embedding.packaged import PackagedEmbedder
-from vmemo.embedding.token_cache import CachedTokenEmbedder, cached
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.embedding.vector_files import export_missing, import_vectors
 from vmemo.errors import InvalidInput
@@ -25,7 +25,7 @@ __all__ = [
     "EmbeddingCache",
     "LocalExtractor",
     "PackagedEmbedder",
-    "cached",
+    "cache_embedder",
     "count_tokens",
     "export_missing",
     "import_vectors",

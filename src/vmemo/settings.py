@@ -86,11 +86,11 @@ def _name_reader(settings: Settings) -> NameReader | None:
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:
-    from vmemo.embedding.cache import EmbeddingCache
-    from vmemo.embedding.token_cache import cached
+    from vmemo.embedding.cached_embedder import cache_embedder
+    from vmemo.embedding.disk_cache import EmbeddingCache
 
     disk = EmbeddingCache(settings.embedding_cache) if settings.embedding_cache else None
-    return cached(embedder, capacity=settings.remembered_embeddings, disk=disk)
+    return cache_embedder(embedder, capacity=settings.remembered_embeddings, disk=disk)
 
 
 def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "none"]:

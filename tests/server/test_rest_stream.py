@@ -83,7 +83,7 @@ def test_failure_while_streaming_is_an_event_that_the_client_raises(database: st
             assert (response.status_code, name) == (200, "problem")
             assert isinstance(problem, dict)
             assert problem["type"] == "urn:vmemo:problem:LLMDenied"
-        with Client(server.url, "a") as client, pytest.raises(LLMFailed, match="fake"):
+        with Client(server.url, "a") as client, pytest.raises(LLMFailed, match="FakeLLM"):
             list(client.reflect_stream_sync("What pet has Ana?"))
 
 

@@ -1,4 +1,4 @@
-"""Any local ONNX cross-encoder as a reranker: it reads the question and a text together, and gives one number."""
+"""A reranker that scores pairs of query and text with a local ONNX cross-encoder."""
 
 from __future__ import annotations
 
@@ -14,74 +14,74 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from vmemo.embedding.onnx_session import Port, Session, passes, session
+from vmemo.embedding.onnx_session import OnnxSession, TensorInfo, concurrent_passes, open_session
 from vmemo.embedding.wordpiece import WordPiece
 from vmemo.errors import InvalidInput, RerankFailed
 
-_SHORTEST = 5
-"""Tokens of a pair that holds one word of the question and one of the text."""
+_MIN_TOKENS = 5
+"""Tokens of a pair with one word of the query and one of the text."""
 _MARKERS = ("[UNK]", "[CLS]", "[SEP]")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 _FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
-_CASED_SHARE = 0.01
-"""Share of tokens with capitals beyond which a vocabulary is a cased one: of those it is a third, of others none."""
+_MAX_CASED_SHARE = 0.01
+"""Share of tokens with capitals above which a vocabulary is cased: a third in cased ones, none in others."""
 _NEEDED = (
     "Nothing was loaded. Give a folder with model.onnx, or the path of an .onnx file, and beside it vocab.txt or "
     "tokenizer.json of a lower-casing BERT WordPiece tokenizer"
 )
 
 
-class Pair(NamedTuple):
-    """Ids of a question and a text in one row, and where the text's segment starts."""
+class EncodedPair(NamedTuple):
+    """The token ids of a query and a text in one row, and the index at which the text starts."""
 
     ids: list[int]
-    second: int
+    text_start: int
 
 
 @dataclass(frozen=True)
 class _Loaded:
     tokenizer: WordPiece
-    session: Session
+    session: OnnxSession
     inputs: Mapping[str, type[np.int64 | np.int32]]
     output: str
 
 
 class CrossEncoder:
-    """Reranks with a model of your own, on the CPU. Loads at first use; may be shared by threads and event loops.
+    """Reranks with your own model on the CPU, loaded at first use. Threads and event loops may share it.
 
-    `path` is a folder with `model.onnx` or an `.onnx` file; `vocab.txt` or `tokenizer.json` lies beside it, or
-    above a folder named `onnx`. `name` is the folder's unless given. A pair of question and text has `max_tokens`
-    at most, of which the text gives way first. `batch` is the most pairs in one pass, `threads` are those of one
-    pass. Passes run in threads of their own, so an event loop is never held up.
+    `path` is a folder with `model.onnx`, or an `.onnx` file; `vocab.txt` or `tokenizer.json` is beside it, or in the
+    parent of a folder named `onnx`. `name` defaults to the folder's name. A pair of query and text has at most
+    `max_tokens` tokens; the text is truncated first. `batch` is the maximum number of pairs per pass, `threads` the
+    number of threads per pass. Passes run in separate threads, so the event loop is not blocked.
     """
 
     def __init__(
         self, path: str | Path, *, name: str | None = None, max_tokens: int = 256, batch: int = 16, threads: int = 1
     ) -> None:
         for option, given, least in (
-            ("max_tokens", max_tokens, _SHORTEST),
+            ("max_tokens", max_tokens, _MIN_TOKENS),
             ("batch", batch, 1),
             ("threads", threads, 1),
         ):
             if given < least:
-                raise InvalidInput(f"{option} is {given}, but {least} is the least a cross-encoder works with")
+                raise InvalidInput(f"{option} is {given}, but must be at least {least}")
         self._path = Path(path)
         self._name = name or _name_of(self._path)
         self._max_tokens = max_tokens
         self._batch = batch
         self._threads = threads
-        self._executor = ThreadPoolExecutor(passes(), thread_name_prefix="vmemo-rerank")
+        self._executor = ThreadPoolExecutor(concurrent_passes(), thread_name_prefix="vmemo-rerank")
         self._loading = threading.Lock()
         self._loaded: _Loaded | None = None
 
     @property
     def name(self) -> str:
-        """The name that was given, or the folder's."""
+        """The given name, or the folder's."""
         return self._name
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The model's logits in the order of the texts; of two logits, by how much the second is larger."""
+        """Return the model's logits in the order of the texts; for two logits, the second minus the first."""
         if not texts:
             return []
         in_thread = asyncio.get_running_loop().run_in_executor
@@ -93,23 +93,23 @@ class CrossEncoder:
             scores[batch] = answer
         return scores.tolist()
 
-    def _encode(self, query: str, texts: Sequence[str]) -> list[Pair]:
+    def _encode(self, query: str, texts: Sequence[str]) -> list[EncodedPair]:
         encode = self._load().tokenizer.encode
-        question = encode(query)
-        return [join(question, encode(text), most=self._max_tokens) for text in texts]
+        encoded = encode(query)
+        return [join_pair(encoded, encode(text), max_tokens=self._max_tokens) for text in texts]
 
-    def _run(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """One model pass: a score for each pair."""
+    def _run(self, pairs: Sequence[EncodedPair]) -> NDArray[np.float64]:
+        """Run one model pass and return a score for each pair."""
         loaded = self._load()
         feed = {name: rows.astype(loaded.inputs[name]) for name, rows in _rows(pairs).items() if name in loaded.inputs}
         try:
             (logits,) = loaded.session.run([loaded.output], feed)
-        # The runtime's errors have no base of their own.
+        # The runtime's errors have no common base class.
         except Exception as error:
             longest = max(len(pair.ids) for pair in pairs)
             raise RerankFailed(
                 f"The cross-encoder {self.name!r} failed on {len(pairs)} pairs of up to {longest} tokens: {error}. "
-                "Nothing was changed; a max_tokens within what the model was made for may help"
+                "Nothing was changed; set max_tokens to what the model supports"
             ) from error
         return _scores(logits, len(pairs), self.name)
 
@@ -120,51 +120,51 @@ class CrossEncoder:
         return self._loaded
 
 
-def join(question: Sequence[int], text: Sequence[int], *, most: int) -> Pair:
-    """Two encodings as one of at most `most` ids: start, question, end, text, end.
+def join_pair(query: Sequence[int], text: Sequence[int], *, max_tokens: int) -> EncodedPair:
+    """Join two encodings into one of at most `max_tokens` ids: start, query, end, text, end.
 
-    The text is cut first, but to no less than half: a question that left no room would score all texts alike.
+    The text is truncated first, but not below half: without any text, all texts would get the same score.
     """
-    end = question[-1]
+    end = query[-1]
     words = text[1:-1]
-    first = [*question[:-1][: max(most // 2, most - len(words) - 2)], end]
-    return Pair([*first, *words[: most - len(first) - 1], end], len(first))
+    first = [*query[:-1][: max(max_tokens // 2, max_tokens - len(words) - 2)], end]
+    return EncodedPair([*first, *words[: max_tokens - len(first) - 1], end], len(first))
 
 
-def _batches(pairs: Sequence[Pair], most: int, *, padded: bool) -> Iterator[list[int]]:
-    """Indexes of pairs to run together: of like length, and of the same where a model can't tell padding."""
+def _batches(pairs: Sequence[EncodedPair], size: int, *, padded: bool) -> Iterator[list[int]]:
+    """Yield the indexes of pairs to run together: of similar length, or of equal length without an attention mask."""
     batch: list[int] = []
     for index in sorted(range(len(pairs)), key=lambda index: len(pairs[index].ids)):
-        if len(batch) == most or (batch and not padded and len(pairs[index].ids) > len(pairs[batch[0]].ids)):
+        if len(batch) == size or (batch and not padded and len(pairs[index].ids) > len(pairs[batch[0]].ids)):
             yield batch
             batch = []
         batch.append(index)
     yield batch
 
 
-def _rows(pairs: Sequence[Pair]) -> dict[str, NDArray[np.int64]]:
+def _rows(pairs: Sequence[EncodedPair]) -> dict[str, NDArray[np.int64]]:
     ids = np.zeros((len(pairs), max(len(pair.ids) for pair in pairs)), dtype=np.int64)
     mask, types = np.zeros_like(ids), np.zeros_like(ids)
     for row, pair in enumerate(pairs):
         length = len(pair.ids)
         ids[row, :length] = pair.ids
         mask[row, :length] = 1
-        types[row, pair.second : length] = 1
+        types[row, pair.text_start : length] = 1
     return dict(zip(_INPUTS, (ids, mask, types), strict=True))
 
 
 def _scores(logits: NDArray[np.float32], count: int, name: str) -> NDArray[np.float64]:
     if logits.shape not in ((count,), (count, 1), (count, 2)):
         raise RerankFailed(
-            f"The cross-encoder {name!r} gave shape {logits.shape} for {count} pairs, where one or two logits for "
-            "each were due. Nothing was changed; use a model with a relevance head"
+            f"The cross-encoder {name!r} returned shape {logits.shape} for {count} pairs, but one or two logits "
+            "per pair were expected. Nothing was changed; use a model with a relevance head"
         )
     numbers = logits.astype(np.float64)
     scores = numbers[:, 1] - numbers[:, 0] if numbers.shape == (count, 2) else numbers.reshape(count)
     if not np.isfinite(scores).all():
         raise RerankFailed(
-            f"The cross-encoder {name!r} gave a score that is not a finite number. Nothing was changed; "
-            "use another model, or an export of it with full precision"
+            f"The cross-encoder {name!r} returned a score that is not a finite number. Nothing was changed; "
+            "use another model, or an export with full precision"
         )
     return scores
 
@@ -176,7 +176,7 @@ def _open(path: Path, max_tokens: int, threads: int) -> _Loaded:
     inputs = {port.name: port.type for port in opened.get_inputs()}
     if "input_ids" not in inputs or not inputs.keys() <= set(_INPUTS) or not set(inputs.values()) <= _INTEGERS.keys():
         given = ", ".join(f"{name} {type_}" for name, type_ in inputs.items())
-        raise _refused(network, f"its inputs are {given}, where input_ids, attention_mask and token_type_ids are known")
+        raise _refused(network, f"its inputs are {given}; supported are {', '.join(_INPUTS)}")
     return _Loaded(
         WordPiece(tokens, max_tokens=max_tokens),
         opened,
@@ -185,25 +185,25 @@ def _open(path: Path, max_tokens: int, threads: int) -> _Loaded:
     )
 
 
-def _output(network: Path, outputs: Sequence[Port]) -> str:
+def _output(network: Path, outputs: Sequence[TensorInfo]) -> str:
     found = [port for port in outputs if port.name == "logits" or len(outputs) == 1]
     if not found or found[0].type not in _FLOATS:
         given = ", ".join(f"{port.name} {port.type}" for port in outputs)
-        raise _refused(network, f"its outputs are {given}, where logits are needed")
+        raise _refused(network, f"its outputs are {given}, but logits are required")
     return found[0].name
 
 
-def _session(network: Path, threads: int) -> Session:
+def _session(network: Path, threads: int) -> OnnxSession:
     try:
-        # By path, because weights of a large model lie in a second file beside it.
-        return session(str(network), threads)
-    # The runtime's errors have no base of their own.
+        # By path, because the weights of a large model are in a second file beside it.
+        return open_session(str(network), threads)
+    # The runtime's errors have no common base class.
     except Exception as error:
         raise _refused(network, f"the runtime can't load it: {error}") from error
 
 
 def _network(path: Path) -> Path:
-    """The model's file."""
+    """Return the path of the model file."""
     if path.suffix == ".onnx" and path.is_file():
         return path
     for usual in (path / "model.onnx", path / "onnx" / "model.onnx"):
@@ -213,16 +213,16 @@ def _network(path: Path) -> Path:
     if len(others) == 1:
         return others[0]
     names = ", ".join(other.name for other in others)
-    raise _refused(path, f"it holds {names}, of which one must be named" if others else "no model.onnx is there")
+    raise _refused(path, f"it contains {names}; give the path of one of them" if others else "there is no model.onnx")
 
 
 def _vocabulary(folder: Path) -> list[str]:
-    """Tokens by id. A tokenizer.json is read first, because it also tells how texts are split."""
+    """Return the tokens by id. tokenizer.json has precedence, because it also defines the splitting."""
     for place in (folder, folder.parent) if folder.name == "onnx" else (folder,):
         for file, read in (("tokenizer.json", _from_json), ("vocab.txt", _from_lines)):
             if (place / file).exists():
                 return _checked(place / file, read(place / file))
-    raise _refused(folder, "no vocab.txt and no tokenizer.json is there")
+    raise _refused(folder, "there is neither vocab.txt nor tokenizer.json")
 
 
 def _from_lines(file: Path) -> list[str]:
@@ -235,10 +235,10 @@ def _from_json(file: Path) -> list[str]:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ".".join(map(str, problem["loc"])) or "the file"
-        raise _refused(file, f"{place} is not as in a lower-casing WordPiece tokenizer: {problem['msg']}") from error
+        raise _refused(file, f"{place} is not that of a lower-casing WordPiece tokenizer: {problem['msg']}") from error
     tokens = sorted(ids, key=lambda token: ids[token])
     if [ids[token] for token in tokens] != list(range(len(tokens))):
-        raise _refused(file, "its ids are not numbered from 0 without a gap")
+        raise _refused(file, "its ids are not consecutive from 0")
     return tokens
 
 
@@ -254,8 +254,8 @@ def _checked(file: Path, tokens: list[str]) -> list[str]:
     if missing:
         raise _refused(file, f"it has no {', '.join(missing)}")
     cased = sum(token != token.lower() for token in tokens if not token.startswith("["))
-    if cased > _CASED_SHARE * len(tokens):
-        raise _refused(file, f"{cased} of its {len(tokens)} tokens have capitals, so the model is a cased one")
+    if cased > _MAX_CASED_SHARE * len(tokens):
+        raise _refused(file, f"{cased} of its {len(tokens)} tokens have capitals, so the model is cased")
     return tokens
 
 
@@ -274,7 +274,7 @@ class _WordPieceModel(BaseModel):
 
 
 class _TokenizerFile(BaseModel):
-    """What a tokenizer.json must say for `WordPiece` to split texts as the model's own tokenizer does."""
+    """The content that a tokenizer.json must have for `WordPiece` to split texts as the model's tokenizer does."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
     normalizer: _Normalizer

@@ -1,4 +1,4 @@
-"""A reranking service over HTTP, in the shape that Cohere and Jina share and many servers copy."""
+"""A reranker that calls an HTTP service with the request format of Cohere and Jina, which many servers support."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.llm.endpoints import check_api_key, parse_url
 
-_BACKOFF = (0.2, 0.4)
-"""Seconds to wait before the second and the third try."""
-_TRIES = len(_BACKOFF) + 1
-_MAX_WAIT = 5.0
-"""Seconds that a service's wish to wait is followed; whoever recalls waits too."""
+_RETRY_SECONDS = (0.2, 0.4)
+"""Seconds before the second and the third attempt."""
+_ATTEMPTS = len(_RETRY_SECONDS) + 1
+_MAX_RETRY_AFTER = 5.0
+"""Seconds of a Retry-After header that are waited at most, because the recall waits too."""
 _MAX_BYTES = 32 * 1024 * 1024
-"""An answer holds a few bytes for each text, and the texts themselves where a service repeats them."""
+"""Size of a response: a few bytes per text, and the texts themselves if the service repeats them."""
 _CHUNK = 65_536
 
 
@@ -33,30 +33,30 @@ class _Result(BaseModel):
     relevance_score: float
 
 
-class _Answer(BaseModel):
-    # A message that repeats the input would carry texts into logs.
+class _RerankResponse(BaseModel):
+    # An error message with the input would write texts to logs.
     model_config = ConfigDict(strict=True, hide_input_in_errors=True)
     results: list[_Result]
 
 
 @dataclass(frozen=True)
-class _Reply:
+class _HttpReply:
     status: int
     body: bytes
     retry_after: str
 
     @property
-    def good(self) -> bool:
+    def is_success(self) -> bool:
         return 200 <= self.status < 300
 
     @property
-    def passing(self) -> bool:
-        """Whether the same request may succeed a little later."""
+    def is_transient(self) -> bool:
+        """True if the same request may succeed later."""
         return self.status == 429 or self.status >= 500
 
 
-class _AsItCame(HTTPErrorProcessor):
-    """Hands on every answer. So no redirect is followed, which could carry key and texts to another host."""
+class _NoRedirects(HTTPErrorProcessor):
+    """Returns every response as it is: a followed redirect could send the key and the texts to another host."""
 
     def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:
         return response
@@ -65,11 +65,10 @@ class _AsItCame(HTTPErrorProcessor):
 
 
 class HttpReranker:
-    """Reranks with a service: `url` is the full address of its endpoint, `api_key` is sent as a bearer token.
+    """Reranks with a service: `url` is the full URL of its endpoint, `api_key` is sent as a bearer token.
 
-    Each try may take `timeout` seconds. Answers of 429 and 5xx and lost connections are tried three times in
-    all. Everything that goes wrong is a `RerankFailed` which names the host, and never the key or the texts.
-    Proxies are those of the environment, as in all of Python.
+    Each attempt may take `timeout` seconds. Status 429 and 5xx and lost connections are retried twice. Every failure
+    raises `RerankFailed` with the host, and never with the key or the texts. Proxies are taken from the environment.
     """
 
     def __init__(
@@ -89,32 +88,32 @@ class HttpReranker:
             key = check_api_key(api_key, "The reranker's API key")
             self._headers["Authorization"] = f"Bearer {key}"
         if not 0 < timeout < float("inf"):
-            raise InvalidInput(f"timeout is {timeout}, but a service needs some seconds to answer")
+            raise InvalidInput(f"timeout is {timeout}, but must be a positive, finite number of seconds")
         self._timeout = timeout
         self._sleep = sleep
 
     @property
     def name(self) -> str:
-        """The model's name, or the host's where the service chooses the model."""
+        """The model's name, or the host if the service chooses the model."""
         return self._model or self._host
 
     def __repr__(self) -> str:
         return f"HttpReranker(host={self._host!r}, model={self._model!r})"
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The service's relevance scores in the order of the texts."""
+        """Return the service's relevance scores in the order of the texts."""
         if not texts:
             return []
-        asked = {"query": query, "documents": list(texts), "top_n": len(texts)}
+        request = {"query": query, "documents": list(texts), "top_n": len(texts)}
         if self._model is not None:
-            asked["model"] = self._model
-        # Half a surrogate pair can't be sent, and is worth no failure.
-        body = await self._ask(json.dumps(asked, ensure_ascii=False).encode("utf-8", "replace"))
+            request["model"] = self._model
+        # A lone surrogate cannot be encoded, and should not fail the request.
+        body = await self._send(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
         return self._scores(body, len(texts))
 
-    async def _ask(self, body: bytes) -> bytes:
-        opener = build_opener(_AsItCame)
-        for pause in (*_BACKOFF, None):
+    async def _send(self, body: bytes) -> bytes:
+        opener = build_opener(_NoRedirects)
+        for pause in (*_RETRY_SECONDS, None):
             try:
                 async with asyncio.timeout(self._timeout):
                     reply = await asyncio.to_thread(self._post, opener, body)
@@ -122,36 +121,38 @@ class HttpReranker:
                 raise self._failed(f"did not answer within {self._timeout:g} seconds") from error
             except OSError as error:
                 if pause is None:
-                    raise self._failed(f"gave no whole answer in {_TRIES} tries: {error!r}") from error
+                    raise self._failed(f"gave no complete answer in {_ATTEMPTS} attempts: {error!r}") from error
                 wait = pause
             else:
-                if reply.good:
+                if reply.is_success:
                     return reply.body
-                if pause is None or not reply.passing:
+                if pause is None or not reply.is_transient:
                     raise self._failed(f"answered with status {reply.status}{_advice(reply.status)}")
                 wait = max(pause, _seconds(reply.retry_after))
             await self._sleep(wait)
         raise AssertionError("unreachable")
 
-    def _post(self, opener: OpenerDirector, body: bytes) -> _Reply:
+    def _post(self, opener: OpenerDirector, body: bytes) -> _HttpReply:
         deadline = time.monotonic() + self._timeout
         request = Request(self._url, data=body, headers=self._headers, method="POST")
         try:
             with cast("HTTPResponse", opener.open(request, timeout=self._timeout)) as response:
-                return _Reply(response.status, self._read(response, deadline), response.headers.get("Retry-After", ""))
+                return _HttpReply(
+                    response.status, self._read(response, deadline), response.headers.get("Retry-After", "")
+                )
         except URLError as error:
             raise error.reason if isinstance(error.reason, OSError) else error from None
         except HTTPException as error:
-            # Its message may hold a line of the answer, and the answer may repeat the texts.
+            # The message may contain a line of the response, which may repeat the texts.
             raise ConnectionError(type(error).__name__) from None
 
     def _read(self, response: HTTPResponse, deadline: float) -> bytes:
-        """The whole body. The socket's timeout starts anew with each byte, so a trickle is ended here."""
+        """Return the whole body. The socket's timeout restarts with each byte, so the deadline is checked here."""
         body = bytearray()
-        while part := response.read1(_CHUNK):
-            body += part
+        while chunk := response.read1(_CHUNK):
+            body += chunk
             if len(body) > _MAX_BYTES:
-                raise self._failed(f"gave an answer of more than {_MAX_BYTES} bytes")
+                raise self._failed(f"returned more than {_MAX_BYTES} bytes")
             if time.monotonic() > deadline:
                 raise TimeoutError
         if response.length:
@@ -160,22 +161,22 @@ class HttpReranker:
 
     def _scores(self, body: bytes, count: int) -> list[float]:
         try:
-            results = _Answer.model_validate_json(body).results
+            results = _RerankResponse.model_validate_json(body).results
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, problem["loc"])) or "the body"
             raise self._failed(
-                'gave something else than {"results": [{"index": …, "relevance_score": …}]}: '
+                'returned something other than {"results": [{"index": …, "relevance_score": …}]}: '
                 f"{place}: {problem['msg']}"
             ) from error
         if sorted(result.index for result in results) != list(range(count)):
-            raise self._failed(f"gave {len(results)} results that do not name each of {count} texts exactly once")
+            raise self._failed(f"returned {len(results)} results that do not name each of {count} texts exactly once")
         scores = {result.index: result.relevance_score for result in results}
         return [scores[index] for index in range(count)]
 
     def _failed(self, problem: str) -> RerankFailed:
         return RerankFailed(
-            f"The reranker at {self._host} {problem}. Nothing was changed; repeat it, or recall without a reranker"
+            f"The reranker at {self._host} {problem}. Nothing was changed; try again, or recall without a reranker"
         )
 
 
@@ -188,5 +189,5 @@ def _advice(status: int) -> str:
 
 
 def _seconds(retry_after: str) -> float:
-    """A wish in seconds, within limits; one for a date counts as none."""
-    return min(float(retry_after), _MAX_WAIT) if retry_after.isascii() and retry_after.isdigit() else 0.0
+    """Return the seconds of a Retry-After header up to the limit; a date counts as 0."""
+    return min(float(retry_after), _MAX_RETRY_AFTER) if retry_after.isascii() and retry_after.isdigit() else 0.0

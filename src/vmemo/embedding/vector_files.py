@@ -1,4 +1,7 @@
-"""Vectors computed elsewhere: texts go out, vectors come back, as JSON Lines (format: `docs/embeddings.md`)."""
+"""Export of texts and import of their vectors as JSON Lines, to compute embeddings elsewhere.
+
+The format is described in `docs/embeddings.md`.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from vmemo.embedding.cache import EmbeddingCache, cache_key, unpack_tokens
+from vmemo.embedding.disk_cache import EmbeddingCache, cache_key, unpack_tokens
 from vmemo.errors import InvalidInput
 from vmemo.models.search import Encoding, TokenVectors, Vector
 from vmemo.ports import TextKind
 
-_LINES_AT_ONCE = 1000
+_BATCH_SIZE = 1000
 
 
-class Space(Protocol):
-    """A vector space and how its queries are written; `PackagedEmbedder` and `EmbeddingModel` are such."""
+class VectorSpace(Protocol):
+    """A vector space and the prefix of its queries, such as `PackagedEmbedder` and `EmbeddingModel`."""
 
     @property
     def name(self) -> str: ...
@@ -40,7 +43,7 @@ class _Header(BaseModel):
     dimension: int = Field(ge=1)
 
 
-class _Line(BaseModel):
+class _VectorLine(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     key: str = Field(pattern="^[0-9a-f]{32}$")
@@ -49,15 +52,21 @@ class _Line(BaseModel):
     tokens: str | None = None
 
 
-_Shape = TypeVar("_Shape", _Header, _Line)
+_Shape = TypeVar("_Shape", _Header, _VectorLine)
 
 
 def export_missing(
-    cache: EmbeddingCache, space: Space, texts: Iterable[str], kind: TextKind, file: str | Path, *, tokens: bool = False
+    cache: EmbeddingCache,
+    space: VectorSpace,
+    texts: Iterable[str],
+    kind: TextKind,
+    file: str | Path,
+    *,
+    tokens: bool = False,
 ) -> int:
-    """Write the texts whose vectors are not cached, each once; the number of texts written.
+    """Write each text whose vector is not cached, and return their number.
 
-    With `tokens`, for an embedder that gives token vectors, documents that lack those are written too.
+    With `tokens`, for an embedder with token vectors, documents without cached token vectors are written too.
     """
     wanted = tokens and kind == "document"
     by_key = {cache_key(space.name, kind, text): text for text in texts}
@@ -70,10 +79,10 @@ def export_missing(
     return len(missing)
 
 
-def import_vectors(cache: EmbeddingCache, file: str | Path, *, space: Space | None = None) -> int:
-    """Put a file's vectors into the cache; the number of vectors. A file with a bad line changes nothing.
+def import_vectors(cache: EmbeddingCache, file: str | Path, *, space: VectorSpace | None = None) -> int:
+    """Put a file's vectors into the cache, and return their number. A file with an invalid line changes nothing.
 
-    With `space` given, a file made for another embedder or dimension is refused.
+    With `space`, a file for another embedder or dimension raises InvalidInput.
     """
     path = Path(file)
     for _ in _read(path, space):
@@ -83,7 +92,7 @@ def import_vectors(cache: EmbeddingCache, file: str | Path, *, space: Space | No
     for key, encoding in _read(path, space):
         batch[key] = encoding
         count += 1
-        if len(batch) == _LINES_AT_ONCE:
+        if len(batch) == _BATCH_SIZE:
             _put(cache, batch)
             batch.clear()
     _put(cache, batch)
@@ -91,12 +100,12 @@ def import_vectors(cache: EmbeddingCache, file: str | Path, *, space: Space | No
 
 
 def _known(cache: EmbeddingCache, keys: Sequence[bytes], *, tokens: bool) -> set[bytes]:
-    """The keys for which everything is there; looked up in parts, since the vectors of all may not fit in memory."""
+    """Return the completely cached keys, read in batches because all vectors may not fit in memory."""
     known: set[bytes] = set()
-    for start in range(0, len(keys), _LINES_AT_ONCE):
-        part = keys[start : start + _LINES_AT_ONCE]
-        found = set(cache.get_many(part))
-        known |= found & cache.get_tokens(part).keys() if tokens else found
+    for start in range(0, len(keys), _BATCH_SIZE):
+        batch = keys[start : start + _BATCH_SIZE]
+        found = set(cache.get_many(batch))
+        known |= found & cache.get_tokens(batch).keys() if tokens else found
     return known
 
 
@@ -105,7 +114,7 @@ def _put(cache: EmbeddingCache, encodings: Mapping[bytes, Encoding]) -> None:
     cache.put_tokens({key: tokens for key, (_, tokens) in encodings.items() if tokens is not None})
 
 
-def _text_header(space: Space, *, tokens: bool) -> dict[str, str | int]:
+def _text_header(space: VectorSpace, *, tokens: bool) -> dict[str, str | int]:
     header: dict[str, str | int] = {
         "format": "vmemo-texts",
         "version": 1,
@@ -116,14 +125,14 @@ def _text_header(space: Space, *, tokens: bool) -> dict[str, str | int]:
     return header | {"tokens": True} if tokens else header
 
 
-def _read(path: Path, space: Space | None) -> Iterator[tuple[bytes, Encoding]]:
+def _read(path: Path, space: VectorSpace | None) -> Iterator[tuple[bytes, Encoding]]:
     try:
         with path.open("rb") as lines:
             header = _parse(_Header, lines.readline(), f"{path}, line 1")
             _check_space(header, space, f"{path}, line 1")
             for number, line in enumerate(lines, start=2):
                 where = f"{path}, line {number}"
-                entry = _parse(_Line, line, where)
+                entry = _parse(_VectorLine, line, where)
                 vector = _vector(entry.vector, header.dimension, where)
                 yield bytes.fromhex(entry.key), Encoding(vector, _tokens(entry, where))
     except OSError as error:
@@ -139,7 +148,7 @@ def _parse(shape: type[_Shape], line: bytes, where: str) -> _Shape:
         raise InvalidInput(f"{where}: {field + ': ' if field else ''}{first['msg']}") from error
 
 
-def _check_space(header: _Header, space: Space | None, where: str) -> None:
+def _check_space(header: _Header, space: VectorSpace | None, where: str) -> None:
     if space is None:
         return
     if header.embedder != space.name:
@@ -149,33 +158,33 @@ def _check_space(header: _Header, space: Space | None, where: str) -> None:
 
 
 def _vector(encoded: str, dimension: int, where: str) -> Vector:
-    packed = _unpacked(encoded, f"{where}: vector")
+    packed = _decode_base64(encoded, f"{where}: vector")
     if len(packed) != 2 * dimension:
         raise InvalidInput(f"{where}: vector: {len(packed)} bytes, but {dimension} float16 take {2 * dimension}")
     numbers = np.frombuffer(packed, dtype="<f2").astype(np.float32)
     if not np.isfinite(numbers).all():
-        raise InvalidInput(f"{where}: vector: holds numbers that are not finite")
+        raise InvalidInput(f"{where}: vector: contains numbers that are not finite")
     if not numbers.any():
         raise InvalidInput(f"{where}: vector: all zeros, which has no direction")
     return (numbers / np.linalg.norm(numbers)).astype(np.float32)
 
 
-def _tokens(entry: _Line, where: str) -> TokenVectors | None:
+def _tokens(entry: _VectorLine, where: str) -> TokenVectors | None:
     width = entry.token_width
     if entry.tokens is None and width is None:
         return None
     if entry.tokens is None or width is None:
-        raise InvalidInput(f"{where}: token_width and tokens come together, or both are left out")
-    packed = _unpacked(entry.tokens, f"{where}: tokens")
+        raise InvalidInput(f"{where}: token_width and tokens must be given together or not at all")
+    packed = _decode_base64(entry.tokens, f"{where}: tokens")
     if len(packed) % width:
-        raise InvalidInput(f"{where}: tokens: {len(packed)} bytes, which are no whole rows of {width}")
+        raise InvalidInput(f"{where}: tokens: {len(packed)} bytes, which is not a multiple of the row width {width}")
     rows = unpack_tokens(packed, width)
     if not rows.any(axis=1).all():
         raise InvalidInput(f"{where}: tokens: a row of zeros, which has no direction")
     return rows
 
 
-def _unpacked(encoded: str, where: str) -> bytes:
+def _decode_base64(encoded: str, where: str) -> bytes:
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -1,4 +1,4 @@
-"""BERT's uncased WordPiece tokenizer. Text is data: "[CLS]" in it is five characters, never a marker."""
+"""BERT's uncased WordPiece tokenizer. A marker such as "[CLS]" in a text is plain text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 MAX_WORD = 100
-"""Characters of a word beyond which it is unknown, as in BERT."""
+"""Characters of a word; a longer one is unknown, as in BERT."""
 _CHUNK = 4096
-_MAX_SPELLINGS = 16_384
+_MAX_NORMALIZED = 16_384
 _MAX_WORDS = 32_768
 _DROPPED = frozenset({"Cc", "Cf", "Co", "Cs"})
 _IDEOGRAPHS = (
@@ -24,22 +24,22 @@ _IDEOGRAPHS = (
 
 
 class WordPiece:
-    """Turns texts into ids of a vocabulary whose line numbers are the ids. Safe to share between threads."""
+    """Encodes texts as token ids, which are line numbers of the vocabulary. Threads may share it."""
 
     def __init__(self, vocabulary: Sequence[str], *, max_tokens: int) -> None:
         self._ids = {token: number for number, token in enumerate(vocabulary)}
         self._unknown = [self._ids["[UNK]"]]
         self._start = self._ids["[CLS]"]
         self._end = self._ids["[SEP]"]
-        self._room = max_tokens - 2
+        self._max_ids = max_tokens - 2
         self._longest = max(map(len, vocabulary))
-        self._spellings = _Spellings()
+        self._normalized = _Normalized()
         self._words: dict[str, list[int]] = {}
 
     def encode(self, text: str) -> list[int]:
-        """The text's ids between start and end marker, cut to `max_tokens`."""
+        """Return the text's ids between start and end marker, truncated to `max_tokens`."""
         ids = [self._start]
-        full = self._room + 1
+        full = self._max_ids + 1
         for word in self._split(text):
             ids += self._words.get(word) or self._look_up(word)
             if len(ids) >= full:
@@ -49,10 +49,10 @@ class WordPiece:
         return ids
 
     def _split(self, text: str) -> Iterator[str]:
-        """Words in order; in chunks, so that a giant text costs no more than the tokens it may have."""
+        """Yield the words in order, chunk by chunk: of a long text, only the beginning is used."""
         unfinished = ""
         for start in range(0, len(text), _CHUNK):
-            spaced = unfinished + text[start : start + _CHUNK].translate(self._spellings)
+            spaced = unfinished + text[start : start + _CHUNK].translate(self._normalized)
             words = spaced.split()
             unfinished = ""
             if words and not spaced[-1].isspace():
@@ -82,20 +82,17 @@ class WordPiece:
         return pieces
 
 
-class _Spellings(dict[int, str]):
-    """For `str.translate`: how each character is written before words are split at spaces.
-
-    Every rule of BERT's normalizer looks at one character only, so a table can hold all of them.
-    """
+class _Normalized(dict[int, str]):
+    """A table for `str.translate` of BERT's normalization, whose rules depend on one character each."""
 
     def __missing__(self, code: int) -> str:
-        if len(self) >= _MAX_SPELLINGS:
+        if len(self) >= _MAX_NORMALIZED:
             self.clear()
-        spelling = self[code] = _spell(chr(code))
-        return spelling
+        normalized = self[code] = _normalize(chr(code))
+        return normalized
 
 
-def _spell(character: str) -> str:
+def _normalize(character: str) -> str:
     if character in "\t\n\r":
         return " "
     if character == "\ufffd" or unicodedata.category(character) in _DROPPED:

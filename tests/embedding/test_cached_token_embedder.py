@@ -13,8 +13,8 @@ from typing import TypeAlias, cast
 import numpy as np
 import pytest
 
-from vmemo.embedding.cache import CachedEmbedder, EmbeddingCache, cache_key
-from vmemo.embedding.token_cache import CachedTokenEmbedder, cached
+from vmemo.embedding.cached_embedder import CachedEmbedder, CachedTokenEmbedder, cache_embedder
+from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
 from vmemo.errors import EmbeddingFailed, Unsupported
 from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
 from vmemo.ports import Embedder, TextKind, TokenEmbedder
@@ -122,8 +122,8 @@ def assert_encoded(encodings: Sequence[Encoding], *texts: str, kind: TextKind = 
 
 
 def test_an_embedder_of_tokens_gets_a_cache_of_tokens_and_a_plain_one_does_not(disk: EmbeddingCache) -> None:
-    assert isinstance(cached(Counting(), capacity=1, disk=disk), CachedTokenEmbedder)
-    plain = cached(Plain(), capacity=1, disk=disk)
+    assert isinstance(cache_embedder(Counting(), capacity=1, disk=disk), CachedTokenEmbedder)
+    plain = cache_embedder(Plain(), capacity=1, disk=disk)
     assert type(plain) is CachedEmbedder
     assert not isinstance(plain, TokenEmbedder)
     np.testing.assert_allclose(embed(plain, "a"), [vector_of("a", "document")], atol=1e-6)
@@ -312,11 +312,11 @@ def last(**changed: object) -> Answer:
 
 
 BROKEN: dict[str, tuple[Answer, str]] = {
-    "too few": (lambda given: given[1:], r"shape \(1, 8\) where \(2, 8\) was due"),
+    "too few": (lambda given: given[1:], r"shape \(1, 8\), but \(2, 8\) was expected"),
     "too many": (lambda given: given * 2, r"shape \(4, 8\)"),
     "none": (lambda given: [], "shape"),
-    "nothing": (lambda given: None, "something else than encodings"),
-    "vectors": (lambda given: np.stack([encoding.vector for encoding in given]), "something else than encodings"),
+    "nothing": (lambda given: None, "something other than encodings"),
+    "vectors": (lambda given: np.stack([encoding.vector for encoding in given]), "something other than encodings"),
     "narrow vector": (last(vector=np.ones(7)), "rows of numbers"),
     "vector of zeros": (last(vector=np.zeros(8)), "zeros"),
     "vector of nan": (last(vector=np.full(8, np.nan)), "not finite"),

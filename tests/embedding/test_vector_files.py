@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from vmemo.embedding.cache import EmbeddingCache, cache_key
+from vmemo.embedding.cached_embedder import CachedTokenEmbedder
+from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
 from vmemo.embedding.packaged import PackagedEmbedder
-from vmemo.embedding.token_cache import CachedTokenEmbedder
 from vmemo.embedding.vector_files import export_missing, import_vectors
 from vmemo.errors import InvalidInput
 from vmemo.models.search import Encoding, Vectors
@@ -200,8 +200,8 @@ BAD: list[tuple[list[JsonValue], str]] = [
     ([HEADER, GOOD, {"key": KEY, "vector": packed(1, 0, 0, float("nan"))}], "line 3: .*not finite"),
     ([HEADER, GOOD, {"key": KEY, "vector": packed(1, 0, 0, float("inf"))}], "line 3: .*not finite"),
     ([HEADER, GOOD, {"key": KEY, "vector": packed(0, 0, 0, 0)}], "line 3: .*all zeros"),
-    ([HEADER, GOOD, GOOD | {"token_width": 2}], "line 3: token_width and tokens come together"),
-    ([HEADER, GOOD, GOOD | {"tokens": rows([1, 2])}], "line 3: token_width and tokens come together"),
+    ([HEADER, GOOD, GOOD | {"token_width": 2}], "line 3: token_width and tokens must be given together"),
+    ([HEADER, GOOD, GOOD | {"tokens": rows([1, 2])}], "line 3: token_width and tokens must be given together"),
     ([HEADER, GOOD, GOOD | {"token_width": 0, "tokens": ""}], "line 3: token_width"),
     ([HEADER, GOOD, GOOD | {"token_width": "2", "tokens": ""}], "line 3: token_width"),
     ([HEADER, GOOD, GOOD | {"token_width": 2, "tokens": 12}], "line 3: tokens"),

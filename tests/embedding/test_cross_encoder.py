@@ -21,7 +21,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import BertProcessing
 
-from vmemo.embedding.cross_encoder import CrossEncoder, join
+from vmemo.embedding.cross_encoder import CrossEncoder, join_pair
 from vmemo.embedding.wordpiece import WordPiece
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.ports import Reranker
@@ -214,8 +214,8 @@ def test_pairs_are_those_of_the_reference_tokenizer(text: str) -> None:
     theirs.enable_truncation(32, strategy="only_second")  # pyright: ignore[reportUnknownMemberType]
     question = "Which pet does Caroline have?"
     expected = theirs.encode(question, text)
-    pair = join(ours.encode(question), ours.encode(text), most=32)
-    assert (pair.ids, pair.second) == (expected.ids, expected.type_ids.index(1))
+    pair = join_pair(ours.encode(question), ours.encode(text), max_tokens=32)
+    assert (pair.ids, pair.text_start) == (expected.ids, expected.type_ids.index(1))
 
 
 def test_words_of_a_tokenizer_json_are_read_without_its_library(folder: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_model_is_found_under_another_name_and_in_the_usual_folder(folder: Pat
 def test_of_several_models_one_must_be_named(folder: Path) -> None:
     (folder / "model.onnx").rename(folder / "a.onnx")
     Net().write(folder, "b.onnx")
-    with pytest.raises(InvalidInput, match=r"it holds a\.onnx, b\.onnx, of which one must be named"):
+    with pytest.raises(InvalidInput, match=r"it contains a\.onnx, b\.onnx; give the path of one of them"):
         rerank(CrossEncoder(folder), ["cat"])
     assert rerank(CrossEncoder(folder / "b.onnx"), ["cat"]) == [AROUND + 160]
 
@@ -251,7 +251,7 @@ NEEDED = "Give a folder with model.onnx"
 
 @pytest.mark.parametrize("path", ["nowhere", "nowhere.onnx", "sum-of-words/vocab.txt"])
 def test_a_path_without_a_model_is_refused_with_what_is_needed(path: str, folder: Path) -> None:
-    with pytest.raises(InvalidInput, match=rf"no model\.onnx is there.* {NEEDED}"):
+    with pytest.raises(InvalidInput, match=rf"there is no model\.onnx.* {NEEDED}"):
         rerank(CrossEncoder(folder.parent / path), ["cat"])
 
 
@@ -265,7 +265,7 @@ def test_a_file_that_is_no_model_is_refused(folder: Path) -> None:
 def test_a_missing_vocabulary_is_refused_and_its_return_is_noticed(folder: Path) -> None:
     (folder / "vocab.txt").rename(folder / "aside")
     reranker = CrossEncoder(folder)
-    with pytest.raises(InvalidInput, match=rf"no vocab\.txt and no tokenizer\.json is there.* {NEEDED}"):
+    with pytest.raises(InvalidInput, match=rf"there is neither vocab\.txt nor tokenizer\.json.* {NEEDED}"):
         rerank(reranker, ["cat"])
     (folder / "aside").rename(folder / "vocab.txt")
     assert rerank(reranker, ["cat"]) == [AROUND + 160]
@@ -278,7 +278,7 @@ def test_a_missing_vocabulary_is_refused_and_its_return_is_noticed(folder: Path)
         (b"[UNK]\n[CLS]\ncat", r"it has no \[SEP\]"),
         (
             "\n".join([*TOKENS, "Cat", "Train"]).encode(),
-            "2 of its 13 tokens have capitals, so the model is a cased one",
+            "2 of its 13 tokens have capitals, so the model is cased",
         ),
         (b"\xff\xfe", "it can't be read"),
     ],
@@ -294,7 +294,7 @@ def test_a_vocabulary_of_another_kind_is_refused(content: bytes, problem: str, f
     [
         (tokenizer_json(model__type="BPE"), "model.type is not"),
         (tokenizer_json(model__vocab=[["cat", -1.5]]), "model.vocab is not"),
-        (tokenizer_json(model__vocab={token: 2 * n for n, token in enumerate(TOKENS)}), "without a gap"),
+        (tokenizer_json(model__vocab={token: 2 * n for n, token in enumerate(TOKENS)}), "not consecutive from 0"),
         (tokenizer_json(model__continuing_subword_prefix="@@"), "continuing_subword_prefix is not"),
         (tokenizer_json(normalizer__lowercase=False), "normalizer.lowercase is not"),
         (tokenizer_json(normalizer__strip_accents=False), "normalizer.strip_accents is not"),
@@ -330,7 +330,7 @@ def test_logits_of_another_shape_are_an_error(texts: list[str], tmp_path: Path) 
 
 
 def test_an_embedding_model_is_refused_and_no_source_of_scores() -> None:
-    with pytest.raises(InvalidInput, match=rf"its outputs are pooled .*where logits are needed.* {NEEDED}"):
+    with pytest.raises(InvalidInput, match=rf"its outputs are pooled .*but logits are required.* {NEEDED}"):
         rerank(CrossEncoder(ENCODER.folder), ["cat"])
 
 

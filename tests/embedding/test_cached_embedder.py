@@ -17,7 +17,8 @@ from typing import TypeAlias, cast
 import numpy as np
 import pytest
 
-from vmemo.embedding.cache import CachedEmbedder, EmbeddingCache, cache_key
+from vmemo.embedding.cached_embedder import CachedEmbedder
+from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
 from vmemo.errors import EmbeddingFailed, StoreError, Unsupported
 from vmemo.models.search import Vector, Vectors
 from vmemo.ports import Embedder, TextKind
@@ -225,7 +226,7 @@ def _with(value: float) -> Answer:
 
 
 BROKEN: list[tuple[Answer, str]] = [
-    (lambda vectors: vectors[1:], r"shape \(1, 8\) where \(2, 8\) was due"),
+    (lambda vectors: vectors[1:], r"shape \(1, 8\), but \(2, 8\) was expected"),
     (lambda vectors: vectors[:, 1:], r"shape \(2, 7\)"),
     (lambda vectors: vectors[0], r"shape \(8,\)"),
     (lambda vectors: None, "shape"),
@@ -347,7 +348,7 @@ def test_processes_share_one_disk_cache(tmp_path: Path) -> None:
     path = tmp_path / "cache.db"
     script = (
         "import sys, numpy as np\n"
-        "from vmemo.embedding.cache import EmbeddingCache, cache_key\n"
+        "from vmemo.embedding.disk_cache import EmbeddingCache, cache_key\n"
         "disk = EmbeddingCache(sys.argv[1])\n"
         "sys.stdin.readline()\n"
         "for turn in range(50):\n"

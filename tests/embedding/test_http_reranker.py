@@ -235,7 +235,9 @@ def test_a_service_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     pauses = Pauses()
-    with pytest.raises(RerankFailed, match=rf"127\.0\.0\.1:{port} gave no whole answer in 3 tries: ConnectionRefused"):
+    with pytest.raises(
+        RerankFailed, match=rf"127\.0\.0\.1:{port} gave no complete answer in 3 attempts: ConnectionRefused"
+    ):
         rerank(HttpReranker(f"http://127.0.0.1:{port}/", sleep=pauses))
     assert pauses.taken == [0.2, 0.4]
 
@@ -243,7 +245,7 @@ def test_a_service_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("fault", [hang_up, answer(200, b"{", cut=5), repeat_the_request_as_a_status_line])
 def test_a_connection_that_always_breaks_is_an_error_without_a_word_of_the_answer(server: Server, fault: Play) -> None:
     server.plays = [fault]
-    assert "gave no whole answer in 3 tries" in failure(server)
+    assert "gave no complete answer in 3 attempts" in failure(server)
 
 
 @pytest.mark.parametrize("fault", [say_nothing, trickle])
@@ -276,7 +278,7 @@ def test_a_service_that_takes_too_long_is_an_error_and_is_not_asked_again(server
 )
 def test_an_answer_of_another_shape_is_an_error_and_is_not_asked_for_again(server: Server, body: bytes) -> None:
     server.plays = [answer(200, body, [("Content-Type", "text/html")])]
-    assert "gave something else than" in failure(server)
+    assert "returned something other than" in failure(server)
     assert len(server.seen) == 1
 
 
