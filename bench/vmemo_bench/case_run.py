@@ -65,7 +65,7 @@ class RunSetup:
     reranker: Literal["late", "none"] = "late"
     llm: LLM | None = None
     """A model that answers from a bank, instead of the engine that filled it."""
-    looks: int = 0
+    max_lookups: int = 0
     """Memory lookups that an answer may make besides the first recall."""
 
     def memory(self, case: Case, location: BankLocation) -> Memory:

@@ -44,7 +44,7 @@ def sample(options: SampleCommandOptions) -> None:
     "vmemo benchmark locomo --engine recorded",
     "vmemo benchmark locomo --store postgres",
     "vmemo benchmark locomo --mode qa --answerer openai:gpt-5-mini --judge openai:gpt-5 --html qa.html",
-    "vmemo benchmark locomo --mode qa --looks 0 --dump-prompts prompts",
+    "vmemo benchmark locomo --mode qa --max-lookups 0 --dump-prompts prompts",
     "vmemo benchmark locomo --mode qa --answers answers.jsonl --judge openai:gpt-5",
     name="benchmark locomo",
 )

@@ -72,7 +72,7 @@ class SampleCommandOptions(CachedOptions):
         typer.Option(metavar="MODEL", help="Model that judges; by default the answerer.", rich_help_panel=_QA),
     ] = None
     parallel: Annotated[int, typer.Option(min=1, help="Questions answered concurrently.", rich_help_panel=_QA)] = 4
-    looks: Annotated[
+    max_lookups: Annotated[
         int, typer.Option(min=0, max=3, help="Memory lookups that an answer may make.", rich_help_panel=_QA)
     ] = 3
     prices: Annotated[
@@ -105,7 +105,7 @@ class SampleCommandOptions(CachedOptions):
             answerer=self.answerer,
             judge=self.judge,
             parallel=self.parallel,
-            looks=self.looks,
+            max_lookups=self.max_lookups,
             prices=(prices[0], prices[1]) if prices else None,
             judge_prices=(prices[2], prices[3]) if len(prices) > 2 else None,
             answers=self.answers,

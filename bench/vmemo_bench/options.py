@@ -74,7 +74,7 @@ class QaOptions:
     judge: str | LLM | None = None
     parallel: int = 4
     """Questions answered concurrently."""
-    looks: int = 3
+    max_lookups: int = 3
     """Memory lookups that an answer may make besides the first recall; answers from a file cannot make any."""
     prices: Prices | None = None
     judge_prices: Prices | None = None

@@ -206,8 +206,8 @@ def test_missing_and_invalid_models_are_rejected(tmp_path: Path, monkeypatch: py
         run(qa_options(tmp_path, answerer=LocalExtractor()))
     with pytest.raises(InvalidInput, match="at least one"):
         run(qa_options(tmp_path, parallel=0))
-    with pytest.raises(InvalidInput, match="looks must be"):
-        run(qa_options(tmp_path, looks=4))
+    with pytest.raises(InvalidInput, match="max_lookups must be"):
+        run(qa_options(tmp_path, max_lookups=4))
     with pytest.raises(InvalidInput, match="--mode qa"):
         run(replace(qa_options(tmp_path, judge=FakeLLM({})), mode="retrieval"))
 

@@ -87,8 +87,8 @@ def test_exported_prompts_equal_those_of_reflect(tmp_path: Path) -> None:
 
 
 def test_exported_prompts_offer_lookups_only_if_allowed(tmp_path: Path) -> None:
-    file, _ = asyncio.run(dump_prompts(qa_options(tmp_path, looks=0), tmp_path / "out"))
-    assert all("memory can't be asked again" in line["system"] for line in lines(file))
+    file, _ = asyncio.run(dump_prompts(qa_options(tmp_path, max_lookups=0), tmp_path / "out"))
+    assert all("no more lookups are allowed" in line["system"] for line in lines(file))
     file, _ = asyncio.run(dump_prompts(qa_options(tmp_path), tmp_path / "out"))
     assert all("3 more rounds" in " ".join(line["system"].split()) for line in lines(file))
 

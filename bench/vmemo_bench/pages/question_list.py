@@ -60,7 +60,7 @@ def _answer_rows(answer: GivenAnswer) -> Iterable[tuple[str, str]]:
     yield "Declined", "memory does not contain it" if answer.found is False else ""
     yield "Flaws", _list(map(escape, answer.flaws or ()))
     yield "Steps", _list(map(escape, answer.steps), tag="ol")
-    yield "Lookups", _list(f"{escape(look.query)} <small>{look.found} found</small>" for look in answer.looked)
+    yield "Lookups", _list(f"{escape(look.query)} <small>{look.found} found</small>" for look in answer.lookups)
     yield "Citations", _list(map(_cited, answer.cited or ()))
 
 

@@ -88,7 +88,7 @@ async def record_recall(
     memory: Memory, question: DatasetQuestion, *, origins: Origins, setup: RunSetup
 ) -> RecalledContext:
     """Recall what reflect starts with: half of its tokens, or all of them if it may make no further lookups."""
-    tokens = max(1, setup.max_tokens // 2) if setup.looks else setup.max_tokens
+    tokens = max(1, setup.max_tokens // 2) if setup.max_lookups else setup.max_tokens
     recall = memory.recall(question.text, max_tokens=tokens, budget=setup.budget, now=question.asked_at, explain=True)
     found, total = await timed(recall)
     check = EvidenceCheck(origins=origins, evidence=question.evidence)
@@ -130,7 +130,7 @@ async def answer_question(
         text=found.plain.removesuffix("\n".join(found.notes)).strip(),
         found=found.found,
         steps=tuple(_FACT_ID.sub("", step) for step in found.steps),
-        looked=found.lookups,
+        lookups=found.lookups,
         cited=tuple(map(check.cited, (*found.facts, *found.observations, *found.opinions))),
         flaws=found.flaws,
         usage=found.usage,
@@ -144,7 +144,7 @@ async def reflect(memory: Memory, question: DatasetQuestion, *, setup: RunSetup)
         question.text,
         max_tokens=setup.max_tokens,
         budget=setup.budget,
-        max_lookups=setup.looks,
+        max_lookups=setup.max_lookups,
         now=question.asked_at,
         opinions=False,
     )

@@ -67,7 +67,7 @@ class GivenAnswer(_Record):
     text: str
     found: bool | None = None
     steps: tuple[str, ...] = ()
-    looked: tuple[MemoryLookup, ...] = ()
+    lookups: tuple[MemoryLookup, ...] = ()
     cited: tuple[CitedFact, ...] | None = None
     flaws: tuple[str, ...] | None = None
     usage: Usage = Usage()

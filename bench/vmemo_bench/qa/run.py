@@ -38,7 +38,7 @@ from vmemo_bench.retrieval import config_of, setup_of
 
 MAX_CONSECUTIVE_FAILURES = 8
 """Questions that may fail one after the other before the run stops."""
-MAX_LOOKS = 3
+LOOKUP_LIMIT = 3
 """Lookups that reflect allows at most."""
 EXTERNAL = "external"
 """Name of an answerer or judge whose output was imported."""
@@ -53,8 +53,8 @@ async def measure_qa(options: BenchOptions, embedder: Embedder, settings: Settin
     """
     if options.qa.parallel < 1:
         raise InvalidInput("parallel must be at least one.")
-    if not 0 <= options.qa.looks <= MAX_LOOKS:
-        raise InvalidInput(f"looks must be from 0 to {MAX_LOOKS}.")
+    if not 0 <= options.qa.max_lookups <= LOOKUP_LIMIT:
+        raise InvalidInput(f"max_lookups must be from 0 to {LOOKUP_LIMIT}.")
     dataset = load(options)
     setup = qa_setup(options, dataset, embedder, settings)
     imported = None if options.qa.answers is None else imported_answers(dataset, options.qa.answers)
@@ -74,12 +74,14 @@ async def measure_qa(options: BenchOptions, embedder: Embedder, settings: Settin
 
 def qa_setup(options: BenchOptions, dataset: Dataset, embedder: Embedder, settings: Settings) -> RunSetup:
     """Return the setup of a QA run; the engine fills the banks, not the model that answers."""
-    return replace(setup_of(options, dataset, embedder, replace(settings, llm=None)), looks=options.qa.looks)
+    return replace(
+        setup_of(options, dataset, embedder, replace(settings, llm=None)), max_lookups=options.qa.max_lookups
+    )
 
 
 def qa_config(dataset: Dataset, setup: RunSetup) -> dict[str, Setting]:
     """Return the configuration that recalled contexts depend on."""
-    return {**config_of(dataset, setup), "mode": "qa", "looks": setup.looks}
+    return {**config_of(dataset, setup), "mode": "qa", "max_lookups": setup.max_lookups}
 
 
 def imported_answers(dataset: Dataset, file: Path) -> ImportedAnswers:
