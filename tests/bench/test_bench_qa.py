@@ -200,7 +200,7 @@ def test_missing_and_invalid_models_are_rejected(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("VMEMO_LLM", raising=False)
     with pytest.raises(InvalidInput, match="--answerer MODEL, or set VMEMO_LLM"):
         run(qa_options(tmp_path))
-    with pytest.raises(InvalidInput, match="names no language model"):
+    with pytest.raises(InvalidInput, match="not a language model"):
         run(qa_options(tmp_path, answerer="gpt"))
     with pytest.raises(InvalidInput, match="can neither answer nor judge"):
         run(qa_options(tmp_path, answerer=LocalExtractor()))
