@@ -27,7 +27,7 @@ from vmemo_conformance.forget_cleanup import RemnantConformance
 from vmemo_conformance.forget_reopens import ReopeningConformance
 from vmemo_conformance.formed_opinions import FormedConformance
 from vmemo_conformance.graph import EdgeConformance
-from vmemo_conformance.incoming_banks import ArrivalConformance
+from vmemo_conformance.incoming_banks import HiddenBankConformance
 from vmemo_conformance.isolation import IsolationConformance
 from vmemo_conformance.jobs import WorkConformance
 from vmemo_conformance.maintenance import HousekeepingConformance
@@ -70,7 +70,7 @@ class StoreConformance(
     WorkConformance,
     ShadowConformance,
     FormedConformance,
-    ArrivalConformance,
+    HiddenBankConformance,
     HousekeepingConformance,
 ):
     """All tests of the port; see the module's text for how to run them on a store of your own."""

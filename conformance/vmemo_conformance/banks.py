@@ -41,6 +41,7 @@ from vmemo.testing.samples import (
     tell_story,
     with_vector,
 )
+from vmemo.transfer.incoming import load_bank
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
 COPY = BankId("copy")
@@ -121,7 +122,7 @@ class BankConformance(StoreSuite):
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=Profile(name="somebody"))))
         exported = await snapshot(store)
         assert exported.bank is not None
-        await store.restore(exported.bank.model_copy(update={"id": COPY}), _records(exported))
+        await load_bank(store, exported.bank.model_copy(update={"id": COPY}), _records(exported))
         restored = await snapshot(store, COPY)
         assert _renamed(restored) == _renamed(exported)
         copy = Scope(bank=COPY)
@@ -144,7 +145,7 @@ class BankConformance(StoreSuite):
         await tell_story(store)
         [unread] = await hear(store, "tulips unread")
         exported = await snapshot(store)
-        await store.restore(a_bank(COPY), _records(exported))
+        await load_bank(store, a_bank(COPY), _records(exported))
         assert [m.id for m in await store.pending(COPY, 9)] == [unread.id]
         fact = await tell(store, "another tulip", bank=COPY)
         assert fact.id in await matches(store, "tulip", Scope(bank=COPY))
@@ -163,7 +164,7 @@ class BankConformance(StoreSuite):
         made = await merge_entities(store, BANK, keep, absorb, "for a test")
         exported = await snapshot(store)
         more = [*exported.moves, *await store.merges(BANK), *exported.status.spending]
-        await store.restore(a_bank(COPY), chain(_records(exported), more))
+        await load_bank(store, a_bank(COPY), chain(_records(exported), more))
         assert await store.moves(COPY) == [step]
         assert await store.merges(COPY) == [made]
         assert (await store.status(COPY)).spending == tuple(spent)
@@ -175,14 +176,14 @@ class BankConformance(StoreSuite):
 
     @on_store
     async def test_unread_messages_are_queued_by_a_restore(self, store: Store) -> None:
-        await store.restore(a_bank(COPY), iter([a_message("tulips", state="raw")]))
+        await load_bank(store, a_bank(COPY), iter([a_message("tulips", state="raw")]))
         assert await store.jobs(COPY) == []
-        await store.restore(a_bank(OTHER), iter([a_message("tulips")]))
+        await load_bank(store, a_bank(OTHER), iter([a_message("tulips")]))
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
 
     @on_store
     async def test_troubles_survive_a_restore(self, store: Store) -> None:
-        await store.restore(a_bank(COPY), iter([a_message("tulips", error="timed out")]))
+        await load_bank(store, a_bank(COPY), iter([a_message("tulips", error="timed out")]))
         [trouble] = (await store.status(COPY)).troubles
         assert (trouble.error, trouble.messages) == ("timed out", 1)
 
@@ -191,7 +192,7 @@ class BankConformance(StoreSuite):
         await tell_story(store)
         before = await snapshot(store)
         with refused(InvalidInput):
-            await store.restore(a_bank(), iter([a_message("tulips")]))
+            await load_bank(store, a_bank(), iter([a_message("tulips")]))
         assert await snapshot(store) == before
 
     @on_store
@@ -204,11 +205,11 @@ class BankConformance(StoreSuite):
         short = with_vector(a_fact("tulips", bank=COPY), at_cosine(1.0, dimension=5))
         for records in (broken(), iter([with_vector(unknown)]), iter([a_message("tulips"), short])):
             with refused(VmemoError):
-                await store.restore(a_bank(COPY), records)
+                await load_bank(store, a_bank(COPY), records)
             assert await store.bank(COPY) is None
             with refused(NotFound):
                 await store.messages(COPY)
-        await store.restore(a_bank(COPY), iter([]))
+        await load_bank(store, a_bank(COPY), iter([]))
         assert (await store.status(COPY)).messages == 0
 
 

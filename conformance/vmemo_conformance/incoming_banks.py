@@ -1,13 +1,15 @@
-"""Arrivals: a bank comes in page by page, hidden, and gets its name in one step."""
+"""Hidden banks: filled page by page, in no list, and visible from the commit that renames them."""
 
 from __future__ import annotations
 
-from vmemo.errors import InvalidInput, NotFound
+from dataclasses import replace
+
+from vmemo.errors import InvalidInput, NotFound, StoreBusy
 from vmemo.lifecycle.entity_merges import merge_entities
 from vmemo.models import Bank, BankId
-from vmemo.models.changes import RestoreRecord
+from vmemo.models.changes import Changes, Rename, RestoreRecord
 from vmemo.models.search import Scope
-from vmemo.ports import Store
+from vmemo.ports import HIDDEN, Store
 from vmemo.testing.samples import (
     BANK,
     EMBEDDER,
@@ -22,6 +24,7 @@ from vmemo.testing.samples import (
     tell_story,
 )
 from vmemo.transfer.export_format import line_of, records
+from vmemo.transfer.incoming import activate, begin, find_incoming, hidden_name, incoming_banks, receive
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
 ELSEWHERE = Scope(bank=OTHER)
@@ -37,11 +40,17 @@ async def told(store: Store) -> list[RestoreRecord]:
 
 
 async def arrived(store: Store) -> list[RestoreRecord]:
-    """The same records under another name, come in three pages and not yet admitted."""
+    """The same records in a hidden bank, loaded in three pages and not yet renamed."""
     found = await told(store)
+    incoming = await begin(store, a_bank(OTHER), digest="")
     for start, end in ((0, 2), (2, 9), (9, len(found))):
-        assert await store.receive(a_bank(OTHER), found[start:end], after=start, digest=f"to {end}")
+        incoming = await receive(store, incoming, found[start:end], digest=f"to {end}")
     return found
+
+
+async def name_it(store: Store, bank: BankId = OTHER) -> None:
+    """Give the hidden bank its name."""
+    await activate(store, hidden_name(bank), bank)
 
 
 async def lines(store: Store, bank: BankId) -> list[str]:
@@ -54,13 +63,13 @@ async def visible(store: Store) -> list[str]:
     return [bank.id for bank in await store.banks()]
 
 
-class ArrivalConformance(StoreSuite):
-    """`Arrivals`."""
+class HiddenBankConformance(StoreSuite):
+    """`hidden_banks`, `drop_bank`, and the notes and names of hidden banks."""
 
     @on_store
     async def test_an_admitted_bank_holds_what_came_in_its_pages(self, store: Store) -> None:
         found = await arrived(store)
-        await store.admit(OTHER)
+        await name_it(store)
         assert await lines(store, OTHER) == list(map(line_of, found))
         one, other = await snapshot(store, BANK), await snapshot(store, OTHER)
         assert (other.messages, other.episodes, other.entities) == (one.messages, one.episodes, one.entities)
@@ -73,9 +82,9 @@ class ArrivalConformance(StoreSuite):
         found = await arrived(store)
         assert await visible(store) == [BANK]
         assert await store.bank(OTHER) is None
-        [come] = await store.arrivals()
+        [come] = await incoming_banks(store)
         assert (come.bank, come.records, come.digest) == (OTHER, len(found), f"to {len(found)}")
-        assert await store.arrival(OTHER) == come
+        assert await find_incoming(store, OTHER) == come
         assert {job.bank for job in await store.lease("worker", 60, limit=9)} == {BANK}
         hidden = await store.bank(come.hidden)
         assert hidden is not None
@@ -84,61 +93,60 @@ class ArrivalConformance(StoreSuite):
     @on_store
     async def test_what_is_unread_is_queued_with_the_name(self, store: Store) -> None:
         await arrived(store)
-        await store.admit(OTHER)
+        await name_it(store)
         assert await visible(store) == [BANK, OTHER]
-        assert await store.arrivals() == []
+        assert await incoming_banks(store) == []
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
 
     @on_store
     async def test_a_page_that_does_not_follow_changes_nothing(self, store: Store) -> None:
         found = await told(store)
-        assert await store.receive(a_bank(OTHER), found[:2], after=0, digest="two")
-        assert not await store.receive(a_bank(OTHER), found[:2], after=0, digest="others")
-        assert not await store.receive(a_bank(OTHER), found[5:7], after=5, digest="seven")
-        come = await store.arrival(OTHER)
-        assert come is not None
-        assert (come.records, come.digest) == (2, "two")
-        assert await lines(store, come.hidden) == list(map(line_of, found[:2]))
+        begun = await begin(store, a_bank(OTHER), digest="")
+        two = await receive(store, begun, found[:2], digest="two")
+        with refused(StoreBusy):
+            await receive(store, begun, found[:2], digest="others")
+        with refused(StoreBusy):
+            await receive(store, replace(two, records=5), found[5:7], digest="seven")
+        assert await find_incoming(store, OTHER) == two
+        assert await lines(store, two.hidden) == list(map(line_of, found[:2]))
 
     @on_store
     async def test_a_page_that_is_there_is_not_added_again(self, store: Store) -> None:
         found = await told(store)
+        begun = await begin(store, a_bank(OTHER), digest="")
         for _ in range(2):
-            assert await store.receive(a_bank(OTHER), found[:2], after=0, digest="two")
-        come = await store.arrival(OTHER)
-        assert come is not None
-        assert await lines(store, come.hidden) == list(map(line_of, found[:2]))
+            two = await receive(store, begun, found[:2], digest="two")
+            assert await lines(store, two.hidden) == list(map(line_of, found[:2]))
+            assert await begin(store, a_bank(OTHER), digest="") == two
 
     @on_store
     async def test_a_page_that_can_not_be_stored_changes_nothing(self, store: Store) -> None:
         found = await told(store)
-        assert await store.receive(a_bank(OTHER), found[:2], after=0, digest="two")
+        two = await receive(store, await begin(store, a_bank(OTHER), digest=""), found[:2], digest="two")
         with refused(InvalidInput):
-            await store.receive(a_bank(OTHER), found[6:], after=2, digest="a gap")
-        come = await store.arrival(OTHER)
-        assert come is not None
-        assert (come.records, come.digest) == (2, "two")
-        assert await lines(store, come.hidden) == list(map(line_of, found[:2]))
+            await receive(store, two, found[6:], digest="a gap")
+        assert await find_incoming(store, OTHER) == two
+        assert await lines(store, two.hidden) == list(map(line_of, found[:2]))
 
     @on_store
     async def test_an_empty_bank_arrives_too(self, store: Store) -> None:
-        assert await store.receive(a_bank(OTHER), [], after=0, digest="head")
-        await store.admit(OTHER)
+        await begin(store, a_bank(OTHER), digest="head")
+        await name_it(store)
         assert await store.bank(OTHER) == a_bank(OTHER)
         assert await store.jobs(OTHER) == []
 
     @on_store
     async def test_a_dismissed_bank_leaves_nothing_and_can_begin_anew(self, store: Store) -> None:
         found = await told(store)
-        assert await store.receive(a_bank(OTHER), found, after=0, digest="all")
-        come = await store.arrival(OTHER)
+        await receive(store, await begin(store, a_bank(OTHER), digest=""), found, digest="all")
+        come = await find_incoming(store, OTHER)
         assert come is not None
         for _ in range(2):
-            await store.dismiss(OTHER)
-        assert (await store.arrivals(), await store.bank(come.hidden)) == ([], None)
+            await store.drop_bank(hidden_name(OTHER))
+        assert (await incoming_banks(store), await store.bank(come.hidden)) == ([], None)
         assert await lines(store, BANK) == list(map(line_of, found))
-        assert await store.receive(a_bank(OTHER), found, after=0, digest="all")
-        await store.admit(OTHER)
+        await receive(store, await begin(store, a_bank(OTHER), digest=""), found, digest="all")
+        await name_it(store)
         assert await matches(store, "piano", ELSEWHERE) == await matches(store, "piano")
 
     @on_store
@@ -147,35 +155,72 @@ class ArrivalConformance(StoreSuite):
         await store.create_bank(a_bank(OTHER))
         said = await hear(store, "I was here first.", bank=OTHER)
         with refused(InvalidInput):
-            await store.admit(OTHER)
+            await name_it(store)
         assert await store.messages(OTHER) == said
-        assert await store.arrival(OTHER) is not None
+        assert await find_incoming(store, OTHER) is not None
 
     @on_store
     async def test_a_bank_is_admitted_in_place_of_an_empty_one(self, store: Store) -> None:
         found = await arrived(store)
         await store.create_bank(Bank(id=OTHER, embedder="another", dimension=3))
-        await store.admit(OTHER)
+        await name_it(store)
         assert await store.bank(OTHER) == a_bank(OTHER)
         assert await lines(store, OTHER) == list(map(line_of, found))
 
     @on_store
     async def test_a_bank_that_has_not_begun_is_not_admitted(self, store: Store) -> None:
-        assert await store.arrival(OTHER) is None
+        assert await find_incoming(store, OTHER) is None
         with refused(NotFound):
-            await store.admit(OTHER)
+            await name_it(store)
         long = BankId("n" * 512)
-        assert await store.receive(a_bank(long), [], after=0, digest="head")
-        await store.admit(long)
+        await begin(store, a_bank(long), digest="head")
+        await name_it(store, long)
         assert await visible(store) == [BANK, long]
 
     @on_two_stores
     async def test_one_store_goes_on_where_another_was(self, one: Store, other: Store) -> None:
         found = await told(one)
-        assert await one.receive(a_bank(OTHER), found[:5], after=0, digest="five")
-        come = await other.arrival(OTHER)
-        assert come is not None
-        assert await other.receive(a_bank(OTHER), found[come.records :], after=come.records, digest="all")
-        assert not await one.receive(a_bank(OTHER), found[5:], after=5, digest="late")
-        await other.admit(OTHER)
+        five = await receive(one, await begin(one, a_bank(OTHER), digest=""), found[:5], digest="five")
+        assert await find_incoming(other, OTHER) == five
+        await receive(other, five, found[5:], digest="all")
+        with refused(StoreBusy):
+            await receive(one, five, found[5:], digest="late")
+        await name_it(other)
         assert await lines(one, OTHER) == list(map(line_of, found))
+
+    @on_store
+    async def test_a_bank_takes_the_place_of_another_only_at_the_revision_and_with_the_messages_it_knows(
+        self, store: Store
+    ) -> None:
+        await store.create_bank(a_bank(OTHER))
+        story = await tell_story(store, OTHER)
+        hidden = BankId(f"{HIDDEN}copy")
+        await store.create_bank(a_bank(hidden), replaces=OTHER, note="engine")
+        [found] = await store.hidden_banks()
+        assert (found.bank.id, found.replaces, found.note) == (hidden, OTHER, "engine")
+        revision = await store.revision(OTHER)
+        switch = Changes(bank=hidden, messages=story.messages[:3], rename=Rename(to=OTHER, revision=revision))
+        before = await snapshot(store, OTHER)
+        assert not await store.commit(switch), "it lacks a message"
+        assert not await store.commit(
+            replace(switch, messages=story.messages, rename=Rename(to=OTHER, revision=revision - 1))
+        )
+        assert not await store.commit(replace(switch, rename=Rename(to=BankId("nobody"), revision=revision)))
+        assert await snapshot(store, OTHER) == before
+        assert await store.messages(hidden) == []
+        assert await store.commit(replace(switch, messages=story.messages))
+        assert [message.id for message in await store.messages(OTHER)] == [message.id for message in story.messages]
+        assert (await store.facts(OTHER), await store.hidden_banks()) == ([], [])
+
+    @on_store
+    async def test_a_dropped_bank_takes_hidden_banks_derived_from_it_along(self, store: Store) -> None:
+        await tell_story(store)
+        await store.create_bank(a_bank(f"{HIDDEN}copy"), replaces=BANK)
+        await store.create_bank(a_bank(f"{HIDDEN}other"))
+        assert await store.drop_bank(BANK)
+        assert not await store.drop_bank(BANK)
+        assert [hidden.bank.id for hidden in await store.hidden_banks()] == [f"{HIDDEN}other"]
+        assert await store.banks() == []
+        assert await store.drop_bank(BankId(f"{HIDDEN}other"))
+        await store.create_bank(a_bank())
+        assert (await store.status(BANK)).messages == 0

@@ -9,6 +9,7 @@ from vmemo.models import BankId, Disposition, FormerProfile, Profile, utc_now
 from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, OTHER, a_bank, a_message, day, hear, snapshot, tell_story
+from vmemo.transfer.incoming import load_bank
 from vmemo_conformance.reprocess import read_anew, shadow_of
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
@@ -119,7 +120,7 @@ class ProfileConformance(StoreSuite):
             FormerProfile(profile=PAINTER, until=day(2), reason="first"),
             FormerProfile(profile=POET, until=day(1), reason="the clock was set back"),
         ]
-        await store.restore(a_bank(COPY), iter([*history, a_message("tulips")]))
+        await load_bank(store, a_bank(COPY), iter([*history, a_message("tulips")]))
         assert await store.former_profiles(COPY) == history
         assert await store.former_profiles(BANK) == []
         await store.commit(Changes(bank=COPY, profile=ProfileChange(profile=POET)))

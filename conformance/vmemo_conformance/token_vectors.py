@@ -28,6 +28,7 @@ from vmemo.testing.samples import (
     token_vectors,
     with_vector,
 )
+from vmemo.transfer.incoming import load_bank
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
 CLOSE = 1 / 127
@@ -158,7 +159,7 @@ class TokenVectorConformance(StoreSuite):
             facts = (a_fact("one", bank=OTHER), a_fact("two", bank=OTHER))
             records: list[RestoreRecord] = [with_vector(facts[0], tokens=some_tokens(2))]
             with refused(VmemoError):
-                await store.restore(a_bank(OTHER), iter([*records, with_vector(facts[1], tokens=tokens)]))
+                await load_bank(store, a_bank(OTHER), iter([*records, with_vector(facts[1], tokens=tokens)]))
             assert await store.bank(OTHER) is None, case
 
 

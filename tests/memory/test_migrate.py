@@ -31,12 +31,14 @@ from vmemo import (
 )
 from vmemo.lifecycle.entity_merges import undo_merge
 from vmemo.models import Bank, BankId
-from vmemo.models.changes import ForgetTarget, RestoreRecord
+from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.ports import Store
+from vmemo.stores.sqlite.rows import SqliteSearchIndex
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, hear, matches, near, snapshot, tell
 from vmemo.transfer.bank_migration import TRIES, move
 from vmemo.transfer.files import export, read
+from vmemo.transfer.incoming import incoming_banks, load_bank
 
 PAGE, UP_TO_MERGES = 7, 37
 """Records of a page, and those of the first five pages: merges come in one page, however many there are."""
@@ -151,10 +153,21 @@ class Counting(SqliteStore):
 
     received = 0
 
-    async def receive(self, bank: Bank, records: Sequence[RestoreRecord], *, after: int, digest: str) -> bool:
-        landed = await super().receive(bank, records, after=after, digest=digest)
-        self.received += len(records)
-        return landed
+    async def commit(self, changes: Changes) -> bool:
+        committed = await super().commit(changes)
+        records = (
+            changes.former_profiles,
+            changes.messages,
+            changes.entities,
+            changes.episodes,
+            changes.facts,
+            changes.links,
+            changes.confidence_history,
+            changes.merges,
+            changes.spending,
+        )
+        self.received += sum(map(len, records))
+        return committed
 
 
 def test_banks_go_to_postgresql_and_back_with_equal_exports(
@@ -253,15 +266,21 @@ def test_a_migration_to_postgresql_goes_on_where_it_was(
     assert exported(postgres_url) == whole
 
 
-class Failing(SqliteStore):
-    """A store that fails in the middle of a transaction now and then."""
+class FailingIndex(SqliteSearchIndex):
+    """An index that fails in the middle of a transaction now and then."""
 
     dice = random.Random(7)
 
-    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
-        super()._index_words(connection, bank, batch)
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        super().add_words(connection, bank, new)
         if self.dice.random() < 0.3:
             raise Interrupted
+
+
+class Failing(SqliteStore):
+    """A store with such an index."""
+
+    _search_index = FailingIndex()
 
 
 def test_a_migration_that_fails_in_the_middle_of_pages_goes_on(
@@ -302,7 +321,7 @@ def test_a_bank_is_not_seen_before_it_is_whole(source: Path, url: str) -> None:
         assert await store.banks() == []
         assert await store.bank(BANK) is None
         assert await store.lease("worker", 60, limit=9) == []
-        assert [(come.bank, come.records) for come in await store.arrivals()] == [(BANK, UP_TO_MERGES)]
+        assert [(come.bank, come.records) for come in await incoming_banks(store)] == [(BANK, UP_TO_MERGES)]
 
     asked(url, look)
 
@@ -353,7 +372,7 @@ def test_a_bank_that_is_written_to_all_the_time_is_not_moved(source: Path, targe
     assert changes >= TRIES
 
     async def look(store: Store) -> None:
-        assert (await store.banks(), await store.arrivals()) == ([], [])
+        assert (await store.banks(), await incoming_banks(store)) == ([], [])
 
     asked(url_of(target), look)
 
@@ -413,7 +432,7 @@ def test_a_bank_that_is_there_and_differs_is_refused_before_anything_is_written(
 
     async def look(store: Store) -> None:
         assert [bank.id for bank in await store.banks()] == [TOKYO]
-        assert await store.arrivals() == []
+        assert await incoming_banks(store) == []
 
     asked(url, look)
     assert exported(url, TOKYO) == before
@@ -481,7 +500,7 @@ def test_a_bank_that_was_derived_anew_and_keeps_older_opinions_is_imported_to_th
 
     async def load(store: Store) -> None:
         found = read(file)
-        await store.restore(found.bank, found.records)
+        await load_bank(store, found.bank, found.records)
         await export(store, BANK, again)
 
     asked(url_of(source), write)

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from vmemo.models.changes import Changes, Lease, NewJob
-from vmemo.stores.sql import message_rows, migrate
+from vmemo.stores.sql import bank_rows, message_rows, migrate
 from vmemo.stores.sqlite import rows
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
@@ -79,7 +79,7 @@ def test_what_an_earlier_release_left_unread_is_queued_by_the_upgrade_and_asked_
     def second_release(connection: Connection) -> None:
         migrate.upgrade(connection, "0002")
         for bank, state in ((BANK, "pending"), (OTHER, "derived")):
-            message_rows.create_bank(connection, a_bank(bank))
+            bank_rows.create(connection, a_bank(bank), None, "")
             number = message_rows.bank_state(connection, bank).seq
             stored = message_rows.append(connection, number, [a_message("tulips", state=state)])
             if state == "pending":

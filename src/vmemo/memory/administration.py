@@ -32,6 +32,7 @@ from vmemo.ports import Embedder, encodings
 from vmemo.retain.pipeline import together
 from vmemo.text.fact_text import embedded_text
 from vmemo.transfer import files
+from vmemo.transfer.incoming import load_bank
 
 
 async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
@@ -167,5 +168,5 @@ async def import_bank(session: MemorySession, path: Path) -> int:
     """Load an exported bank and return the number of its messages."""
     await session.store.open()
     source = files.read(path, session.bank)
-    await session.store.restore(source.bank, source.records)
+    await load_bank(session.store, source.bank, source.records)
     return (await session.store.status(session.bank)).messages

@@ -168,6 +168,27 @@ class EntityMention:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NoteChange:
+    """The note of a hidden bank, for whoever fills it; the commit is refused unless the present note is `expected`."""
+
+    note: str
+    expected: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rename:
+    """A name for a hidden bank, which is visible from then on.
+
+    A bank that has the name is replaced. The commit is refused if that bank holds a message which the hidden bank
+    lacks, or if its revision is another than `revision`, where that is given. A bank that was derived from the one it
+    replaces takes over its profile, the history of its profile, its age and its costs.
+    """
+
+    to: BankId
+    revision: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Deletions:
     """Stored records to delete; one that does not exist any more is ignored.
 
@@ -204,6 +225,8 @@ class Changes:
     """The state of the `pending` messages afterwards: `derived` if facts repeat their words, `extracted` if they stay
     searchable themselves, `grouped` if they were only placed in an episode."""
     failures: Sequence[MessageFailure] = ()
+    messages: Sequence[Message] = ()
+    """Messages to append; one whose id, or whose key in its document, is stored already is left out."""
 
     episodes: Sequence[Episode] = ()
     """New episodes, or new versions of stored ones."""
@@ -222,11 +245,17 @@ class Changes:
     successors: Mapping[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     """Stored facts that replace another, by the fact they replace as value."""
     confidence: Sequence[ConfidenceChange] = ()
+    confidence_history: Sequence[ConfidenceChange] = ()
+    """Earlier confidence changes, to be recorded without effect on the opinions; their evidence may be gone."""
     deleted: Deletions = field(default_factory=Deletions)
     accesses: Mapping[FactId, int] = field(default_factory=dict[FactId, int])
     """Recalls to add to the access counts of facts."""
 
     profile: ProfileChange | None = None
+    former_profiles: Sequence[FormerProfile] = ()
+    """Profiles to add to the bank's history."""
+    note: NoteChange | None = None
+    rename: Rename | None = None
     spending: Sequence[Spending] = ()
 
     jobs: Sequence[NewJob] = ()
@@ -253,6 +282,7 @@ class Changes:
                 self.sources,
                 self.successors,
                 self.confidence,
+                self.confidence_history,
                 self.deleted,
             )
         )
@@ -265,8 +295,10 @@ class Changes:
     @property
     def repeatable(self) -> bool:
         """True if a second commit changes nothing more, so that one of unknown outcome may be tried again."""
-        guarded = bool(self.finished) or (self.revision is not None and self.derives)
-        return guarded or not (self.spending or self.accesses or self.profile)
+        if self.rename is not None:
+            return False
+        guarded = bool(self.finished or self.note) or (self.revision is not None and self.derives)
+        return guarded or not (self.spending or self.accesses or self.profile or self.former_profiles)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,19 +15,19 @@ from vmemo.ports.providers import (
     TokenEmbedder,
     encodings,
 )
-from vmemo.ports.store import Arrival, Arrivals, Library, Loaded, MessageLog, Search, Store
+from vmemo.ports.store import HIDDEN, HiddenBank, Library, Loaded, MessageLog, Search, Store
 from vmemo.ports.upkeep import Housekeeping, RetentionScore
 from vmemo.ports.work import Identities, Queue, Shadows, WorkNotifier
 
 __all__ = [
+    "HIDDEN",
     "LLM",
-    "Arrival",
-    "Arrivals",
     "AuthStore",
     "Completion",
     "Context",
     "Embedder",
     "Extractor",
+    "HiddenBank",
     "Housekeeping",
     "Identities",
     "LLMRequest",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -21,7 +21,7 @@ from vmemo.models import (
     Message,
     MessageId,
 )
-from vmemo.models.changes import Changes, ForgetTarget, RestoreRecord
+from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports.upkeep import Housekeeping
@@ -37,17 +37,20 @@ class Loaded:
     titles: Mapping[EpisodeId, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Arrival:
-    """A bank on its way in from another store: the name it will have, and the one it is hidden under until then.
+HIDDEN = "\x1f"
+"""The first character of names that users can't give."""
 
-    `records` is how many of its export are there, and `digest` what the last page said of all of them.
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenBank:
+    """A bank under construction: no list of banks contains it, and its jobs are leased only by its name.
+
+    `replaces` is the bank it was derived from, and `note` is for whoever fills it.
     """
 
-    bank: BankId
-    hidden: BankId
-    records: int
-    digest: str
+    bank: Bank
+    replaces: BankId | None
+    note: str
 
 
 class MessageLog(Protocol):
@@ -162,35 +165,7 @@ class Library(Protocol):
         ...
 
 
-class Arrivals(Protocol):
-    """Banks that come in page by page; until it is admitted such a bank is in no list, and nobody works on it."""
-
-    async def arrivals(self) -> list[Arrival]:
-        """All that have begun, by name."""
-        ...
-
-    async def arrival(self, bank: BankId) -> Arrival | None:
-        """How far the bank of this name has come; None if it has not begun."""
-        ...
-
-    async def receive(self, bank: Bank, records: Sequence[RestoreRecord], *, after: int, digest: str) -> bool:
-        """Add the next records of an export, those after the first `after` ones, in one step; none begins a bank.
-
-        All merges of a bank come in one page. False, and nothing changed, if another number of records is there; a
-        page that is there already is not added again.
-        """
-        ...
-
-    async def admit(self, bank: BankId) -> None:
-        """Give the bank its name, in place of one that holds no messages, and queue what is unread, in one step."""
-        ...
-
-    async def dismiss(self, bank: BankId) -> None:
-        """Remove what has come of the bank, if anything has."""
-        ...
-
-
-class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Arrivals, Housekeeping, Protocol):
+class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Housekeeping, Protocol):
     """Durable home of memories. A write lands whole or not at all."""
 
     async def open(self, *, as_is: bool = False) -> None:
@@ -200,8 +175,19 @@ class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Arrivals, H
     async def close(self) -> None: ...
     async def banks(self) -> list[Bank]: ...
     async def bank(self, bank: BankId) -> Bank | None: ...
-    async def create_bank(self, bank: Bank) -> Bank:
-        """Create the bank unless it exists; return the stored one."""
+    async def create_bank(self, bank: Bank, *, replaces: BankId | None = None, note: str = "") -> Bank:
+        """Create the bank unless it exists; return the stored one.
+
+        A bank whose name begins with `HIDDEN` is hidden, and only such a bank has a note or replaces another.
+        """
+        ...
+
+    async def hidden_banks(self) -> list[HiddenBank]:
+        """Return the hidden banks by name."""
+        ...
+
+    async def drop_bank(self, bank: BankId) -> bool:
+        """Delete a bank with everything in it; return False if it does not exist."""
         ...
 
     async def revision(self, bank: BankId) -> int:
@@ -224,6 +210,3 @@ class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Arrivals, H
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten: ...
     async def status(self, bank: BankId) -> Status: ...
-    async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
-        """Load an exported bank into this store, whole or not at all; refuses a bank that exists."""
-        ...

@@ -1,8 +1,8 @@
-"""Moving banks between open stores: page by page, to be gone on with after an interruption, and verified.
+"""Migrating banks between open stores: page by page, resumable after an interruption, and verified.
 
-A bank comes in hidden, and gets its name when it was compared with its source line by line. Every page lands together
-with a digest of all lines so far; who goes on later reads the source up to there, and loads only what is missing if
-the digest is the same. The source is read twice, once to load and once to verify: what is equal both times was so in
+A bank is hidden in the target until it was compared with its source line by line. Every page is committed with a
+digest of all lines so far; a later run reads the source up to there, and loads only what is missing if the digest is
+the same. The source is read twice, once to load and once to verify: what is equal both times did not change in
 between, so a bank that is written to meanwhile is noticed, and never moved as a mixture.
 """
 
@@ -18,23 +18,32 @@ from pydantic import Field
 from vmemo.errors import InvalidInput, NotFound, StoreBusy, StoreError
 from vmemo.models import Bank, BankId, JobKind
 from vmemo.models.base import Record
-from vmemo.models.changes import MergeRecord, RestoreRecord
-from vmemo.ports import Arrival, Store
+from vmemo.models.changes import RestoreRecord
+from vmemo.ports import Store
 from vmemo.transfer.compare import STEP, Held, Tally, compared, empty
 from vmemo.transfer.export_format import Kind, records
+from vmemo.transfer.incoming import (
+    PAGE,
+    IncomingBank,
+    activate,
+    begin,
+    find_incoming,
+    fits,
+    hidden_name,
+    incoming_banks,
+    receive,
+)
 
-PAGE = 1000
-"""Records that land in one transaction."""
 TRIES = 3
-"""How often a bank is begun, at most, because it was written to meanwhile."""
+"""Attempts for a bank that is written to meanwhile."""
 _REQUEUED: tuple[JobKind, ...] = ("process", "extract")
-"""Work that is queued in the target because messages are unread there."""
+"""Jobs that are queued in the target because messages are pending there."""
 Step = Literal["load", "verify"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationProgress:
-    """How many records of all banks are loaded, or verified, by now."""
+    """The number of records of all banks that are loaded, or verified, by now."""
 
     bank: str
     step: Step
@@ -43,10 +52,10 @@ class MigrationProgress:
 
 
 class MovedBank(Record):
-    """What became of one bank: moved, or found in the target already and equal.
+    """The result for one bank: moved, or found in the target already and equal.
 
-    `resumed` records were there from an earlier try. `sha256` is that of the bank's export. `unread` messages are
-    queued in the target; `left` are jobs of other kinds, which stay in the source.
+    `resumed` records were there from an earlier attempt. `sha256` is the digest of the bank's export. `unread` messages
+    are queued in the target; `left` are jobs of other kinds, which stay in the source.
     """
 
     bank: str
@@ -59,7 +68,7 @@ class MovedBank(Record):
 
 
 class MigrationReport(Record):
-    """What a migration did. `unfinished` are banks of other migrations that wait in the target to be gone on with."""
+    """The results of a migration. `unfinished` are banks of other migrations that can be resumed in the target."""
 
     banks: tuple[MovedBank, ...]
     unfinished: tuple[str, ...] = ()
@@ -71,51 +80,51 @@ OnProgress = Callable[[MigrationProgress], None]
 async def move(
     source: Store, target: Store, names: Sequence[BankId], *, on_progress: OnProgress | None = None, page: int = PAGE
 ) -> MigrationReport:
-    """Copy banks between open stores; all are compared before anything is written. `page` records land at a time."""
-    found = {name: await _found(source, target, name) for name in names}
-    meter = _Meter(on_progress, {name: await _size(source, name) for name in names})
+    """Copy banks between open stores, `page` records at a time; all are compared before anything is written."""
+    found = {name: await _in_target(source, target, name) for name in names}
+    progress = _Progress(on_progress, {name: await _size(source, name) for name in names})
     done: list[MovedBank] = []
     for name in names:
         there = found[name]
         if there is None:
-            done.append(await _Moving(source, target, name, meter, page).move())
+            done.append(await _BankMigration(source, target, name, progress, page).run())
         else:
             done.append(MovedBank(bank=name, state="there", records=there.counts, sha256=there.digest))
-        meter.finish(name)
-    waiting = tuple(arrival.bank for arrival in await target.arrivals())
-    return MigrationReport(banks=tuple(done), unfinished=waiting)
+        progress.finish(name)
+    unfinished = tuple(incoming.bank for incoming in await incoming_banks(target))
+    return MigrationReport(banks=tuple(done), unfinished=unfinished)
 
 
 @dataclass
-class _Meter:
-    """Counts records of all banks, bank after bank."""
+class _Progress:
+    """Records done of all banks, bank after bank."""
 
-    tell: OnProgress | None
+    report: OnProgress | None
     sizes: Mapping[BankId, int]
     before: int = 0
 
     def show(self, bank: BankId, step: Step, done: int) -> None:
-        """Tell how many records of a bank are done."""
-        if self.tell is not None:
-            come = self.before + min(done, self.sizes[bank])
-            self.tell(MigrationProgress(bank=bank, step=step, done=come, total=sum(self.sizes.values())))
+        """Report how many records of a bank are done."""
+        if self.report is not None:
+            total = self.before + min(done, self.sizes[bank])
+            self.report(MigrationProgress(bank=bank, step=step, done=total, total=sum(self.sizes.values())))
 
     def finish(self, bank: BankId) -> None:
-        """A bank is done whole."""
+        """Report that a bank is complete."""
         self.show(bank, "load", self.sizes[bank])
         self.show(bank, "verify", self.sizes[bank])
         self.before += self.sizes[bank]
 
 
 async def _size(store: Store, bank: BankId) -> int:
-    """How many records a bank has; episodes of unread messages are counted and not moved."""
+    """Return how many records a bank has, with the episodes of pending messages, which are not moved."""
     status = await store.status(bank)
     many = status.messages + status.entities + status.episodes + status.facts + status.links + len(status.spending)
     return many + sum(map(len, (await store.former_profiles(bank), await store.moves(bank), await store.merges(bank))))
 
 
-async def _found(source: Store, target: Store, name: BankId) -> Tally | None:
-    """The lines of a bank that the target has already; None if its name is free there."""
+async def _in_target(source: Store, target: Store, name: BankId) -> Tally | None:
+    """Return the lines of a bank that is in the target already; None if its name is free there."""
     ours, theirs = await source.bank(name), await target.bank(name)
     if theirs is None or ours is None:
         return None
@@ -131,33 +140,33 @@ async def _found(source: Store, target: Store, name: BankId) -> Tally | None:
 
 
 @dataclass(frozen=True)
-class _Moving:
-    """One bank on its way."""
+class _BankMigration:
+    """The migration of one bank."""
 
     source: Store
     target: Store
     name: BankId
-    meter: _Meter
+    progress: _Progress
     page: int
 
-    async def move(self) -> MovedBank:
-        """Load and verify the bank and give it its name; it is begun anew if it changes meanwhile."""
-        left = await self._left()
+    async def run(self) -> MovedBank:
+        """Load and verify the bank and give it its name; begin anew if it changes meanwhile."""
+        left = await self._jobs_left()
         for _ in range(TRIES):
-            arrival = await self.target.arrival(self.name)
-            tally = await self._load(await self._bank(), arrival)
+            begun = await find_incoming(self.target, self.name)
+            tally = await self._load(await self._bank(), begun)
             if tally is not None and await self._same(tally):
-                await self.target.admit(self.name)
+                await activate(self.target, hidden_name(self.name), self.name)
                 return MovedBank(
                     bank=self.name,
                     state="moved",
                     records=tally.counts,
-                    resumed=0 if arrival is None else arrival.records,
+                    resumed=0 if begun is None else begun.records,
                     sha256=tally.digest,
                     unread=(await self.target.status(self.name)).pending,
                     left=left,
                 )
-            await self.target.dismiss(self.name)
+            await self.target.drop_bank(hidden_name(self.name))
         raise StoreBusy(
             f"Bank {self.name!r} changed in the source whenever it was being moved. It is not in the target, and the "
             "source is as it was. Stop whoever retains into it, reads it or recalls from it, and migrate again."
@@ -169,56 +178,46 @@ class _Moving:
             raise NotFound(f"Bank {self.name!r} is no longer in the source. It was not moved.")
         return bank
 
-    async def _left(self) -> dict[JobKind, int]:
+    async def _jobs_left(self) -> dict[JobKind, int]:
         backlog = (await self.source.status(self.name)).backlog
         return {job.kind: job.waiting + job.running + job.failed for job in backlog if job.kind not in _REQUEUED}
 
-    async def _load(self, bank: Bank, arrival: Arrival | None) -> Tally | None:
-        """Load what the target lacks; None if what it has is not of this bank as it is now."""
+    async def _load(self, bank: Bank, begun: IncomingBank | None) -> Tally | None:
+        """Load what the target lacks; return None if what it has is not of this bank as it is now."""
         tally = Tally(bank)
-        if arrival is None:
-            await self._receive(bank, [], tally)
-        async with aclosing(records(self.source, self.name)) as told:
-            if arrival is not None and not await self._goes_on(told, tally, arrival):
+        incoming = begun or await begin(self.target, bank, digest=tally.digest)
+        async with aclosing(records(self.source, self.name)) as exported:
+            if not await self._resumes(exported, tally, incoming):
                 return None
-            async for page in _pages(told, self.page):
+            async for page in _pages(exported, self.page):
                 for record in page:
                     tally.add(record)
-                await self._receive(bank, page, tally)
-                self.meter.show(self.name, "load", tally.records)
+                incoming = await receive(self.target, incoming, page, digest=tally.digest)
+                self.progress.show(self.name, "load", tally.records)
         return tally
 
-    async def _goes_on(self, told: AsyncGenerator[RestoreRecord], tally: Tally, arrival: Arrival) -> bool:
-        """Read as many records as have come; whether they are the same."""
-        while tally.records < arrival.records:
-            record = await anext(told, None)
+    async def _resumes(self, exported: AsyncGenerator[RestoreRecord], tally: Tally, incoming: IncomingBank) -> bool:
+        """Read as many records as the target has; return False if they are others."""
+        while tally.records < incoming.records:
+            record = await anext(exported, None)
             if record is None:
                 return False
             tally.add(record)
             if tally.records % STEP == 0:
-                self.meter.show(self.name, "load", tally.records)
-        return tally.digest == arrival.digest
-
-    async def _receive(self, bank: Bank, page: Sequence[RestoreRecord], tally: Tally) -> None:
-        after = tally.records - len(page)
-        if not await self.target.receive(bank, page, after=after, digest=tally.digest):
-            raise StoreBusy(
-                f"Another process is moving a bank {self.name!r} into the target. Nothing of both was mixed; let it "
-                "finish, or stop it and migrate again."
-            )
+                self.progress.show(self.name, "load", tally.records)
+        return tally.digest == incoming.digest
 
     async def _same(self, loaded: Tally) -> bool:
-        """Compare the source with what was loaded: False if the source has changed since, an error if it has not."""
-        arrival = await self.target.arrival(self.name)
-        hidden = None if arrival is None else await self.target.bank(arrival.hidden)
+        """Compare the source with what was loaded; return False if the source has changed since."""
+        hidden = await self.target.bank(hidden_name(self.name))
         if hidden is None:
-            raise StoreBusy(f"Another process has taken what was loaded of bank {self.name!r} away. Migrate again.")
+            raise StoreBusy(f"Another process has removed what was loaded of bank {self.name!r}. Migrate again.")
         ours, theirs = Held(self.source, await self._bank()), Held(self.target, hidden)
-        tally, differs = await compared(ours, theirs, lambda done: self.meter.show(self.name, "verify", done))
+        tally, differs = await compared(ours, theirs, lambda done: self.progress.show(self.name, "verify", done))
         if tally.digest != loaded.digest:
             return False
         if differs is not None:
-            await self.target.dismiss(self.name)
+            await self.target.drop_bank(hidden_name(self.name))
             raise StoreError(
                 f"Bank {self.name!r} is not in the target as it is in the source: {differs} differs. What was loaded "
                 "of it was removed, and the source is as it was. Migrate again; if it happens twice, report it."
@@ -226,12 +225,11 @@ class _Moving:
         return True
 
 
-async def _pages(told: AsyncGenerator[RestoreRecord], most: int) -> AsyncGenerator[list[RestoreRecord]]:
-    """The records in pages; merges refer to one another in ways that only all of them together tell."""
+async def _pages(exported: AsyncGenerator[RestoreRecord], size: int) -> AsyncGenerator[list[RestoreRecord]]:
+    """Yield the records in pages."""
     page: list[RestoreRecord] = []
-    async for record in told:
-        both = page and isinstance(page[-1], MergeRecord) and isinstance(record, MergeRecord)
-        if len(page) >= most and not both:
+    async for record in exported:
+        if not fits(page, record, size):
             yield page
             page = []
         page.append(record)

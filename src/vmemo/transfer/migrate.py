@@ -14,6 +14,7 @@ from vmemo.ports import Store
 from vmemo.settings import Settings, build
 from vmemo.sync import twin
 from vmemo.transfer.bank_migration import MigrationReport, OnProgress, move
+from vmemo.transfer.incoming import incoming_banks
 
 
 async def migrate(
@@ -42,8 +43,8 @@ async def migrate(
         opened.push_async_callback(target.close)
         await target.open()
         if anew:
-            for arrival in await target.arrivals():
-                await target.dismiss(arrival.bank)
+            for incoming in await incoming_banks(target):
+                await target.drop_bank(incoming.hidden)
         return await move(source, target, names, on_progress=on_progress)
 
 

@@ -237,6 +237,15 @@ class PostgresSearchIndex:
         """Index new facts by vector and words."""
         index_facts(connection, bank, new)
 
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        """Index messages by their words."""
+        add_words(connection, bank, new)
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        """Remove all facts and messages of a bank."""
+        for table in ("fact_search", "postings", "message_postings", "message_lengths", "search_sizes"):
+            connection.exec_driver_sql(f"DELETE FROM {table} WHERE bank = $1", (bank,))
+
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
         """Remove messages from the word index."""
         drop_words(connection, bank, numbers_of(connection, bank, messages))

@@ -5,23 +5,23 @@ Nothing of a bank is kept in the process: every search is asked of the database,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, delete
 
 from vmemo.errors import StoreError
-from vmemo.models import Bank, BankId, FactId, Message, MessageId
-from vmemo.models.changes import Changes, ForgetTarget, NewFact, RestoreRecord
+from vmemo.models import BankId, FactId, Message, MessageId
+from vmemo.models.changes import Changes, ForgetTarget, NewFact
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
-from vmemo.ports import Loaded
+from vmemo.ports import HIDDEN, Loaded
 from vmemo.stores.postgres import hnsw, maintenance, rows, search
 from vmemo.stores.postgres.pool import PostgresPool
-from vmemo.stores.sql import batch_rows, forget, import_rows, message_rows, migrate
+from vmemo.stores.sql import batch_rows, forget, message_rows, migrate
 from vmemo.stores.sql.commit import commit
-from vmemo.stores.sql.message_rows import bank_state
+from vmemo.stores.sql.message_rows import SCRUB, bank_state
 from vmemo.stores.sql.schema import facts, notes
 from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.store import SqlStore
@@ -128,20 +128,21 @@ class PostgresStore(SqlStore):
     def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
         return rows.replace_vectors(connection, bank, new)
 
-    async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
-        """Load an exported bank, whole or not at all. What was read of the export can't be read again."""
-        begun = False
+    async def drop_bank(self, bank: BankId) -> bool:
+        """Delete a bank with everything in it, then release the space of its rows and indexes."""
+        parts = await self._read(self._parts_of, bank)
+        dropped = await super().drop_bank(bank)
+        if dropped and not bank.startswith(HIDDEN):
+            # There is no file to rewrite here.
+            await self._insist(lambda connection: connection.execute(delete(notes).where(notes.c.name == SCRUB)))
+            await self._drop_indexes()
+            await self._vacuum(parts)
+        return dropped
 
-        def once(connection: Connection) -> None:
-            nonlocal begun
-            if begun:
-                raise StoreError(
-                    "The connection was lost while the bank was loaded. Nothing was written; load it again."
-                )
-            begun = True
-            import_rows.restore(connection, bank, records, self._index_facts, self._index_words)
-
-        await self._pool.write(once)
+    @staticmethod
+    def _parts_of(connection: Connection, bank: BankId) -> list[str]:
+        state = message_rows.state_or_none(connection, bank)
+        return [] if state is None else maintenance.parts(connection, state.seq)
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
         """Delete a target, then let the server give the room of its rows free.
@@ -159,7 +160,7 @@ class PostgresStore(SqlStore):
     def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
         forgotten = super()._forget(connection, bank, target)
         # There is no file to rewrite here.
-        connection.execute(delete(notes).where(notes.c.name == forget.SCRUB))
+        connection.execute(delete(notes).where(notes.c.name == SCRUB))
         return forgotten
 
     async def scrub(self) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection
 
 from vmemo.errors import NotFound
+from vmemo.models import Message
 from vmemo.models.changes import Changes
 from vmemo.stores.sql import (
+    bank_rows,
     batch_rows,
     fact_revisions,
     merge_rows,
@@ -26,6 +30,9 @@ class BankHeld(Exception):
 
 def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool:
     """Write changes; return False, with nothing written, if a precondition does not hold."""
+    if changes.rename is not None:
+        # Where two banks are locked, the visible one comes first.
+        message_rows.state_or_none(connection, changes.rename.to)
     state = message_rows.state_or_none(connection, changes.bank)
     if state is None:
         if changes.leases or changes.failed or changes.released:
@@ -39,11 +46,21 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
     if not _allowed(connection, state, changes):
         connection.rollback()
         return False
+    _append(connection, state.seq, changes.messages, index)
     if changes.derives:
         _save_memories(connection, state, changes, index)
     _save_notes(connection, state.seq, changes)
     _save_queue(connection, state.seq, changes)
+    if changes.rename is not None and not bank_rows.rename(connection, state, changes.rename, index):
+        connection.rollback()
+        return False
     return True
+
+
+def _append(connection: Connection, bank: int, new: Sequence[Message], index: SearchIndex) -> None:
+    if new:
+        stored = message_rows.append(connection, bank, new)
+        index.add_words(connection, bank, [(seq, item.content) for seq, item in stored if item.state != "derived"])
 
 
 def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool:
@@ -55,6 +72,8 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
     if message_rows.any_pending(connection, state.seq, changes.without_pending):
         return False
     if changes.profile is not None and not profiles.save(connection, state.seq, changes.profile):
+        return False
+    if changes.note is not None and not bank_rows.save_note(connection, state.seq, changes.note):
         return False
     return batch_rows.claim(connection, state.seq, changes)
 
@@ -75,6 +94,7 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     fact_revisions.source(connection, bank, changes.sources)
     fact_revisions.succeed(connection, bank, changes.successors, revision)
     fact_revisions.move(connection, bank, changes.confidence)
+    fact_revisions.record_history(connection, bank, changes.confidence_history)
     _delete(connection, bank, changes)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
@@ -96,6 +116,8 @@ def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
     """Write what no search depends on: failures, access counts and costs."""
     for failure in changes.failures:
         message_rows.record_failure(connection, bank, failure)
+    if changes.former_profiles:
+        profiles.keep(connection, bank, changes.former_profiles)
     statistics.touch(connection, bank, changes.accesses)
     queue.spend(connection, bank, changes.spending)
 

@@ -91,23 +91,30 @@ def move(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> 
         return
     known = _numbers(connection, bank, (id for step in new for id in (step.opinion, *step.evidence)))
     _demand_opinions(connection, bank, [(step.opinion, known[step.opinion]) for step in new])
-    rows = [
-        {
-            "bank": bank,
-            "fact": known[step.opinion],
-            "stance": step.stance,
-            "before": step.before,
-            "after": step.after,
-            "evidence": dump(step.evidence),
-            "reason": step.reason,
-            "at": micros(step.at),
-        }
-        for step in new
-    ]
-    insert_all(connection, moves, rows)
+    insert_all(connection, moves, [_history_row(bank, known[step.opinion], step) for step in new])
     for step in new:
         opinion = update(facts).where(row_conditions.row(facts, bank, known[step.opinion]))
         connection.execute(opinion.values(confidence=step.after))
+
+
+def record_history(connection: Connection, bank: int, past: Sequence[ConfidenceChange]) -> None:
+    """Record earlier confidence changes: the opinions have the confidence they led to, and evidence may be gone."""
+    opinions = seqs_of(connection, facts, bank, (step.opinion for step in past))
+    rows = [_history_row(bank, number_of(opinions, "fact", step.opinion), step) for step in past]
+    insert_all(connection, moves, rows)
+
+
+def _history_row(bank: int, opinion: int, step: ConfidenceChange) -> dict[str, int | float | str | None]:
+    return {
+        "bank": bank,
+        "fact": opinion,
+        "stance": step.stance,
+        "before": step.before,
+        "after": step.after,
+        "evidence": dump(step.evidence),
+        "reason": step.reason,
+        "at": micros(step.at),
+    }
 
 
 def moved(connection: Connection, bank: int, opinion: FactId | None) -> list[ConfidenceChange]:

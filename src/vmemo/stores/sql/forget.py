@@ -30,8 +30,6 @@ from vmemo.stores.sql.schema import (
     sources,
 )
 
-SCRUB = "scrub"
-"""Name of the note that says the file still has to be rewritten."""
 Seqs = set[int]
 
 
@@ -235,7 +233,7 @@ def remove_bank(connection: Connection, bank: int) -> None:
 
 
 def _demand_scrub(connection: Connection) -> None:
-    message_rows.insert_missing(connection, notes, {"name": SCRUB, "value": "pending"})
+    message_rows.insert_missing(connection, notes, {"name": message_rows.SCRUB, "value": "pending"})
 
 
 def _delete(connection: Connection, bank: int, column: Column[int], values: Iterable[int]) -> None:

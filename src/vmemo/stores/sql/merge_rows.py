@@ -95,16 +95,16 @@ def _record(merge: StoredMerge, known: Mapping[int, str], mentioning: Mapping[in
     )
 
 
-def save_records(connection: Connection, bank: int, new: Sequence[Merge], *, reserve: bool = False) -> None:
+def save_records(connection: Connection, bank: int, new: Sequence[Merge]) -> None:
     """Insert merges, or replace those of the same ids. Their facts are stored already, and so are their entities.
 
-    With `reserve`, an entity that is not stored gets a number: another merge absorbed it.
+    An absorbed entity that was never stored, as in an import, gets a number.
     """
     if not new:
         return
     changed = [merge if isinstance(merge, MergeRecord) else MergeRecord.of(merge.model_dump()) for merge in new]
     there = {merge.id: merge.seq for merge in stored(connection, bank)}
-    numbers = _Numbers(connection, bank, changed, reserve=reserve)
+    numbers = _Numbers(connection, bank, changed)
     for merge in changed:
         absorbed = merge.parted if merge.absorbed is None else merge.absorbed
         joined = Joined(
@@ -132,8 +132,9 @@ def save_records(connection: Connection, bank: int, new: Sequence[Merge], *, res
 class _Numbers:
     """Numbers of the entities and facts that merges refer to."""
 
-    def __init__(self, connection: Connection, bank: int, new: Sequence[MergeRecord], *, reserve: bool) -> None:
-        self._connection, self._bank, self._reserve = connection, bank, reserve
+    def __init__(self, connection: Connection, bank: int, new: Sequence[MergeRecord]) -> None:
+        self._connection, self._bank = connection, bank
+        self._absorbed = {merge.absorbed for merge in new}
         ids = {id for merge in new for id in (merge.entity, merge.absorbed, merge.parted) if id is not None}
         self._entities = reserved(connection, bank) | seqs_of(connection, entities, bank, ids)
         self._facts = seqs_of(connection, facts, bank, (item.fact for merge in new for item in merge.mentions))
@@ -143,7 +144,7 @@ class _Numbers:
 
     def entity(self, id: EntityId, merge: MergeRecord) -> int:
         """Return the number of an entity, or reserve one for it."""
-        if id not in self._entities and self._reserve:
+        if id not in self._entities and id in self._absorbed:
             bare = Entity(id=id, name=merge.names[0], first_seen=merge.at, last_seen=merge.at)
             seq = insert_rows(self._connection, entities, [entity_values(self._bank, bare)])[id]
             self._connection.execute(delete(entities).where(row_conditions.row(entities, self._bank, seq)))

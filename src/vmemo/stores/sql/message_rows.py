@@ -17,6 +17,8 @@ from vmemo.stores.sql.rows import bank_of, message_of, message_values
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, sources
 from vmemo.stores.sql.timestamps import micros
 
+SCRUB = "scrub"
+"""Name of the note that the file is still to be rewritten."""
 WRITES = "vmemo_writes"
 """The execution option of a connection that writes."""
 MOST_ERROR = 2000
@@ -92,28 +94,6 @@ def find_bank(connection: Connection, bank: BankId) -> Bank | None:
     """The bank, or None."""
     row = connection.execute(select(banks).where(banks.c.id == bank)).one_or_none()
     return None if row is None else bank_of(row)
-
-
-def create_bank(connection: Connection, bank: Bank) -> Bank:
-    """Insert the bank unless it exists; the stored one is returned."""
-    existing = find_bank(connection, BankId(bank.id))
-    while existing is None:
-        if insert_bank(connection, bank):
-            return bank
-        existing = find_bank(connection, BankId(bank.id))
-    return existing
-
-
-def insert_bank(connection: Connection, bank: Bank) -> bool:
-    """Insert the bank; False if there is one of its name, be it that another process was faster."""
-    values = {
-        "id": bank.id,
-        "profile": bank.profile.model_dump_json(),
-        "embedder": bank.embedder,
-        "dimension": bank.dimension,
-        "created_at": micros(bank.created_at),
-    }
-    return insert_missing(connection, banks, values)
 
 
 def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int]) -> bool:

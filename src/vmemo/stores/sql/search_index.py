@@ -21,6 +21,14 @@ class SearchIndex(Protocol):
         """Index new facts by vector and words."""
         ...
 
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        """Index messages, by row number and content."""
+        ...
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        """Remove all facts and messages of a bank, before their rows are deleted."""
+        ...
+
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
         """Remove messages from the word index, because facts repeat their words."""
         ...

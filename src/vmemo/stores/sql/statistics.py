@@ -9,8 +9,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, case, func, select, u
 
 from vmemo.models import BankId, FactId, JobKind, utc_now
 from vmemo.models.results import Backlog, ProcessingProblem, Spending, Status
-from vmemo.stores.sql.forget import SCRUB
-from vmemo.stores.sql.message_rows import UNREAD, bank_state, find_bank
+from vmemo.stores.sql.message_rows import SCRUB, UNREAD, bank_state, find_bank
 from vmemo.stores.sql.queue import EXCLUSIVE, held
 from vmemo.stores.sql.schema import entities, episodes, facts, jobs, links, messages, notes, spending
 from vmemo.stores.sql.timestamps import instant, micros

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from time import monotonic
 from typing import ParamSpec, TypeVar
@@ -30,14 +30,15 @@ from vmemo.models import (
     Message,
     MessageId,
 )
-from vmemo.models.changes import Changes, ForgetTarget, NewJob, RestoreRecord
+from vmemo.models.changes import Changes, ForgetTarget, NewJob
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import Encoding
+from vmemo.ports import HiddenBank
 from vmemo.stores.sql import (
     auth_rows,
+    bank_rows,
     batch_rows,
     forget,
-    import_rows,
     message_rows,
     name_rows,
     profiles,
@@ -49,10 +50,10 @@ from vmemo.stores.sql import (
 from vmemo.stores.sql.auth_store import GateStore
 from vmemo.stores.sql.commit import BankHeld, commit
 from vmemo.stores.sql.entity_store import IdentityStore
-from vmemo.stores.sql.incoming_store import ArrivalStore
 from vmemo.stores.sql.maintenance_store import HousekeepingStore
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.queue_store import QueueStore
+from vmemo.stores.sql.reprocess_store import ShadowStore
 from vmemo.stores.sql.schema import entities, episodes, facts
 from vmemo.stores.sql.search_index import SearchIndex
 
@@ -64,7 +65,7 @@ HELD_PAUSE = 0.02
 """Seconds between two attempts to commit to a held bank."""
 
 
-class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateStore):
+class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore, GateStore):
     """The shared part of every SQL store."""
 
     _search_index: SearchIndex
@@ -81,9 +82,17 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
         """The bank, or None."""
         return await self._read(message_rows.find_bank, bank)
 
-    async def create_bank(self, bank: Bank) -> Bank:
-        """Create the bank unless it exists; the stored one is returned."""
-        return await self._insist(message_rows.create_bank, bank)
+    async def create_bank(self, bank: Bank, *, replaces: BankId | None = None, note: str = "") -> Bank:
+        """Create the bank unless it exists; return the stored one."""
+        return await self._insist(bank_rows.create, bank, replaces, note)
+
+    async def hidden_banks(self) -> list[HiddenBank]:
+        """Return the hidden banks."""
+        return await self._read(bank_rows.hidden)
+
+    async def drop_bank(self, bank: BankId) -> bool:
+        """Delete a bank with everything in it."""
+        return await self._insist(bank_rows.drop, bank, self._search_index)
 
     async def revision(self, bank: BankId) -> int:
         """The bank's change counter."""
@@ -292,10 +301,6 @@ class SqlStore(QueueStore, IdentityStore, ArrivalStore, HousekeepingStore, GateS
     async def status(self, bank: BankId) -> Status:
         """What the bank holds and what is left to do."""
         return await self._read(statistics.status, bank)
-
-    async def restore(self, bank: Bank, records: Iterator[RestoreRecord]) -> None:
-        """Load an exported bank, whole or not at all."""
-        await self._write(import_rows.restore, bank, records, self._index_facts, self._index_words)
 
     async def replace_embeddings(
         self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int

@@ -16,8 +16,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from vmemo.errors import InvalidInput, NotFound, ScrubDelayed, StoreBusy, StoreError
-from vmemo.stores.sql.forget import SCRUB
-from vmemo.stores.sql.message_rows import WRITES
+from vmemo.stores.sql.message_rows import SCRUB, WRITES
 
 R = TypeVar("R")
 _PRAGMAS = (

@@ -32,7 +32,7 @@ from vmemo.models.search import Encoding, Ranking, Scope, Scored
 from vmemo.stores.sql import forget, token_rows
 from vmemo.stores.sql.in_list import among
 from vmemo.stores.sql.rows import dump
-from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages
+from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages, token_vectors
 from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.tag_filter import tagged, untagged
 from vmemo.stores.sql.time_filter import said_within, speaks_still
@@ -68,6 +68,20 @@ class SqliteSearchIndex:
     def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
         """Index new facts by vector and words."""
         index_facts(connection, new)
+
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        """Index messages by their words."""
+        add_words(connection, bank, new)
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        """Remove all facts and messages of a bank."""
+        own = select(facts.c.seq).where(facts.c.bank == bank).scalar_subquery()
+        connection.execute(fact_index.delete().where(fact_index.c.seq.in_(own)))
+        connection.execute(token_vectors.delete().where(token_vectors.c.fact.in_(own)))
+        worded = select(messages.c.seq, messages.c.content).where(
+            messages.c.bank == bank, messages.c.state != "derived"
+        )
+        drop_words(connection, bank, [(seq, content) for seq, content in connection.execute(worded).all()])
 
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
         """Remove messages from the word index."""

@@ -21,7 +21,7 @@ from vmemo.models import BankId, FactId, MessageId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
-from vmemo.ports import Loaded
+from vmemo.ports import HIDDEN, Loaded
 from vmemo.stores.sql import forget, migrate
 from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.store import SqlStore
@@ -110,6 +110,13 @@ class SqliteStore(SqlStore):
         forgotten = await super().forget(bank, target)
         await self.scrub()
         return forgotten
+
+    async def drop_bank(self, bank: BankId) -> bool:
+        """Delete a bank with everything in it, then rewrite the file so that no trace of it is left."""
+        dropped = await super().drop_bank(bank)
+        if dropped and not bank.startswith(HIDDEN):
+            await self.scrub()
+        return dropped
 
     async def scrub(self) -> None:
         """Rewrite the file and empty its log; raises ScrubDelayed while another connection is in the way."""

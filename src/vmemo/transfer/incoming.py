@@ -1,0 +1,178 @@
+"""Banks that are loaded page by page: hidden until all of their records are there.
+
+The note of an incoming bank says how many records it holds and the digest of them all. It changes in the commit that
+adds a page, so that an interrupted transfer resumes after the last page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TypeVar
+
+from vmemo.errors import InvalidInput, NotFound, StoreBusy
+from vmemo.models import Bank, BankId, ConfidenceChange, Entity, Episode, FormerProfile, Link, Message, new_id
+from vmemo.models.changes import Changes, MergeRecord, NewFact, NewJob, NoteChange, Rename, RestoreRecord
+from vmemo.models.results import Spending
+from vmemo.ports import HIDDEN, HiddenBank, Store
+
+PAGE = 1000
+"""Records that are committed together."""
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncomingBank:
+    """A bank on its way in: its future name, the name it is hidden under, and what it holds so far."""
+
+    bank: BankId
+    hidden: BankId
+    records: int
+    digest: str
+
+    @staticmethod
+    def of(found: HiddenBank) -> IncomingBank:
+        """Return the incoming bank that a hidden bank is, by its note."""
+        note = json.loads(found.note)
+        return IncomingBank(
+            bank=BankId(note["bank"]), hidden=BankId(found.bank.id), records=note["records"], digest=note["digest"]
+        )
+
+    @property
+    def note(self) -> str:
+        """The note that this progress is stored as."""
+        return _note(self.bank, self.records, self.digest)
+
+
+def _note(bank: BankId, records: int, digest: str) -> str:
+    # The same text as in release 0.1.0, whose transfers may be resumed.
+    known = {"bank": bank, "records": records, "digest": digest}
+    return json.dumps(known, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def hidden_name(bank: BankId) -> BankId:
+    """Return the name that a migrated bank is hidden under; it is short, however long the bank's own is."""
+    return BankId(f"{HIDDEN}arriving {sha256(bank.encode()).hexdigest()}")
+
+
+async def incoming_banks(store: Store) -> list[IncomingBank]:
+    """Return the banks whose migration has begun, by name."""
+    found = [IncomingBank.of(hidden) for hidden in await store.hidden_banks() if hidden.replaces is None]
+    return sorted((bank for bank in found if bank.hidden == hidden_name(bank.bank)), key=lambda bank: bank.bank)
+
+
+async def find_incoming(store: Store, bank: BankId) -> IncomingBank | None:
+    """Return the progress of the bank with this name; None if its migration has not begun."""
+    return next((found for found in await incoming_banks(store) if found.bank == bank), None)
+
+
+async def begin(store: Store, bank: Bank, *, digest: str) -> IncomingBank:
+    """Create the hidden bank, unless it exists; return its progress."""
+    name, hidden = BankId(bank.id), hidden_name(BankId(bank.id))
+    await store.create_bank(bank.model_copy(update={"id": hidden}), note=_note(name, 0, digest))
+    return await find_incoming(store, name) or IncomingBank(bank=name, hidden=hidden, records=0, digest=digest)
+
+
+async def receive(store: Store, before: IncomingBank, page: Sequence[RestoreRecord], *, digest: str) -> IncomingBank:
+    """Add the records that follow those of `before`; raise StoreBusy if the bank holds others by now.
+
+    All merges of a bank are in one page. A page that was added already is not added again.
+    """
+    after = replace(before, records=before.records + len(page), digest=digest)
+    progress = NoteChange(note=after.note, expected=before.note)
+    # A refused commit may be this page's own, whose response was lost.
+    if not await store.commit(page_changes(before.hidden, page, progress)) and await _progress(store, before) != after:
+        raise StoreBusy(
+            f"Another process is loading a bank {before.bank!r}. Nothing of both was mixed; let it finish, or stop it "
+            "and try again."
+        )
+    return after
+
+
+async def _progress(store: Store, incoming: IncomingBank) -> IncomingBank | None:
+    found = (hidden for hidden in await store.hidden_banks() if hidden.bank.id == incoming.hidden)
+    return next((IncomingBank.of(hidden) for hidden in found), None)
+
+
+def page_changes(bank: BankId, page: Sequence[RestoreRecord], progress: NoteChange | None = None) -> Changes:
+    """Return the changes that add records to a bank."""
+    return Changes(
+        bank=bank,
+        note=progress,
+        former_profiles=_only(FormerProfile, page),
+        messages=_only(Message, page),
+        entities=_only(Entity, page),
+        episodes=_only(Episode, page),
+        facts=_only(NewFact, page),
+        links=_only(Link, page),
+        confidence_history=_only(ConfidenceChange, page),
+        merges=_only(MergeRecord, page),
+        spending=_only(Spending, page),
+    )
+
+
+def _only(kind: type[Kind], page: Iterable[object]) -> list[Kind]:
+    return [item for item in page if isinstance(item, kind)]
+
+
+def pages(records: Iterable[RestoreRecord], size: int = PAGE) -> Iterator[list[RestoreRecord]]:
+    """Yield the records in pages."""
+    page: list[RestoreRecord] = []
+    for record in records:
+        if not fits(page, record, size):
+            yield page
+            page = []
+        page.append(record)
+    if page:
+        yield page
+
+
+def fits(page: Sequence[RestoreRecord], record: RestoreRecord, size: int) -> bool:
+    """Return True if a record belongs on the page; merges refer to one another, and stay together."""
+    return len(page) < size or (isinstance(page[-1], MergeRecord) and isinstance(record, MergeRecord))
+
+
+async def activate(store: Store, hidden: BankId, bank: BankId) -> None:
+    """Give a hidden bank its name, in place of a bank without messages, and queue its pending messages."""
+    if await store.bank(hidden) is None:
+        raise NotFound(f"No bank {bank!r} is on its way in. Nothing was changed.")
+    await require_free(store, bank)
+    jobs = [NewJob(kind="process")] if await store.pending(hidden, 1) else []
+    if not await store.commit(Changes(bank=hidden, jobs=jobs, rename=Rename(to=bank))):
+        await require_free(store, bank)
+        raise StoreBusy(f"Bank {bank!r} changed while it was being replaced. Nothing was changed; try again.")
+
+
+async def require_free(store: Store, bank: BankId) -> None:
+    """Raise InvalidInput if a bank of this name holds messages."""
+    if await store.bank(bank) is not None and await store.messages(bank, limit=1):
+        raise InvalidInput(f"Bank {bank!r} holds messages already; import into another name or forget it first.")
+
+
+async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], *, size: int = PAGE) -> None:
+    """Load an exported bank into a store, whole or not at all; a bank that holds messages is refused."""
+    name = BankId(bank.id)
+    await require_free(store, name)
+    hidden = BankId(f"{HIDDEN}importing {sha256(name.encode()).hexdigest()}")
+    # An interrupted import of the same name begins anew; one that still runs is refused with its next page.
+    await store.drop_bank(hidden)
+    # The digest tells this import from another of the same name.
+    incoming = IncomingBank(bank=name, hidden=hidden, records=0, digest=new_id())
+    await store.create_bank(bank.model_copy(update={"id": hidden}), note=incoming.note)
+    try:
+        await _load(store, incoming, pages(records, size))
+        await activate(store, hidden, name)
+    except BaseException:
+        found = await _progress(store, incoming)
+        if found is not None and found.digest == incoming.digest:
+            await store.drop_bank(hidden)
+        raise
+
+
+async def _load(store: Store, incoming: IncomingBank, unread: Iterator[list[RestoreRecord]]) -> None:
+    # Reading a file blocks, so it is done in a thread.
+    while (page := await asyncio.to_thread(next, unread, None)) is not None:
+        incoming = await receive(store, incoming, page, digest=incoming.digest)
