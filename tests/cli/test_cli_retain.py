@@ -49,7 +49,7 @@ def test_retaining_the_same_file_again_changes_nothing(invoke: Run, tmp_path: Pa
     assert json.loads(invoke(*arguments, "--json").stdout)["skipped"] == []
     again = invoke(*arguments)
     assert "0 messages stored" in again.stdout
-    assert "document 'notes' holds this line already" in again.stdout
+    assert "document 'notes' already contains this message" in again.stdout
     assert len(messages(invoke, db)) == 1
 
 

@@ -163,8 +163,8 @@ def test_the_style_is_what_the_model_is_told(tmp_path: Path) -> None:
         with talking(f"sqlite:///{tmp_path / style}.db", Model(), style=style) as (memory, server):
             memory.retain_sync([said("I saw a fox.")])
             told.append(server.received[-1].system)
-    assert "Two to five comprehensive facts" in told[0]
-    assert "can't be divided further" in told[1]
+    assert "two to five comprehensive facts" in told[0]
+    assert "cannot be divided further" in told[1]
     with pytest.raises(InvalidInput, match="narrative or atomic"):
         Settings(style="poetic")  # pyright: ignore[reportArgumentType]
 
@@ -176,7 +176,7 @@ def test_each_fact_records_model_and_prompt_version(sqlite_url: str) -> None:
         memory.retain_sync([said("I saw a fox.")])
         (fact,) = memory.facts_sync()
         host = server.url.removeprefix("http://").removesuffix("/v1")
-        assert fact.engine == f"{host}#scripted/extract-1"
+        assert fact.engine == f"{host}#scripted/extract-2"
         assert memory.status_sync().engine == f"{host}#scripted"
 
 

@@ -85,7 +85,7 @@ def test_the_same_document_again_changes_nothing_and_says_why(url: str, tmp_path
         before = exported(memory, tmp_path)
         again = memory.retain_sync(lines, document="house")
         assert (again.stored, again.derived, again.usage.embedded_texts) == ((), (), 0)
-        assert {skipped.reason for skipped in again.skipped} == {"document 'house' holds this line already"}
+        assert {skipped.reason for skipped in again.skipped} == {"document 'house' already contains this message"}
         assert len(again.skipped) == 3
         assert exported(memory, tmp_path) == before
 
@@ -110,7 +110,7 @@ def test_a_message_with_a_known_id_is_skipped(url: str) -> None:
         message = said("The kettle is red.")
         memory.retain_sync(message)
         again = memory.retain_sync(message)
-        assert [skipped.reason for skipped in again.skipped] == ["a message with this id is stored already"]
+        assert [skipped.reason for skipped in again.skipped] == ["a message with this id is already stored"]
         assert memory.status_sync().facts == 1
 
 

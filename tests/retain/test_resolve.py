@@ -7,7 +7,7 @@ import pytest
 
 from vmemo.models import Entity, EntityId, EntityType
 from vmemo.models.settings import ResolutionWeights
-from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, resolve
+from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1000)
@@ -20,8 +20,8 @@ def entity(
     return Entity(id=EntityId(id or name), name=name, type=type, aliases=aliases, first_seen=seen, last_seen=seen)
 
 
-def sighting(name: str, type: EntityType = "PERSON", *beside: str, at: datetime = NOW) -> Sighting:
-    return Sighting(name=name, type=type, at=at, beside=frozenset(beside))
+def sighting(name: str, type: EntityType = "PERSON", *beside: str, at: datetime = NOW) -> NameSighting:
+    return NameSighting(name=name, type=type, at=at, beside=frozenset(beside))
 
 
 def meets(found: str, *existing: Entity, type: EntityType = "PERSON") -> str | None:
@@ -31,7 +31,7 @@ def meets(found: str, *existing: Entity, type: EntityType = "PERSON") -> str | N
     return id if id in {e.id for e in existing} else None
 
 
-def saved(resolution: Resolution, id: str) -> Entity:
+def saved(resolution: EntityResolution, id: str) -> Entity:
     return next(e for e in resolution.entities if e.id == id)
 
 
@@ -246,7 +246,7 @@ def test_an_index_names_the_entities_worth_asking_about() -> None:
 
 @pytest.mark.parametrize("name", ["", "   ", "\t\n"])
 def test_a_blank_name_is_left_out(name: str) -> None:
-    assert resolve([sighting(name)], [], NOTHING) == Resolution(entities=(), ids={})
+    assert resolve([sighting(name)], [], NOTHING) == EntityResolution(entities=(), ids={})
 
 
 @pytest.mark.parametrize("name", ["A" * 100_000, "...", "🎉", "'", "\u202eمرحبا", "İstanbul", "the", "Dr.", "& & &"])

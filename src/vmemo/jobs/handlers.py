@@ -19,9 +19,9 @@ from vmemo.models.results import Job, Retained
 from vmemo.reflect.observations import ObservationJob, update_observations
 from vmemo.reflect.opinions import update_opinions
 from vmemo.retain.context import RetainContext
-from vmemo.retain.extract import Assignment, LeaseLost, extract, group_all
-from vmemo.retain.group import BATCH
-from vmemo.retain.pipeline import outdated, process, told
+from vmemo.retain.extract import ExtractionJob, LeaseLost, extract_episode, group_pending
+from vmemo.retain.group import GROUPING_BATCH
+from vmemo.retain.pipeline import embedder_changed, error_text, process
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Performer:
             return error
         except Exception as error:
             with suppress(StoreBusy, OutcomeUnknown):
-                error = await outdated(jobs[0].bank, self.context) or error
+                error = await embedder_changed(jobs[0].bank, self.context) or error
                 await self._note(jobs, leases, error, desk)
             return error
 
@@ -65,12 +65,14 @@ class Performer:
             raise Unsupported(f"Work of the kind {job.kind} needs a language model, and this memory has none.")
         match job.kind:
             case "process":
-                done = await group_all(job.bank, self.context, desk, lease)
+                done = await group_pending(job.bank, self.context, desk, lease)
                 await store.commit(Changes(bank=job.bank, finished=[lease]))
                 return done
             case "extract":
                 at = utc_now() + timedelta(seconds=self.context.settings.observe_delay)
-                return await extract(job.bank, Assignment.of(job.detail), self.context, desk, lease, observe_at=at)
+                return await extract_episode(
+                    job.bank, ExtractionJob.of(job.detail), self.context, desk, lease, observe_at=at
+                )
             case "opinions":
                 facts = [FactId(str(id)) for id in _listed(job, "facts")]
                 await update_opinions(job.bank, facts, store, desk, lease, embedder=self.context.embedder.name)
@@ -89,7 +91,7 @@ class Performer:
     ) -> None:
         """Keep the work queued with its error, and count what it cost all the same."""
         failed = [
-            JobFailure(lease=lease, error=told(error), retry_at=self._retry(job), messages=await self._about(job))
+            JobFailure(lease=lease, error=error_text(error), retry_at=self._retry(job), messages=await self._about(job))
             for job, lease in zip(jobs, leases, strict=True)
         ]
         spent = () if desk is None else desk.spending
@@ -98,9 +100,9 @@ class Performer:
     async def _about(self, job: Job) -> list[MessageId]:
         """The messages that a job keeps from being known."""
         if job.kind == "extract":
-            return list(Assignment.of(job.detail).messages)
+            return list(ExtractionJob.of(job.detail).messages)
         if job.kind == "process":
-            return [message.id for message in await self.context.store.pending(job.bank, BATCH)]
+            return [message.id for message in await self.context.store.pending(job.bank, GROUPING_BATCH)]
         return []
 
     def _retry(self, job: Job) -> datetime:

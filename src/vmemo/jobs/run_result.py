@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from vmemo.errors import LLMDenied, LLMUnavailable
 from vmemo.models import JobKind
 from vmemo.models.results import Retained
-from vmemo.retain.pipeline import together
+from vmemo.retain.pipeline import combine
 
 READING: tuple[JobKind, ...] = ("process", "extract")
 """Work without which something said is not yet known."""
@@ -37,7 +37,7 @@ class RunResult:
     @property
     def retained(self) -> Retained:
         """All that was retained."""
-        return together(*self._parts)
+        return combine(*self._parts)
 
     def add(self, kind: JobKind, done: Retained | Exception) -> None:
         """Count the end of one piece of work."""

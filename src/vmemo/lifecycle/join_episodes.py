@@ -12,8 +12,8 @@ from vmemo.models.results import Job
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import new_episode
-from vmemo.retain.segment import LARGEST, Line, repeats, segment
-from vmemo.retain.write_plan import message_vectors
+from vmemo.retain.segment import MAX_MESSAGES, MessageVector, is_repetition, segment
+from vmemo.retain.write_plan import embed_messages
 
 SAME = 0.95
 """Least cosine between the mean vectors of two episodes that may be one.
@@ -45,7 +45,11 @@ async def _changes(
     revision = await store.revision(bank)
     pair = await store.episodes(bank, [first, second])
     messages = await store.messages(bank, [id for episode in pair for id in episode.messages])
-    if len(pair) != 2 or len(messages) > LARGEST or not settled(pair, messages, await store.jobs(bank, ["extract"])):
+    if (
+        len(pair) != 2
+        or len(messages) > MAX_MESSAGES
+        or not settled(pair, messages, await store.jobs(bank, ["extract"]))
+    ):
         return None
     kept = await _joined(pair[0], messages, context)
     facts = await store.facts_of(bank, second)
@@ -88,26 +92,26 @@ def join_changes(
 async def _joined(first: Episode, messages: Sequence[Message], context: RetainContext) -> Episode:
     """Return the first episode with the messages of both, and a new title and narrative."""
     ordered = sorted(messages, key=lambda message: message.timestamp)
-    written = new_episode(ordered, await message_vectors(ordered, context))
+    written = new_episode(ordered, await embed_messages(ordered, context))
     return written.model_copy(update={"id": first.id, "previous": first.previous, "recorded_at": first.recorded_at})
 
 
-async def _lines(bank: BankId, episode: Episode, store: Store) -> list[Line]:
+async def _lines(bank: BankId, episode: Episode, store: Store) -> list[MessageVector]:
     facts = await store.facts_of(bank, episode.id)
-    return [Line(fact.mentioned_at, np.array(fact.embedding, np.float32)) for fact in facts if fact.embedding]
+    return [MessageVector(fact.mentioned_at, np.array(fact.embedding, np.float32)) for fact in facts if fact.embedding]
 
 
-def _similar(first: Sequence[Line], second: Sequence[Line]) -> bool:
+def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector]) -> bool:
     """Return True if the second episode repeats the first, or if both are one topic by mean vector and segmentation."""
     if not first or not second:
         return False
-    if repeats(second, first):
+    if is_repetition(second, first):
         return True
     return (
         _mean_cosine(first, second) >= SAME and len(segment(sorted((*first, *second), key=lambda line: line.at))) == 1
     )
 
 
-def _mean_cosine(first: Sequence[Line], second: Sequence[Line]) -> float:
+def _mean_cosine(first: Sequence[MessageVector], second: Sequence[MessageVector]) -> float:
     one, other = (np.mean([line.vector for line in lines], axis=0) for lines in (first, second))
     return float(one @ other / max(float(np.linalg.norm(one) * np.linalg.norm(other)), 1e-9))

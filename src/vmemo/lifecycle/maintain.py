@@ -19,8 +19,8 @@ from vmemo.models.results import Maintained
 from vmemo.models.settings import MaintenanceSettings
 from vmemo.ports import RetentionScore
 from vmemo.retain.context import RetainContext
-from vmemo.retain.extract import LeaseLost, demand
-from vmemo.retain.segment import GAP, LARGEST
+from vmemo.retain.extract import LeaseLost, require_lease
+from vmemo.retain.segment import MAX_GAP, MAX_MESSAGES
 
 PAGE = 500
 """Facts that are read together."""
@@ -80,12 +80,12 @@ class _Maintenance:
     async def require_lease(self) -> None:
         """Renew the lease, or raise LeaseLost."""
         if self.lease is not None:
-            await demand(self.lease, self.context)
+            await require_lease(self.lease, self.context)
 
     async def join(self) -> int:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
         store, last, count = self.context.store, None, 0
-        while pairs := await store.consecutive(self.bank, gap=GAP, largest=LARGEST, after=last, limit=PAIRS):
+        while pairs := await store.consecutive(self.bank, gap=MAX_GAP, largest=MAX_MESSAGES, after=last, limit=PAIRS):
             await self.require_lease()
             part_of: dict[EpisodeId, Episode] = {}
             for first, second in pairs:

@@ -16,7 +16,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import Episode
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder
-from vmemo.retain.llm_schemas import Line, Words
+from vmemo.retain.llm_schemas import LineNumber, ShortText
 
 PROMPTS = Path(__file__).parent / "prompts"
 LENGTHY = 200
@@ -33,8 +33,8 @@ _OPENING = re.compile(r"On \d.* talked\.")
 class ShortNarrative(AnswerSchema):
     """An episode in one or two sentences."""
 
-    number: Line
-    text: Words
+    number: LineNumber
+    text: ShortText
 
 
 class ShortNarratives(AnswerSchema):

@@ -29,7 +29,7 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.ports import Embedder, encodings
-from vmemo.retain.pipeline import together
+from vmemo.retain.pipeline import combine
 from vmemo.text.fact_text import embedded_text
 from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
@@ -131,7 +131,7 @@ async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
             session.bank, engine, embedder=context.embedder.name, dimension=context.embedder.dimension
         )
         session.runtime.staging_banks[session.bank] = staging
-        done = together(done, await derive(session.runtime, staging))
+        done = combine(done, await derive(session.runtime, staging))
         if await session.store.adopt(session.bank, await _kept_opinions(session)):
             session.runtime.open_banks.discard(session.bank)
             return done

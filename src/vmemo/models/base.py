@@ -1,4 +1,4 @@
-"""What all data is made of: checked, frozen records, their instants, texts and ids."""
+"""The base of all models: frozen validated records, and the types of instants, texts and ids."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ from pydantic import (
 from vmemo.errors import InvalidInput
 
 MAX_CONTENT = 1_000_000
-"""Characters one message may hold; longer content is a document to be split by the caller."""
+"""Maximum characters of a message; longer content must be split by the caller."""
 MAX_BACKGROUND = 600
-"""Characters of a profile's background."""
+"""Maximum characters of a profile's background."""
 MAX_NAME = 512
-"""Characters of a bank, document, speaker or tag."""
+"""Maximum characters of a bank, document, speaker or tag name."""
 
 
 def utc_now() -> datetime:
-    """The present, aware, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def new_id() -> str:
-    """A new id whose text order is its time order (UUID version 7)."""
-    moment = time.time_ns() // 1_000_000
+    """Return a new UUID version 7; its text order is its time order."""
+    milliseconds = time.time_ns() // 1_000_000
     tail = int.from_bytes(os.urandom(10), "big")
-    value = (moment << 80) | (0x7 << 76) | ((tail >> 64 & 0xFFF) << 64) | (0b10 << 62) | (tail & (1 << 62) - 1)
+    value = (milliseconds << 80) | (0x7 << 76) | ((tail >> 64 & 0xFFF) << 64) | (0b10 << 62) | (tail & (1 << 62) - 1)
     return str(uuid.UUID(int=value))
 
 
-def _as_moment(value: object) -> object:
-    """Datetimes and ISO texts only: a bare number would be taken for seconds since 1970."""
+def _parse_instant(value: object) -> object:
+    """Accept datetimes and ISO 8601 texts only; a number would be read as seconds since 1970."""
     if isinstance(value, datetime):
         return value
     if isinstance(value, str):
         try:
             return datetime.fromisoformat(value)
         except ValueError:
-            raise ValueError(f"{value[:40]!r} is no date and time in ISO format") from None
+            raise ValueError(f"{value[:40]!r} is not a date and time in ISO 8601 format") from None
     raise ValueError(f"must be a datetime, not {type(value).__name__}")
 
 
-def _to_utc(moment: datetime) -> datetime:
+def _to_utc(value: datetime) -> datetime:
     try:
-        return moment.astimezone(UTC)
+        return value.astimezone(UTC)
     except OverflowError:
-        raise ValueError("lies outside the years 1 to 9999 in UTC") from None
+        raise ValueError("is outside the years 1 to 9999 in UTC") from None
 
 
 def _storable(text: str) -> str:
@@ -79,8 +79,8 @@ def _not_blank(text: str) -> str:
     return text
 
 
-Instant = Annotated[AwareDatetime, BeforeValidator(_as_moment), AfterValidator(_to_utc)]
-"""An aware datetime, kept in UTC; a naive one is refused."""
+Instant = Annotated[AwareDatetime, BeforeValidator(_parse_instant), AfterValidator(_to_utc)]
+"""A timezone-aware datetime, converted to UTC; naive datetimes are rejected."""
 Text = Annotated[str, Strict(), Field(max_length=MAX_CONTENT), AfterValidator(_storable)]
 Content = Annotated[Text, AfterValidator(_not_blank)]
 Name = Annotated[str, Strict(), Field(max_length=MAX_NAME), AfterValidator(_storable), AfterValidator(_not_blank)]
@@ -89,9 +89,9 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Record(BaseModel):
-    """Frozen data; a value that does not fit raises `InvalidInput` with the field's name and the reason."""
+    """A frozen model; invalid values raise `InvalidInput` with the field's name and the reason."""
 
-    # Validators are built at first use: importing vmemo must cost little and read nothing.
+    # Build validators at first use, to keep the import of vmemo fast.
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def __init__(self, **data: object) -> None:
@@ -102,26 +102,26 @@ class Record(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """The record of these values, checked like any other."""
+        """Return the validated record of these values."""
         return cls(**values)
 
     @classmethod
     def trusted(cls, values: Mapping[str, object]) -> Self:
-        """The record of values that were checked when they were stored; all fields must be there.
+        """Return a record without validation, for stored values; all fields must be present.
 
-        Recall builds hundreds of records at a time, and this takes a tenth of the time of checking them again.
+        Recall builds hundreds of records at a time, and this takes a tenth of the time of validation.
         """
         record = cls.__new__(cls)
         object.__setattr__(record, "__dict__", values)
-        object.__setattr__(record, "__pydantic_fields_set__", _names_of(cls))
+        object.__setattr__(record, "__pydantic_fields_set__", _field_names(cls))
         object.__setattr__(record, "__pydantic_extra__", None)
         object.__setattr__(record, "__pydantic_private__", None)
         return record
 
 
 @cache
-def _names_of(kind: type[BaseModel]) -> set[str]:
-    """The field names of a kind of record, one set for all records: nothing changes it."""
+def _field_names(kind: type[BaseModel]) -> set[str]:
+    """Return the field names of a model, as one shared set that nothing modifies."""
     return set(kind.model_fields)
 
 

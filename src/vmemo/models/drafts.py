@@ -1,4 +1,4 @@
-"""What an engine makes of messages, before it is embedded, resolved, revised and linked."""
+"""Drafts: facts that an extractor returns, before embedding, entity resolution, revision and linking."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vmemo.models.results import Skipped, Usage
 
 @dataclass(frozen=True, kw_only=True)
 class FoundName:
-    """An entity as the text names it, before it is resolved."""
+    """An entity name found in a text, before resolution."""
 
     name: str
     type: EntityType = "OTHER"
@@ -22,7 +22,7 @@ class FoundName:
 
 @dataclass(frozen=True, kw_only=True)
 class DraftCause:
-    """A causal relation to another draft of the same reading, by that draft's key."""
+    """A causal relation to another draft of the same result, by its key."""
 
     target: str
     kind: CauseKind
@@ -31,9 +31,9 @@ class DraftCause:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """How a new fact relates to a known one.
+    """The relation of a new fact to a known one.
 
-    `text` is what a merge reads; `mistaken` tells that a superseded fact was never true.
+    `text` is the merged text; `mistaken` means that a superseded fact was never true.
     """
 
     verdict: Verdict
@@ -44,7 +44,7 @@ class Judgement:
 
 @dataclass(frozen=True, kw_only=True)
 class FactDraft:
-    """A fact as an engine reads it."""
+    """A fact as an extractor returns it."""
 
     network: Network
     text: str
@@ -55,7 +55,7 @@ class FactDraft:
     context_from: MessageId | None = None
     occurred: tuple[datetime, datetime] | None = None
     valid_at: datetime | None = None
-    """When it became true; without it, when it occurred or was mentioned, whichever was earlier."""
+    """When it became true; by default the earlier of its occurrence and its mention."""
     confidence: float | None = None
     importance: float = 0.5
     entities: tuple[FoundName, ...] = ()
@@ -64,12 +64,12 @@ class FactDraft:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     key: str = ""
-    """Tells this draft from others of its bank; the fact's id follows from it, so reading again gives the same."""
+    """Identifies the draft in its bank; the fact's id is derived from it, so that repeated extraction is idempotent."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Restated:
-    """A known fact that messages told again."""
+class RestatedFact:
+    """A known fact that messages repeat."""
 
     fact: FactId
     messages: tuple[MessageId, ...]
@@ -77,14 +77,13 @@ class Restated:
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractionResult:
-    """What an engine made of one run of messages.
+    """The result of extracting a run of messages.
 
-    `known` are the facts it was shown: about them it has said all it has to say. `engine` is what facts record of
-    their origin.
+    `known` are the facts that the extractor was shown and has judged. `engine` is recorded on the facts.
     """
 
     drafts: tuple[FactDraft, ...]
-    restated: tuple[Restated, ...] = ()
+    restated: tuple[RestatedFact, ...] = ()
     known: frozenset[FactId] = frozenset()
     skipped: tuple[Skipped, ...] = ()
     usage: Usage = field(default_factory=Usage)

@@ -9,20 +9,20 @@ from vmemo.models.ids import EntityId, EntityType
 
 
 class Entity(Record):
-    """A canonical identity with the other names it goes by."""
+    """A canonical entity with its aliases."""
 
     id: EntityId
     name: Name
     type: EntityType = "OTHER"
     aliases: tuple[str, ...] = ()
-    strangers: tuple[str, ...] = Field(default=(), description="names that were found to be another's")
+    strangers: tuple[str, ...] = Field(default=(), description="names that are not aliases, because a merge was undone")
     first_seen: Instant
     last_seen: Instant
     mentions: int = 0
 
 
 class Mention(Record):
-    """An entity's appearance in a fact; `said` is the name that the fact knows it by, where that is another."""
+    """An entity in a fact; `said` is the name used in the fact, if it differs from the entity's."""
 
     id: EntityId
     name: str
@@ -31,11 +31,11 @@ class Mention(Record):
 
 
 class Merge(Record):
-    """A name, or an entity with its names, that became part of an entity; it can be undone."""
+    """A reversible merge of a name, or of another entity with its names, into an entity."""
 
     id: str
     entity: EntityId
-    absorbed: EntityId | None = Field(default=None, description="the entity that it was; None for a bare name")
+    absorbed: EntityId | None = Field(default=None, description="the merged entity; None for a bare name")
     names: tuple[str, ...]
     reason: str
     at: Instant

@@ -1,4 +1,4 @@
-"""Facts, links between them, and changes of an opinion's confidence."""
+"""Facts, links between them, and confidence changes of opinions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vmemo.models.messages import Message
 
 
 class Interval(Record):
-    """A half-open stretch of time: start is inside, end is not; None is open."""
+    """A half-open time interval [start, end); None means unbounded."""
 
     start: Instant | None = None
     end: Instant | None = None
@@ -35,14 +35,14 @@ class Link(Record):
 
 
 class Fact(Record):
-    """A self-contained memory unit in one of the four networks."""
+    """A self-contained memory in one of the four networks."""
 
     id: FactId
     bank: BankId
     network: Network
     text: str
     tokens: int = Field(ge=0, description="cl100k count of the text")
-    context: str = Field(default="", description="what was said just before, searched but not shown")
+    context: str = Field(default="", description="the preceding message, searched but not shown")
     context_from: MessageId | None = None
     occurred_start: Instant | None = None
     occurred_end: Instant | None = None
@@ -57,16 +57,16 @@ class Fact(Record):
     entities: tuple[Mention, ...] = ()
     messages: tuple[MessageId, ...] = ()
     episodes: tuple[EpisodeId, ...] = ()
-    basis: tuple[FactId, ...] = Field(default=(), description="facts behind an opinion or observation")
+    basis: tuple[FactId, ...] = Field(default=(), description="facts that an opinion or observation is based on")
     supersedes: FactId | None = None
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     engine: str = "local"
-    embedding: tuple[float, ...] | None = Field(default=None, description="filled only when asked for")
+    embedding: tuple[float, ...] | None = Field(default=None, description="set only if requested")
 
     @classmethod
     def in_own_words(cls, message: Message, bank: BankId, count: Callable[[str], int]) -> Fact:
-        """A message that no fact speaks for, in the shape of a fact and under the message's own id."""
+        """Return a message without facts of its own as a fact with the message's id."""
         text = f"{message.voice}: {message.content}"
         return cls(
             id=FactId(message.id),
@@ -91,7 +91,7 @@ class Fact(Record):
 
 
 class ConfidenceChange(Record):
-    """A step of an opinion's confidence, with the facts that moved it."""
+    """A change of an opinion's confidence, with its evidence."""
 
     opinion: FactId
     stance: Stance

@@ -15,7 +15,7 @@ from vmemo.models.messages import Episode, Message
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlacement:
-    """Where a channel put a fact: rank from 1, and the channel's own score."""
+    """A fact's rank (from 1) and score in one channel."""
 
     rank: int
     score: float
@@ -23,7 +23,7 @@ class ChannelPlacement:
 
 @dataclass(frozen=True, slots=True)
 class GraphStep:
-    """One step of the way through the graph: from a fact, or from an entity that the query names, to a fact."""
+    """An edge on the graph channel's path: from a fact, or an entity in the query, to a fact."""
 
     source: FactId | EntityId
     target: FactId
@@ -35,18 +35,18 @@ class GraphStep:
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """What the reranker did to a fact: its rank in the fused order, its rank after, and the reranker's own score."""
+    """A fact's rank before and after reranking, and the reranker's score."""
 
     before: int
     after: int
     score: float | None
-    """None when there was nothing to compare the fact by, so that its fused score alone placed it."""
+    """None if the fact could not be compared, so that only its fused score counted."""
 
 
 class Hit(Record):
-    """One recalled fact with its score; `verbatim` marks a message's own words that no fact speaks for.
+    """A recalled fact with its score; `verbatim` marks a message that has no fact of its own.
 
-    `path` and `reranking` are there when the recall was asked to explain.
+    `path` and `reranking` are set if the recall was requested with an explanation.
     """
 
     fact: Fact
@@ -58,7 +58,7 @@ class Hit(Record):
 
     @property
     def id(self) -> FactId:
-        """The id to cite and to ask `why` about."""
+        """The fact's id, for citations and `why`."""
         return self.fact.id
 
     @property
@@ -73,7 +73,7 @@ class Hit(Record):
 
 
 class Provenance(Record):
-    """Where a fact comes from, and what it became; for an opinion also how its confidence moved."""
+    """The sources of a fact, the facts that superseded it and, for an opinion, its confidence changes."""
 
     fact: Fact
     episodes: tuple[Episode, ...] = ()

@@ -1,4 +1,4 @@
-"""Identifiers and the fixed choices that fields take."""
+"""Identifier types and the literal types of fields."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
 QueryType = Literal["temporal", "update", "multi-hop", "preference", "assistant", "count", "factual", "general"]
 Budget = Literal["low", "mid", "high"] | int
 MessageState = Literal["pending", "grouped", "derived", "extracted", "raw"]
-"""Unread; unread but placed in an episode; read into facts that repeat its words; read into facts that don't; kept for
-recall by its words alone."""
+"""pending; grouped: pending and placed in an episode; derived: its facts keep its words; extracted: its facts do not;
+raw: stored without facts, for verbatim recall."""
 Verdict = Literal["add", "merge", "supersede", "duplicate"]
 Stance = Literal["reinforce", "weaken", "contradict", "neutral"]
 JobKind = Literal["process", "extract", "opinions", "observe", "maintain"]
-"""Work of a bank: read what is unread; read one episode; weigh opinions against new facts; describe an entity anew;
-tidy the bank up."""
+"""process: pending messages; extract: one episode; opinions: update by new facts; observe: describe an entity;
+maintain: maintenance of the bank."""
 CauseKind = Literal["causes", "caused_by", "enables", "prevents"]

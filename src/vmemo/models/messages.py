@@ -11,7 +11,7 @@ from vmemo.models.ids import EpisodeId, MessageId, MessageState, Role
 
 
 class Message(Record):
-    """An immutable line of the archive."""
+    """An immutable stored message."""
 
     id: MessageId = Field(default_factory=lambda: MessageId(new_id()))
     role: Role = "user"
@@ -23,17 +23,17 @@ class Message(Record):
     metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     recorded_at: Instant = Field(default_factory=utc_now)
     state: MessageState = "pending"
-    key: str | None = Field(default=None, description="what makes it the same line of its document")
+    key: str | None = Field(default=None, description="identifies a repeated message in its document")
     error: str | None = None
 
     @property
     def voice(self) -> str:
-        """Who speaks: the speaker's name, or else the role."""
+        """The speaker's name, or else the role."""
         return self.speaker or self.role.capitalize()
 
 
 class Episode(Record):
-    """A topic-coherent run of messages."""
+    """Consecutive messages of one topic."""
 
     id: EpisodeId
     title: str

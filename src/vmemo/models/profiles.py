@@ -16,7 +16,7 @@ class Disposition(Record):
 
 
 class Profile(Record):
-    """The bank's character."""
+    """The name, disposition and background of a bank's agent."""
 
     name: Name = "assistant"
     disposition: Disposition = Field(default_factory=Disposition)
@@ -25,7 +25,7 @@ class Profile(Record):
 
 
 class FormerProfile(Record):
-    """A profile that a bank had until another took its place; `reason` is what was told then."""
+    """A replaced profile; `reason` is the text that caused the change."""
 
     profile: Profile
     until: Instant

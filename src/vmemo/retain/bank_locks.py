@@ -1,4 +1,4 @@
-"""Taking turns: one at a time per bank and event loop."""
+"""One asyncio lock per bank and event loop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vmemo.models import BankId
 
 @dataclass
 class BankLocks:
-    """A lock for each bank on each loop: a second writer would only derive the same again."""
+    """A lock for each bank on each event loop; concurrent writers of one bank would only repeat the same work."""
 
     _locks: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]] = field(
         default_factory=WeakKeyDictionary[asyncio.AbstractEventLoop, dict[BankId, asyncio.Lock]]
     )
 
     def __call__(self, bank: BankId) -> AbstractAsyncContextManager[None]:
-        """The bank's turn."""
+        """Return the bank's lock."""
         locks = self._locks.setdefault(asyncio.get_running_loop(), {})
         return locks.setdefault(bank, asyncio.Lock())

@@ -1,4 +1,4 @@
-"""The context of retain: what it keeps in memory between batches, besides the shared context."""
+"""The context of the retain stage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vmemo.retain.llm_extraction import LLMExtractor
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RetainContext(Context):
-    """The shared context with the entity cache, the bank locks and the language model's extractor."""
+    """The shared context with the entity cache, the bank locks and the LLM extractor."""
 
     entity_cache: EntityCache = field(init=False)
     bank_locks: BankLocks = field(default_factory=BankLocks)

@@ -1,4 +1,4 @@
-"""Deriving with an engine that reads messages by themselves: a batch of unread messages becomes episodes and facts."""
+"""Derivation without jobs: a batch of pending messages becomes episodes and facts in one step."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vmemo.models.changes import Changes
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Skipped, Usage
 from vmemo.retain.context import RetainContext
-from vmemo.retain.episodes import chained, place
-from vmemo.retain.write_plan import encode, joined, land, message_vectors
+from vmemo.retain.episodes import link_to_previous, place_messages
+from vmemo.retain.write_plan import combine_results, embed_messages, encode_drafts, plan_writes
 
 
 @dataclass(frozen=True)
-class Derived:
-    """A batch that can be written whole, what it cost, and what was left out of it."""
+class DerivedBatch:
+    """A batch ready to commit, with its usage and the skipped items."""
 
     batch: Changes
     usage: Usage
@@ -28,35 +28,35 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class _Stream:
-    """Consecutive messages of one document and what was read from them."""
+class _DocumentExtraction:
+    """Messages of one document and the drafts extracted from them."""
 
     messages: tuple[Message, ...]
     before: Message | None
     reading: ExtractionResult
 
 
-async def derive(bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext) -> Derived:
-    """Everything that follows from some unread messages."""
-    read = [await _read(bank, stream, context) for stream in streams(messages)]
-    reading = joined([stream.reading for stream in read])
-    encoded = await encode(bank, revision, reading, context)
-    # Facts that repeat the messages' words stand for them; others, told by several messages, would blur their topics.
+async def derive(bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext) -> DerivedBatch:
+    """Return the episodes, facts, entities and links of pending messages."""
+    read = [await _extract(bank, stream, context) for stream in by_document(messages)]
+    reading = combine_results([stream.reading for stream in read])
+    encoded = await encode_drafts(bank, revision, reading, context)
+    # Facts in the messages' own words represent them; facts drawn from several messages would blur their topics.
     own = context.extractor.keeps_words
-    vectors = encoded.by_message if own else await message_vectors(messages, context)
+    vectors = encoded.by_message if own else await embed_messages(messages, context)
     episodes = await _place(bank, read, vectors, context)
-    landing = await land(bank, encoded, episodes, context)
+    plan = await plan_writes(bank, encoded, episodes, context)
     batch = replace(
-        landing.batch(bank, revision, context),
+        plan.batch(bank, revision, context),
         pending=[message.id for message in messages],
         becomes="derived" if own else "extracted",
     )
     usage = reading.usage.model_copy(update={"embedded_texts": len(reading.drafts)})
-    return Derived(batch, usage, reading.skipped)
+    return DerivedBatch(batch, usage, reading.skipped)
 
 
-def streams(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
-    """Messages by document, each document's in order of time, documents by their first message."""
+def by_document(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
+    """Group messages by document, in order of each document's first message."""
     first: dict[str | None, int] = {}
     for i, message in enumerate(messages):
         first.setdefault(message.document, i)
@@ -64,17 +64,20 @@ def streams(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     return [tuple(group) for _, group in groupby(ordered, key=lambda message: message.document)]
 
 
-async def _read(bank: BankId, stream: tuple[Message, ...], context: RetainContext) -> _Stream:
+async def _extract(bank: BankId, stream: tuple[Message, ...], context: RetainContext) -> _DocumentExtraction:
     before = await context.store.before(bank, stream[0])
-    return _Stream(stream, before, await context.extractor.read(stream, before))
+    return _DocumentExtraction(stream, before, await context.extractor.read(stream, before))
 
 
 async def _place(
-    bank: BankId, read: Sequence[_Stream], vectors: Mapping[MessageId, NDArray[np.float32]], context: RetainContext
+    bank: BankId,
+    read: Sequence[_DocumentExtraction],
+    vectors: Mapping[MessageId, NDArray[np.float32]],
+    context: RetainContext,
 ) -> list[Episode]:
     placed: list[Episode] = []
     for stream in read:
-        told = [message for message in stream.messages if message.id in vectors]
-        if told:
-            placed += await place(bank, told, vectors, context.store, stream.before)
-    return chained(placed, await context.store.last_episode(bank))
+        placed_messages = [message for message in stream.messages if message.id in vectors]
+        if placed_messages:
+            placed += await place_messages(bank, placed_messages, vectors, context.store, stream.before)
+    return link_to_previous(placed, await context.store.last_episode(bank))

@@ -1,4 +1,4 @@
-"""The entities of banks, kept between batches so that a large bank's names are not read again for each."""
+"""A cache of entity indexes, so that a large bank's entities are not loaded for every batch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from vmemo.models import BankId, Entity, EntityId
 from vmemo.models.drafts import FactDraft
 from vmemo.models.settings import ResolutionWeights
 from vmemo.ports import Library
-from vmemo.retain.resolve import EntityIndex, Resolution, Sighting, resolve
+from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
 
 PAGE = 1000
 
 
 @dataclass
 class EntityCache:
-    """Entity indexes by bank, each good for one revision of it."""
+    """Entity indexes by bank, each valid for one revision."""
 
     store: Library
     weights: ResolutionWeights = field(default_factory=ResolutionWeights)
@@ -31,17 +31,17 @@ class EntityCache:
         drafts: Sequence[FactDraft],
         *,
         advice: Mapping[str, EntityId | None] = MappingProxyType({}),
-    ) -> Resolution:
-        """Decide which entity each name of some drafts is; `advice` is a reader's on names that were in doubt."""
+    ) -> EntityResolution:
+        """Resolve the names of drafts to entities; `advice` holds the model's decisions on ambiguous names."""
         index = await self._index(bank, revision)
         sightings = [_sighting(draft, i) for draft in drafts for i in range(len(draft.entities))]
         names = {sighting.name for sighting in sightings}
-        candidates = set[EntityId]().union(*(_doubtful(index, name) for name in names))
-        beside = await self.store.cooccurring(bank, sorted(candidates)) if candidates else {}
-        return await asyncio.to_thread(resolve, sightings, index, beside, self.weights, advice)
+        candidates = set[EntityId]().union(*(_uncertain(index, name) for name in names))
+        cooccurring = await self.store.cooccurring(bank, sorted(candidates)) if candidates else {}
+        return await asyncio.to_thread(resolve, sightings, index, cooccurring, self.weights, advice)
 
-    def landed(self, bank: BankId, revision: int, entities: Sequence[Entity]) -> None:
-        """Take over what a batch saved; the batch was the only change after this revision."""
+    def committed(self, bank: BankId, revision: int, entities: Sequence[Entity]) -> None:
+        """Add the entities of a committed batch, which was the only change after this revision."""
         known, index = self._known.get(bank, (-1, EntityIndex()))
         if known == revision:
             for entity in entities:
@@ -62,13 +62,13 @@ class EntityCache:
         return entities
 
 
-def _doubtful(index: EntityIndex, name: str) -> set[EntityId]:
-    """Who the name could mean, where its being one entity's own name does not settle it."""
+def _uncertain(index: EntityIndex, name: str) -> set[EntityId]:
+    """Return the entities that a name could mean, or none if exactly one entity has this name."""
     candidates = index.candidates(name)
     return candidates if len(candidates) > 1 or not index.named(name) else set()
 
 
-def _sighting(draft: FactDraft, at: int) -> Sighting:
+def _sighting(draft: FactDraft, at: int) -> NameSighting:
     found = draft.entities[at]
     others = frozenset(other.name for i, other in enumerate(draft.entities) if i != at)
-    return Sighting(name=found.name, type=found.type, at=draft.mentioned_at, beside=others)
+    return NameSighting(name=found.name, type=found.type, at=draft.mentioned_at, beside=others)

@@ -1,4 +1,4 @@
-"""Placing newly read messages into episodes: new ones, or the one their conversation was in."""
+"""Placement of messages in episodes: new ones, or the episode that their conversation continues."""
 
 from __future__ import annotations
 
@@ -11,71 +11,71 @@ from numpy.typing import NDArray
 
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId, new_id
 from vmemo.ports import Library, MessageLog
-from vmemo.retain.segment import LARGEST, Line, repeats, segment
+from vmemo.retain.segment import MAX_MESSAGES, MessageVector, is_repetition, segment
 from vmemo.retain.summarise import narrative, title
 
 MessageVectors = Mapping[MessageId, NDArray[np.float32]]
 
 
-class Reader(MessageLog, Library, Protocol):
-    """What placing needs to read."""
+class EpisodeStore(MessageLog, Library, Protocol):
+    """The store methods that placement needs."""
 
 
 @dataclass(frozen=True)
-class Open:
-    """The episode that a conversation was in, with its lines."""
+class OpenEpisode:
+    """The episode of the previous message, which new messages may extend."""
 
     episode: Episode
     messages: tuple[Message, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[MessageVector, ...]
 
 
-async def place(
-    bank: BankId, stream: Sequence[Message], vectors: MessageVectors, store: Reader, before: Message | None
+async def place_messages(
+    bank: BankId, stream: Sequence[Message], vectors: MessageVectors, store: EpisodeStore, before: Message | None
 ) -> list[Episode]:
-    """Episodes of one conversation's new messages, in order; an extended one keeps its id."""
+    """Return the episodes of one conversation's new messages; an extended episode keeps its id."""
     earlier = await _open(bank, store, before)
-    fresh = [Line(message.timestamp, vectors[message.id]) for message in stream]
-    if earlier is not None and fits(earlier, len(stream)) and repeats(fresh, earlier.lines):
-        return [extended(earlier, stream, vectors)]
+    fresh = [MessageVector(message.timestamp, vectors[message.id]) for message in stream]
+    if earlier is not None and has_capacity(earlier, len(stream)) and is_repetition(fresh, earlier.lines):
+        return [extend_episode(earlier, stream, vectors)]
     known = earlier.lines if earlier is not None else ()
     groups = segment([*known, *fresh])
     return _episodes(groups, earlier, stream, vectors)
 
 
-async def _open(bank: BankId, store: Reader, before: Message | None) -> Open | None:
+async def _open(bank: BankId, store: EpisodeStore, before: Message | None) -> OpenEpisode | None:
     episode = await store.episode_of(bank, before.id) if before is not None else None
     if episode is None:
         return None
-    said = {message.id: message for message in await store.messages(bank, episode.messages)}
-    lines: list[Line] = []
+    messages_by_id = {message.id: message for message in await store.messages(bank, episode.messages)}
+    lines: list[MessageVector] = []
     messages: list[Message] = []
     for fact in await store.facts_of(bank, episode.id):
-        message = said.get(fact.messages[0]) if fact.messages else None
+        message = messages_by_id.get(fact.messages[0]) if fact.messages else None
         if message is not None and fact.embedding is not None and message not in messages:
             messages.append(message)
-            lines.append(Line(message.timestamp, np.array(fact.embedding, np.float32)))
-    return Open(episode, tuple(messages), tuple(lines))
+            lines.append(MessageVector(message.timestamp, np.array(fact.embedding, np.float32)))
+    return OpenEpisode(episode, tuple(messages), tuple(lines))
 
 
-def fits(earlier: Open, more: int) -> bool:
-    """Whether an episode has room for so many more messages."""
-    return len(earlier.episode.messages) + more <= LARGEST
+def has_capacity(earlier: OpenEpisode, more: int) -> bool:
+    """Return True if an episode can take `more` messages."""
+    return len(earlier.episode.messages) + more <= MAX_MESSAGES
 
 
 def _episodes(
-    groups: Sequence[Sequence[int]], earlier: Open | None, stream: Sequence[Message], vectors: MessageVectors
+    groups: Sequence[Sequence[int]], earlier: OpenEpisode | None, stream: Sequence[Message], vectors: MessageVectors
 ) -> list[Episode]:
     known = len(earlier.lines) if earlier is not None else 0
     continued: list[Message] = []
     fresh: list[list[Message]] = []
     for group in groups:
         joined = [stream[i - known] for i in group if i >= known]
-        if earlier is not None and group[0] < known and fits(earlier, len(continued) + len(joined)):
+        if earlier is not None and group[0] < known and has_capacity(earlier, len(continued) + len(joined)):
             continued += joined
         elif joined:
             fresh.append(joined)
-    grown = [extended(earlier, _in_time(continued), vectors)] if earlier is not None and continued else []
+    grown = [extend_episode(earlier, _in_time(continued), vectors)] if earlier is not None and continued else []
     return [*grown, *(new_episode(messages, vectors) for messages in fresh)]
 
 
@@ -84,22 +84,22 @@ def _in_time(messages: Sequence[Message]) -> list[Message]:
 
 
 def new_episode(messages: Sequence[Message], vectors: MessageVectors) -> Episode:
-    """An episode of its own."""
+    """Return a new episode of the messages."""
     stacked = np.stack([vectors[message.id] for message in messages])
-    return _told(EpisodeId(new_id()), messages, stacked)
+    return _summarised(EpisodeId(new_id()), messages, stacked)
 
 
-def extended(earlier: Open, messages: Sequence[Message], vectors: MessageVectors) -> Episode:
-    """The episode with further messages."""
+def extend_episode(earlier: OpenEpisode, messages: Sequence[Message], vectors: MessageVectors) -> Episode:
+    """Return the episode extended by further messages."""
     everything = [*earlier.messages, *messages]
     old = [line.vector for line in earlier.lines]
     stacked = np.stack([*old, *(vectors[message.id] for message in messages)])
-    told = _told(earlier.episode.id, everything, stacked)
+    episode = _summarised(earlier.episode.id, everything, stacked)
     kept = {"previous": earlier.episode.previous, "recorded_at": earlier.episode.recorded_at}
-    return told.model_copy(update={**kept, "messages": (*earlier.episode.messages, *(m.id for m in messages))})
+    return episode.model_copy(update={**kept, "messages": (*earlier.episode.messages, *(m.id for m in messages))})
 
 
-def _told(id: EpisodeId, messages: Sequence[Message], vectors: NDArray[np.float32]) -> Episode:
+def _summarised(id: EpisodeId, messages: Sequence[Message], vectors: NDArray[np.float32]) -> Episode:
     return Episode(
         id=id,
         title=title(messages, vectors),
@@ -111,8 +111,8 @@ def _told(id: EpisodeId, messages: Sequence[Message], vectors: NDArray[np.float3
     )
 
 
-def chained(episodes: Sequence[Episode], last: Episode | None) -> list[Episode]:
-    """New episodes, each pointing to the one before it."""
+def link_to_previous(episodes: Sequence[Episode], last: Episode | None) -> list[Episode]:
+    """Return the episodes with `previous` set on new ones."""
     previous = last.id if last is not None else None
     linked: list[Episode] = []
     for episode in episodes:

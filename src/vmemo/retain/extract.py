@@ -1,4 +1,4 @@
-"""The work of reading one episode with a language model, from its messages to what is written."""
+"""LLM jobs: group pending messages into episodes, and extract the facts of an episode."""
 
 from __future__ import annotations
 
@@ -16,51 +16,50 @@ from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
 from vmemo.models.search import Scope, SearchRequest
 from vmemo.retain.context import RetainContext
-from vmemo.retain.extraction_input import OVERHEARD, Scene, lines_of
-from vmemo.retain.group import BATCH, Grouped, group, told_apart
-from vmemo.retain.llm_extraction import Told
-from vmemo.retain.pipeline import report
-from vmemo.retain.write_plan import encode, land, message_vectors, stacked
+from vmemo.retain.extraction_input import PRECEDING_MESSAGES, ExtractionInput, extraction_lines
+from vmemo.retain.group import GROUPING_BATCH, GroupingResult, group_messages, split_by_topics
+from vmemo.retain.llm_extraction import EpisodeExtraction
+from vmemo.retain.pipeline import retained_by
+from vmemo.retain.write_plan import embed_messages, encode_drafts, plan_writes, stack_vectors
 
-NEAREST, FLOOR, NAMED, SHOWN = 6, 0.4, 4, 24
-"""Known facts: how many each message or name brings, how near they must be, how many names count, and how many facts
-are shown in all."""
+FACTS_PER_QUERY, MIN_COSINE, NAMED_ENTITIES, KNOWN_FACTS = 6, 0.4, 4, 24
+"""Known facts shown to the model: per message or entity, minimum cosine, number of entities, and total."""
 
-DESCRIBED: frozenset[EntityType] = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT"))
-"""Types of entities that are worth a description."""
+OBSERVED_TYPES: frozenset[EntityType] = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT"))
+"""Entity types that get observations."""
 
 
 class LeaseLost(Exception):
-    """Another worker has taken this work over; what was done here is not written."""
+    """Another worker has taken over the job; nothing is committed here."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """Messages of an episode that are to be read."""
+class ExtractionJob:
+    """The messages of an episode to extract."""
 
     episode: EpisodeId
     messages: tuple[MessageId, ...]
 
     @staticmethod
-    def of(detail: Mapping[str, JsonValue]) -> Assignment:
-        """What a job's detail asks for."""
+    def of(detail: Mapping[str, JsonValue]) -> ExtractionJob:
+        """Parse a job's detail."""
         messages = cast("list[str]", detail["messages"])
-        return Assignment(episode=EpisodeId(str(detail["episode"])), messages=tuple(map(MessageId, messages)))
+        return ExtractionJob(episode=EpisodeId(str(detail["episode"])), messages=tuple(map(MessageId, messages)))
 
 
-async def group_all(bank: BankId, context: RetainContext, desk: StructuredLLM, lease: Lease) -> Retained:
-    """Place all unread messages of a bank in episodes, batch by batch, and queue their reading."""
+async def group_pending(bank: BankId, context: RetainContext, llm: StructuredLLM, lease: Lease) -> Retained:
+    """Place all pending messages of a bank in episodes, in batches, and queue their extraction."""
     usage = Usage()
-    while messages := await context.store.pending(bank, BATCH):
-        grouped = await group(bank, messages, context, desk)
+    while messages := await context.store.pending(bank, GROUPING_BATCH):
+        grouped = await group_messages(bank, messages, context, llm)
         async with context.bank_locks(bank):
-            # Facts that landed while the messages were grouped change nothing about their episodes.
+            # Facts committed meanwhile do not affect the grouping.
             revision = await context.store.revision(bank)
-            written = await context.store.commit(_grouping(bank, revision, messages, grouped, context, desk))
+            written = await context.store.commit(_grouping(bank, revision, messages, grouped, context, llm))
         if written:
-            usage += desk.take_usage()
+            usage += llm.take_usage()
         else:
-            await demand(lease, context)
+            await require_lease(lease, context)
     return Retained(usage=usage)
 
 
@@ -68,9 +67,9 @@ def _grouping(
     bank: BankId,
     revision: int,
     messages: Sequence[Message],
-    grouped: Grouped,
+    grouped: GroupingResult,
     context: RetainContext,
-    desk: StructuredLLM,
+    llm: StructuredLLM,
 ) -> Changes:
     return Changes(
         bank=bank,
@@ -79,124 +78,128 @@ def _grouping(
         pending=[message.id for message in messages],
         episodes=grouped.episodes,
         jobs=grouped.jobs,
-        spending=desk.spending,
+        spending=llm.spending,
         becomes="grouped",
     )
 
 
-async def demand(lease: Lease, context: RetainContext) -> None:
-    """Go on only while the work is still ours."""
+async def require_lease(lease: Lease, context: RetainContext) -> None:
+    """Renew the lease; raise LeaseLost if another worker has it."""
     if not await context.store.renew([lease], lease.seconds):
         raise LeaseLost
 
 
-async def extract(
+async def extract_episode(
     bank: BankId,
-    assignment: Assignment,
+    job: ExtractionJob,
     context: RetainContext,
-    desk: StructuredLLM,
+    llm: StructuredLLM,
     lease: Lease,
     *,
     observe_at: datetime,
 ) -> Retained:
-    """Read the messages of an assignment that are still unread, and write what they tell."""
-    messages = await context.store.messages(bank, assignment.messages)
-    unread = [message for message in messages if message.state in ("pending", "grouped")]
-    episode = await _episode(bank, assignment, context)
-    if not unread or episode is None:
+    """Extract the job's messages that are still pending, and commit their facts."""
+    messages = await context.store.messages(bank, job.messages)
+    pending = [message for message in messages if message.state in ("pending", "grouped")]
+    episode = await _episode(bank, job, context)
+    if not pending or episode is None:
         await context.store.commit(Changes(bank=bank, finished=[lease]))
         return Retained()
-    told = await _read(bank, unread, episode, context, desk)
+    extraction = await _extract(bank, pending, episode, context, llm)
     while True:
         async with context.bank_locks(bank):
             revision = await context.store.revision(bank)
-            batch = await _batch(bank, revision, assignment, unread, told, context, desk)
+            batch = await _batch(bank, revision, job, pending, extraction, context, llm)
             jobs = await _follow_up(batch, context, observe_at)
-            claims = [message.id for message in unread]
-            landed = await context.store.commit(
-                replace(batch, pending=claims, becomes="extracted", jobs=jobs, spending=desk.spending, finished=[lease])
+            claims = [message.id for message in pending]
+            committed = await context.store.commit(
+                replace(batch, pending=claims, becomes="extracted", jobs=jobs, spending=llm.spending, finished=[lease])
             )
-        if landed:
-            context.entity_cache.landed(bank, revision, batch.entities)
-            return report(batch, desk.take_usage(), told.reading.skipped)
-        await demand(lease, context)
+        if committed:
+            context.entity_cache.committed(bank, revision, batch.entities)
+            return retained_by(batch, llm.take_usage(), extraction.result.skipped)
+        await require_lease(lease, context)
 
 
 async def _batch(
     bank: BankId,
     revision: int,
-    assignment: Assignment,
-    unread: Sequence[Message],
-    told: Told,
+    job: ExtractionJob,
+    pending: Sequence[Message],
+    extraction: EpisodeExtraction,
     context: RetainContext,
-    desk: StructuredLLM,
+    llm: StructuredLLM,
 ) -> Changes:
-    """What was told, beside the bank as it is now."""
-    episode = await _episode(bank, assignment, context)
+    """Return the changes that add an extraction to the bank's current state."""
+    episode = await _episode(bank, job, context)
     if episode is None:
         raise LeaseLost
-    episodes = told_apart(episode, unread, told.topics)
-    encoded = await encode(bank, revision, told.reading, context, desk)
-    return (await land(bank, encoded, episodes, context, desk)).batch(bank, revision, context)
+    episodes = split_by_topics(episode, pending, extraction.topics)
+    encoded = await encode_drafts(bank, revision, extraction.result, context, llm)
+    return (await plan_writes(bank, encoded, episodes, context, llm)).batch(bank, revision, context)
 
 
-async def _episode(bank: BankId, assignment: Assignment, context: RetainContext) -> Episode | None:
-    found = await context.store.episodes(bank, [assignment.episode])
+async def _episode(bank: BankId, job: ExtractionJob, context: RetainContext) -> Episode | None:
+    found = await context.store.episodes(bank, [job.episode])
     return found[0] if found else None
 
 
-async def _read(
-    bank: BankId, unread: Sequence[Message], episode: Episode, context: RetainContext, desk: StructuredLLM
-) -> Told:
-    lines = lines_of(unread)
+async def _extract(
+    bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext, llm: StructuredLLM
+) -> EpisodeExtraction:
+    lines = extraction_lines(pending)
     if not lines:
-        return Told(reading=ExtractionResult(drafts=(), engine=desk.name))
+        return EpisodeExtraction(result=ExtractionResult(drafts=(), engine=llm.name))
     stored = await context.store.bank(bank)
-    scene = Scene(
+    source = ExtractionInput(
         lines=lines,
-        before=await _before(bank, unread, episode, context),
-        known=await _known(bank, unread, context),
+        before=await _before(bank, pending, episode, context),
+        known=await _known(bank, pending, context),
         topic=episode.title,
         agent=stored.profile.name if stored is not None else "assistant",
     )
-    return await context.llm_extractor.read(scene, desk)
+    return await context.llm_extractor.extract(source, llm)
 
 
 async def _before(
-    bank: BankId, unread: Sequence[Message], episode: Episode, context: RetainContext
+    bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext
 ) -> tuple[Message, ...]:
-    """The end of what the episode had told before, or the one message before it."""
-    fresh = {message.id for message in unread}
-    earlier = [id for id in episode.messages if id not in fresh][-OVERHEARD:]
+    """Return the last messages already in the episode, or else the message before it."""
+    fresh = {message.id for message in pending}
+    earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
     if earlier:
         return tuple(await context.store.messages(bank, earlier))
-    before = await context.store.before(bank, unread[0])
+    before = await context.store.before(bank, pending[0])
     return () if before is None else (before,)
 
 
-async def _known(bank: BankId, unread: Sequence[Message], context: RetainContext) -> tuple[Fact, ...]:
-    """The current facts nearest to the messages, nearest first, and then the newest about whom they name."""
-    vectors = list((await message_vectors(unread, context)).values())
-    found = await context.store.nearest(bank, stacked(vectors, context.embedder.dimension), limit=NEAREST, floor=FLOOR)
+async def _known(bank: BankId, pending: Sequence[Message], context: RetainContext) -> tuple[Fact, ...]:
+    """Return the current facts nearest to the messages, then the newest about the entities they name."""
+    vectors = list((await embed_messages(pending, context)).values())
+    found = await context.store.nearest(
+        bank, stack_vectors(vectors, context.embedder.dimension), limit=FACTS_PER_QUERY, floor=MIN_COSINE
+    )
     best: dict[FactId, float] = {}
     for hit in (hit for hits in found for hit in hits):
         best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
-    nearest = await context.store.facts(bank, sorted(best, key=lambda id: -best[id])[: 2 * SHOWN])
-    text = " ".join(f"{message.voice}: {message.content}" for message in unread)
-    named = await context.store.search(SearchRequest(scope=Scope(bank=bank), names_in=text, limit=NAMED))
+    nearest = await context.store.facts(bank, sorted(best, key=lambda id: -best[id])[: 2 * KNOWN_FACTS])
+    text = " ".join(f"{message.voice}: {message.content}" for message in pending)
+    named = await context.store.search(SearchRequest(scope=Scope(bank=bank), names_in=text, limit=NAMED_ENTITIES))
     about = [
-        fact for who in named.entities[:NAMED] for fact in await context.store.facts_about(bank, who.id, limit=NEAREST)
+        fact
+        for entity in named.entities[:NAMED_ENTITIES]
+        for fact in await context.store.facts_about(bank, entity.id, limit=FACTS_PER_QUERY)
     ]
-    known = {fact.id: fact for fact in (*nearest[: SHOWN - NEAREST], *about, *nearest)}
-    return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:SHOWN]
+    known = {fact.id: fact for fact in (*nearest[: KNOWN_FACTS - FACTS_PER_QUERY], *about, *nearest)}
+    return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:KNOWN_FACTS]
 
 
 async def _follow_up(batch: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
-    """Work that follows from new facts: opinions they may move, and entities that must be described anew."""
+    """Return the jobs that new facts cause: opinion updates and observations of their entities."""
     new = [item.fact for item in batch.facts]
     closed = await context.store.facts(batch.bank, [closing.fact for closing in batch.closures])
     touched = [mention for fact in (*new, *closed) for mention in fact.entities]
-    described = dict.fromkeys(mention.id for mention in touched if mention.type in DESCRIBED)
+    described = dict.fromkeys(mention.id for mention in touched if mention.type in OBSERVED_TYPES)
     jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]
     evidence: list[JsonValue] = [fact.id for fact in new if fact.network in ("world", "experience")]
     if evidence and await context.store.believed(batch.bank, "opinion"):

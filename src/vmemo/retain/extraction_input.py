@@ -1,4 +1,4 @@
-"""An episode as the reading model sees it: numbered lines with dates and speakers, and what is known already."""
+"""The extraction prompt's input: numbered lines with dates and speakers, preceding messages and known facts."""
 
 from __future__ import annotations
 
@@ -12,84 +12,88 @@ from vmemo.text.noise import strip_recalled
 from vmemo.text.temporal import annotate
 
 WINDOW = 24_000
-"""Characters that are read in one call; a longer episode takes several."""
-OVERHEARD = 6
-"""Messages before an episode that are shown with it, so that it can be understood."""
-SHORT = 400
-"""Characters of a message that is shown for understanding only."""
+"""Characters per extraction call; a longer episode takes several calls."""
+PRECEDING_MESSAGES = 6
+"""Messages before an episode that are shown as context."""
+_CONTEXT_CHARACTERS = 400
+"""Characters shown of a context message."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """A message, or a piece of a long one, as it is shown."""
+class ExtractionLine:
+    """A message, or a chunk of a long one, as the model sees it."""
 
     message: Message
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
-    """What is read at once: lines, what was said before them, and the facts that are known."""
+class ExtractionInput:
+    """The input of one extraction: lines, the messages before them, and known facts."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ExtractionLine, ...]
     before: tuple[Message, ...] = ()
     known: tuple[Fact, ...] = ()
     topic: str = ""
     agent: str = "assistant"
 
     @property
-    def voices(self) -> str:
-        """Who speaks."""
+    def speakers(self) -> str:
+        """The speakers' names, separated by commas."""
         return ", ".join(dict.fromkeys(line.message.voice for line in self.lines))
 
     @property
-    def day(self) -> str:
-        """When it begins."""
+    def date(self) -> str:
+        """The date of the first line."""
         return f"{self.lines[0].message.timestamp:%A %d %B %Y}"
 
-    def shown(self) -> str:
-        """The numbered lines."""
-        return quote(f"{n} | {_head(line.message)} | {line.words}" for n, line in enumerate(self.lines, start=1))
+    def quoted_lines(self) -> str:
+        """Return the numbered lines."""
+        return quote(f"{n} | {_header(line.message)} | {line.text}" for n, line in enumerate(self.lines, start=1))
 
-    def overheard(self) -> str:
-        """What was said before."""
-        heard = [f"{_head(message)} | {message.content[-SHORT:]}" for message in self.before]
-        return quote(heard) if heard else "none"
+    def quoted_context(self) -> str:
+        """Return the preceding messages."""
+        context = [f"{_header(message)} | {message.content[-_CONTEXT_CHARACTERS:]}" for message in self.before]
+        return quote(context) if context else "none"
 
-    def remembered(self) -> str:
-        """The known facts with their numbers."""
-        return quote(f"K{n} | {known(fact)}" for n, fact in enumerate(self.known, start=1)) if self.known else "none"
+    def quoted_facts(self) -> str:
+        """Return the known facts with their K numbers."""
+        return (
+            quote(f"K{n} | {describe_fact(fact)}" for n, fact in enumerate(self.known, start=1))
+            if self.known
+            else "none"
+        )
 
 
-def known(fact: Fact) -> str:
-    """A stored fact with the day it was told."""
+def describe_fact(fact: Fact) -> str:
+    """Return a fact with the date on which it was mentioned."""
     return f"{fact.mentioned_at:%d %B %Y} | {fact.text}"
 
 
-def _head(message: Message) -> str:
+def _header(message: Message) -> str:
     agent = " (agent)" if message.role in ("assistant", "tool") else ""
     return f"{message.timestamp:%a %d %b %Y %H:%M} | {message.voice}{agent}"
 
 
-def lines_of(messages: Sequence[Message]) -> tuple[Line, ...]:
-    """Messages as lines: without what memory itself had recalled, with relative times dated, long ones in pieces."""
+def extraction_lines(messages: Sequence[Message]) -> tuple[ExtractionLine, ...]:
+    """Return messages as lines: without recalled memories, with relative times resolved, long messages in chunks."""
     return tuple(
-        Line(message, annotate(piece, message.timestamp).text)
+        ExtractionLine(message, annotate(chunk, message.timestamp).text)
         for message in messages
-        if (own := strip_recalled(message.content).strip())
-        for piece in split_text(own)
+        if (content := strip_recalled(message.content).strip())
+        for chunk in split_text(content)
     )
 
 
-def windows(lines: Sequence[Line]) -> Iterator[tuple[Line, ...]]:
-    """Lines in runs that a model can read at once."""
-    window: list[Line] = []
+def windows(lines: Sequence[ExtractionLine]) -> Iterator[tuple[ExtractionLine, ...]]:
+    """Split lines into runs of at most WINDOW characters."""
+    window: list[ExtractionLine] = []
     size = 0
     for line in lines:
-        if window and size + len(line.words) > WINDOW:
+        if window and size + len(line.text) > WINDOW:
             yield tuple(window)
             window, size = [], 0
         window.append(line)
-        size += len(line.words)
+        size += len(line.text)
     if window:
         yield tuple(window)

@@ -1,7 +1,7 @@
-"""Grouping unread messages into episodes for a reading model.
+"""Grouping of pending messages into episodes for extraction with a language model.
 
-A run that fits into an episode is read whole, and its reader tells the topics apart; longer runs are sorted by topic
-first, in one call for all of them.
+A run that fits into an episode is extracted as a whole, and the extraction divides it into topics. Longer runs are
+divided by topic first, with one LLM call for all of them.
 """
 
 from __future__ import annotations
@@ -17,65 +17,74 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, Message, new_id
 from vmemo.models.changes import NewJob
 from vmemo.retain.context import RetainContext
-from vmemo.retain.derive import streams
-from vmemo.retain.episodes import MessageVectors, Open, chained, extended, fits, new_episode
-from vmemo.retain.llm_extraction import Topic
-from vmemo.retain.llm_schemas import Groups
-from vmemo.retain.segment import GAP, LARGEST, Line, repeats, segment
-from vmemo.retain.write_plan import message_vectors
+from vmemo.retain.derive import by_document
+from vmemo.retain.episodes import (
+    MessageVectors,
+    OpenEpisode,
+    extend_episode,
+    has_capacity,
+    link_to_previous,
+    new_episode,
+)
+from vmemo.retain.llm_extraction import EpisodeTopic
+from vmemo.retain.llm_schemas import LineGroups
+from vmemo.retain.segment import MAX_GAP, MAX_MESSAGES, MessageVector, is_repetition, segment
+from vmemo.retain.write_plan import embed_messages
 
 PROMPTS = Path(__file__).parent / "prompts"
-BATCH = 100
-"""Messages that are grouped together."""
-LONGEST_NARRATIVE = 2000
-"""Characters of an episode's narrative that are kept as it grows."""
-SHOWN = 300
-"""Characters of a message from which its topic can be told."""
+GROUPING_BATCH = 100
+"""Messages per grouping commit."""
+MAX_NARRATIVE = 2000
+"""Characters of a narrative that grows with its episode."""
+_PREVIEW_CHARACTERS = 300
+"""Characters of each message lines for topic grouping."""
 
 
 @dataclass(frozen=True)
-class Grouped:
-    """Episodes to write, and the reading that each of them asks for."""
+class GroupingResult:
+    """Episodes to store, and their extraction jobs."""
 
     episodes: list[Episode]
     jobs: list[NewJob]
 
 
 @dataclass(frozen=True)
-class _Group:
+class _TopicGroup:
     messages: tuple[Message, ...]
     topic: str = ""
 
 
-async def group(bank: BankId, messages: Sequence[Message], context: RetainContext, desk: StructuredLLM) -> Grouped:
-    """Episodes of unread messages. A run that goes on with the episode before it becomes part of that."""
-    vectors = await message_vectors(messages, context)
-    runs = [run for stream in streams(messages) for run in _runs(stream)]
-    groups = await _groups(runs, desk)
+async def group_messages(
+    bank: BankId, messages: Sequence[Message], context: RetainContext, llm: StructuredLLM
+) -> GroupingResult:
+    """Place pending messages in episodes. A run that continues the previous episode extends it."""
+    vectors = await embed_messages(messages, context)
+    runs = [run for stream in by_document(messages) for run in _runs(stream)]
+    groups = await _groups(runs, llm)
     episodes: list[Episode] = []
     jobs: list[NewJob] = []
     for run, parts in zip(runs, groups, strict=True):
-        earlier = await _open(bank, run[0], context)
+        earlier = await _open_episode(bank, run[0], context)
         for part in parts:
             episode = _placed(part, earlier, vectors)
             earlier = None
             episodes.append(episode)
-            jobs.append(reading_job(episode, part.messages))
-    return Grouped(_once(chained(episodes, await context.store.last_episode(bank))), jobs)
+            jobs.append(extraction_job(episode, part.messages))
+    return GroupingResult(_latest(link_to_previous(episodes, await context.store.last_episode(bank))), jobs)
 
 
-def reading_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
-    """The work of reading some messages of an episode."""
+def extraction_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
+    """Return the job that extracts some messages of an episode."""
     return NewJob(
         kind="extract", key=messages[0].id, detail={"episode": episode.id, "messages": [m.id for m in messages]}
     )
 
 
 def _runs(stream: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
-    """Messages of one document without a silence of more than half an hour."""
+    """Yield the runs of a document's messages without a gap over MAX_GAP."""
     run: list[Message] = []
     for message in stream:
-        if run and message.timestamp - run[-1].timestamp > GAP:
+        if run and message.timestamp - run[-1].timestamp > MAX_GAP:
             yield tuple(run)
             run = []
         run.append(message)
@@ -83,42 +92,42 @@ def _runs(stream: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
         yield tuple(run)
 
 
-async def _groups(runs: Sequence[tuple[Message, ...]], desk: StructuredLLM) -> list[list[_Group]]:
-    """For each run its groups."""
-    large = [run for run in runs if len(run) > LARGEST]
-    read = iter(await _by_model(large, desk) if large else [])
-    return [next(read) if len(run) > LARGEST else [_Group(run)] for run in runs]
+async def _groups(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM) -> list[list[_TopicGroup]]:
+    """Return the groups of each run."""
+    large = [run for run in runs if len(run) > MAX_MESSAGES]
+    grouped = iter(await _group_with_llm(large, llm) if large else [])
+    return [next(grouped) if len(run) > MAX_MESSAGES else [_TopicGroup(run)] for run in runs]
 
 
-async def _by_model(runs: Sequence[tuple[Message, ...]], desk: StructuredLLM) -> list[list[_Group]]:
-    """One call for all runs; what the model leaves out goes with the line before it."""
+async def _group_with_llm(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM) -> list[list[_TopicGroup]]:
+    """Group long runs with one LLM call; a line that the model leaves out joins the line before it."""
     everything = [message for run in runs for message in run]
     numbers = count(1)
-    shown: list[str] = []
+    lines: list[str] = []
     for part, run in enumerate(runs, start=1):
-        shown.append(f"Part {part}, {run[0].timestamp:%A %d %B %Y}")
-        shown += [f"{next(numbers)} | {message.voice} | {message.content[:SHOWN]}" for message in run]
+        lines.append(f"Part {part}, {run[0].timestamp:%A %d %B %Y}")
+        lines += [f"{next(numbers)} | {message.voice} | {message.content[:_PREVIEW_CHARACTERS]}" for message in run]
 
-    def complaint(answer: Groups) -> str | None:
+    def problems(answer: LineGroups) -> str | None:
         used = Counter(number for each in answer.groups for number in each.lines)
         missing = sorted(set(range(1, len(everything) + 1)) - used.keys())
         strange = sorted(n for n, times in used.items() if times > 1 or not 1 <= n <= len(everything))
-        found = [("are in no group", missing), ("are there twice, or don't exist", strange)]
-        return "; ".join(f"lines {lines[:10]} {trouble}" for trouble, lines in found if lines) or None
+        found = [("are in no group", missing), ("are in two groups or do not exist", strange)]
+        return "; ".join(f"lines {lines[:10]} {problem}" for problem, lines in found if lines) or None
 
-    ask = load_prompt(PROMPTS, "segment").request(Groups, lines=quote(shown))
-    answer = await desk.ask(ask, Groups, complaint, lenient=True)
-    topic = _assigned(answer, len(everything))
-    groups: list[list[_Group]] = []
+    request = load_prompt(PROMPTS, "segment").request(LineGroups, lines=quote(lines))
+    answer = await llm.ask(request, LineGroups, problems, lenient=True)
+    topic = _assign(answer, len(everything))
+    groups: list[list[_TopicGroup]] = []
     start = 0
     for run in runs:
-        groups.append(_of_run(run, topic[start : start + len(run)], answer))
+        groups.append(_run_groups(run, topic[start : start + len(run)], answer))
         start += len(run)
     return groups
 
 
-def _assigned(answer: Groups, lines: int) -> list[int]:
-    """For each line the place of its group; a line that none names goes with the one before it."""
+def _assign(answer: LineGroups, lines: int) -> list[int]:
+    """Return each line's group index; an unassigned line joins the line before it."""
     chosen: dict[int, int] = {}
     for place, each in enumerate(answer.groups):
         for number in each.lines:
@@ -129,65 +138,67 @@ def _assigned(answer: Groups, lines: int) -> list[int]:
     return assigned
 
 
-def _of_run(run: Sequence[Message], topics: Sequence[int], answer: Groups) -> list[_Group]:
-    """A run's groups in the order of their first lines, none larger than an episode may be."""
-    groups: list[_Group] = []
+def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroups) -> list[_TopicGroup]:
+    """Return a run's groups in order of their first lines, split at MAX_MESSAGES."""
+    groups: list[_TopicGroup] = []
     for topic in dict.fromkeys(topics):
         lines = [message for message, own in zip(run, topics, strict=True) if own == topic]
         words = answer.groups[topic].topic if topic < len(answer.groups) else ""
-        groups += [_Group(tuple(lines[i : i + LARGEST]), words) for i in range(0, len(lines), LARGEST)]
+        groups += [_TopicGroup(tuple(lines[i : i + MAX_MESSAGES]), words) for i in range(0, len(lines), MAX_MESSAGES)]
     return sorted(groups, key=lambda each: run.index(each.messages[0]))
 
 
-async def _open(bank: BankId, first: Message, context: RetainContext) -> Open | None:
-    """The episode that a run may go on with."""
+async def _open_episode(bank: BankId, first: Message, context: RetainContext) -> OpenEpisode | None:
+    """Return the episode that a run may continue."""
     before = await context.store.before(bank, first)
-    if before is None or first.timestamp - before.timestamp > GAP:
+    if before is None or first.timestamp - before.timestamp > MAX_GAP:
         return None
     episode = await context.store.episode_of(bank, before.id)
     if episode is None:
         return None
     messages = tuple(await context.store.messages(bank, episode.messages))
-    vectors = await message_vectors(messages, context)
-    return Open(episode, messages, tuple(Line(message.timestamp, vectors[message.id]) for message in messages))
+    vectors = await embed_messages(messages, context)
+    return OpenEpisode(
+        episode, messages, tuple(MessageVector(message.timestamp, vectors[message.id]) for message in messages)
+    )
 
 
-def _placed(part: _Group, earlier: Open | None, vectors: MessageVectors) -> Episode:
-    if earlier is not None and fits(earlier, len(part.messages)) and _goes_on(part, earlier, vectors):
-        return extended(earlier, part.messages, vectors)
+def _placed(part: _TopicGroup, earlier: OpenEpisode | None, vectors: MessageVectors) -> Episode:
+    if earlier is not None and has_capacity(earlier, len(part.messages)) and _continues(part, earlier, vectors):
+        return extend_episode(earlier, part.messages, vectors)
     fresh = new_episode(part.messages, vectors)
     return fresh.model_copy(update={"title": part.topic}) if part.topic else fresh
 
 
-def _goes_on(part: _Group, earlier: Open, vectors: MessageVectors) -> bool:
-    """Whether a group says again what the episode said, or is of its topic as far as vectors tell."""
-    lines = [Line(message.timestamp, vectors[message.id]) for message in part.messages]
-    if repeats(lines, earlier.lines):
+def _continues(part: _TopicGroup, earlier: OpenEpisode, vectors: MessageVectors) -> bool:
+    """Return True if a group repeats the episode or, by its vectors, continues its topic."""
+    lines = [MessageVector(message.timestamp, vectors[message.id]) for message in part.messages]
+    if is_repetition(lines, earlier.lines):
         return True
     known = len(earlier.lines)
     parts = segment([*earlier.lines, *lines])
     return any(min(each) < known <= max(each) for each in parts)
 
 
-def _once(episodes: Sequence[Episode]) -> list[Episode]:
-    """Each episode in its last state."""
+def _latest(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return each episode once, in its last state."""
     return list({episode.id: episode for episode in episodes}.values())
 
 
-def told_apart(episode: Episode, read: Sequence[Message], topics: Sequence[Topic]) -> list[Episode]:
-    """The episode as it was read: one for each topic. The first stays what it is, with what it had told before."""
+def split_by_topics(episode: Episode, extracted: Sequence[Message], topics: Sequence[EpisodeTopic]) -> list[Episode]:
+    """Split an extracted episode by its topics. The first keeps the episode's id and earlier messages."""
     if not topics:
         return [episode]
-    fresh = {message.id: message for message in read}
+    fresh = {message.id: message for message in extracted}
     before = [id for id in episode.messages if id not in fresh]
     first = topics[0]
-    # Messages that only repeat what memory had recalled are in no topic.
+    # Messages that consist only of recalled memories are in no topic.
     rest = [id for id in fresh if not any(id in topic.messages for topic in topics[1:])]
-    told = {"title": first.title or episode.title, "narrative": first.narrative or episode.narrative}
-    told_on = {"narrative": f"{episode.narrative}\n{first.narrative}".strip()[-LONGEST_NARRATIVE:]}
+    described = {"title": first.title or episode.title, "narrative": first.narrative or episode.narrative}
+    continued = {"narrative": f"{episode.narrative}\n{first.narrative}".strip()[-MAX_NARRATIVE:]}
     kept = episode.model_copy(
         update={
-            **(told_on if before else told),
+            **(continued if before else described),
             "messages": (*before, *rest),
             "started_at": episode.started_at if before else fresh[rest[0]].timestamp,
             "ended_at": fresh[rest[-1]].timestamp,

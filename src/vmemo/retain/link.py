@@ -1,4 +1,4 @@
-"""Edges between facts: nearness in time and in meaning, and what caused what."""
+"""Links between facts: temporal, semantic and causal."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from vmemo.models import Fact, FactId, Link
 from vmemo.models.drafts import FactDraft
 from vmemo.models.search import Scored
 
-SIGMA = timedelta(hours=24)
-"""Time over which the weight of a temporal link falls to 1/e."""
-FLOOR = 0.3
-"""Least weight of a temporal link inside a day; beyond a day there is none."""
-CLOSEST = 5
-"""Temporal links per fact, to those nearest before it."""
-ALIKE = 0.7
-"""Least cosine of a semantic link."""
-MOST_ALIKE = 5
-"""Semantic links per fact."""
+DECAY = timedelta(hours=24)
+"""Time over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
+MIN_TEMPORAL_WEIGHT = 0.3
+"""Minimum weight of a temporal link."""
+TEMPORAL_LINKS = 5
+"""Temporal links per fact, to the nearest earlier ones."""
+MIN_COSINE = 0.7
+"""Minimum cosine of a semantic link."""
+SEMANTIC_LINKS = 5
+"""Maximum semantic links per fact."""
 
 
 def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact]) -> Iterator[Link]:
-    """Links from each new fact to the few nearest before it, in the batch or already stored."""
-    line = sorted((*earlier, *new), key=when)
+    """Yield links from each new fact to the nearest earlier ones, new or stored."""
+    line = sorted((*earlier, *new), key=event_time)
     fresh = {fact.id for fact in new}
     for i, fact in enumerate(line):
         if fact.id not in fresh:
             continue
-        for other in line[max(0, i - CLOSEST) : i]:
-            apart = when(fact) - when(other)
-            if apart <= SIGMA:
-                weight = max(FLOOR, math.exp(-(apart / SIGMA)))
+        for other in line[max(0, i - TEMPORAL_LINKS) : i]:
+            apart = event_time(fact) - event_time(other)
+            if apart <= DECAY:
+                weight = max(MIN_TEMPORAL_WEIGHT, math.exp(-(apart / DECAY)))
                 yield Link(source=fact.id, target=other.id, kind="temporal", weight=weight)
 
 
-def when(fact: Fact) -> datetime:
-    """The moment that places a fact on the time line."""
+def event_time(fact: Fact) -> datetime:
+    """Return the time that orders a fact: its occurrence, or else its mention."""
     return fact.occurred_start or fact.mentioned_at
 
 
 def semantic_links(fact: FactId, near: Sequence[Scored]) -> Iterator[Link]:
-    """Links from a fact to those most like it."""
-    for other in [hit for hit in near if hit.id != fact][:MOST_ALIKE]:
-        if other.score >= ALIKE:
+    """Yield links from a fact to the most similar ones."""
+    for other in [hit for hit in near if hit.id != fact][:SEMANTIC_LINKS]:
+        if other.score >= MIN_COSINE:
             yield Link(source=fact, target=other.id, kind="semantic", weight=min(1.0, other.score))
 
 
 def causal_links(
-    drafts: Sequence[FactDraft], ids: Sequence[FactId], stands_for: Mapping[FactId, FactId]
+    drafts: Sequence[FactDraft], ids: Sequence[FactId], duplicate_of: Mapping[FactId, FactId]
 ) -> Iterator[Link]:
-    """Links along the causes that an engine read; a draft that a known fact tells already is replaced by that fact."""
-    by_key = {draft.key: stands_for.get(id, id) for draft, id in zip(drafts, ids, strict=True)}
+    """Yield the causal links of drafts; a duplicate is replaced by the known fact that it repeats."""
+    by_key = {draft.key: duplicate_of.get(id, id) for draft, id in zip(drafts, ids, strict=True)}
     for draft, id in zip(drafts, ids, strict=True):
-        source = stands_for.get(id, id)
+        source = duplicate_of.get(id, id)
         for cause in draft.causes:
             target = by_key.get(cause.target)
             if target is not None and target != source:

@@ -1,4 +1,4 @@
-"""Reading an episode with a language model: predict what is to be expected, then write down what it missed."""
+"""Extraction of an episode with a language model: predict its content, then extract what the prediction missed."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from vmemo.errors import LLMUnusable
 from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import FactId, Message, MessageId
-from vmemo.models.drafts import ExtractionResult, FactDraft, Restated
+from vmemo.models.drafts import ExtractionResult, FactDraft, RestatedFact
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import drafts_from_llm
-from vmemo.retain.extraction_input import Line, Scene, windows
-from vmemo.retain.llm_schemas import Extraction, Prediction, ReadFact, SmallExtraction
+from vmemo.retain.extraction_input import ExtractionInput, windows
+from vmemo.retain.llm_schemas import ExtractedFact, Extraction, Prediction, SmallExtraction
 from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk
 
 PROMPTS = Path(__file__).parent / "prompts"
-COLD = 3
-"""Known facts below which nothing can be predicted."""
+MIN_KNOWN_FACTS = 3
+"""Known facts below which nothing is predicted."""
 Style = Literal["narrative", "atomic"]
-_AMOUNT: dict[Style, str] = {
-    "narrative": "Two to five comprehensive facts for each topic, each of which tells one matter whole: all that "
-    "belongs together in one fact, and matters that a question would ask for separately in separate ones.",
-    "atomic": "As many facts as there are, each of them a single statement that can't be divided further.",
+_FACTS_PER_TOPIC: dict[Style, str] = {
+    "narrative": "Write two to five comprehensive facts per topic. Put everything that belongs together into one fact, "
+    "and things that would be asked about separately into separate facts.",
+    "atomic": "Write as many facts as there are, each a single statement that cannot be divided further.",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Topic:
-    """Messages that belong together, and how they can be summed up."""
+class EpisodeTopic:
+    """Messages of one topic with a title and a narrative."""
 
     title: str
     narrative: str
@@ -40,107 +40,113 @@ class Topic:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What an episode told: its reading, and the topics that it turned out to have."""
+class EpisodeExtraction:
+    """The facts of an episode, and the topics into which the model divided it."""
 
-    reading: ExtractionResult
-    topics: tuple[Topic, ...] = ()
+    result: ExtractionResult
+    topics: tuple[EpisodeTopic, ...] = ()
 
 
 @dataclass
 class LLMExtractor:
-    """A reading model's habits; `small` is set once it has proved too small for the full schema."""
+    """Extracts facts in a style; `small` is set once the model has failed with the full schema."""
 
     style: Style = "narrative"
     small: bool = False
 
-    async def read(self, scene: Scene, desk: StructuredLLM) -> Told:
-        """Everything worth remembering of a scene, in as many calls as its length takes."""
-        if all(is_small_talk(line.words) for line in scene.lines):
-            return Told(reading=ExtractionResult(drafts=(), engine=_engine(desk, load_prompt(PROMPTS, "extract"))))
-        expected = await self._predict(scene, desk)
+    async def extract(self, source: ExtractionInput, llm: StructuredLLM) -> EpisodeExtraction:
+        """Return the facts and topics of an input, with one call per window of lines."""
+        if all(is_small_talk(line.text) for line in source.lines):
+            return EpisodeExtraction(
+                result=ExtractionResult(drafts=(), engine=_engine_label(llm, load_prompt(PROMPTS, "extract")))
+            )
+        expected = await self._predict(source, llm)
         parts = [
-            await self._window(replace(scene, lines=lines), desk, expected, n)
-            for n, lines in enumerate(windows(scene.lines))
+            await self._extract_window(replace(source, lines=lines), llm, expected, n)
+            for n, lines in enumerate(windows(source.lines))
         ]
-        return parts[0] if len(parts) == 1 else _joined(parts)
+        return parts[0] if len(parts) == 1 else _combined(parts)
 
-    async def _predict(self, scene: Scene, desk: StructuredLLM) -> Sequence[str] | None:
-        """What was to be expected, or None where too little is known."""
-        if len(scene.known) < COLD or self.small:
+    async def _predict(self, source: ExtractionInput, llm: StructuredLLM) -> Sequence[str] | None:
+        """Return the predicted statements, or None if too little is known."""
+        if len(source.known) < MIN_KNOWN_FACTS or self.small:
             return None
         prompt = load_prompt(PROMPTS, "predict")
-        topic = quote([scene.topic or scene.lines[0].words[:80]])
-        ask = prompt.request(
-            Prediction, max_tokens=1024, known=scene.remembered(), when=scene.day, who=scene.voices, topic=topic
+        topic = quote([source.topic or source.lines[0].text[:80]])
+        request = prompt.request(
+            Prediction, max_tokens=1024, known=source.quoted_facts(), when=source.date, who=source.speakers, topic=topic
         )
-        return (await desk.ask(ask, Prediction)).statements
+        return (await llm.ask(request, Prediction)).statements
 
-    async def _window(self, scene: Scene, desk: StructuredLLM, expected: Sequence[str] | None, n: int) -> Told:
+    async def _extract_window(
+        self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str] | None, n: int
+    ) -> EpisodeExtraction:
         if not self.small:
             try:
-                return await self._full(scene, desk, expected, n)
+                return await self._extract_full(source, llm, expected, n)
             except LLMUnusable:
-                told = await self._least(scene, desk, n)
+                extraction = await self._extract_small(source, llm, n)
                 self.small = True
-                return told
-        return await self._least(scene, desk, n)
+                return extraction
+        return await self._extract_small(source, llm, n)
 
-    async def _full(self, scene: Scene, desk: StructuredLLM, expected: Sequence[str] | None, n: int) -> Told:
+    async def _extract_full(
+        self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str] | None, n: int
+    ) -> EpisodeExtraction:
         prompt = load_prompt(PROMPTS, "extract")
-        ask = prompt.request(
+        request = prompt.request(
             Extraction,
             max_tokens=8192,
-            amount=_AMOUNT[self.style],
-            agent=scene.agent,
-            known=scene.remembered(),
+            amount=_FACTS_PER_TOPIC[self.style],
+            agent=source.agent,
+            known=source.quoted_facts(),
             expected="nothing in particular" if not expected else quote(expected),
-            before=scene.overheard(),
-            lines=scene.shown(),
+            before=source.quoted_context(),
+            lines=source.quoted_lines(),
         )
-        answer = await desk.ask(ask, Extraction, lambda found: _complaint(found, scene), lenient=True)
-        reading = _reading(answer, scene, n, expected=expected is not None)
-        _demand_something(reading, answer.facts, desk, ask)
-        engine = _engine(desk, prompt)
-        return Told(reading=replace(reading, engine=engine), topics=_topics(answer, scene))
+        answer = await llm.ask(request, Extraction, lambda found: _problems(found, source), lenient=True)
+        result = _usable_result(answer, source, n, expected=expected is not None)
+        _require_usable(result, answer.facts, llm, request)
+        engine = _engine_label(llm, prompt)
+        return EpisodeExtraction(result=replace(result, engine=engine), topics=_topics(answer, source))
 
-    async def _least(self, scene: Scene, desk: StructuredLLM, n: int) -> Told:
-        """The same with the smallest schema there is; what it leaves out is found by rules, or later."""
+    async def _extract_small(self, source: ExtractionInput, llm: StructuredLLM, n: int) -> EpisodeExtraction:
+        """Extract with the smallest schema, for models that fail with the full one."""
         prompt = load_prompt(PROMPTS, "extract_small")
-        ask = prompt.request(SmallExtraction, lines=scene.shown())
-        answer = await desk.ask(ask, SmallExtraction)
-        facts = [ReadFact(what=fact.text, start=fact.date, lines=fact.lines) for fact in answer.facts]
-        blind = replace(scene, known=())
-        reading = _reading(Extraction(facts=facts), blind, n, expected=False)
-        _demand_something(reading, facts, desk, ask)
-        return Told(reading=replace(reading, engine=_engine(desk, prompt)))
+        request = prompt.request(SmallExtraction, lines=source.quoted_lines())
+        answer = await llm.ask(request, SmallExtraction)
+        facts = [ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines) for fact in answer.facts]
+        unaware = replace(source, known=())
+        result = _usable_result(Extraction(facts=facts), unaware, n, expected=False)
+        _require_usable(result, facts, llm, request)
+        return EpisodeExtraction(result=replace(result, engine=_engine_label(llm, prompt)))
 
 
-def _engine(desk: StructuredLLM, prompt: Prompt) -> str:
-    return f"{desk.name}/{prompt.label}"
+def _engine_label(llm: StructuredLLM, prompt: Prompt) -> str:
+    return f"{llm.name}/{prompt.label}"
 
 
-def _joined(parts: Sequence[Told]) -> Told:
-    readings = [part.reading for part in parts]
+def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
+    results = [part.result for part in parts]
     whole = ExtractionResult(
-        drafts=tuple(draft for reading in readings for draft in reading.drafts),
-        restated=tuple(each for reading in readings for each in reading.restated),
-        known=frozenset[FactId]().union(*(reading.known for reading in readings)),
-        skipped=tuple(each for reading in readings for each in reading.skipped),
-        engine=readings[0].engine,
+        drafts=tuple(draft for result in results for draft in result.drafts),
+        restated=tuple(each for result in results for each in result.restated),
+        known=frozenset[FactId]().union(*(result.known for result in results)),
+        skipped=tuple(each for result in results for each in result.skipped),
+        engine=results[0].engine,
     )
     placed: set[MessageId] = set()
-    topics: list[Topic] = []
+    topics: list[EpisodeTopic] = []
     for topic in (topic for part in parts for topic in part.topics):
-        # A long message reaches into several windows, and belongs to the first topic that it is in.
+        # A long message spans several windows and belongs to its first topic.
         own = tuple(id for id in topic.messages if id not in placed)
         placed.update(own)
         topics += [replace(topic, messages=own)] if own else []
-    return Told(reading=whole, topics=tuple(topics))
+    return EpisodeExtraction(result=whole, topics=tuple(topics))
 
 
-def _topics(answer: Extraction, scene: Scene) -> tuple[Topic, ...]:
-    """The topics with their messages; a line that none names goes with the one before it, and none is in two."""
+def _topics(answer: Extraction, source: ExtractionInput) -> tuple[EpisodeTopic, ...]:
+    """Return the topics with their messages: each in its first topic, an unassigned line with the line before it."""
     chosen: dict[int, int] = {}
     for place, topic in enumerate(answer.topics):
         for number in topic.lines:
@@ -148,88 +154,92 @@ def _topics(answer: Extraction, scene: Scene) -> tuple[Topic, ...]:
     members: dict[int, dict[MessageId, None]] = {}
     placed: set[MessageId] = set()
     last = 0
-    for number, line in enumerate(scene.lines, start=1):
+    for number, line in enumerate(source.lines, start=1):
         last = chosen.get(number, last)
         if line.message.id not in placed:
             placed.add(line.message.id)
             members.setdefault(last, {})[line.message.id] = None
     return tuple(
-        Topic(title=topic.title.strip()[:200], narrative=topic.narrative.strip(), messages=tuple(members[place]))
+        EpisodeTopic(title=topic.title.strip()[:200], narrative=topic.narrative.strip(), messages=tuple(members[place]))
         for place, topic in enumerate(answer.topics)
         if place in members
     )
 
 
-def _complaint(answer: Extraction, scene: Scene) -> str | None:
-    """What the model is asked to correct: facts without a line that is there, and numbers of facts that are not."""
-    troubles = [trouble for n, fact in enumerate(answer.facts, start=1) if (trouble := _trouble(n, fact, scene))]
-    unknown = {each.id for each in answer.told_again if drafts_from_llm.reference(each.id, scene.known) is None}
-    unknown |= {k.id for f in answer.facts for k in f.known if drafts_from_llm.reference(k.id, scene.known) is None}
+def _problems(answer: Extraction, source: ExtractionInput) -> str | None:
+    """Return the problems to correct: facts without existing lines, and unknown K numbers."""
+    problems = [problem for n, fact in enumerate(answer.facts, start=1) if (problem := _line_problem(n, fact, source))]
+    unknown = {each.id for each in answer.told_again if drafts_from_llm.known_fact_id(each.id, source.known) is None}
+    unknown |= {
+        k.id for f in answer.facts for k in f.known if drafts_from_llm.known_fact_id(k.id, source.known) is None
+    }
     if unknown:
-        troubles.append("there is no known fact of these numbers: " + ", ".join(id[:8] for id in sorted(unknown)[:5]))
-    return "; ".join(troubles[:6]) or None
+        problems.append("these numbers are not known facts: " + ", ".join(id[:8] for id in sorted(unknown)[:5]))
+    return "; ".join(problems[:6]) or None
 
 
-def _trouble(n: int, fact: ReadFact, scene: Scene) -> str | None:
-    told = _told(fact, scene)
-    if not told:
-        return f"fact {n} names no line of the episode, which has the lines 1 to {len(scene.lines)}"
-    if not _is_grounded(fact, scene):
-        return f"fact {n} has nothing in common with the lines that it names"
+def _line_problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:
+    if not _source_messages(fact, source):
+        return f"fact {n} has no line of the episode, whose lines are 1 to {len(source.lines)}"
+    if not _is_grounded(fact, source):
+        return f"fact {n} has nothing in common with its lines"
     return None
 
 
-def _told(fact: ReadFact, scene: Scene) -> tuple[Message, ...]:
-    return drafts_from_llm.sources(fact.lines, [line.message for line in scene.lines])
+def _source_messages(fact: ExtractedFact, source: ExtractionInput) -> tuple[Message, ...]:
+    return drafts_from_llm.sources(fact.lines, [line.message for line in source.lines])
 
 
-def _is_grounded(fact: ReadFact, scene: Scene) -> bool:
+def _is_grounded(fact: ExtractedFact, source: ExtractionInput) -> bool:
     wanted = set(fact.lines)
-    said = [_spoken(line) for n, line in enumerate(scene.lines, start=1) if n in wanted]
-    return is_grounded(drafts_from_llm.whole_text(fact), said, [known.text for known in scene.known])
+    texts = [f"{line.message.voice}: {line.text}" for n, line in enumerate(source.lines, start=1) if n in wanted]
+    return is_grounded(drafts_from_llm.fact_text(fact), texts, [known.text for known in source.known])
 
 
-def _spoken(line: Line) -> str:
-    return f"{line.message.voice}: {line.words}"
-
-
-def _reading(answer: Extraction, scene: Scene, window: int, *, expected: bool) -> ExtractionResult:
-    """Drafts of what can be used of an answer; the rest is named with the reason."""
+def _usable_result(answer: Extraction, source: ExtractionInput, window: int, *, expected: bool) -> ExtractionResult:
+    """Return drafts of the usable facts; the others are reported as skipped with the reason."""
     numbered = dict(enumerate(answer.facts, start=1))
-    flaws = {n: flaw for n, fact in numbered.items() if (flaw := _flaw(n, fact, scene)) is not None}
-    skipped = [Skipped(what=numbered[n].what[:200], reason=flaw) for n, flaw in flaws.items()]
-    usable = {n: fact for n, fact in numbered.items() if n not in flaws}
-    key = scene.lines[0].message.id
+    problems = {n: problem for n, fact in numbered.items() if (problem := _problem(n, fact, source)) is not None}
+    skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
+    usable = {n: fact for n, fact in numbered.items() if n not in problems}
+    key = source.lines[0].message.id
     drafts: dict[int, FactDraft] = {
-        n: drafts_from_llm.draft(fact, _told(fact, scene), scene.known, key=f"{key}/{window}.{n}", expected=expected)
+        n: drafts_from_llm.draft(
+            fact, _source_messages(fact, source), source.known, key=f"{key}/{window}.{n}", expected=expected
+        )
         for n, fact in usable.items()
     }
-    causes = drafts_from_llm.with_causes(drafts, answer.facts)
+    causes = drafts_from_llm.causes_by_fact(drafts, answer.facts)
     return ExtractionResult(
         drafts=tuple(replace(draft, causes=causes[n]) for n, draft in drafts.items()),
-        restated=tuple(_restated(answer, scene)),
-        known=frozenset(fact.id for fact in scene.known),
+        restated=tuple(_restated(answer, source)),
+        known=frozenset(fact.id for fact in source.known),
         skipped=tuple(skipped),
     )
 
 
-def _flaw(n: int, fact: ReadFact, scene: Scene) -> str | None:
-    return "is about the conversation and not about the world" if is_meta_text(fact.what) else _trouble(n, fact, scene)
+def _problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:
+    if is_meta_text(fact.what):
+        return "is about the conversation, not about the world"
+    return _line_problem(n, fact, source)
 
 
-def _restated(answer: Extraction, scene: Scene) -> Iterator[Restated]:
-    spoken = [line.message for line in scene.lines]
+def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
+    messages = [line.message for line in source.lines]
     for each in answer.told_again:
-        fact, told = drafts_from_llm.reference(each.id, scene.known), drafts_from_llm.sources(each.lines, spoken)
-        if fact is not None and told:
-            yield Restated(fact=fact, messages=tuple(message.id for message in told))
+        fact, repeated = (
+            drafts_from_llm.known_fact_id(each.id, source.known),
+            drafts_from_llm.sources(each.lines, messages),
+        )
+        if fact is not None and repeated:
+            yield RestatedFact(fact=fact, messages=tuple(message.id for message in repeated))
 
 
-def _demand_something(
-    reading: ExtractionResult, facts: Sequence[ReadFact], desk: StructuredLLM, request: LLMRequest
+def _require_usable(
+    result: ExtractionResult, facts: Sequence[ExtractedFact], llm: StructuredLLM, request: LLMRequest
 ) -> None:
-    """An answer of which nothing can be used is a failure, and no sign that there was nothing to remember."""
+    """Raise if no fact is usable: an answer of unusable facts does not mean that there was nothing to remember."""
     unusable = [fact for fact in facts if not is_meta_text(fact.what)]
-    if unusable and not reading.drafts:
-        desk.reject(request)
-        raise LLMUnusable(f"{desk.name} wrote {len(unusable)} facts, none of which the episode tells.")
+    if unusable and not result.drafts:
+        llm.reject(request)
+        raise LLMUnusable(f"{llm.name} returned {len(unusable)} facts, none of which is supported by the episode.")

@@ -1,4 +1,4 @@
-"""What the answers of the reading model look like. Field descriptions are part of what the model is told."""
+"""Answer schemas of the retain prompts. Docstrings and field descriptions are part of the prompts."""
 
 from __future__ import annotations
 
@@ -12,156 +12,156 @@ from vmemo.models import CauseKind, EntityType, Verdict
 _TYPES = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"))
 
 
-def _known_type(value: object) -> object:
-    """Models invent types; what is none of ours is OTHER."""
+def _entity_type(value: object) -> object:
+    """Map unknown entity types, which models invent, to OTHER."""
     name = value.upper() if isinstance(value, str) else "OTHER"
     return name if name in _TYPES else "OTHER"
 
 
-def _number(value: object) -> object:
-    """`L3`, `[3]` and `3` are all line 3."""
+def _line_number(value: object) -> object:
+    """Accept `L3`, `[3]` and `3` as line 3."""
     digits = "".join(c for c in value if c.isdigit()) if isinstance(value, str) else ""
     return int(digits) if digits else value
 
 
-def _share(value: object) -> object:
-    """Shares outside 0 to 1 are meant as percent or simply too high."""
+def _fraction(value: object) -> object:
+    """Accept percentages, and cap larger numbers at 1."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 1:
         return value / 100 if value <= 100 else 1.0
     return value
 
 
-Line = Annotated[int, BeforeValidator(_number)]
-Share = Annotated[float, BeforeValidator(_share), Field(ge=0.0, le=1.0)]
-Words = Annotated[str, Field(max_length=4000)]
+LineNumber = Annotated[int, BeforeValidator(_line_number)]
+Fraction = Annotated[float, BeforeValidator(_fraction), Field(ge=0.0, le=1.0)]
+ShortText = Annotated[str, Field(max_length=4000)]
 
 
-class Group(AnswerSchema):
+class LineGroup(AnswerSchema):
     """Lines of one topic."""
 
-    topic: Words = Field(description="a few words that name the topic")
-    lines: list[Line] = Field(description="numbers of its lines")
+    topic: ShortText = Field(description="the topic in a few words")
+    lines: list[LineNumber] = Field(description="line numbers")
 
 
-class Groups(AnswerSchema):
-    """A conversation by topic."""
+class LineGroups(AnswerSchema):
+    """A conversation grouped by topic."""
 
-    groups: list[Group]
+    groups: list[LineGroup]
 
 
 class Prediction(AnswerSchema):
-    """What was to be expected."""
+    """Expected statements."""
 
-    statements: list[Words] = Field(max_length=20)
+    statements: list[ShortText] = Field(max_length=20)
 
 
 class NamedEntity(AnswerSchema):
-    """A person, place or thing that a fact is about."""
+    """A person, place, thing or idea in a fact."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    type: Annotated[EntityType, BeforeValidator(_known_type)] = "OTHER"
+    type: Annotated[EntityType, BeforeValidator(_entity_type)] = "OTHER"
 
 
-class Cause(AnswerSchema):
+class CausalRelation(AnswerSchema):
     """A causal relation to another fact of this answer."""
 
-    fact: Line = Field(description="number of the other fact, counted from 1 in the order of this answer")
-    relation: CauseKind = Field(description="what this fact does to the other one")
-    strength: Share = 0.5
+    fact: LineNumber = Field(description="number of the other fact in this answer, from 1")
+    relation: CauseKind = Field(description="what this fact does to the other")
+    strength: Fraction = 0.5
 
 
-class Known(AnswerSchema):
-    """How a fact relates to one that is known already."""
+class KnownFactRelation(AnswerSchema):
+    """Relation of a fact to a known fact."""
 
     id: str = Field(description="K number of the known fact")
     relation: Literal["merge", "supersede", "duplicate"]
-    mistaken: bool = Field(default=False, description="for supersede: the known fact was wrong from the start")
-    text: Words = Field(default="", description="for merge: one text that holds both")
+    mistaken: bool = Field(default=False, description="for supersede: the known fact was never true")
+    text: ShortText = Field(default="", description="for merge: one text with the content of both")
 
 
-class ReadFact(AnswerSchema):
-    """One memory."""
+class ExtractedFact(AnswerSchema):
+    """One fact to remember."""
 
     what: Annotated[str, Field(min_length=1, max_length=4000)] = Field(
-        description="what happened or holds, in full sentences that stand alone, with names instead of pronouns"
+        description="what happened or is true, in self-contained sentences with names instead of pronouns"
     )
-    when: Words = Field(default="", description="the date in words with its weekday, or empty")
-    where: Words = Field(default="", description="the place, or empty")
-    who: Words = Field(default="", description="everyone who takes part and how they are related, or empty")
-    why: Words = Field(default="", description="reason or motive as it was told, or empty")
+    when: ShortText = Field(default="", description="date in words with weekday, or empty")
+    where: ShortText = Field(default="", description="place, or empty")
+    who: ShortText = Field(default="", description="participants and their relations, or empty")
+    why: ShortText = Field(default="", description="stated reason or motive, or empty")
     kind: Literal["world", "experience", "opinion"] = "world"
-    confidence: Share | None = Field(default=None, description="for opinion only: how sure")
-    start: str = Field(default="", description="first day or moment of it, ISO 8601, or empty")
-    end: str = Field(default="", description="last day or moment of it, ISO 8601, or empty")
-    since: str = Field(default="", description="for a lasting state: the day from which it is true, or empty")
+    confidence: Fraction | None = Field(default=None, description="for opinion only: certainty")
+    start: str = Field(default="", description="first day or time, ISO 8601, or empty")
+    end: str = Field(default="", description="last day or time, ISO 8601, or empty")
+    since: str = Field(default="", description="for a lasting state: first day on which it is true, or empty")
     entities: list[NamedEntity] = Field(default_factory=list[NamedEntity])
-    causes: list[Cause] = Field(default_factory=list[Cause])
-    lines: list[Line] = Field(description="numbers of the lines that tell it")
-    surprise: Share = Field(default=0.5, description="0 if it was to be expected, 1 if nothing hinted at it")
-    known: list[Known] = Field(default_factory=list[Known])
+    causes: list[CausalRelation] = Field(default_factory=list[CausalRelation])
+    lines: list[LineNumber] = Field(description="numbers of the lines that state it")
+    surprise: Fraction = Field(default=0.5, description="0 if fully expected, 1 if completely unexpected")
+    known: list[KnownFactRelation] = Field(default_factory=list[KnownFactRelation])
 
 
-class Again(AnswerSchema):
-    """A known fact that was told again, with nothing new."""
+class RepeatedFact(AnswerSchema):
+    """A known fact that is repeated without news."""
 
     id: str = Field(description="K number of the known fact")
-    lines: list[Line]
+    lines: list[LineNumber]
 
 
-class Topic(AnswerSchema):
-    """Lines that belong together, and what they are about."""
+class ExtractedTopic(AnswerSchema):
+    """Lines of one topic, and their content."""
 
-    title: Words = Field(description="at most ten words")
-    narrative: Words = Field(default="", description="two to four sentences that tell what was said")
-    lines: list[Line] = Field(description="numbers of its lines")
+    title: ShortText = Field(description="at most ten words")
+    narrative: ShortText = Field(default="", description="two to four sentences that summarize the lines")
+    lines: list[LineNumber] = Field(description="line numbers")
 
 
 class Extraction(AnswerSchema):
-    """Everything worth remembering of some lines."""
+    """Everything worth remembering."""
 
-    topics: list[Topic] = Field(default_factory=list[Topic], max_length=25)
-    facts: list[ReadFact] = Field(max_length=60)
-    told_again: list[Again] = Field(default_factory=list[Again])
+    topics: list[ExtractedTopic] = Field(default_factory=list[ExtractedTopic], max_length=25)
+    facts: list[ExtractedFact] = Field(max_length=60)
+    told_again: list[RepeatedFact] = Field(default_factory=list[RepeatedFact])
 
 
 class SmallFact(AnswerSchema):
-    """One memory in the least number of words that a model can get wrong."""
+    """One fact to remember."""
 
     text: Annotated[str, Field(min_length=1, max_length=4000)]
     date: str = ""
-    lines: list[Line]
+    lines: list[LineNumber]
 
 
 class SmallExtraction(AnswerSchema):
-    """The same for models that lose their way in a large schema."""
+    """Everything worth remembering."""
 
     facts: list[SmallFact] = Field(max_length=60)
 
 
-class Judged(AnswerSchema):
-    """The verdict on one new fact beside one known fact."""
+class PairVerdict(AnswerSchema):
+    """The verdict on one pair of facts."""
 
     new: str = Field(description="N number of the new fact")
     known: str = Field(description="K number of the known fact")
     verdict: Verdict
     mistaken: bool = False
-    text: Words = ""
+    text: ShortText = ""
 
 
-class Judgements(AnswerSchema):
-    """Verdicts on new facts."""
+class PairVerdicts(AnswerSchema):
+    """Verdicts on all pairs."""
 
-    verdicts: list[Judged]
+    verdicts: list[PairVerdict]
 
 
-class Identity(AnswerSchema):
-    """Who a name is."""
+class NameIdentity(AnswerSchema):
+    """The entity of one name."""
 
     name: str = Field(description="Q number of the question")
-    same_as: str = Field(description="E number of the one it is, or new")
+    same_as: str = Field(description="E number of the entity, or new")
 
 
-class IdentityAnswers(AnswerSchema):
-    """Who some names are."""
+class NameIdentities(AnswerSchema):
+    """The entities of all names."""
 
-    answers: list[Identity]
+    answers: list[NameIdentity]

@@ -1,4 +1,4 @@
-"""The local engine: keeps each turn's own words, says whose they are, and finds times and names. No model is called."""
+"""The local engine: keeps each message's words with its speaker, and finds times and names by rules."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from vmemo.text.chunks import split_text
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.temporal import TimeExpression, annotate
 
-CONTEXT = 400
-"""Characters of the turn before that are searched along with a turn."""
-GAP = timedelta(minutes=30)
-"""A longer silence ends a conversation: nothing before it is context of what follows."""
+CONTEXT_CHARACTERS = 400
+"""Characters of the previous message that are searched along with a message."""
+MAX_CONTEXT_GAP = timedelta(minutes=30)
+"""After a longer gap, the previous message is not context."""
 
 
 class LocalExtractor:
-    """Fulfils the Extractor port without any model."""
+    """Implements the Extractor port without a language model."""
 
     name = "local"
     keeps_words = True
 
     def __init__(self, names: NameReader | None = None, times: TimeReader | None = None) -> None:
-        """`names` adds what it finds to what the rules find; `times` reads other languages."""
+        """Use `names` and `times` in addition to the built-in rules, such as for other languages."""
         self._names = names
         self._times = times
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """One draft per turn, or one per piece of a long turn. The reading is done off the event loop."""
-        reading = await asyncio.to_thread(_read, messages, before)
+        """Return one draft per message, or per chunk of a long one. Runs in a thread."""
+        reading = await asyncio.to_thread(_extract, messages, before)
         if self._times is not None:
-            reading = await asyncio.to_thread(_more_times, reading, self._times)
-        return reading if self._names is None else await asyncio.to_thread(_more_names, reading, self._names)
+            reading = await asyncio.to_thread(_add_times, reading, self._times)
+        return reading if self._names is None else await asyncio.to_thread(_add_names, reading, self._names)
 
 
-def _more_times(reading: ExtractionResult, times: TimeReader) -> ExtractionResult:
-    """Drafts with the first time that another reader finds, where that is narrower than what the rules found."""
-    return replace(reading, drafts=tuple(_timed(draft, times) for draft in reading.drafts))
+def _add_times(reading: ExtractionResult, times: TimeReader) -> ExtractionResult:
+    """Add the first time that `times` finds, if it is narrower than the one found by the rules."""
+    return replace(reading, drafts=tuple(_add_time(draft, times) for draft in reading.drafts))
 
 
-def _timed(draft: FactDraft, times: TimeReader) -> FactDraft:
+def _add_time(draft: FactDraft, times: TimeReader) -> FactDraft:
     found = times(draft.text.partition(": ")[2], draft.mentioned_at)
     bounded = [(time.start, time.end) for time in found if time.start is not None and time.end is not None]
     known = [*bounded[:1], *([draft.occurred] if draft.occurred else [])]
     return replace(draft, occurred=min(known, key=lambda time: time[1] - time[0], default=None))
 
 
-def _more_names(reading: ExtractionResult, names: NameReader) -> ExtractionResult:
-    """Drafts with further names; a voice in front of the words is no part of them."""
+def _add_names(reading: ExtractionResult, names: NameReader) -> ExtractionResult:
+    """Add the names that `names` finds in the text after the speaker."""
     found = names([draft.text.partition(": ")[2] for draft in reading.drafts])
     drafts = zip(reading.drafts, found, strict=True)
     return replace(reading, drafts=tuple(replace(d, entities=merge_names(d.entities, more)) for d, more in drafts))
 
 
-def _read(messages: Sequence[Message], before: Message | None) -> ExtractionResult:
+def _extract(messages: Sequence[Message], before: Message | None) -> ExtractionResult:
     speakers = {message.speaker for message in messages if message.speaker}
     previous = [before, *messages]
     drafts = [
@@ -72,15 +72,15 @@ def _read(messages: Sequence[Message], before: Message | None) -> ExtractionResu
 def _drafts(message: Message, before: Message | None, speakers: set[str]) -> list[FactDraft]:
     context = _context(message, before)
     return [
-        _draft(message, piece, number, speakers, context if number == 0 else "", before)
-        for number, piece in enumerate(split_text(message.content))
+        _draft(message, chunk, number, speakers, context if number == 0 else "", before)
+        for number, chunk in enumerate(split_text(message.content))
     ]
 
 
 def _draft(
-    message: Message, piece: str, number: int, speakers: set[str], context: str, before: Message | None
+    message: Message, chunk: str, number: int, speakers: set[str], context: str, before: Message | None
 ) -> FactDraft:
-    text, times = annotate(piece, message.timestamp)
+    text, times = annotate(chunk, message.timestamp)
     return FactDraft(
         key=f"{message.id}/{number}",
         network="experience" if message.role in ("assistant", "tool") else "world",
@@ -91,20 +91,20 @@ def _draft(
         context=context,
         context_from=before.id if before is not None and context else None,
         occurred=_occurred(times),
-        entities=_entities(message, piece, speakers),
+        entities=_entities(message, chunk, speakers),
         tags=message.tags,
         metadata=message.metadata,
     )
 
 
 def _context(message: Message, before: Message | None) -> str:
-    if before is None or message.document != before.document or message.timestamp - before.timestamp > GAP:
+    if before is None or message.document != before.document or message.timestamp - before.timestamp > MAX_CONTEXT_GAP:
         return ""
-    return f"{before.voice}: {before.content[-CONTEXT:]}"
+    return f"{before.voice}: {before.content[-CONTEXT_CHARACTERS:]}"
 
 
 def _occurred(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | None:
-    """The first bounded time that the text speaks of."""
+    """Return the first bounded time in the text."""
     for time in times:
         if time.broad_interval.start is not None and time.broad_interval.end is not None:
             return time.broad_interval.start, time.broad_interval.end

@@ -1,4 +1,4 @@
-"""Storing messages and working through what is unread. Messages are durable before anything is derived from them."""
+"""Storing and processing of messages. Messages are durable before anything is derived from them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
-from vmemo.retain.derive import Derived, derive
+from vmemo.retain.derive import DerivedBatch, derive
 
 BATCH = 256
-"""Messages that are derived and written together: memory stays flat however many are waiting."""
+"""Messages per commit, so that memory use does not grow with the number of pending messages."""
 
 
 async def store_messages(bank: BankId, messages: Sequence[Message], store: Store) -> Retained:
-    """Append messages; those that are there already are reported as skipped."""
+    """Store messages; existing ones are reported as skipped."""
     stored = await store.append(bank, messages)
     skipped = [Skipped(what=message.id, reason=_reason(message)) for message in messages if message.id not in stored]
     fresh = [message for message in messages if message.id in stored]
@@ -27,49 +27,51 @@ async def store_messages(bank: BankId, messages: Sequence[Message], store: Store
 
 def _reason(message: Message) -> str:
     if message.document is not None:
-        return f"document {message.document!r} holds this line already"
-    return "a message with this id is stored already"
+        return f"document {message.document!r} already contains this message"
+    return "a message with this id is already stored"
 
 
 async def process(bank: BankId, context: RetainContext) -> Retained:
-    """Derive facts from all unread messages, batch by batch. What other processes finish meanwhile is left to them."""
+    """Derive facts from all pending messages in batches. Skip those that another process finishes."""
     done = Retained()
     while True:
         revision = await context.store.revision(bank)
         messages = await context.store.pending(bank, BATCH)
         if not messages:
             return done
-        landed = await _landed(bank, revision, messages, context)
-        if landed is not None:
-            context.entity_cache.landed(bank, revision, landed.batch.entities)
-            done = together(done, report(landed.batch, landed.usage, landed.skipped))
+        committed = await _commit_batch(bank, revision, messages, context)
+        if committed is not None:
+            context.entity_cache.committed(bank, revision, committed.batch.entities)
+            done = combine(done, retained_by(committed.batch, committed.usage, committed.skipped))
 
 
-async def _landed(bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext) -> Derived | None:
-    """What was derived and written; None if others were faster."""
+async def _commit_batch(
+    bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext
+) -> DerivedBatch | None:
+    """Derive and commit a batch; return None if another process changed the bank first."""
     try:
         derived = await derive(bank, revision, messages, context)
         return derived if await context.store.commit(derived.batch) else None
     except (StoreBusy, OutcomeUnknown):
-        # A note about it would have to wait for the same lock or server.
+        # Recording the error would have to wait for the same lock or server.
         raise
     except Exception as error:
-        # Whatever went wrong, the messages stay queued and say why.
-        reason = await outdated(bank, context) or error
-        failure = MessageFailure(messages=[message.id for message in messages], error=told(reason))
+        # The messages stay pending, with the error.
+        reason = await embedder_changed(bank, context) or error
+        failure = MessageFailure(messages=[message.id for message in messages], error=error_text(reason))
         await context.store.commit(Changes(bank=bank, failures=[failure]))
         if reason is error:
             raise
         raise reason from error
 
 
-def told(error: BaseException) -> str:
-    """An error as it is noted on what it keeps from being done."""
+def error_text(error: BaseException) -> str:
+    """Return an error's name and message, as stored on messages and jobs."""
     return named(error)[:2000]
 
 
-async def outdated(bank: BankId, context: RetainContext) -> EmbedderMismatch | None:
-    """Whether the bank was meanwhile switched to another embedder; any error may follow from that."""
+async def embedder_changed(bank: BankId, context: RetainContext) -> EmbedderMismatch | None:
+    """Return the error if the bank was switched to another embedder meanwhile; other errors may follow from that."""
     stored = await context.store.bank(bank)
     return None if stored is None else embedder_mismatch(stored, context.embedder)
 
@@ -85,8 +87,8 @@ def embedder_mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | No
     )
 
 
-def report(batch: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
-    """What a batch that landed has done."""
+def retained_by(batch: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
+    """Return the report of a committed batch."""
     return Retained(
         derived=tuple(item.fact.id for item in batch.facts),
         revised=tuple(dict.fromkeys((*(c.fact for c in batch.closures), *(s.fact for s in batch.sources)))),
@@ -96,8 +98,8 @@ def report(batch: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -> Ret
     )
 
 
-def together(*parts: Retained) -> Retained:
-    """Several reports as one."""
+def combine(*parts: Retained) -> Retained:
+    """Return several reports as one."""
     return Retained(
         stored=tuple(id for part in parts for id in part.stored),
         derived=tuple(id for part in parts for id in part.derived),

@@ -1,4 +1,4 @@
-"""Decides which entity a found name is. A wrong merge is worse than a missed one: the unclear stays apart."""
+"""Entity resolution. A wrong merge is worse than a missed one, so uncertain names become new entities."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from vmemo.text.names.similarity import (
     nicknames,
 )
 
-_CROWDED = 128
-"""A short name that fits more entities than this says nothing about which one is meant."""
+_MAX_BUCKET = 128
+"""Above this number of matches, a short name does not identify an entity."""
 _DAY = 86_400.0
-_MOST_DOUBTED = 5
-"""Candidates of an unclear name that a reader is shown."""
+_MAX_CANDIDATES = 5
+"""Candidates of an ambiguous name that the model is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sighting:
-    """A name found in one fact, when, and which other names stood beside it."""
+class NameSighting:
+    """A name found in one fact, with the time and the other names of that fact."""
 
     name: str
     at: datetime
@@ -42,29 +42,29 @@ class Sighting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doubt:
-    """A name that could be one of several entities, or a new one; without further advice it is a new one."""
+class AmbiguousName:
+    """A name that may be one of several entities; without advice it becomes a new one."""
 
     name: str
     candidates: tuple[EntityId, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolution:
-    """Entities to save, new and updated, and the entity of each found name (casefolded).
+class EntityResolution:
+    """New and updated entities, and the entity id of each found name (casefolded).
 
-    `merges` tell which names became other names of an entity; `doubts` are what only a reader could decide.
+    `merges` are names that became aliases of an entity; `ambiguous` are names that only the model can decide.
     """
 
     entities: tuple[Entity, ...]
     ids: Mapping[str, EntityId]
     merges: tuple[Merge, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    ambiguous: tuple[AmbiguousName, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Subject:
-    """All sightings of one name in a batch."""
+class _BatchName:
+    """All sightings of one name in a batch, combined."""
 
     name: str
     form: NameForm
@@ -75,7 +75,7 @@ class _Subject:
 
 
 class EntityIndex:
-    """Finds the few entities a name could belong to. Build it once and `put` what changes."""
+    """Finds the entities that a name could mean. Build it once and `put` changed entities."""
 
     def __init__(self, entities: Iterable[Entity] = ()) -> None:
         self._entities: dict[EntityId, Entity] = {}
@@ -84,12 +84,12 @@ class EntityIndex:
             self.put(entity)
 
     def put(self, entity: Entity) -> None:
-        """Add an entity, or replace what was known of it."""
+        """Add or replace an entity."""
         before = self._entities.get(entity.id)
-        filed = () if before is None else (before.name, *before.aliases)
+        indexed = () if before is None else (before.name, *before.aliases)
         self._entities[entity.id] = entity
         for name in (entity.name, *entity.aliases):
-            for key in () if name in filed else _filed_under(name_form(name).words):
+            for key in () if name in indexed else _index_keys(name_form(name).words):
                 bucket = self._buckets.get(key)
                 if bucket is None:
                     self._buckets[key] = [entity.id]
@@ -100,33 +100,33 @@ class EntityIndex:
         return iter(self._entities.values())
 
     def get(self, entity: EntityId) -> Entity:
-        """The entity as it is known now."""
+        """Return the entity; raise KeyError if it is unknown."""
         return self._entities[entity]
 
     def find(self, entity: EntityId) -> Entity | None:
-        """The entity, if it is here."""
+        """Return the entity, or None."""
         return self._entities.get(entity)
 
     def fuller(self, word: str) -> Sequence[EntityId]:
-        """Some of the entities whose longer name begins or ends with this word."""
+        """Return some entities whose longer name begins or ends with this word."""
         starting, ending = self._buckets.get("^" + word, []), self._buckets.get("$" + word, [])
-        return (*starting[:_CROWDED], *ending[:_CROWDED])
+        return (*starting[:_MAX_BUCKET], *ending[:_MAX_BUCKET])
 
     def named(self, name: str) -> Sequence[EntityId]:
-        """Entities that go by exactly this name, apart from case, accents and punctuation."""
+        """Return entities with exactly this name, ignoring case, accents and punctuation."""
         return self._buckets.get("=" + name_form(name).key, ())
 
     def candidates(self, name: str) -> set[EntityId]:
-        """Entities this name could mean; ask the store for their co-occurrences before resolving."""
+        """Return the entities that this name could mean."""
         near = set(self.named(name))
-        for key in _sought_under(name_form(name).words):
+        for key in _lookup_keys(name_form(name).words):
             bucket = self._buckets.get(key, ())
-            if len(bucket) <= _CROWDED:
+            if len(bucket) <= _MAX_BUCKET:
                 near.update(bucket)
         return near
 
 
-def _filed_under(words: tuple[str, ...]) -> list[str]:
+def _index_keys(words: tuple[str, ...]) -> list[str]:
     joined = "".join(words)
     keys = ["=" + joined]
     if len(words[0]) > CLIP + 1:
@@ -140,7 +140,7 @@ def _filed_under(words: tuple[str, ...]) -> list[str]:
     return keys
 
 
-def _sought_under(words: tuple[str, ...]) -> Iterator[str]:
+def _lookup_keys(words: tuple[str, ...]) -> Iterator[str]:
     first, last, joined = words[0], words[-1], "".join(words)
     names = (first, *nicknames(first))
     if len(words) == 1:
@@ -159,63 +159,63 @@ def _sought_under(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def _outline(joined: str) -> str:
-    """What a slip inside a long name leaves as it was: its beginning and its end."""
+    """Return the beginning and end of a long name, which most typing errors leave intact."""
     return f"~{joined[:4]}{joined[-2:]}"
 
 
 def resolve(
-    found: Sequence[Sighting],
+    found: Sequence[NameSighting],
     existing: Sequence[Entity] | EntityIndex,
     cooccurring: Mapping[EntityId, Set[EntityId]],
     weights: ResolutionWeights = ResolutionWeights(),  # noqa: B008  frozen, so sharing one is safe
     advice: Mapping[str, EntityId | None] = MappingProxyType({}),
-) -> Resolution:
-    """Give each name of a batch one entity: a known one where the case is clear, else a new one.
+) -> EntityResolution:
+    """Assign an entity to each name of a batch: a known one if the match is clear, else a new one.
 
-    `advice` holds what a reader said about names in doubt (casefolded): which entity it is, or None for a new one.
+    `advice` holds the model's decisions on ambiguous names (casefolded): an entity id, or None for a new entity.
     """
     index = existing if isinstance(existing, EntityIndex) else EntityIndex(existing)
     subjects = _gather(found)
     fuller = _by_word(subjects.values())
-    desk = _Desk(index=index, batch=EntityIndex(), fuller=fuller, cooccurring=cooccurring, weights=weights)
+    resolver = _BatchResolver(index=index, batch=EntityIndex(), fuller=fuller, cooccurring=cooccurring, weights=weights)
     ids: dict[str, EntityId] = {}
     merges: list[Merge] = []
-    doubts: list[Doubt] = []
-    # Fuller names go first, so that "John" can find the "John Smith" of its own batch.
+    ambiguous: list[AmbiguousName] = []
+    # Longer names first, so that "John" can match the "John Smith" of its own batch.
     for folded, subject in sorted(subjects.items(), key=lambda item: -len(item[1].form.words)):
-        known, candidates = (desk.get(advice[folded]), ()) if folded in advice else desk.settle(subject)
+        known, candidates = (resolver.get(advice[folded]), ()) if folded in advice else resolver.resolve(subject)
         if candidates:
-            doubts.append(Doubt(name=subject.name, candidates=candidates))
+            ambiguous.append(AmbiguousName(name=subject.name, candidates=candidates))
         entity = _new(subject) if known is None else _updated(known, subject)
-        if known is not None and not _goes_by(known, subject.form):
+        if known is not None and not _has_name(known, subject.form):
             merges.append(_merge(entity, subject, advised=folded in advice))
-        desk.batch.put(entity)
+        resolver.batch.put(entity)
         ids[folded] = entity.id
-    return Resolution(entities=tuple(desk.batch), ids=ids, merges=tuple(merges), doubts=tuple(doubts))
+    return EntityResolution(entities=tuple(resolver.batch), ids=ids, merges=tuple(merges), ambiguous=tuple(ambiguous))
 
 
-def _goes_by(entity: Entity, form: NameForm) -> bool:
+def _has_name(entity: Entity, form: NameForm) -> bool:
     return any(name_form(name).words == form.words for name in (entity.name, *entity.aliases))
 
 
-def _merge(entity: Entity, subject: _Subject, *, advised: bool) -> Merge:
+def _merge(entity: Entity, subject: _BatchName, *, advised: bool) -> Merge:
     reason = "the model found them to be one" if advised else "the names are alike and nothing speaks against it"
     return Merge(id=new_id(), entity=entity.id, names=(subject.name,), reason=reason, at=subject.last)
 
 
-def _gather(found: Sequence[Sighting]) -> dict[str, _Subject]:
-    groups: dict[str, list[Sighting]] = {}
+def _gather(found: Sequence[NameSighting]) -> dict[str, _BatchName]:
+    groups: dict[str, list[NameSighting]] = {}
     for sighting in found:
         if sighting.name.strip():
             groups.setdefault(sighting.name.casefold(), []).append(sighting)
     return {folded: _subject(group) for folded, group in groups.items()}
 
 
-def _subject(group: Sequence[Sighting]) -> _Subject:
+def _subject(group: Sequence[NameSighting]) -> _BatchName:
     name = " ".join(group[0].name.split())[:MAX_NAME]
     types = Counter[EntityType](sighting.type for sighting in group if sighting.type != "OTHER")
     moments = [sighting.at for sighting in group]
-    return _Subject(
+    return _BatchName(
         name=name,
         form=name_form(name),
         type=types.most_common(1)[0][0] if types else "OTHER",
@@ -226,15 +226,15 @@ def _subject(group: Sequence[Sighting]) -> _Subject:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Candidate:
+class _ScoredEntity:
     id: EntityId
     score: float
     exact: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Desk:
-    """One batch being resolved: the bank as it was, and what the batch has added or changed so far."""
+class _BatchResolver:
+    """Resolution of one batch: the bank's entities, and those that the batch has added or changed so far."""
 
     index: EntityIndex
     batch: EntityIndex
@@ -242,19 +242,19 @@ class _Desk:
     cooccurring: Mapping[EntityId, Set[EntityId]]
     weights: ResolutionWeights
 
-    def settle(self, subject: _Subject) -> tuple[Entity | None, tuple[EntityId, ...]]:
-        """The entity this name is, None for a new one, and whom a reader could take it for where that is unclear."""
+    def resolve(self, subject: _BatchName) -> tuple[Entity | None, tuple[EntityId, ...]]:
+        """Return the entity of a name, or None for a new one with the candidates if the name is ambiguous."""
         ids = self.index.candidates(subject.name) | self.batch.candidates(subject.name)
         companions = [frozenset(self._named(name)) for name in subject.beside]
         scored = sorted(self._scored(subject, map(self._get, ids), companions), key=lambda c: (-c.score, c.id))
         chosen = _decide(scored, self.weights)
         if chosen is None or self._is_contested(subject, self._get(chosen)):
             stored = (c.id for c in scored if self.index.find(c.id) is not None)
-            return None, tuple(stored)[:_MOST_DOUBTED]
+            return None, tuple(stored)[:_MAX_CANDIDATES]
         return self._get(chosen), ()
 
     def get(self, id: EntityId | None) -> Entity | None:
-        """The entity of an advice, if it is there."""
+        """Return the entity that an advice names, or None."""
         return None if id is None else self.batch.find(id) or self.index.find(id)
 
     def _get(self, id: EntityId) -> Entity:
@@ -265,8 +265,8 @@ class _Desk:
         yield from self.batch.named(name)
 
     def _scored(
-        self, subject: _Subject, entities: Iterable[Entity], companions: Sequence[frozenset[EntityId]]
-    ) -> Iterator[_Candidate]:
+        self, subject: _BatchName, entities: Iterable[Entity], companions: Sequence[frozenset[EntityId]]
+    ) -> Iterator[_ScoredEntity]:
         weights = self.weights
         for entity in entities:
             alike = _likeness(subject, entity)
@@ -277,10 +277,10 @@ class _Desk:
             days = abs((subject.last - entity.last_seen).total_seconds()) / _DAY
             score = weights.name * alike + weights.cooccurrence * share
             score += weights.nearness * math.exp(-days / weights.days)
-            yield _Candidate(id=entity.id, score=score, exact=alike >= RESPACED)
+            yield _ScoredEntity(id=entity.id, score=score, exact=alike >= RESPACED)
 
-    def _is_contested(self, subject: _Subject, entity: Entity) -> bool:
-        """Whether a short name that would grow into this one could as well grow into someone else's."""
+    def _is_contested(self, subject: _BatchName, entity: Entity) -> bool:
+        """Return True if the entity's short name could equally be extended to another person's full name."""
         short = name_form(entity.name)
         if len(subject.form.words) <= len(short.words):
             return False
@@ -294,8 +294,8 @@ class _Desk:
         )
 
 
-def _by_word(subjects: Iterable[_Subject]) -> Mapping[str, Sequence[NameForm]]:
-    """Names of several words by their first and their last."""
+def _by_word(subjects: Iterable[_BatchName]) -> Mapping[str, Sequence[NameForm]]:
+    """Index names of several words by their first and last word."""
     forms: dict[str, list[NameForm]] = {}
     for subject in subjects:
         if len(subject.form.words) > 1 and subject.type in ("PERSON", "OTHER"):
@@ -304,7 +304,7 @@ def _by_word(subjects: Iterable[_Subject]) -> Mapping[str, Sequence[NameForm]]:
     return forms
 
 
-def _likeness(subject: _Subject, entity: Entity) -> float:
+def _likeness(subject: _BatchName, entity: Entity) -> float:
     if subject.type != entity.type and "OTHER" not in (subject.type, entity.type):
         return 0.0
     form = name_form(entity.name)
@@ -318,8 +318,8 @@ def _likeness(subject: _Subject, entity: Entity) -> float:
     return best
 
 
-def _decide(scored: Sequence[_Candidate], weights: ResolutionWeights) -> EntityId | None:
-    """The clear winner. Namesakes that cannot be told apart get a third beside them, and never a fourth."""
+def _decide(scored: Sequence[_ScoredEntity], weights: ResolutionWeights) -> EntityId | None:
+    """Return the clear winner. Two indistinguishable namesakes get a third entity; with three, the first is used."""
     runner_up = scored[1].score if len(scored) > 1 else 0.0
     if scored and scored[0].score >= weights.threshold and scored[0].score - runner_up >= weights.margin:
         return scored[0].id
@@ -327,7 +327,7 @@ def _decide(scored: Sequence[_Candidate], weights: ResolutionWeights) -> EntityI
     return exact[0] if len(exact) == 1 or len(exact) > 2 else None
 
 
-def _new(subject: _Subject) -> Entity:
+def _new(subject: _BatchName) -> Entity:
     return Entity(
         id=EntityId(new_id()),
         name=subject.name,
@@ -337,7 +337,7 @@ def _new(subject: _Subject) -> Entity:
     )
 
 
-def _updated(entity: Entity, subject: _Subject) -> Entity:
+def _updated(entity: Entity, subject: _BatchName) -> Entity:
     grown = _is_fuller(subject.form, name_form(entity.name))
     name = subject.name if grown else entity.name
     known = {form.casefold() for form in (name, *entity.aliases)}
@@ -354,6 +354,6 @@ def _updated(entity: Entity, subject: _Subject) -> Entity:
 
 
 def _is_fuller(form: NameForm, than: NameForm) -> bool:
-    """Whether a form has more words written out or, with as many, is clearly longer: Robert, not Bob."""
+    """Return True if a form has more full words, or as many and is clearly longer (Robert, not Bob)."""
     words, others = (sum(len(word) > 1 for word in each.words) for each in (form, than))
     return words > others or (words == others and len(form.key) > len(than.key) + 1)

@@ -1,4 +1,4 @@
-"""Revision: new facts beside what is known. The known is closed, told again or joined, and never overwritten."""
+"""Revision of known facts by new ones. Known facts are closed, confirmed or merged, never overwritten."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.ports import Library, Search
 from vmemo.text.claims import compare_claims, parse_claim
 
-NEAR = 8
+MAX_SIMILAR = 8
 """Known facts that a new one is compared with."""
-FLOOR = 0.8
-"""Least cosine of a fact that shares an entity; what is further away was shown to the reader, or is about another
-matter."""
-ALIKE = 0.85
-"""Least cosine of a fact that shares none."""
-MANY, FAR = 50, 0.3
-"""How many facts, and how unlike, are looked through for one that claims something else of the same."""
+MIN_COSINE_SHARED_ENTITY = 0.8
+"""Minimum cosine of a known fact that shares an entity with the new one."""
+MIN_COSINE = 0.85
+"""Minimum cosine of a known fact that shares no entity."""
+CLAIM_CANDIDATES, MIN_CLAIM_COSINE = 50, 0.3
+"""Number and minimum cosine of known facts searched for a conflicting claim."""
 
 
-class Shelf(Search, Library, Protocol):
-    """What revision reads."""
+class RevisionStore(Search, Library, Protocol):
+    """The store methods that revision needs."""
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A new fact and a known one near it."""
+class FactPair:
+    """The index of a new fact and a similar known fact."""
 
     new: int
     known: Fact
@@ -40,43 +39,45 @@ class Pair:
 
 @dataclass
 class Revision:
-    """What becomes of the new facts and of the known ones. `stands_for` leads from a new fact to what tells it."""
+    """New facts, and changes of known ones. `duplicate_of` maps a dropped new fact to the known fact it repeats."""
 
     facts: list[NewFact] = field(default_factory=list[NewFact])
     closings: list[FactClosure] = field(default_factory=list[FactClosure])
     sourced: list[AddedSource] = field(default_factory=list[AddedSource])
     successors: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     changed: dict[FactId, Fact] = field(default_factory=dict[FactId, Fact])
-    stands_for: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
+    duplicate_of: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     merged: set[FactId] = field(default_factory=set[FactId])
 
 
-async def near(bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft], shelf: Shelf) -> list[Pair]:
-    """Known facts that each new one is compared with: those it names or shares an entity with, or nearly repeats."""
+async def similar_pairs(
+    bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft], store: RevisionStore
+) -> list[FactPair]:
+    """Pair each new fact with known ones that its draft names, or that are similar."""
     named = {judged.fact for draft in drafts for judged in draft.judgements}
-    scores, known = await _neighbours(bank, new, named, shelf, limit=NEAR, floor=FLOOR)
+    scores, known = await _neighbours(bank, new, named, store, limit=MAX_SIMILAR, floor=MIN_COSINE_SHARED_ENTITY)
     return [
-        Pair(at, known[id])
+        FactPair(at, known[id])
         for at, (item, draft) in enumerate(zip(new, drafts, strict=True))
         for id in dict.fromkeys((*scores[at], *(judged.fact for judged in draft.judgements)))
         if id in known and id != item.fact.id
-        if scores[at].get(id, 0.0) >= ALIKE or _share_entity(item.fact, known[id])
+        if scores[at].get(id, 0.0) >= MIN_COSINE or _share_entity(item.fact, known[id])
     ]
 
 
-async def rivals(bank: BankId, new: Sequence[NewFact], shelf: Shelf) -> list[Pair]:
-    """Known facts, and earlier ones of the batch, that make a claim beside new ones that make one too."""
+async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: RevisionStore) -> list[FactPair]:
+    """Pair each new fact that makes a claim with known and earlier facts that make claims."""
     claims = {at: claim for at, item in enumerate(new) if (claim := parse_claim(item.fact.text)) is not None}
     claiming = [new[at] for at in claims]
-    scores, known = await _neighbours(bank, claiming, set(), shelf, limit=MANY, floor=FAR)
+    scores, known = await _neighbours(bank, claiming, set(), store, limit=CLAIM_CANDIDATES, floor=MIN_CLAIM_COSINE)
     stored = [
-        Pair(at, known[id])
+        FactPair(at, known[id])
         for at, found in zip(claims, scores, strict=True)
         for id in found
         if id in known and id != new[at].fact.id
     ]
     inside = [
-        Pair(at, new[other].fact)
+        FactPair(at, new[other].fact)
         for at, claim in claims.items()
         for other, earlier in claims.items()
         if other < at and (claim.subject, claim.attribute) == (earlier.subject, earlier.attribute)
@@ -85,18 +86,18 @@ async def rivals(bank: BankId, new: Sequence[NewFact], shelf: Shelf) -> list[Pai
 
 
 async def _neighbours(
-    bank: BankId, new: Sequence[NewFact], named: set[FactId], shelf: Shelf, *, limit: int, floor: float
+    bank: BankId, new: Sequence[NewFact], named: set[FactId], store: RevisionStore, *, limit: int, floor: float
 ) -> tuple[list[dict[FactId, float]], dict[FactId, Fact]]:
-    """For each new fact the cosines of those near it, and these facts themselves with those that are named."""
+    """Return the cosines of known facts near each new one, and the current known facts by id."""
     if not new:
         return [], {}
-    hits = await shelf.nearest(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
+    hits = await store.nearest(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
     wanted = list(named | {hit.id for found in hits for hit in found})
-    known = {fact.id: fact for fact in await shelf.facts(bank, wanted) if _is_evidence(fact)}
+    known = {fact.id: fact for fact in await store.facts(bank, wanted) if _is_current(fact)}
     return [{hit.id: hit.score for hit in found} for found in hits], known
 
 
-def _is_evidence(fact: Fact) -> bool:
+def _is_current(fact: Fact) -> bool:
     return fact.network in ("world", "experience") and fact.expired_at is None and fact.invalid_at is None
 
 
@@ -104,8 +105,10 @@ def _share_entity(one: Fact, other: Fact) -> bool:
     return not {mention.id for mention in one.entities}.isdisjoint(mention.id for mention in other.entities)
 
 
-def proven(pairs: Sequence[Pair], new: Sequence[NewFact], *, duplicates: bool) -> dict[int, list[Judgement]]:
-    """What follows from the words alone. `duplicates=False` lets a repeated claim be, as its words may differ."""
+def verdicts_from_claims(
+    pairs: Sequence[FactPair], new: Sequence[NewFact], *, duplicates: bool
+) -> dict[int, list[Judgement]]:
+    """Return the verdicts that follow from parsed claims; without `duplicates`, only supersessions."""
     found: dict[int, list[Judgement]] = {}
     for pair in pairs:
         claim, known = parse_claim(new[pair.new].fact.text), parse_claim(pair.known.text)
@@ -116,41 +119,43 @@ def proven(pairs: Sequence[Pair], new: Sequence[NewFact], *, duplicates: bool) -
     return found
 
 
-def open_questions(
-    pairs: Sequence[Pair], drafts: Sequence[FactDraft], reading: ExtractionResult, settled: Mapping[int, object]
-) -> list[Pair]:
-    """Pairs that nobody has judged: the engine was not shown the known fact, and nothing is proven."""
+def unjudged_pairs(
+    pairs: Sequence[FactPair], drafts: Sequence[FactDraft], result: ExtractionResult, settled: Mapping[int, object]
+) -> list[FactPair]:
+    """Return pairs without a verdict whose known fact the engine was not shown."""
     said = {(at, judged.fact) for at, draft in enumerate(drafts) for judged in draft.judgements}
     return [
         pair
         for pair in pairs
-        if pair.new not in settled and pair.known.id not in reading.known and (pair.new, pair.known.id) not in said
+        if pair.new not in settled and pair.known.id not in result.known and (pair.new, pair.known.id) not in said
     ]
 
 
-def plausible(drafts: Sequence[FactDraft], pairs: Sequence[Pair]) -> dict[int, list[Judgement]]:
-    """What the engine said itself, as far as the facts are near each other: nobody replaces what is far away."""
+def verdicts_from_engine(drafts: Sequence[FactDraft], pairs: Sequence[FactPair]) -> dict[int, list[Judgement]]:
+    """Return the engine's own verdicts on pairs of similar facts; others are ignored as implausible."""
     reach = {(pair.new, pair.known.id) for pair in pairs}
     found = {at: [each for each in d.judgements if (at, each.fact) in reach] for at, d in enumerate(drafts)}
     return {at: judged for at, judged in found.items() if judged}
 
 
-def apply(new: Sequence[NewFact], judged: Mapping[int, Sequence[Judgement]], pairs: Sequence[Pair]) -> Revision:
-    """Carry verdicts out. Merged texts have the vectors of the old ones still; `merged` tells whose must be made."""
+def apply_verdicts(
+    new: Sequence[NewFact], judged: Mapping[int, Sequence[Judgement]], pairs: Sequence[FactPair]
+) -> Revision:
+    """Apply verdicts to new facts. The facts in `merged` have a new text and must be embedded again."""
     known = {pair.known.id: pair.known for pair in pairs}
     done = Revision()
     for at, item in enumerate(new):
         verdicts = [each for each in judged.get(at, ()) if each.fact in known and each.fact not in done.changed]
-        _settle(item, verdicts, known, done)
+        _apply_to_fact(item, verdicts, known, done)
     return done
 
 
-def _settle(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[FactId, Fact], done: Revision) -> None:
+def _apply_to_fact(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[FactId, Fact], done: Revision) -> None:
     same = next((each for each in verdicts if each.verdict == "duplicate"), None)
     if same is not None:
         old = known[same.fact]
         done.sourced.append(AddedSource(fact=old.id, messages=item.fact.messages, episodes=item.fact.episodes))
-        done.stands_for[item.fact.id] = old.id
+        done.duplicate_of[item.fact.id] = old.id
         return
     joined = next((each for each in verdicts if each.verdict == "merge" and each.text.strip()), None)
     fact = item.fact if joined is None else _merge(item.fact, known[joined.fact], joined.text.strip(), done)
@@ -159,15 +164,15 @@ def _settle(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[FactId,
 
 
 def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
-    """One fact in place of two: true as long as either was, told by all who told either."""
-    _close(old, done, FactClosure(fact=old.id, expired_at=_learned(new, old)))
+    """Return one fact in place of two, valid from the earlier start and with the sources of both."""
+    _close(old, done, FactClosure(fact=old.id, expired_at=_recorded(new, old)))
     done.merged.add(new.id)
-    moments = [moment for moment in (new.valid_at, old.valid_at) if moment is not None]
+    starts = [start for start in (new.valid_at, old.valid_at) if start is not None]
     return new.model_copy(
         update={
             "text": text,
             "supersedes": old.id,
-            "valid_at": min(moments, default=None),
+            "valid_at": min(starts, default=None),
             "messages": tuple(dict.fromkeys((*old.messages, *new.messages))),
             "episodes": tuple(dict.fromkeys((*old.episodes, *new.episodes))),
             "entities": tuple({mention.id: mention for mention in (*old.entities, *new.entities)}.values()),
@@ -179,22 +184,22 @@ def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
 
 
 def _supersede(new: Fact, replaced: Sequence[tuple[Fact, bool]], done: Revision) -> Fact:
-    """The new fact in its place: after those it replaces, or, if it is late news of an earlier time, before them."""
-    for old, mistaken in sorted(replaced, key=lambda pair: _began(pair[0]), reverse=True):
+    """Close the replaced facts, or close the new fact if it became valid before them."""
+    for old, mistaken in sorted(replaced, key=lambda pair: _start(pair[0]), reverse=True):
         if mistaken:
-            # Closed at its own beginning it was never true, and what is true now has been so from there on.
+            # A mistaken fact is closed at its own start, and the new one is valid from there.
             new = new.model_copy(update={"valid_at": old.valid_at})
-            _close(old, done, FactClosure(fact=old.id, invalid_at=_began(old), expired_at=_learned(new, old)))
-        elif _began(new) < _began(old):
-            new = new.model_copy(update={"invalid_at": min(_began(old), new.invalid_at or _began(old))})
+            _close(old, done, FactClosure(fact=old.id, invalid_at=_start(old), expired_at=_recorded(new, old)))
+        elif _start(new) < _start(old):
+            new = new.model_copy(update={"invalid_at": min(_start(old), new.invalid_at or _start(old))})
             if old.supersedes is None:
                 done.successors.setdefault(old.id, new.id)
             done.changed[old.id] = old
             continue
         else:
-            # What ends only in time to come is still believed until then.
-            learned = None if _began(new) > utc_now() else _learned(new, old)
-            _close(old, done, FactClosure(fact=old.id, invalid_at=_began(new), expired_at=learned))
+            # A fact that ends in the future stays current until then.
+            expired_at = None if _start(new) > utc_now() else _recorded(new, old)
+            _close(old, done, FactClosure(fact=old.id, invalid_at=_start(new), expired_at=expired_at))
         if new.supersedes is None:
             new = new.model_copy(update={"supersedes": old.id})
         else:
@@ -202,12 +207,12 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, bool]], done: Revision)
     return new
 
 
-def _began(fact: Fact) -> datetime:
+def _start(fact: Fact) -> datetime:
     return fact.valid_at or fact.mentioned_at
 
 
-def _learned(new: Fact, old: Fact) -> datetime:
-    """When the old fact stopped being believed: when the new one was recorded."""
+def _recorded(new: Fact, old: Fact) -> datetime:
+    """Return when the old fact expired: when the new one was recorded."""
     return max(new.recorded_at, old.recorded_at)
 
 

@@ -1,4 +1,4 @@
-"""An episode's title and narrative without a model: its most central sentences."""
+"""Extractive titles and narratives: an episode's most central messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
 
 
 def title(messages: Sequence[Message], vectors: NDArray[np.float32]) -> str:
-    """The first sentence of the line nearest to the episode's middle, among those that say something."""
+    """Return the first sentence of the most central message, with short messages weighted down."""
     central = messages[_by_centrality(messages, vectors)[0]]
     match = _SENTENCE.search(central.content)
     words = (match.group() if match else central.content).strip()
@@ -24,7 +24,7 @@ def title(messages: Sequence[Message], vectors: NDArray[np.float32]) -> str:
 
 
 def narrative(messages: Sequence[Message], vectors: NDArray[np.float32]) -> str:
-    """Who talked when, and the most central lines in their order."""
+    """Return the date, the speakers and the most central messages in their order."""
     voices = list(dict.fromkeys(message.voice for message in messages))
     first = messages[0].timestamp
     opening = f"On {first.day} {first:%B %Y} {_joined(voices)} talked."

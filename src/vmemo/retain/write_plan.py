@@ -1,4 +1,4 @@
-"""From drafts to what can be written: facts with vectors, entities, verdicts on what is known, and links."""
+"""The write plan of drafts: facts with embeddings, resolved entities, revisions of known facts, and links."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from vmemo.models.search import Encoding, Scored, Vector, Vectors
 from vmemo.ports import encodings
 from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
-from vmemo.retain.link import ALIKE, CLOSEST, MOST_ALIKE, causal_links, semantic_links, temporal_links
-from vmemo.retain.llm_judgements import identify, judge
-from vmemo.retain.resolve import Resolution
+from vmemo.retain.link import MIN_COSINE, SEMANTIC_LINKS, TEMPORAL_LINKS, causal_links, semantic_links, temporal_links
+from vmemo.retain.llm_judgements import identify_names, judge_pairs
+from vmemo.retain.resolve import EntityResolution
 from vmemo.retain.revise import Revision
 from vmemo.text.fact_text import embedded_text
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
-"""Name space of fact ids; it must never change."""
-MESSAGE = 1600
-"""Characters of a message by which it is compared with others."""
+"""Namespace of fact ids; it must never change."""
+MESSAGE_CHARACTERS = 1600
+"""Characters of a message that are embedded."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoded:
-    """Drafts with their vectors and the entities they name."""
+class EncodedDrafts:
+    """Drafts with their embeddings and resolved entities."""
 
-    reading: ExtractionResult
+    result: ExtractionResult
     encodings: Sequence[Encoding]
-    resolution: Resolution
+    resolution: EntityResolution
 
     @property
     def by_message(self) -> dict[MessageId, NDArray[np.float32]]:
-        """A unit vector for each message: the middle of its facts."""
+        """The normalized sum of each message's fact embeddings."""
         sums: dict[MessageId, NDArray[np.float32]] = {}
-        for draft, encoding in zip(self.reading.drafts, self.encodings, strict=True):
+        for draft, encoding in zip(self.result.drafts, self.encodings, strict=True):
             for message in draft.messages:
                 sums[message] = sums[message] + encoding.vector if message in sums else encoding.vector
         return {message: total / max(float(np.linalg.norm(total)), 1e-9) for message, total in sums.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Landing:
-    """What a reading comes to beside what is known."""
+class WritePlan:
+    """Episodes, revised facts and links, ready to commit."""
 
-    encoded: Encoded
+    encoded: EncodedDrafts
     episodes: Sequence[Episode]
     revision: Revision
     links: Sequence[Link]
 
     def batch(self, bank: BankId, revision: int, context: RetainContext) -> Changes:
-        """All of it as it is written, but for the messages that it claims."""
+        """Return the changes to commit, without the messages that they process."""
         return Changes(
             bank=bank,
             revision=revision,
@@ -75,57 +75,62 @@ class Landing:
         )
 
 
-async def encode(
-    bank: BankId, revision: int, reading: ExtractionResult, context: RetainContext, desk: StructuredLLM | None = None
-) -> Encoded:
-    """Embed drafts and resolve their names, which goes on while the model runs: neither needs the other."""
-    texts = [embedded_text(draft.text, draft.mentioned_at) for draft in reading.drafts]
+async def encode_drafts(
+    bank: BankId, revision: int, result: ExtractionResult, context: RetainContext, llm: StructuredLLM | None = None
+) -> EncodedDrafts:
+    """Embed drafts and resolve their names concurrently; with an LLM, let it decide ambiguous names."""
+    texts = [embedded_text(draft.text, draft.mentioned_at) for draft in result.drafts]
     encoded, resolution = await asyncio.gather(
-        encodings(context.embedder, texts, "document"), context.entity_cache.resolve(bank, revision, reading.drafts)
+        encodings(context.embedder, texts, "document"), context.entity_cache.resolve(bank, revision, result.drafts)
     )
-    if desk is not None and resolution.doubts:
-        advice = await identify(bank, resolution.doubts, reading.drafts, context.store, desk)
-        resolution = await context.entity_cache.resolve(bank, revision, reading.drafts, advice=advice)
-    return Encoded(reading=reading, encodings=encoded, resolution=resolution)
+    if llm is not None and resolution.ambiguous:
+        advice = await identify_names(bank, resolution.ambiguous, result.drafts, context.store, llm)
+        resolution = await context.entity_cache.resolve(bank, revision, result.drafts, advice=advice)
+    return EncodedDrafts(result=result, encodings=encoded, resolution=resolution)
 
 
-async def land(
+async def plan_writes(
     bank: BankId,
-    encoded: Encoded,
+    encoded: EncodedDrafts,
     episodes: Sequence[Episode],
     context: RetainContext,
-    desk: StructuredLLM | None = None,
-) -> Landing:
-    """Facts beside what is known, and their links."""
+    llm: StructuredLLM | None = None,
+) -> WritePlan:
+    """Revise known facts by the new ones, and link the new ones."""
     facts = await asyncio.to_thread(_facts, bank, encoded, episodes, context)
     new = [
         NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
         for fact, encoding in zip(facts, encoded.encodings, strict=True)
     ]
-    done = await _revised(bank, new, encoded.reading, context, desk)
-    done.sourced += _restated(encoded.reading, episodes, done)
+    done = await _revise(bank, new, encoded.result, context, llm)
+    done.sourced += _restated(encoded.result, episodes, done)
     links = await _links(bank, done.facts, context)
-    causal = causal_links(encoded.reading.drafts, [fact.id for fact in facts], done.stands_for)
-    return Landing(encoded=encoded, episodes=episodes, revision=done, links=[*links, *causal])
+    causal = causal_links(encoded.result.drafts, [fact.id for fact in facts], done.duplicate_of)
+    return WritePlan(encoded=encoded, episodes=episodes, revision=done, links=[*links, *causal])
 
 
-async def _revised(
-    bank: BankId, new: Sequence[NewFact], reading: ExtractionResult, context: RetainContext, desk: StructuredLLM | None
+async def _revise(
+    bank: BankId, new: Sequence[NewFact], result: ExtractionResult, context: RetainContext, llm: StructuredLLM | None
 ) -> Revision:
-    """Verdicts by what the engine said, what is proven, and, for the rest, what a model says."""
-    if desk is None:
-        pairs = await revise.rivals(bank, new, context.store)
-        return revise.apply(new, revise.proven(pairs, new, duplicates=not context.extractor.keeps_words), pairs)
-    pairs = await revise.near(bank, new, reading.drafts, context.store)
-    judged = {**revise.proven(pairs, new, duplicates=True), **revise.plausible(reading.drafts, pairs)}
-    unclear = revise.open_questions(pairs, reading.drafts, reading, judged)
+    """Apply verdicts from parsed claims, from the engine and, for the remaining pairs, from the model."""
+    if llm is None:
+        pairs = await revise.claim_pairs(bank, new, context.store)
+        return revise.apply_verdicts(
+            new, revise.verdicts_from_claims(pairs, new, duplicates=not context.extractor.keeps_words), pairs
+        )
+    pairs = await revise.similar_pairs(bank, new, result.drafts, context.store)
+    judged = {
+        **revise.verdicts_from_claims(pairs, new, duplicates=True),
+        **revise.verdicts_from_engine(result.drafts, pairs),
+    }
+    unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
     if unclear:
-        judged |= await judge(unclear, new, desk)
-    return await _embedded_again(revise.apply(new, judged, pairs), context)
+        judged |= await judge_pairs(unclear, new, llm)
+    return await _embed_merged(revise.apply_verdicts(new, judged, pairs), context)
 
 
-async def _embedded_again(done: Revision, context: RetainContext) -> Revision:
-    """Merged facts have a new text, so they are counted and embedded anew."""
+async def _embed_merged(done: Revision, context: RetainContext) -> Revision:
+    """Count and embed merged facts again, because their text is new."""
     again = [at for at, item in enumerate(done.facts) if item.fact.id in done.merged]
     texts = [embedded_text(done.facts[at].fact.text, done.facts[at].fact.mentioned_at) for at in again]
     fresh = await encodings(context.embedder, texts, "document")
@@ -136,50 +141,52 @@ async def _embedded_again(done: Revision, context: RetainContext) -> Revision:
     return done
 
 
-def _restated(reading: ExtractionResult, episodes: Sequence[Episode], done: Revision) -> list[AddedSource]:
-    """Known facts that were told again get the messages as sources; those closed in the same breath don't."""
-    holding = {message: episode.id for episode in episodes for message in episode.messages}
+def _restated(result: ExtractionResult, episodes: Sequence[Episode], done: Revision) -> list[AddedSource]:
+    """Return the new sources of known facts that messages repeat, except facts closed by the same batch."""
+    episode_by_message = {message: episode.id for episode in episodes for message in episode.messages}
     return [
         AddedSource(
             fact=each.fact,
             messages=each.messages,
-            episodes=tuple(dict.fromkeys(holding[message] for message in each.messages if message in holding)),
+            episodes=tuple(
+                dict.fromkeys(episode_by_message[message] for message in each.messages if message in episode_by_message)
+            ),
         )
-        for each in reading.restated
+        for each in result.restated
         if each.fact not in done.changed
     ]
 
 
-async def message_vectors(messages: Sequence[Message], context: RetainContext) -> dict[MessageId, Vector]:
-    """A vector for each message."""
-    texts = [f"{message.voice}: {message.content[:MESSAGE]}" for message in messages]
+async def embed_messages(messages: Sequence[Message], context: RetainContext) -> dict[MessageId, Vector]:
+    """Return an embedding for each message."""
+    texts = [f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}" for message in messages]
     found = await context.embedder.embed(texts, "document")
     return {message.id: vector for message, vector in zip(messages, found, strict=True)}
 
 
-def stacked(vectors: Sequence[Vector], dimension: int) -> Vectors:
-    """Vectors as rows, also when there are none."""
+def stack_vectors(vectors: Sequence[Vector], dimension: int) -> Vectors:
+    """Return the vectors as rows of one array, which may be empty."""
     return np.stack(vectors) if vectors else np.empty((0, dimension), np.float32)
 
 
-def _facts(bank: BankId, encoded: Encoded, episodes: Sequence[Episode], context: RetainContext) -> list[Fact]:
+def _facts(bank: BankId, encoded: EncodedDrafts, episodes: Sequence[Episode], context: RetainContext) -> list[Fact]:
     episode_of = {message: episode.id for episode in episodes for message in episode.messages}
     names = {
         entity.id: Mention(id=entity.id, name=entity.name, type=entity.type) for entity in encoded.resolution.entities
     }
-    engine = encoded.reading.engine or context.extractor.name
+    engine = encoded.result.engine or context.extractor.name
     return [
         _fact(bank, draft, episode_of, _mentions(draft, encoded.resolution, names), context, engine)
-        for draft in encoded.reading.drafts
+        for draft in encoded.result.drafts
     ]
 
 
-def _mentions(draft: FactDraft, resolution: Resolution, names: Mapping[EntityId, Mention]) -> tuple[Mention, ...]:
+def _mentions(draft: FactDraft, resolution: EntityResolution, names: Mapping[EntityId, Mention]) -> tuple[Mention, ...]:
     found: dict[EntityId, Mention] = {}
     for each in draft.entities:
         mention = names[resolution.ids[each.name.casefold()]]
-        said = "" if each.name.casefold() == mention.name.casefold() else each.name
-        found.setdefault(mention.id, mention.model_copy(update={"said": said}) if said else mention)
+        name = "" if each.name.casefold() == mention.name.casefold() else each.name
+        found.setdefault(mention.id, mention.model_copy(update={"said": name}) if name else mention)
     return tuple(found.values())
 
 
@@ -195,7 +202,7 @@ def _fact(
     episodes = dict.fromkeys(episode_of[message] for message in draft.messages if message in episode_of)
     began = draft.mentioned_at if start is None else min(start, draft.mentioned_at)
     return Fact(
-        id=_id(bank, context.engine, draft.key),
+        id=_fact_id(bank, context.engine, draft.key),
         bank=bank,
         network=draft.network,
         text=draft.text,
@@ -218,8 +225,8 @@ def _fact(
     )
 
 
-def _id(bank: BankId, engine: str, key: str) -> FactId:
-    """The same reading gives the same id, so deriving again replaces nothing and repeats nothing."""
+def _fact_id(bank: BankId, engine: str, key: str) -> FactId:
+    """Return the fact's id. Equal input gives equal ids, so that repeated derivation creates no duplicates."""
     return FactId(str(uuid.uuid5(_FACTS, "\x00".join((bank, engine, key)))))
 
 
@@ -227,32 +234,32 @@ async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -
     if not new:
         return []
     facts = [item.fact for item in new]
-    vectors = stacked([item.embedding for item in new], context.embedder.dimension)
-    earlier = await context.store.recent(bank, min(fact.mentioned_at for fact in facts), limit=CLOSEST)
-    near = await context.store.nearest(bank, vectors, limit=MOST_ALIKE, floor=ALIKE)
-    inside = vectors @ vectors.T
+    vectors = stack_vectors([item.embedding for item in new], context.embedder.dimension)
+    earlier = await context.store.recent(bank, min(fact.mentioned_at for fact in facts), limit=TEMPORAL_LINKS)
+    stored = await context.store.nearest(bank, vectors, limit=SEMANTIC_LINKS, floor=MIN_COSINE)
+    cosines = vectors @ vectors.T
     semantic = [
         link
         for i, fact in enumerate(facts)
-        for link in semantic_links(fact.id, _closest(near[i], _inside(facts, inside[i, :i])))
+        for link in semantic_links(fact.id, _nearest(stored[i], _similar_in_batch(facts, cosines[i, :i])))
     ]
     return [*temporal_links(facts, earlier), *semantic]
 
 
-def _inside(facts: Sequence[Fact], cosines: NDArray[np.float32]) -> list[Scored]:
-    """The few facts of the batch before this one that are most alike."""
-    closest: list[int] = np.argsort(-cosines)[:MOST_ALIKE].tolist()
+def _similar_in_batch(facts: Sequence[Fact], cosines: NDArray[np.float32]) -> list[Scored]:
+    """Return the most similar earlier facts of the batch."""
+    closest: list[int] = np.argsort(-cosines)[:SEMANTIC_LINKS].tolist()
     return [Scored(facts[j].id, float(cosines[j]), facts[j].tokens) for j in closest]
 
 
-def _closest(stored: Sequence[Scored], inside: Sequence[Scored]) -> list[Scored]:
-    return sorted((*stored, *inside), key=lambda hit: hit.score, reverse=True)[: MOST_ALIKE + 1]
+def _nearest(stored: Sequence[Scored], in_batch: Sequence[Scored]) -> list[Scored]:
+    return sorted((*stored, *in_batch), key=lambda hit: hit.score, reverse=True)[: SEMANTIC_LINKS + 1]
 
 
-def joined(readings: Sequence[ExtractionResult]) -> ExtractionResult:
-    """Several readings as one."""
-    whole = ExtractionResult(drafts=tuple(draft for reading in readings for draft in reading.drafts))
-    skipped = tuple(each for reading in readings for each in reading.skipped)
-    restated = tuple(each for reading in readings for each in reading.restated)
-    usage = sum((reading.usage for reading in readings), Usage())
+def combine_results(results: Sequence[ExtractionResult]) -> ExtractionResult:
+    """Return several extraction results as one."""
+    whole = ExtractionResult(drafts=tuple(draft for result in results for draft in result.drafts))
+    skipped = tuple(each for result in results for each in result.skipped)
+    restated = tuple(each for result in results for each in result.restated)
+    usage = sum((result.usage for result in results), Usage())
     return replace(whole, skipped=skipped, restated=restated, usage=usage)
