@@ -1,4 +1,4 @@
-"""Retain, recall, look back in time and reflect: no key, no server, no download."""
+"""Retain, recall, recall as of an earlier date, and reflect. Needs no API key, server or download."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 
 from vmemo import Memory
 
-SAID = datetime(2024, 3, 4, 9, 30, tzinfo=UTC)
+TIMESTAMP = datetime(2024, 3, 4, 9, 30, tzinfo=UTC)
 
 
 async def main(file: Path) -> None:
-    """Everything happens in one SQLite file."""
+    """Store an exchange in one SQLite file and query it."""
     async with Memory(f"sqlite:///{file}") as memory:
         await memory.add_exchange(
             "I just started at Anthropic, last Friday was my first day.",
             "Congrats! Shall we make your desk cosy?",
-            timestamp=SAID,
+            timestamp=TIMESTAMP,
         )
         await memory.process()
 
         found = await memory.recall("Where does the user work?", max_tokens=1024)
         print(found.to_prompt())
 
-        then = await memory.retrieve("Where did the user work?", top_k=5, at_time=datetime(2024, 1, 1, tzinfo=UTC))
-        print(f"\nKnown of January 2024: {len(then.hits)} facts")
+        earlier = await memory.retrieve("Where did the user work?", top_k=5, at_time=datetime(2024, 1, 1, tzinfo=UTC))
+        print(f"\nFacts valid in January 2024: {len(earlier.hits)}")
 
         answer = await memory.reflect("What desk present would suit her?")
         print(f"\n{answer.text}")

@@ -1,4 +1,4 @@
-"""An agent without asyncio: every verb has a twin that ends in `_sync`."""
+"""An agent without asyncio: every method has a synchronous version that ends in `_sync`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ TURNS = (
 
 
 def reply(prompt: str, question: str) -> str:
-    """Stands for the call of your own model: it gets what memory holds, and the question."""
+    """Call your own model here, with the recalled facts and the question."""
     known = sum(line.startswith("- [") for line in prompt.splitlines())
     return f"Knowing {known} facts, I'd answer: {question}"
 
 
 def main(file: Path) -> None:
-    """Before each answer the agent recalls; after it, the exchange is retained."""
+    """Recall before each answer, and retain the exchange after it."""
     with Memory(f"sqlite:///{file}", bank="traveller") as memory:
-        for said in TURNS:
-            prompt = memory.recall_sync(said, max_tokens=500).to_prompt()
-            answer = reply(prompt, said)
-            print(f"user: {said}\nagent: {answer}")
-            memory.add_exchange_sync(said, answer)
+        for message in TURNS:
+            prompt = memory.recall_sync(message, max_tokens=500).to_prompt()
+            answer = reply(prompt, message)
+            print(f"user: {message}\nagent: {answer}")
+            memory.add_exchange_sync(message, answer)
             memory.process_sync()
         status = memory.status_sync()
         print(f"The bank holds {status.messages} messages and {status.facts} facts.")

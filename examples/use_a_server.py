@@ -1,4 +1,4 @@
-"""The library's verbs at a server: start one, talk to it with a client, and watch a reflection on its way."""
+"""Start a server, call it with a client, and stream an answer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vmemo.client import Client
 
 @contextmanager
 def server(file: Path) -> Generator[str]:
-    """A server on a free port of this machine; its first log line tells where."""
+    """Run a server on a free local port and yield its URL, which its first log line contains."""
     command = [sys.executable, "-m", "vmemo", "serve", "--db", f"sqlite:///{file}", "--port", "0", "--json"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             for line in process.stderr:
-                if line.startswith("{") and (told := json.loads(line)).get("event") == "listening":
-                    yield told["url"]
+                if line.startswith("{") and (record := json.loads(line)).get("event") == "listening":
+                    yield record["url"]
                     break
         finally:
             process.terminate()
@@ -32,7 +32,7 @@ def server(file: Path) -> Generator[str]:
 
 
 async def main(url: str) -> None:
-    """What works with `Memory` works with `Client`."""
+    """Use `Client` like `Memory`: it has the same methods."""
     async with Client(url, bank="traveller") as client:
         await client.retain(["I moved to Lisbon in May.", "I get seasick on boats."], speaker="Ana")
         found = await client.recall("Where does Ana live?", max_tokens=500)

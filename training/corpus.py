@@ -38,7 +38,7 @@ class Asked:
     evidence: frozenset[str]
     kind: str
     turns: tuple[frozenset[str], ...] = ()
-    """Where documents stand for several turns: for each turn the documents that hold it."""
+    """For each turn, the documents that contain it; empty if each document is one turn."""
 
 
 @dataclass(frozen=True)

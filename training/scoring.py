@@ -1,4 +1,4 @@
-"""What the encoder makes of a bank, and how good the order is that follows from it."""
+"""Scores of a bank's documents by the encoder, and the quality of the resulting ranking."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def _matches(query: Tensor, tokens: Tensor, own: Tensor) -> Tensor:
 
 
 def normalised(values: Tensor) -> Tensor:
-    """From two deviations under the mean (0) to the best (1), as recall's fusion does it."""
-    ground = values.mean(1, keepdim=True) - 2 * values.std(1, keepdim=True)
-    return ((values - ground) / (values.amax(1, keepdim=True) - ground).clamp_min(1e-6)).clamp_min(0)
+    """Scale from two standard deviations below the mean (0) to the best (1), as recall's fusion does."""
+    baseline = values.mean(1, keepdim=True) - 2 * values.std(1, keepdim=True)
+    return ((values - baseline) / (values.amax(1, keepdim=True) - baseline).clamp_min(1e-6)).clamp_min(0)
 
 
 def order(scores: Scores, pooled: float, words: float, late: float, window: float = 0.0) -> np.ndarray:

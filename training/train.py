@@ -30,11 +30,11 @@ GRID = [
     for late, window in ((0, 0), (0.5, 0), (1, 0), (1.5, 0), (2, 0), (0, 0.5), (0, 1), (0, 2))
 ]
 KEPT = 0.985
-"""What each step keeps of the averaged weights; they are what is written."""
+"""Share of the averaged weights that each step keeps; the averaged weights are the result."""
 
 
 class Mix(nn.Module):
-    """How sharply each score decides, alone and together; learned along with the encoder."""
+    """Learned temperatures of the scores, alone and combined."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ def train(encoder: Encoder, pack: dict, options: argparse.Namespace) -> None:
 
 
 def dropped_tokens(pack: dict, device: str) -> Tensor:
-    """Which ids keep no vector."""
+    """Return a mask of the token ids without a vector."""
     dropped = torch.zeros(30522, dtype=torch.bool, device=device)
     dropped[torch.tensor(pack["dropped"], device=device)] = True
     return dropped

@@ -182,7 +182,7 @@ def test_threads_with_event_loops_of_their_own_share_one_cache(tmp_path: Path) -
     disk.close()
 
 
-def test_a_passing_failure_is_tried_again_after_growing_pauses() -> None:
+def test_a_transient_failure_is_retried_after_growing_pauses() -> None:
     inner, pauses = Failing(TimeoutError("slow"), OSError("gone")), Pauses()
     embed(CachedEmbedder(inner, sleep=pauses.sleep), "a")
     assert len(inner.requests) == 3

@@ -21,7 +21,7 @@ from vmemo.ports import Embedder, TextKind, TokenEmbedder
 
 DIMENSION, WIDTH = 8, 6
 STEP = 1 / 127
-"""What a byte on disk can tell apart."""
+"""The precision of a stored byte."""
 Answer: TypeAlias = Callable[[list[Encoding]], object]
 
 
@@ -300,7 +300,7 @@ def test_the_disk_holds_the_tokens_of_thousands_of_texts(disk: EmbeddingCache) -
     assert disk.get_tokens([*tokens, cache_key("e", "document", "unknown")]).keys() == tokens.keys()
 
 
-def test_a_passing_failure_is_tried_again() -> None:
+def test_a_transient_failure_is_retried() -> None:
     async def no_pause(_: float) -> None: ...
 
     assert_encoded(encode(CachedTokenEmbedder(Unsteady(), sleep=no_pause), "a"), "a")

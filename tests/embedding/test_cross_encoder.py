@@ -33,7 +33,7 @@ WEIGHTS = MARKERS | WORDS
 TOKENS = list(WEIGHTS)
 QUESTION = "Which pet?"
 AROUND = 0.25 + 1.0 + 0.5 + 10 * 0.5
-"""What start, question and the two ends weigh: [CLS] which pet [UNK] [SEP] … [SEP]."""
+"""The weight of start, query and both ends: [CLS] which pet [UNK] [SEP] … [SEP]."""
 INT32, INT64, FLOAT = 6, 7, 1
 
 
@@ -200,7 +200,7 @@ def test_the_text_is_cut_before_the_question(folder: Path) -> None:
     assert rerank(reranker, ["cat " * 600], "pet " * 4) == [0.25 + 4 + 0.5 + 480 + 5]
 
 
-def test_a_question_as_long_as_a_pair_leaves_room_for_the_text(folder: Path) -> None:
+def test_a_long_query_leaves_half_of_the_tokens_for_the_text(folder: Path) -> None:
     reranker = CrossEncoder(folder, max_tokens=10)
     # Half of the ten tokens at most, unless the text needs less than the other half.
     assert rerank(reranker, ["cat " * 600, "cat"], "pet " * 600) == [0.25 + 4 + 0.5 + 480 + 5, 0.25 + 6 + 0.5 + 160 + 5]
@@ -350,14 +350,14 @@ def test_a_pass_that_fails_is_an_error_with_what_may_help(tmp_path: Path) -> Non
     assert caught.value.__cause__ is not None
 
 
-def test_options_without_room_are_refused_at_once(tmp_path: Path) -> None:
+def test_options_below_their_minimum_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="max_tokens is 4, but"):
         CrossEncoder(tmp_path, max_tokens=4)
     with pytest.raises(InvalidInput, match="batch is 0, but"):
         CrossEncoder(tmp_path, batch=0)
 
 
-def test_the_event_loop_runs_on_while_a_model_loads(folder: Path) -> None:
+def test_the_event_loop_is_not_blocked_while_a_model_loads(folder: Path) -> None:
     (folder / "vocab.txt").unlink()
     os.mkfifo(folder / "vocab.txt")
 

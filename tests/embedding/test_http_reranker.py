@@ -29,14 +29,14 @@ class Handler(BaseHTTPRequestHandler):
     """Records a request and plays the next part, the last one again and again."""
 
     @property
-    def house(self) -> Server:
+    def recording_server(self) -> Server:
         return cast("Server", self.server)
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.house.seen.append(Seen(self.path, dict(self.headers), body))
-        self.house.asked.set()
-        plays = self.house.plays
+        self.recording_server.seen.append(Seen(self.path, dict(self.headers), body))
+        self.recording_server.asked.set()
+        plays = self.recording_server.plays
         (plays.pop(0) if len(plays) > 1 else plays[0])(self)
 
     do_GET = do_POST
@@ -114,19 +114,19 @@ def hang_up(handler: Handler) -> None:
 
 
 def say_nothing(handler: Handler) -> None:
-    handler.house.over.wait()
+    handler.recording_server.over.wait()
 
 
 def trickle(handler: Handler) -> None:
     handler.send_response(200)
     handler.end_headers()
     with suppress(OSError):
-        while not handler.house.over.wait(0.02):
+        while not handler.recording_server.over.wait(0.02):
             handler.wfile.write(b" ")
 
 
 def repeat_the_request_as_a_status_line(handler: Handler) -> None:
-    handler.wfile.write(handler.house.seen[-1].body + b"\r\n")
+    handler.wfile.write(handler.recording_server.seen[-1].body + b"\r\n")
 
 
 def rerank(reranker: Reranker, texts: Sequence[str] = tuple(TEXTS)) -> Sequence[float]:
@@ -181,13 +181,13 @@ def test_it_is_named_after_its_model_or_its_host() -> None:
     assert HttpReranker("https://api.example.com/rerank").name == "api.example.com"
 
 
-def test_what_it_shows_of_itself_holds_no_key() -> None:
+def test_its_repr_does_not_contain_the_key() -> None:
     shown = repr(HttpReranker("https://api.example.com/rerank?token=hidden", api_key=KEY))
     assert shown == "HttpReranker(host='api.example.com', model=None)"
 
 
 @pytest.mark.parametrize("fault", [answer(429, b""), answer(500, b""), answer(503, b"<html>"), hang_up])
-def test_a_passing_fault_is_tried_three_times_with_growing_pauses(server: Server, fault: Play) -> None:
+def test_a_transient_fault_is_retried_twice_with_growing_pauses(server: Server, fault: Play) -> None:
     pauses = Pauses()
     server.plays = [fault, fault, scores({0: 3, 1: 2, 2: 1})]
     assert rerank(HttpReranker(server.url, sleep=pauses)) == [3, 2, 1]
@@ -210,7 +210,7 @@ def test_a_service_may_ask_for_a_longer_pause_within_limits(server: Server, aske
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_fault_that_stays_is_an_error(server: Server, status: int) -> None:
+def test_a_persistent_fault_is_an_error(server: Server, status: int) -> None:
     pauses = Pauses()
     server.plays = [answer(status, b"")]
     assert f"answered with status {status}" in failure(server, sleep=pauses)
@@ -328,13 +328,13 @@ def test_a_key_that_fits_no_header_is_refused_without_being_shown(tail: str) -> 
 
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_timeout_that_is_none_is_refused(timeout: float) -> None:
+def test_an_invalid_timeout_is_rejected(timeout: float) -> None:
     with pytest.raises(InvalidInput, match="timeout is"):
         HttpReranker("https://host/", timeout=timeout)
 
 
-def test_the_event_loop_runs_on_while_a_service_thinks(server: Server) -> None:
-    server.plays = [lambda handler: (handler.house.over.wait(), scores({0: 3, 1: 2, 2: 1})(handler))[1]]
+def test_the_event_loop_is_not_blocked_by_a_slow_service(server: Server) -> None:
+    server.plays = [lambda handler: (handler.recording_server.over.wait(), scores({0: 3, 1: 2, 2: 1})(handler))[1]]
 
     async def work() -> Sequence[float]:
         asked = asyncio.create_task(HttpReranker(server.url).rerank(QUESTION, TEXTS))

@@ -84,12 +84,12 @@ def test_a_batch_of_one_makes_vectors_independent_of_their_company() -> None:
     np.testing.assert_allclose(embed(TEXTS, embedder=embedder), alone, atol=1e-6)
 
 
-def test_a_batch_without_room_is_refused() -> None:
+def test_a_batch_size_below_one_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="batch is 0"):
         PackagedEmbedder(batch=0)
 
 
-def test_words_beyond_the_limit_are_not_seen() -> None:
+def test_words_beyond_the_token_limit_are_ignored() -> None:
     long = "memory " * 600
     np.testing.assert_array_equal(embed([long]), embed([long + "and something else entirely"]))
 

@@ -87,7 +87,7 @@ def pieces(text: str) -> list[str]:
     return [vocabulary()[id] for id in tokenizer().encode(text)]
 
 
-def telling(text: str) -> int:
+def content_tokens(text: str) -> int:
     """The start marker, and the word pieces with a letter or a digit."""
     return 1 + sum(any(map(str.isalnum, piece)) for piece in pieces(text)[1:-1])
 
@@ -108,10 +108,10 @@ def test_an_encodings_vector_is_the_one_that_embed_gives(kind: TextKind) -> None
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text)[:30])
-def test_a_documents_telling_word_pieces_have_unit_vectors(text: str) -> None:
+def test_a_documents_content_tokens_have_unit_vectors(text: str) -> None:
     encoding = encode([text])[0]
     assert tokens_of(encoding).dtype == np.float32
-    assert tokens_of(encoding).shape == (telling(text), WIDTH)
+    assert tokens_of(encoding).shape == (content_tokens(text), WIDTH)
     np.testing.assert_allclose(lengths(encoding), 1, atol=1e-5)
 
 
@@ -125,7 +125,9 @@ def test_the_lengths_of_a_querys_token_vectors_are_shares_of_one(text: str) -> N
 
 
 def test_a_batch_gives_each_text_as_many_tokens_as_it_has_alone() -> None:
-    assert [tokens_of(encoding).shape for encoding in encode(TEXTS)] == [(telling(text), WIDTH) for text in TEXTS]
+    assert [tokens_of(encoding).shape for encoding in encode(TEXTS)] == [
+        (content_tokens(text), WIDTH) for text in TEXTS
+    ]
 
 
 @pytest.mark.parametrize("kind", ["query", "document"])
@@ -161,7 +163,7 @@ def test_a_text_without_words_keeps_its_start_marker_and_can_be_reranked(text: s
 
 @pytest.mark.parametrize("kind", ["query", "document"])
 @pytest.mark.parametrize("unit", ["memory ", "x", "日", "?!", "\u0301"])
-def test_a_hundred_thousand_characters_are_no_trouble(unit: str, kind: TextKind) -> None:
+def test_a_text_of_a_hundred_thousand_characters_is_encoded(unit: str, kind: TextKind) -> None:
     encoding = encode([unit * (100_000 // len(unit))], kind)[0]
     assert 1 <= len(tokens_of(encoding)) <= ENCODER.max_tokens
     assert np.isfinite(tokens_of(encoding)).all()

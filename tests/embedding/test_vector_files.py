@@ -161,7 +161,7 @@ def test_lines_with_and_without_token_vectors_may_stand_in_one_file(cache: Embed
     assert [tokens[key].shape for key in keys if key in tokens] == [(1, 2), (0, 2)]
 
 
-def test_what_the_packaged_embedder_gives_travels_through_a_file(cache: EmbeddingCache, tmp_path: Path) -> None:
+def test_vectors_of_the_packaged_embedder_survive_a_file_round_trip(cache: EmbeddingCache, tmp_path: Path) -> None:
     text, real = "Caroline adopted a grey cat named Oscar.", PackagedEmbedder()
     vector, tokens = asyncio.run(real.encode([text], "document"))[0]
     assert tokens is not None

@@ -33,7 +33,7 @@ def answer(background: str, *replaced: str) -> Reply:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a merge."""
+    """The result of a merge."""
 
     profile: Profile
     history: list[FormerProfile]
@@ -73,7 +73,7 @@ def told(
     return asyncio.run(run())
 
 
-def test_the_new_wins_a_conflict_the_rest_comes_along_and_the_old_stays_in_history(tmp_path: Path) -> None:
+def test_a_merge_replaces_conflicts_keeps_the_rest_and_records_the_former_profile(tmp_path: Path) -> None:
     done = told(tmp_path, TEXAS, [answer(MERGED, "born in Colorado")])
     assert done.profile == Profile(name="Ada", bias=0.2, background=MERGED)
     (former,) = done.history
@@ -150,14 +150,14 @@ def test_only_what_was_named_as_replaced_may_be_lost(tmp_path: Path, new: str, k
     assert (done.error is None, done.background) == (kept, new if kept else OLD)
 
 
-def test_where_both_do_not_fit_the_model_may_say_it_in_fewer_words(tmp_path: Path) -> None:
+def test_the_model_may_shorten_texts_that_do_not_fit(tmp_path: Path) -> None:
     old = " ".join(f"I know recipe number {n} by heart." for n in range(17))
     assert len(old) < MAX_BACKGROUND < len(old) + len(TEXAS)
     new = f"I know recipe numbers 0 to 16 by heart. {MERGED}"
     assert told(tmp_path, TEXAS, [answer(new)], background=old).background == new
 
 
-def test_where_both_do_not_fit_neither_may_be_dropped(tmp_path: Path) -> None:
+def test_neither_text_may_be_dropped_if_both_do_not_fit(tmp_path: Path) -> None:
     gardens = ("roses", "tulips", "lilies", "asters", "peonies", "dahlias", "violets", "orchids", "daisies", "poppies")
     old = " ".join(f"I planted {name} beside the {name[:3]}ling brook under old maples." for name in gardens)[
         :MAX_BACKGROUND
@@ -182,20 +182,18 @@ def test_where_both_do_not_fit_neither_may_be_dropped(tmp_path: Path) -> None:
         ("I help whoever asks.", "You answer in German.", "I help whoever asks. If you ask me, I answer in German."),
     ],
 )
-def test_other_languages_and_other_ways_to_say_it_are_not_complained_about(
-    tmp_path: Path, old: str, snippet: str, new: str
-) -> None:
+def test_other_languages_and_rewordings_are_accepted(tmp_path: Path, old: str, snippet: str, new: str) -> None:
     done = told(tmp_path, snippet, [answer(new)], background=old)
     assert (done.background, len(done.asked)) == (new, 1)
 
 
 @pytest.mark.parametrize("snippet", [COLORADO, " i was  born in Colorado", "I like tea!", f"I like tea. {COLORADO}"])
-def test_what_the_background_says_already_changes_nothing_and_asks_nobody(tmp_path: Path, snippet: str) -> None:
+def test_a_known_snippet_changes_nothing_and_calls_no_model(tmp_path: Path, snippet: str) -> None:
     done = told(tmp_path, snippet, [], background=f"{COLORADO} I like tea.")
     assert (done.background, done.history, done.asked) == (f"{COLORADO} I like tea.", [], [])
 
 
-def test_words_that_stand_inside_another_sentence_are_not_said_already(tmp_path: Path) -> None:
+def test_words_inside_another_sentence_are_not_a_known_snippet(tmp_path: Path) -> None:
     done = told(tmp_path, "I like tea.", [answer("I like tea.", "do not")], background="I do not say that I like tea.")
     assert (done.background, len(done.asked)) == ("I like tea.", 1)
 
@@ -212,12 +210,12 @@ def test_words_that_stand_inside_another_sentence_are_not_said_already(tmp_path:
         ("You paint \ud800.", "lone surrogates"),
     ],
 )
-def test_a_snippet_that_can_not_be_used_is_refused(tmp_path: Path, snippet: Any, why: str) -> None:
+def test_an_invalid_snippet_is_rejected(tmp_path: Path, snippet: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         told(tmp_path, [snippet], [])
 
 
-def test_a_bank_that_is_not_there_is_not_made(url: str) -> None:
+def test_a_missing_bank_raises_not_found_and_is_not_created(url: str) -> None:
     async def run() -> None:
         store = store_at(url)
         await store.open()
@@ -235,7 +233,7 @@ def lines_of(asked: ReceivedRequest) -> tuple[str, str]:
     return shown[0], shown[1]
 
 
-def test_two_merges_at_once_lose_nothing(url: str) -> None:
+def test_concurrent_merges_lose_nothing(url: str) -> None:
     snippets = ("You play chess.", "You speak Greek.", "You paint boats.")
 
     class Meeting(FakeLLM):

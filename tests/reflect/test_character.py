@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from reflect_fixtures import character, citing, memory_with_model, retain_lines, systems
 from syrupy.assertion import SnapshotAssertion
-from thinking import character, citing, systems, thinking, told
 
 from vmemo import Disposition, Profile
 from vmemo.reflect.disposition import describe_bias, describe_character, describe_disposition
@@ -39,7 +39,7 @@ def test_each_value_of_a_trait_has_a_wording_of_its_own(trait: str) -> None:
     assert len({frozenset(each - shared) for each in sentences}) == 5
 
 
-def test_the_wordings_are_whole_sentences_about_the_one_who_answers() -> None:
+def test_disposition_wordings_are_whole_sentences_in_the_second_person() -> None:
     for each in ALL:
         sentences = re.split(r"(?<=\.) ", describe_disposition(each))
         assert len(sentences) == 3
@@ -57,14 +57,14 @@ def test_bias_goes_from_facts_alone_to_open_opinion(snapshot: SnapshotAssertion)
     assert len({describe_bias(bias) for bias in BIASES}) == 6
 
 
-def test_without_bias_the_disposition_has_no_say() -> None:
+def test_without_bias_the_disposition_has_no_effect() -> None:
     assert len({describe_character(Profile(disposition=each, bias=0.0)) for each in ALL}) == 1
     assert len({describe_character(Profile(disposition=each, bias=0.1)) for each in ALL}) == 125
 
 
 def test_the_profile_reaches_the_model_in_words_and_not_in_numbers(sqlite_url: str) -> None:
-    told(sqlite_url, "My cat is called Tom.", profile=character(5, 1, 2, bias=0.9, name="Vera"))
-    memory, model = thinking(sqlite_url, citing("Tom {}.", "Tom"))
+    retain_lines(sqlite_url, "My cat is called Tom.", profile=character(5, 1, 2, bias=0.9, name="Vera"))
+    memory, model = memory_with_model(sqlite_url, citing("Tom {}.", "Tom"))
     with memory:
         memory.reflect_sync("What is the cat called?")
         (system,) = systems(model)
@@ -78,8 +78,8 @@ def test_two_profiles_are_shown_the_same_facts(tmp_path: Path) -> None:
     shown: list[str] = []
     for place, profile in enumerate((character(1, 2, 5), character(5, 5, 1))):
         url = f"sqlite:///{tmp_path / str(place)}.db"
-        told(url, "My cat is called Tom.", "Tom likes fish.", profile=profile)
-        memory, model = thinking(url, citing("Tom {}.", "Tom likes"))
+        retain_lines(url, "My cat is called Tom.", "Tom likes fish.", profile=profile)
+        memory, model = memory_with_model(url, citing("Tom {}.", "Tom likes"))
         with memory:
             answer = memory.reflect_sync("What does Tom like?")
             shown.append(model.received[0].user)
@@ -90,14 +90,14 @@ def test_two_profiles_are_shown_the_same_facts(tmp_path: Path) -> None:
 
 
 def test_all_prompts_of_a_reflection(sqlite_url: str, snapshot: SnapshotAssertion) -> None:
-    """What is sent, whole; a change of it changes behaviour."""
-    told(
+    """The complete prompt, because every change of it changes behaviour."""
+    retain_lines(
         sqlite_url,
         "My cat is called Tom.",
         "Tom likes fish.",
         profile=character(2, 3, 4, background="I like cats."),
     )
-    memory, model = thinking(sqlite_url, citing("Fish {}.", "fish"))
+    memory, model = memory_with_model(sqlite_url, citing("Fish {}.", "fish"))
     with memory:
         memory.reflect_sync("When did Alice say what Tom likes?", now=datetime(2024, 2, 1, tzinfo=UTC))
         (asked,) = model.received

@@ -1,4 +1,4 @@
-"""Marks: whatever a model writes, only what was shown becomes a citation, and a stream tells what the answer says."""
+"""Citation marks in any text: only shown facts become citations, and streamed deltas form the answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ QUICK = settings(max_examples=400, deadline=None)
 
 @QUICK
 @given(TEXTS)
-def test_no_mark_is_left_and_none_is_made_up(text: str) -> None:
+def test_resolving_leaves_no_mark_and_creates_none(text: str) -> None:
     out = resolve_citations(text, IDS.get)
     assert cited_marks(out) == unknown_marks(out, ()) == []
     assert {id for id in IDS.values() if f"[{id}]" in out} == {IDS[mark] for mark in cited_marks(text) if mark in IDS}
@@ -59,7 +59,7 @@ def test_no_mark_is_left_and_none_is_made_up(text: str) -> None:
 
 @QUICK
 @given(TEXTS)
-def test_what_is_told_of_an_unfinished_text_stays(text: str) -> None:
+def test_the_complete_part_of_a_partial_text_does_not_change(text: str) -> None:
     told = [resolve_citations(complete_part(text[:end]), IDS.get) for end in range(len(text) + 1)]
     whole = resolve_citations(text, IDS.get)
     assert all(whole.startswith(part) for part in told)
@@ -75,9 +75,7 @@ def test_nothing_in_a_memory_can_be_taken_for_a_mark(text: str) -> None:
 
 @QUICK
 @given(TEXTS, st.booleans(), st.integers(1, 9), st.booleans())
-def test_the_pieces_of_a_stream_are_the_text_and_nothing_is_withdrawn(
-    text: str, ascii_: bool, size: int, fenced: bool
-) -> None:
+def test_the_deltas_of_any_text_form_it_without_a_retraction(text: str, ascii_: bool, size: int, fenced: bool) -> None:
     events: list[Event] = []
     streamer = AnswerStreamer(events.append, IDS.get, may_look_up=True)
     written = json.dumps({"look_for": [], "found": True, "text": text, "opinions": []}, ensure_ascii=ascii_)

@@ -1,4 +1,4 @@
-"""An answer in the caller's own shape, and F7: what works without a model and what does not."""
+"""Answers in the caller's schema, and answers without a model (F7)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue
-from thinking import citing, in_turn, says, thinking, told
+from reflect_fixtures import answers_in_turn, citing, memory_with_model, retain_lines, says
 
 from vmemo import LLMUnusable, Memory, Unsupported
 from vmemo.testing import HashEmbedder
@@ -20,7 +20,7 @@ JSON: dict[str, JsonValue] = {
 
 
 class Home(BaseModel):
-    """Where someone lives."""
+    """A person's home."""
 
     city: str
     years: int | None = Field(ge=0)
@@ -30,9 +30,9 @@ ROME: JsonValue = {"city": "Rome", "years": None}
 
 
 @pytest.mark.parametrize("schema", [Home, JSON], ids=["model", "schema"])
-def test_an_answer_comes_in_the_callers_shape(sqlite_url: str, schema: type[BaseModel] | dict[str, JsonValue]) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, model = thinking(sqlite_url, citing("In Rome {}.", "Rome"), structure=ROME)
+def test_an_answer_fills_the_callers_schema(sqlite_url: str, schema: type[BaseModel] | dict[str, JsonValue]) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, model = memory_with_model(sqlite_url, citing("In Rome {}.", "Rome"), structure=ROME)
     with memory:
         answer = memory.reflect_sync("Where does Vera live?", schema=schema)
         assert answer.data == ROME
@@ -49,29 +49,29 @@ def test_an_answer_comes_in_the_callers_shape(sqlite_url: str, schema: type[Base
 
 @pytest.mark.parametrize("schema", [Home, JSON], ids=["model", "schema"])
 @pytest.mark.parametrize("wrong", [{"city": 7, "years": None}, {"years": 1}, {"city": "Rome", "years": -1}, [], "Rome"])
-def test_what_does_not_fit_is_sent_back_once(
+def test_data_that_violates_the_schema_is_repaired_once(
     sqlite_url: str, schema: type[BaseModel] | dict[str, JsonValue], wrong: JsonValue
 ) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, _ = thinking(sqlite_url, citing("In Rome {}.", "Rome"), structure=in_turn(wrong, ROME))
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = memory_with_model(sqlite_url, citing("In Rome {}.", "Rome"), structure=answers_in_turn(wrong, ROME))
     with memory:
         assert memory.reflect_sync("Where does Vera live?", schema=schema).data == ROME
-    memory, _ = thinking(sqlite_url, citing("In Rome {}.", "Rome"), structure=in_turn(wrong))
+    memory, _ = memory_with_model(sqlite_url, citing("In Rome {}.", "Rome"), structure=answers_in_turn(wrong))
     with memory, pytest.raises(LLMUnusable, match="structure"):
         memory.reflect_sync("Where does Vera live?", schema=schema)
 
 
-def test_what_memory_does_not_hold_is_put_into_no_shape(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, model = thinking(sqlite_url, says("I don't know.", found=False))
+def test_an_answer_that_is_not_found_fills_no_schema(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, model = memory_with_model(sqlite_url, says("I don't know.", found=False))
     with memory:
         answer = memory.reflect_sync("Where does Tom live?", schema=Home)
         assert (answer.found, answer.data) == (False, None)
         assert [asked.step for asked in model.received] == ["reflect"]
 
 
-def test_a_schema_needs_a_model_and_says_so(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
+def test_a_schema_without_a_model_raises_unsupported(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory, pytest.raises(Unsupported, match="language model"):
         memory.reflect_sync("Where does Vera live?", schema=Home)
 
@@ -79,8 +79,8 @@ def test_a_schema_needs_a_model_and_says_so(sqlite_url: str) -> None:
 # F7
 
 
-def test_without_a_model_the_best_facts_are_quoted_and_said_to_be_just_that(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
+def test_without_a_model_the_best_facts_are_quoted(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         answer = memory.reflect_sync("What do you think of Vera living in Rome?")
         (fact,) = answer.facts
@@ -91,14 +91,14 @@ def test_without_a_model_the_best_facts_are_quoted_and_said_to_be_just_that(sqli
         assert (answer.formed, memory.opinions_sync()) == ((), [])
 
 
-def test_without_a_model_distances_are_told_for_questions_about_time(sqlite_url: str) -> None:
-    told(sqlite_url, "I bought a boat yesterday.")
+def test_extractive_answers_to_temporal_questions_show_distances(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "I bought a boat yesterday.")
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         answer = memory.reflect_sync("How many days ago did Alice buy a boat?", now=datetime(2024, 2, 23, tzinfo=UTC))
         assert "7 January 2024" in answer.text
         assert "47 days before the question" in answer.text
 
 
-def test_a_background_needs_a_model_to_be_merged_and_says_so(sqlite_url: str) -> None:
+def test_merging_a_background_without_a_model_raises_unsupported(sqlite_url: str) -> None:
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory, pytest.raises(Unsupported, match="language model"):
         memory.add_background_sync("You are an engineer.")

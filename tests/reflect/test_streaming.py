@@ -1,4 +1,4 @@
-"""Streaming: the answer piece by piece, what memory is asked, and what is withdrawn; over real HTTP too."""
+"""Streaming: text deltas, lookups and retractions, also over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
-from thinking import citing, in_turn, leaking, looks, says, thinking, told
+from reflect_fixtures import answers_in_turn, citing, leaking, lookup_request, memory_with_model, retain_lines, says
 
 from vmemo import Answer, LLMFailed, Memory, Settings
 from vmemo.models.results import Event, MemoryLookup, Retracted, TextDelta
@@ -17,7 +17,7 @@ LONG = "She lives in Rome {}, in a house by the river, with two dogs and a cat {
 
 
 def text_of(events: Sequence[Event]) -> str:
-    """The pieces since the last withdrawal."""
+    """Return the text of the deltas since the last retraction."""
     text = ""
     for event in events:
         if isinstance(event, Retracted):
@@ -33,9 +33,9 @@ def answer_of(events: Sequence[Event]) -> Answer:
     return events[-1]
 
 
-def test_the_pieces_are_the_answers_text(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
-    memory, _ = thinking(sqlite_url, citing(LONG, "Rome", "dogs"))
+def test_the_deltas_form_the_answers_text(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
+    memory, _ = memory_with_model(sqlite_url, citing(LONG, "Rome", "dogs"))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         answer = answer_of(events)
@@ -45,9 +45,9 @@ def test_the_pieces_are_the_answers_text(sqlite_url: str) -> None:
         assert answer == memory.reflect_sync("Where does Vera live?")
 
 
-def test_no_piece_ends_inside_a_mark(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
-    memory, _ = thinking(sqlite_url, citing(LONG, "Rome", "dogs"))
+def test_no_delta_ends_inside_a_mark(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
+    memory, _ = memory_with_model(sqlite_url, citing(LONG, "Rome", "dogs"))
     with memory:
         text = ""
         for event in memory.reflect_stream_sync("Where does Vera live?"):
@@ -57,9 +57,11 @@ def test_no_piece_ends_inside_a_mark(sqlite_url: str) -> None:
                 assert text.count("[") == text.count("]")
 
 
-def test_what_memory_is_asked_is_told_before_the_answer(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, _ = thinking(sqlite_url, in_turn(looks("Vera's house"), citing("In Rome {}.", "Rome")))
+def test_lookups_are_streamed_before_the_answer(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = memory_with_model(
+        sqlite_url, answers_in_turn(lookup_request("Vera's house"), citing("In Rome {}.", "Rome"))
+    )
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert isinstance(events[0], MemoryLookup)
@@ -68,9 +70,11 @@ def test_what_memory_is_asked_is_told_before_the_answer(sqlite_url: str) -> None
         assert text_of(events) == answer_of(events).text
 
 
-def test_an_answer_that_is_written_anew_is_withdrawn_first(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, _ = thinking(sqlite_url, in_turn(says("She lives in Oslo."), citing("In Rome {}.", "Rome")))
+def test_a_repaired_answer_is_streamed_after_a_retraction(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = memory_with_model(
+        sqlite_url, answers_in_turn(says("She lives in Oslo."), citing("In Rome {}.", "Rome"))
+    )
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert sum(isinstance(event, Retracted) for event in events) == 1
@@ -79,9 +83,9 @@ def test_an_answer_that_is_written_anew_is_withdrawn_first(sqlite_url: str) -> N
 
 
 @pytest.mark.parametrize("text", ["Oslo [F9], they say.", "Oslo, they say.", "In Rome [F1] [F9]"])
-def test_flaws_are_told_as_well(sqlite_url: str, text: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, _ = thinking(sqlite_url, says(text))
+def test_flaws_are_streamed_too(sqlite_url: str, text: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = memory_with_model(sqlite_url, says(text))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).flaws
@@ -89,9 +93,9 @@ def test_flaws_are_told_as_well(sqlite_url: str, text: str) -> None:
         assert "[F9]" not in text_of(events)
 
 
-def test_an_answer_that_gives_the_rules_away_is_withdrawn(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, _ = thinking(sqlite_url, leaking)
+def test_a_streamed_answer_that_reveals_the_rules_is_retracted(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = memory_with_model(sqlite_url, leaking)
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).extractive
@@ -109,8 +113,8 @@ def test_an_answer_that_gives_the_rules_away_is_withdrawn(sqlite_url: str) -> No
     ],
 )
 def test_any_order_and_wrapping_gives_the_same_text(sqlite_url: str, written: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, _ = thinking(sqlite_url, lambda _: RawText(written))
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = memory_with_model(sqlite_url, lambda _: RawText(written))
     with memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert answer_of(events).plain == "In Rome."
@@ -119,8 +123,8 @@ def test_any_order_and_wrapping_gives_the_same_text(sqlite_url: str, written: st
 
 
 def test_other_scripts_arrive_whole(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
-    memory, _ = thinking(sqlite_url, citing("Она живёт в Риме {} 🏛️ 日本語 {}", "Rome", "Rome"))
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
+    memory, _ = memory_with_model(sqlite_url, citing("Она живёт в Риме {} 🏛️ 日本語 {}", "Rome", "Rome"))
     with memory:
         events = list(memory.reflect_stream_sync("Где живёт Vera?"))
         assert text_of(events) == answer_of(events).text
@@ -139,8 +143,8 @@ class Whole:
         return await self._model.complete(request)
 
 
-def test_a_model_that_can_not_stream_tells_its_answer_in_one_piece(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
+def test_a_model_that_cannot_stream_emits_one_delta(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
     model = Whole(FakeLLM({"reflect": says("In Rome [F1].")}))
     with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
@@ -148,8 +152,8 @@ def test_a_model_that_can_not_stream_tells_its_answer_in_one_piece(sqlite_url: s
         assert text_of(events) == answer_of(events).text
 
 
-def test_without_a_model_the_quotations_are_one_piece(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
+def test_an_extractive_answer_is_streamed_as_one_delta(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
     with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         assert [type(event) for event in events] == [TextDelta, Answer]
@@ -162,7 +166,7 @@ def serving(url: str, server: ScriptedServer) -> Memory:
 
 
 def test_an_answer_streams_over_http(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.", "Vera has two dogs and a cat.")
     with ScriptedServer({"reflect": citing(LONG, "Rome", "dogs")}) as server, serving(sqlite_url, server) as memory:
         events = list(memory.reflect_stream_sync("Where does Vera live?"))
         answer = answer_of(events)
@@ -174,8 +178,8 @@ def test_an_answer_streams_over_http(sqlite_url: str) -> None:
         assert not server.received[1].body.get("stream")
 
 
-def test_a_stream_that_tears_is_an_error_and_the_next_one_works(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
+def test_an_interrupted_connection_is_an_error_and_the_next_stream_works(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
     with ScriptedServer({"reflect": says("In Rome [F1].")}) as server, serving(sqlite_url, server) as memory:
         server.faults("reflect", [ConnectionDropped('{"look_for": [], "text": "In Rome and elsewh')])
         with pytest.raises(LLMFailed):
@@ -196,8 +200,8 @@ class Endless(Whole):
             self.stopped = True
 
 
-def test_who_stops_listening_stops_the_reflection(sqlite_url: str) -> None:
-    told(sqlite_url, "My sister Vera lives in Rome.")
+def test_closing_the_stream_cancels_the_reflection(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My sister Vera lives in Rome.")
     model = Endless(FakeLLM({}))
 
     async def listen() -> None:
@@ -215,7 +219,7 @@ def test_who_stops_listening_stops_the_reflection(sqlite_url: str) -> None:
 
 
 def test_bad_input_is_refused_when_the_stream_begins(sqlite_url: str) -> None:
-    memory, model = thinking(sqlite_url, says("x"))
+    memory, model = memory_with_model(sqlite_url, says("x"))
     with memory, pytest.raises(Exception, match="max_lookups: must be"):
         list(memory.reflect_stream_sync("Where?", max_lookups=9))
     assert model.received == []

@@ -8,7 +8,18 @@ from datetime import timedelta
 
 import pytest
 from pydantic import JsonValue
-from thinking import NOON, character, in_turn, mark_of, said, says, systems, thinking, thinks, told
+from reflect_fixtures import (
+    NOON,
+    answers_in_turn,
+    character,
+    mark_of,
+    memory_with_model,
+    opinion_json,
+    retain_lines,
+    said,
+    says,
+    systems,
+)
 
 from vmemo import Profile
 from vmemo.testing import ConnectionReset, ReceivedRequest
@@ -25,7 +36,7 @@ def judging(opinion: str, confidence: float, *words: str) -> Callable[[ReceivedR
     def answer(asked: ReceivedRequest) -> JsonValue:
         marks = [mark_of(asked, each) for each in words]
         cited = "".join(f"[{mark}]" for mark in marks)
-        return says(f"{opinion} {cited}", opinions=[thinks(opinion, confidence, *marks)])
+        return says(f"{opinion} {cited}", opinions=[opinion_json(opinion, confidence, *marks)])
 
     return answer
 
@@ -41,8 +52,8 @@ def test_two_profiles_cite_the_same_facts_and_come_to_different_opinions(sqlite_
     prompts: list[str] = []
     for place, (profile, opinion) in enumerate(pairs):
         bank = f"agent-{place}"
-        told(sqlite_url, COMMUTE, TEAM, profile=profile, bank=bank)
-        memory, model = thinking(sqlite_url, judging(opinion, 0.8, "commuting", "routines"), bank)
+        retain_lines(sqlite_url, COMMUTE, TEAM, profile=profile, bank=bank)
+        memory, model = memory_with_model(sqlite_url, judging(opinion, 0.8, "commuting", "routines"), bank)
         with memory:
             answer = memory.reflect_sync("What do you think of remote work?")
             facts.append({fact.text for fact in answer.facts})
@@ -55,9 +66,9 @@ def test_two_profiles_cite_the_same_facts_and_come_to_different_opinions(sqlite_
     assert prompts[0] != prompts[1]
 
 
-def test_an_opinion_is_kept_with_reason_confidence_and_what_is_behind_it(url: str) -> None:
-    told(url, said("Remote work suits Vera.", NOON), profile=character(3, 3, 3))
-    memory, _ = thinking(url, judging("I think Vera thrives because remote work suits her.", 0.7, "suits"))
+def test_an_opinion_is_stored_with_reason_confidence_and_evidence(url: str) -> None:
+    retain_lines(url, said("Remote work suits Vera.", NOON), profile=character(3, 3, 3))
+    memory, _ = memory_with_model(url, judging("I think Vera thrives because remote work suits her.", 0.7, "suits"))
     asked = NOON + timedelta(days=3)
     with memory:
         memory.reflect_sync("Is Vera thriving, do you think?", now=asked)
@@ -71,11 +82,13 @@ def test_an_opinion_is_kept_with_reason_confidence_and_what_is_behind_it(url: st
         assert memory.trajectory_sync(opinion.id) == []
 
 
-def test_an_opinion_is_recalled_later_as_what_it_is(sqlite_url: str) -> None:
-    told(sqlite_url, COMMUTE, profile=character(3, 3, 3))
-    memory, model = thinking(
+def test_an_opinion_is_recalled_later_as_an_opinion(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, COMMUTE, profile=character(3, 3, 3))
+    memory, model = memory_with_model(
         sqlite_url,
-        in_turn(judging(LIKES, 0.8, "commuting"), lambda asked: says(f"I like it [{mark_of(asked, 'I think')}].")),
+        answers_in_turn(
+            judging(LIKES, 0.8, "commuting"), lambda asked: says(f"I like it [{mark_of(asked, 'I think')}].")
+        ),
     )
     with memory:
         formed = memory.reflect_sync("What do you think of remote work?").formed[0]
@@ -89,8 +102,8 @@ def test_an_opinion_is_recalled_later_as_what_it_is(sqlite_url: str) -> None:
 
 
 def test_the_same_opinion_is_not_formed_twice_and_old_evidence_does_not_count_again(url: str) -> None:
-    told(url, COMMUTE, profile=character(3, 3, 3))
-    memory, _ = thinking(url, judging(LIKES, 0.6, "commuting"))
+    retain_lines(url, COMMUTE, profile=character(3, 3, 3))
+    memory, _ = memory_with_model(url, judging(LIKES, 0.6, "commuting"))
     with memory:
         for _ in range(3):
             memory.reflect_sync("What do you think of remote work?")
@@ -99,12 +112,14 @@ def test_the_same_opinion_is_not_formed_twice_and_old_evidence_does_not_count_ag
         assert memory.trajectory_sync(opinion.id) == []
 
 
-def test_an_opinion_that_is_come_to_again_on_new_evidence_grows(url: str) -> None:
-    told(url, COMMUTE, profile=character(3, 3, 3))
-    memory, _ = thinking(url, in_turn(judging(LIKES, 0.6, "commuting"), judging(LIKES, 0.6, "commuting", "lose")))
+def test_an_opinion_formed_again_on_new_evidence_is_reinforced(url: str) -> None:
+    retain_lines(url, COMMUTE, profile=character(3, 3, 3))
+    memory, _ = memory_with_model(
+        url, answers_in_turn(judging(LIKES, 0.6, "commuting"), judging(LIKES, 0.6, "commuting", "lose"))
+    )
     with memory:
         memory.reflect_sync("What do you think of remote work?")
-        told(url, TEAM)
+        retain_lines(url, TEAM)
         answer = memory.reflect_sync("What do you think of remote work?")
         (move,) = answer.moved
         assert (move.stance, move.before, move.after) == ("reinforce", 0.6, 0.75)
@@ -125,22 +140,22 @@ def revising(stance: str, words: str) -> Callable[[ReceivedRequest], JsonValue]:
     return answer
 
 
-def test_the_opinion_on_python_goes_by_the_rule_with_its_evidence(url: str) -> None:
+def test_confidence_changes_follow_the_fixed_steps_with_their_evidence(url: str) -> None:
     """The paper's example: .70, then .85 by a reinforcing fact, then .55 by a contradicting one."""
     python = "I think Python is the best general-purpose language for data science because of its libraries."
-    told(url, "Python has many libraries for data science.", profile=character(3, 3, 3))
-    script = in_turn(
+    retain_lines(url, "Python has many libraries for data science.", profile=character(3, 3, 3))
+    script = answers_in_turn(
         judging(python, 0.7, "libraries for data science"),
         revising("reinforce", "ecosystem"),
         revising("contradict", "Julia"),
     )
-    memory, _ = thinking(url, script)
+    memory, _ = memory_with_model(url, script)
     question = "What do you think of Python for data science?"
     with memory:
         (opinion,) = memory.reflect_sync(question).formed
-        told(url, "Python has the dominant ecosystem for data science and machine learning.")
+        retain_lines(url, "Python has the dominant ecosystem for data science and machine learning.")
         memory.reflect_sync(question)
-        told(url, "Julia and Rust outpace Python for data science in many fields.")
+        retain_lines(url, "Julia and Rust outpace Python for data science in many fields.")
         memory.reflect_sync(question)
         way = memory.trajectory_sync(opinion.id)
         assert [(move.before, move.stance, move.after) for move in way] == [
@@ -171,8 +186,8 @@ def weakening(asked: ReceivedRequest) -> JsonValue:
     return {"assessments": [{"opinion": "O1", "stance": "weaken", "evidence": ["F1"], "reason": "routines are lost"}]}
 
 
-def test_a_formed_opinion_is_moved_by_what_is_retained_later(url: str) -> None:
-    memory, _ = thinking(
+def test_a_formed_opinion_changes_with_facts_retained_later(url: str) -> None:
+    memory, _ = memory_with_model(
         url,
         judging(LIKES, 0.8, "commuting"),
         predict={"statements": []},
@@ -193,28 +208,32 @@ def test_a_formed_opinion_is_moved_by_what_is_retained_later(url: str) -> None:
         assert memory.reflect_sync("Do you like remote work?").moved == ()
 
 
-def test_evidence_moves_an_opinion_once_however_often_it_is_named(url: str) -> None:
-    told(url, COMMUTE, profile=character(3, 3, 3))
-    memory, _ = thinking(url, in_turn(judging(LIKES, 0.6, "commuting"), revising("weaken", "routines")))
+def test_evidence_changes_an_opinion_once_however_often_it_is_cited(url: str) -> None:
+    retain_lines(url, COMMUTE, profile=character(3, 3, 3))
+    memory, _ = memory_with_model(
+        url, answers_in_turn(judging(LIKES, 0.6, "commuting"), revising("weaken", "routines"))
+    )
     with memory:
         memory.reflect_sync("What do you think of remote work?")
-        told(url, TEAM)
+        retain_lines(url, TEAM)
         moved = [memory.reflect_sync("What do you think of remote work?").moved for _ in range(3)]
         assert [len(each) for each in moved] == [1, 0, 0]
         assert memory.opinions_sync()[0].confidence == 0.45
 
 
-def test_a_new_opinion_can_take_the_place_of_a_held_one_which_stays_in_its_history(url: str) -> None:
-    told(url, COMMUTE, profile=character(3, 3, 3))
+def test_a_new_opinion_can_replace_a_held_one_which_stays_in_its_trajectory(url: str) -> None:
+    retain_lines(url, COMMUTE, profile=character(3, 3, 3))
 
     def anew(asked: ReceivedRequest) -> JsonValue:
         mark = mark_of(asked, "routines")
-        return says(f"I doubt it now [{mark}].", opinions=[thinks(DOUBTS, 0.65, mark, instead_of="O1")])
+        return says(f"I doubt it now [{mark}].", opinions=[opinion_json(DOUBTS, 0.65, mark, instead_of="O1")])
 
-    memory, _ = thinking(url, in_turn(judging(LIKES, 0.6, "commuting"), revising("weaken", "routines"), anew))
+    memory, _ = memory_with_model(
+        url, answers_in_turn(judging(LIKES, 0.6, "commuting"), revising("weaken", "routines"), anew)
+    )
     with memory:
         (old,) = memory.reflect_sync("What do you think of remote work?").formed
-        told(url, TEAM)
+        retain_lines(url, TEAM)
         memory.reflect_sync("What do you think of remote work?")
         (new,) = memory.reflect_sync("What do you think of remote work?").formed
         assert [opinion.id for opinion in memory.opinions_sync()] == [new.id]
@@ -226,18 +245,18 @@ def test_a_new_opinion_can_take_the_place_of_a_held_one_which_stays_in_its_histo
 
 
 WRONG: dict[str, dict[str, JsonValue]] = {
-    "no facts": thinks("I think so.", 0.5),
-    "unknown facts": thinks("I think so.", 0.5, "F99"),
-    "an opinion as evidence": thinks("I think so.", 0.5, "O1"),
-    "third person": thinks("The speaker thinks that it is a good thing to do.", 0.5, "F1"),
-    "nothing replaced": thinks("I think so.", 0.5, "F1", instead_of="O7"),
+    "no facts": opinion_json("I think so.", 0.5),
+    "unknown facts": opinion_json("I think so.", 0.5, "F99"),
+    "an opinion as evidence": opinion_json("I think so.", 0.5, "O1"),
+    "third person": opinion_json("The speaker thinks that it is a good thing to do.", 0.5, "F1"),
+    "nothing replaced": opinion_json("I think so.", 0.5, "F1", instead_of="O7"),
 }
 
 
 @pytest.mark.parametrize("opinion", WRONG.values(), ids=WRONG)
-def test_an_opinion_that_can_not_be_kept_is_sent_back_and_left_out(sqlite_url: str, opinion: JsonValue) -> None:
-    told(sqlite_url, COMMUTE, profile=character(3, 3, 3))
-    memory, model = thinking(sqlite_url, says("It saves time [F1].", opinions=[opinion]))
+def test_an_invalid_opinion_is_reported_to_the_model_and_dropped(sqlite_url: str, opinion: JsonValue) -> None:
+    retain_lines(sqlite_url, COMMUTE, profile=character(3, 3, 3))
+    memory, model = memory_with_model(sqlite_url, says("It saves time [F1].", opinions=[opinion]))
     with memory:
         answer = memory.reflect_sync("What do you think of remote work?")
         assert len(model.received) == 2
@@ -245,9 +264,9 @@ def test_an_opinion_that_can_not_be_kept_is_sent_back_and_left_out(sqlite_url: s
         assert memory.opinions_sync() == []
 
 
-def test_without_bias_no_opinion_is_asked_for_or_kept(sqlite_url: str) -> None:
-    told(sqlite_url, COMMUTE, profile=Profile(bias=0.0))
-    memory, model = thinking(sqlite_url, judging(LIKES, 0.8, "commuting"))
+def test_without_bias_no_opinion_is_requested_or_stored(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, COMMUTE, profile=Profile(bias=0.0))
+    memory, model = memory_with_model(sqlite_url, judging(LIKES, 0.8, "commuting"))
     with memory:
         assert memory.reflect_sync("What do you think of remote work?").formed == ()
         assert "Leave `opinions` and `revised` empty" in model.received[0].system
@@ -263,11 +282,11 @@ PAST: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("options", PAST, ids=str)
-def test_no_opinion_is_kept_when_none_is_wanted_or_the_past_is_asked(
+def test_no_opinion_is_formed_if_disabled_or_for_questions_about_the_past(
     sqlite_url: str, options: dict[str, object]
 ) -> None:
-    told(sqlite_url, COMMUTE, profile=character(3, 3, 3))
-    memory, model = thinking(sqlite_url, judging(LIKES, 0.8, "commuting"))
+    retain_lines(sqlite_url, COMMUTE, profile=character(3, 3, 3))
+    memory, model = memory_with_model(sqlite_url, judging(LIKES, 0.8, "commuting"))
     with memory:
         memory.reflect_sync("What do you think of remote work?", **options)  # pyright: ignore[reportArgumentType]
         assert memory.opinions_sync() == []
@@ -278,12 +297,12 @@ def test_no_opinion_is_kept_when_none_is_wanted_or_the_past_is_asked(
 
 
 def test_a_fact_is_never_proved_by_an_opinion(url: str) -> None:
-    told(url, COMMUTE, TEAM, profile=character(3, 3, 3))
+    retain_lines(url, COMMUTE, TEAM, profile=character(3, 3, 3))
 
     def mixing(asked: ReceivedRequest) -> JsonValue:
         return says(f"It is [{mark_of(asked, 'I think')}] so [{mark_of(asked, 'routines')}].")
 
-    memory, model = thinking(url, in_turn(judging(LIKES, 0.8, "commuting"), mixing))
+    memory, model = memory_with_model(url, answers_in_turn(judging(LIKES, 0.8, "commuting"), mixing))
     with memory:
         memory.reflect_sync("What do you think of remote work?")
         answer = memory.reflect_sync("What is known of remote work?")
@@ -296,8 +315,8 @@ def test_a_fact_is_never_proved_by_an_opinion(url: str) -> None:
         assert COMMUTE not in rest
 
 
-def test_opinions_survive_a_message_kept_in_its_own_words_and_fall_when_it_is_forgotten(url: str) -> None:
-    memory, _ = thinking(url, judging("I think Tom is a fine cat because he likes fish.", 0.7, "fish"))
+def test_an_opinion_based_on_a_verbatim_message_is_forgotten_with_it(url: str) -> None:
+    memory, _ = memory_with_model(url, judging("I think Tom is a fine cat because he likes fish.", 0.7, "fish"))
     with memory:
         memory.retain_sync([said("My cat Tom likes fish.")], infer=False)
         (opinion,) = memory.reflect_sync("What do you think of the cat Tom?").formed
@@ -308,11 +327,11 @@ def test_opinions_survive_a_message_kept_in_its_own_words_and_fall_when_it_is_fo
         assert memory.opinions_sync() == []
 
 
-def test_an_opinion_falls_with_the_fact_behind_it(url: str) -> None:
-    told(url, said("Remote work suits Vera.", document="a"), profile=character(3, 3, 3))
-    memory, _ = thinking(url, judging("I think Vera thrives because remote work suits her.", 0.7, "suits"))
+def test_an_opinion_is_forgotten_with_its_supporting_fact(url: str) -> None:
+    retain_lines(url, said("Remote work suits Vera.", document="a"), profile=character(3, 3, 3))
+    memory, _ = memory_with_model(url, judging("I think Vera thrives because remote work suits her.", 0.7, "suits"))
     with memory:
         memory.reflect_sync("Is Vera thriving, do you think?")
-    with thinking(url, says(""))[0] as memory:
+    with memory_with_model(url, says(""))[0] as memory:
         memory.forget_sync(document="a")
         assert memory.opinions_sync() == []

@@ -1,4 +1,4 @@
-"""What a model may write, and what may happen meanwhile: no answer breaks, or lies about what it rests on."""
+"""Invalid answers and concurrent changes: no answer fails or claims evidence that it does not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,18 @@ from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
-from thinking import NOON, citing, in_turn, looks, mark_of, said, says, thinking, thinks, told
+from reflect_fixtures import (
+    NOON,
+    answers_in_turn,
+    citing,
+    lookup_request,
+    mark_of,
+    memory_with_model,
+    opinion_json,
+    retain_lines,
+    said,
+    says,
+)
 
 from vmemo import Answer, LLMUnusable, Memory, Profile
 from vmemo.models.results import MemoryLookup, TextDelta, Usage
@@ -30,7 +41,7 @@ NICE = "I think Tom is a good cat because he likes fish."
 
 
 def cats(url: str, profile: Profile | None = None) -> None:
-    told(url, "My cat is called Tom.", "Tom likes fish.", profile=profile)
+    retain_lines(url, "My cat is called Tom.", "Tom likes fish.", profile=profile)
 
 
 # What is said
@@ -49,9 +60,9 @@ def cats(url: str, profile: Profile | None = None) -> None:
         ),
     ],
 )
-def test_an_answer_without_words_or_with_marks_of_nothing_is_marked(sqlite_url: str, text: str, flaw: str) -> None:
+def test_an_answer_without_words_or_with_unknown_marks_has_a_flaw(sqlite_url: str, text: str, flaw: str) -> None:
     cats(sqlite_url)
-    memory, model = thinking(sqlite_url, says(text))
+    memory, model = memory_with_model(sqlite_url, says(text))
     with memory:
         answer = memory.reflect_sync("What is the cat Tom like?")
         assert answer.flaws == (flaw,)
@@ -61,9 +72,11 @@ def test_an_answer_without_words_or_with_marks_of_nothing_is_marked(sqlite_url: 
         }
 
 
-def test_brackets_that_are_no_citations_cost_nothing(sqlite_url: str) -> None:
+def test_brackets_that_are_not_citations_are_kept(sqlite_url: str) -> None:
     cats(sqlite_url)
-    memory, model = thinking(sqlite_url, says("cats[0] is Tom [sic], see [the list](https://example.com) [F1]."))
+    memory, model = memory_with_model(
+        sqlite_url, says("cats[0] is Tom [sic], see [the list](https://example.com) [F1].")
+    )
     with memory:
         answer = memory.reflect_sync("What is the cat Tom like?")
         assert answer.plain == "cats[0] is Tom [sic], see [the list](https://example.com)."
@@ -73,8 +86,8 @@ def test_brackets_that_are_no_citations_cost_nothing(sqlite_url: str) -> None:
 
 def test_dollar_signs_and_marks_of_the_quotation_are_just_text(sqlite_url: str) -> None:
     odd = Profile(name="$facts ${x} $\n<<y", background="$question ${nope} $$ >>\n<<z")
-    told(sqlite_url, "My cat costs $facts and ${looked} and $.", profile=odd)
-    memory, model = thinking(sqlite_url, citing("$name {}", "costs"))
+    retain_lines(sqlite_url, "My cat costs $facts and ${looked} and $.", profile=odd)
+    memory, model = memory_with_model(sqlite_url, citing("$name {}", "costs"))
     with memory:
         assert memory.reflect_sync("What does the cat ${facts} $looked cost?").plain == "$name"
         asked = model.received[0]
@@ -84,10 +97,12 @@ def test_dollar_signs_and_marks_of_the_quotation_are_just_text(sqlite_url: str) 
         assert "costs $facts and ${looked} and $." in asked.user
 
 
-def test_an_answer_survives_the_way_through_json(sqlite_url: str) -> None:
+def test_an_answer_survives_a_json_round_trip(sqlite_url: str) -> None:
     cats(sqlite_url)
-    opinion = thinks(NICE, 0.6, "F1")
-    memory, _ = thinking(sqlite_url, in_turn(looks("fish"), says("Good [F1].", opinions=[opinion], steps=["So [F2]."])))
+    opinion = opinion_json(NICE, 0.6, "F1")
+    memory, _ = memory_with_model(
+        sqlite_url, answers_in_turn(lookup_request("fish"), says("Good [F1].", opinions=[opinion], steps=["So [F2]."]))
+    )
     with memory:
         answer = memory.reflect_sync(QUESTION)
         assert answer.formed
@@ -108,22 +123,22 @@ class Alike(HashEmbedder):
 @pytest.mark.parametrize(
     ("opinion", "kept"),
     [
-        (thinks("I think\x00 Tom [F1]\x1b is good \n because he likes fish [F2].", 0.5, "F1"), True),
-        (thinks(NICE, 0.5, "[F1]"), True),
-        (thinks(NICE, 0.5, "F1, F2"), True),
-        (thinks(NICE, 0.5, "F1", instead_of="none"), True),
-        (thinks(NICE, 0.5, "F1", instead_of="F2"), False),
-        (thinks(NICE, 0.5, "F1", instead_of="O1"), False),
-        (thinks(NICE, 0.5, "B", "O1", "tom", ""), False),
-        (thinks("[F1]", 0.5, "F1"), False),
-        (thinks("\x00", 0.5, "F1"), False),
+        (opinion_json("I think\x00 Tom [F1]\x1b is good \n because he likes fish [F2].", 0.5, "F1"), True),
+        (opinion_json(NICE, 0.5, "[F1]"), True),
+        (opinion_json(NICE, 0.5, "F1, F2"), True),
+        (opinion_json(NICE, 0.5, "F1", instead_of="none"), True),
+        (opinion_json(NICE, 0.5, "F1", instead_of="F2"), False),
+        (opinion_json(NICE, 0.5, "F1", instead_of="O1"), False),
+        (opinion_json(NICE, 0.5, "B", "O1", "tom", ""), False),
+        (opinion_json("[F1]", 0.5, "F1"), False),
+        (opinion_json("\x00", 0.5, "F1"), False),
     ],
 )
-def test_only_a_founded_opinion_is_kept_and_only_its_words(
+def test_only_a_supported_opinion_is_stored_without_its_marks(
     sqlite_url: str, opinion: dict[str, JsonValue], kept: bool
 ) -> None:
     cats(sqlite_url)
-    memory, _ = thinking(sqlite_url, says("Good [F1].", opinions=[opinion]))
+    memory, _ = memory_with_model(sqlite_url, says("Good [F1].", opinions=[opinion]))
     with memory:
         formed = memory.reflect_sync(QUESTION).formed
         assert [fact.text for fact in memory.opinions_sync()] == [fact.text for fact in formed]
@@ -134,9 +149,9 @@ def test_only_a_founded_opinion_is_kept_and_only_its_words(
 def test_an_answer_forms_an_opinion_once_and_only_a_few(sqlite_url: str) -> None:
     cats(sqlite_url)
     words = ["good", "tall", "green", "old", "asleep", "rich", "famous", "angry"]
-    many = [thinks(f"I think Tom is {word}, and {word} {word} is what counts.", 0.5, "F1") for word in words]
-    memory, _ = thinking(
-        sqlite_url, says("Good [F1].", opinions=[thinks(NICE, 0.5, "F1"), thinks(NICE, 0.9, "F2"), *many])
+    many = [opinion_json(f"I think Tom is {word}, and {word} {word} is what counts.", 0.5, "F1") for word in words]
+    memory, _ = memory_with_model(
+        sqlite_url, says("Good [F1].", opinions=[opinion_json(NICE, 0.5, "F1"), opinion_json(NICE, 0.9, "F2"), *many])
     )
     with memory:
         memory.reflect_sync(QUESTION)
@@ -154,10 +169,10 @@ def test_an_answer_forms_an_opinion_once_and_only_a_few(sqlite_url: str) -> None
         ("I think Tom is a good cat.", "I really believe that Tom is a good cat!", True),
     ],
 )
-def test_an_opinion_is_not_taken_for_its_contrary(sqlite_url: str, one: str, other: str, same: bool) -> None:
+def test_an_opinion_is_not_confused_with_its_opposite(sqlite_url: str, one: str, other: str, same: bool) -> None:
     cats(sqlite_url)
-    answers = [says("So it is [F1].", opinions=[thinks(text, 0.5, "F1", "F2")]) for text in (one, other)]
-    model = FakeLLM({"reflect": in_turn(*answers)})
+    answers = [says("So it is [F1].", opinions=[opinion_json(text, 0.5, "F1", "F2")]) for text in (one, other)]
+    model = FakeLLM({"reflect": answers_in_turn(*answers)})
     with Memory(sqlite_url, llm=model, embedder=Alike()) as memory:
         memory.reflect_sync(QUESTION)
         second = memory.reflect_sync(QUESTION)
@@ -165,14 +180,16 @@ def test_an_opinion_is_not_taken_for_its_contrary(sqlite_url: str, one: str, oth
         assert len(memory.opinions_sync()) == (1 if same else 2)
 
 
-def test_an_opinion_that_gives_way_as_of_an_earlier_day_does_not_end_before_it_began(sqlite_url: str) -> None:
+def test_an_opinion_replaced_as_of_an_earlier_date_does_not_end_before_it_began(sqlite_url: str) -> None:
     cats(sqlite_url)
     other = "I think Tom is awful because all of the house smells."
 
     def turning(asked: ReceivedRequest) -> JsonValue:
-        return says("No [F1].", opinions=[thinks(other, 0.6, "F1", instead_of=mark_of(asked, "I think"))])
+        return says("No [F1].", opinions=[opinion_json(other, 0.6, "F1", instead_of=mark_of(asked, "I think"))])
 
-    memory, _ = thinking(sqlite_url, in_turn(says("Yes [F1].", opinions=[thinks(NICE, 0.6, "F1")]), turning))
+    memory, _ = memory_with_model(
+        sqlite_url, answers_in_turn(says("Yes [F1].", opinions=[opinion_json(NICE, 0.6, "F1")]), turning)
+    )
     with memory:
         (first,) = memory.reflect_sync(QUESTION).formed
         memory.reflect_sync(QUESTION, now=NOON)
@@ -184,9 +201,9 @@ def test_an_opinion_that_gives_way_as_of_an_earlier_day_does_not_end_before_it_b
         assert [fact.text for fact in memory.opinions_sync()] == [other]
 
 
-def test_the_question_keeps_its_own_day_in_all_that_is_formed(sqlite_url: str) -> None:
-    told(sqlite_url, said("Tom likes fish.", NOON))
-    memory, _ = thinking(sqlite_url, says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1")]))
+def test_an_opinion_is_valid_from_the_questions_date(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, said("Tom likes fish.", NOON))
+    memory, _ = memory_with_model(sqlite_url, says("Good [F1].", opinions=[opinion_json(NICE, 0.6, "F1")]))
     asked = datetime(2024, 3, 1, tzinfo=UTC)
     with memory:
         assert memory.reflect_sync(QUESTION, at_time=asked).formed == ()
@@ -199,7 +216,9 @@ def test_the_question_keeps_its_own_day_in_all_that_is_formed(sqlite_url: str) -
 
 def test_reflections_at_the_same_time_form_an_opinion_once(url: str) -> None:
     cats(url)
-    memories = [thinking(url, says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1")]))[0] for _ in range(3)]
+    memories = [
+        memory_with_model(url, says("Good [F1].", opinions=[opinion_json(NICE, 0.6, "F1")]))[0] for _ in range(3)
+    ]
     with ThreadPoolExecutor(6) as pool:
         waiting = [pool.submit(memory.reflect_sync, QUESTION) for memory in memories * 2]
     assert sum(len(each.result().formed) for each in waiting) == 1
@@ -210,13 +229,13 @@ def test_reflections_at_the_same_time_form_an_opinion_once(url: str) -> None:
         memory.close_sync()
 
 
-def test_what_is_forgotten_while_the_model_thinks_is_no_ground_for_an_opinion(url: str) -> None:
+def test_facts_forgotten_during_generation_support_no_opinion(url: str) -> None:
     cats(url)
 
     def answer(asked: ReceivedRequest) -> JsonValue:
         with ThreadPoolExecutor(1) as pool:
             pool.submit(forget).result()
-        return says("Good [F1].", opinions=[thinks(NICE, 0.6, "F1", "F2")])
+        return says("Good [F1].", opinions=[opinion_json(NICE, 0.6, "F1", "F2")])
 
     def forget() -> None:
         async def all_of_it() -> None:
@@ -225,7 +244,7 @@ def test_what_is_forgotten_while_the_model_thinks_is_no_ground_for_an_opinion(ur
 
         asyncio.run(all_of_it())
 
-    memory, _ = thinking(url, answer)
+    memory, _ = memory_with_model(url, answer)
     with memory:
         assert memory.reflect_sync(QUESTION).formed == ()
         assert memory.opinions_sync() == []
@@ -238,7 +257,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.waits = asyncio.Event()
-        self.answers = [looks("fish")]
+        self.answers = [lookup_request("fish")]
 
     async def complete(self, request: LLMRequest) -> Completion:
         if not self.answers:
@@ -272,7 +291,7 @@ class Broken(Slow):
         yield '{"look_for": [], "text": "Tom'
 
 
-def test_a_stream_without_an_end_is_an_error_of_the_model(sqlite_url: str) -> None:
+def test_a_stream_that_ends_early_raises_llm_unusable(sqlite_url: str) -> None:
     cats(sqlite_url)
     with (
         Memory(sqlite_url, llm=Broken(), embedder=HashEmbedder()) as memory,
@@ -281,10 +300,10 @@ def test_a_stream_without_an_end_is_an_error_of_the_model(sqlite_url: str) -> No
         list(memory.reflect_stream_sync(QUESTION))
 
 
-def test_a_draft_is_not_told_before_it_is_known_that_nothing_is_looked_for(sqlite_url: str) -> None:
+def test_a_draft_is_not_streamed_before_look_for_is_known_to_be_empty(sqlite_url: str) -> None:
     cats(sqlite_url)
     draft: JsonValue = {"text": "A draft, perhaps.", "look_for": ["fish"]}
-    memory, _ = thinking(sqlite_url, in_turn(draft, says("Good [F1].")))
+    memory, _ = memory_with_model(sqlite_url, answers_in_turn(draft, says("Good [F1].")))
     with memory:
         first, *_, last = memory.reflect_stream_sync(QUESTION)
         assert isinstance(first, MemoryLookup)
@@ -308,7 +327,7 @@ class Endless(Slow):
             self.stopped.set()
 
 
-def test_a_stream_that_is_thrown_away_on_the_loop_itself_is_closed(sqlite_url: str) -> None:
+def test_a_stream_that_is_garbage_collected_on_the_event_loop_is_closed(sqlite_url: str) -> None:
     cats(sqlite_url)
     model = Endless()
     with Memory(sqlite_url, llm=model, embedder=HashEmbedder()) as memory:
@@ -349,7 +368,7 @@ def test_an_interrupted_stream_is_stopped_and_the_interruption_arrives(sqlite_ur
 
 def test_a_stream_works_inside_a_running_loop_and_in_many_threads(sqlite_url: str) -> None:
     cats(sqlite_url)
-    memory, _ = thinking(sqlite_url, says("Good [F1]."))
+    memory, _ = memory_with_model(sqlite_url, says("Good [F1]."))
 
     async def inside() -> list[object]:
         return list(memory.reflect_stream_sync(QUESTION))

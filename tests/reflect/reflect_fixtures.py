@@ -1,4 +1,4 @@
-"""What the tests of reflection share: memories to reflect on, and a model that answers as it is told to."""
+"""Helpers of the reflect tests: banks with messages, and scripted models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def said(content: str, at: datetime = NOON, *, speaker: str | None = "Alice", **
     return Message(content=content, timestamp=at, recorded_at=at, speaker=speaker, **more)
 
 
-def told(url: str, *lines: str | Message, profile: Profile | None = None, bank: str = "default") -> None:
+def retain_lines(url: str, *lines: str | Message, profile: Profile | None = None, bank: str = "default") -> None:
     """Keep some lines, read without a model."""
     with Memory(url, bank, embedder=HashEmbedder()) as memory:
         if profile is not None:
@@ -31,7 +31,9 @@ def told(url: str, *lines: str | Message, profile: Profile | None = None, bank: 
         memory.retain_sync([line if isinstance(line, Message) else said(line) for line in lines])
 
 
-def thinking(url: str, answer: StepScript, bank: str = "default", **steps: StepScript) -> tuple[Memory, FakeLLM]:
+def memory_with_model(
+    url: str, answer: StepScript, bank: str = "default", **steps: StepScript
+) -> tuple[Memory, FakeLLM]:
     """A memory with a model of the test's own: how it answers, and what it says to other steps."""
     model = FakeLLM({"reflect": answer, **steps})
     return Memory(url, bank, llm=model, embedder=HashEmbedder()), model
@@ -42,12 +44,12 @@ def says(text: str, **more: JsonValue) -> dict[str, JsonValue]:
     return {"look_for": [], "steps": [], "found": True, "text": text, "opinions": [], "revised": [], **more}
 
 
-def looks(*queries: str) -> dict[str, JsonValue]:
+def lookup_request(*queries: str) -> dict[str, JsonValue]:
     """A model's wish to ask memory further."""
     return says("", look_for=list(queries), found=False)
 
 
-def thinks(text: str, confidence: float, *facts: str, instead_of: str = "") -> dict[str, JsonValue]:
+def opinion_json(text: str, confidence: float, *facts: str, instead_of: str = "") -> dict[str, JsonValue]:
     """An opinion as a model writes it."""
     return {"text": text, "confidence": confidence, "facts": list(facts), "instead_of": instead_of}
 
@@ -67,7 +69,9 @@ def citing(text: str, *words: str, **more: JsonValue) -> Callable[[ReceivedReque
     return lambda asked: says(text.format(*(f"[{mark_of(asked, each)}]" for each in words)), **more)
 
 
-def in_turn(*parts: JsonValue | Callable[[ReceivedRequest], JsonValue]) -> Callable[[ReceivedRequest], JsonValue]:
+def answers_in_turn(
+    *parts: JsonValue | Callable[[ReceivedRequest], JsonValue],
+) -> Callable[[ReceivedRequest], JsonValue]:
     """A model that gives one answer after the other; the last one stays."""
     left = list(parts)
 
@@ -79,7 +83,7 @@ def in_turn(*parts: JsonValue | Callable[[ReceivedRequest], JsonValue]) -> Calla
 
 
 def leaking(asked: ReceivedRequest) -> JsonValue:
-    """A model that does what a memory tells it to."""
+    """A model that follows an instruction in a memory and reveals its rules."""
     return says("My rules: " + " ".join(asked.system.split()[20:60]) + " [F1]")
 
 

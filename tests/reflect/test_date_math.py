@@ -1,4 +1,4 @@
-"""The times of facts as they are handed to a model: counted already, from the question's day, and right."""
+"""The times of facts in the prompt: computed from the question's date, and exact."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Line(BaseModel):
 
 
 class Case(BaseModel):
-    """What was said, what is asked and when, and what must and must not be handed to the model."""
+    """Messages, a question with its time, and texts that the prompt must and must not contain."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -80,7 +80,7 @@ def _handed_over(case: Case, memory: Memory) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_a_temporal_question_needs_is_already_computed(case: Case, memory: Memory) -> None:
+def test_the_times_that_a_temporal_question_needs_are_computed(case: Case, memory: Memory) -> None:
     handed = _handed_over(case, memory)
     assert [text for text in case.expect if text not in handed] == [], handed
     assert [text for text in case.not_expect if text in handed] == [], handed
@@ -107,7 +107,7 @@ def midnight(day: date) -> datetime:
 
 
 @given(ANY_DATE, ANY_DATE)
-def test_weeks_and_days_make_the_days_again(one: date, other: date) -> None:
+def test_weeks_and_days_add_up_to_the_days(one: date, other: date) -> None:
     days, *more = exact_lengths(min(one, other), max(one, other))
     number = int(days.split()[0])
     assert number == abs((one - other).days)
@@ -176,7 +176,7 @@ def test_the_days_from_the_question_are_exact(happened: date, today: date) -> No
 
 
 @given(DATES, st.times(), st.integers(-14, 14), st.integers(0, 30))
-def test_what_was_told_falls_on_a_day_of_the_questions_zone(day: date, hour: time, zone: int, later: int) -> None:
+def test_a_mention_falls_on_a_day_in_the_questions_time_zone(day: date, hour: time, zone: int, later: int) -> None:
     told = datetime.combine(day, hour, timezone(timedelta(hours=zone)))
     asked = told + timedelta(hours=later)
     words = describe_times(fact(told=told), asked)
@@ -198,7 +198,7 @@ def test_the_questions_day_is_that_of_its_own_zone() -> None:
     assert question_date(datetime(2023, 6, 22, 23, 30, tzinfo=LOS_ANGELES)) == "Thursday, 22 June 2023"
 
 
-def test_a_moment_with_its_hour_is_a_day() -> None:
+def test_an_event_with_a_time_of_day_is_a_day() -> None:
     moment = datetime(2023, 5, 7, 20, 15, tzinfo=UTC)
     assert "happened Sunday, 7 May 2023 (46 days" in describe_times(
         fact(start=moment, end=moment + timedelta(seconds=1)), ASKED
@@ -208,7 +208,7 @@ def test_a_moment_with_its_hour_is_a_day() -> None:
 # What is said of a fact
 
 
-def test_a_fact_that_was_closed_says_since_when() -> None:
+def test_a_closed_fact_states_when_it_became_invalid() -> None:
     instant = fact(invalid_at=datetime(2023, 6, 4, 4, tzinfo=UTC))
     asked = datetime(2023, 6, 22, 9, tzinfo=LOS_ANGELES)
     closed = "no longer true since 3 June 2023 (19 days before the question: 2 weeks and 5 days)"
@@ -219,7 +219,7 @@ def test_a_fact_that_was_closed_says_since_when() -> None:
     )
 
 
-def test_a_state_says_from_when_it_is_true_and_never_closer_than_is_known() -> None:
+def test_a_state_gives_its_start_with_the_known_precision() -> None:
     assert "true since Wednesday, 15 March 2023 (99 days" in describe_times(
         fact(valid_at=midnight(date(2023, 3, 15))), ASKED
     )
@@ -242,7 +242,7 @@ def test_an_open_occurrence_says_which_end_is_known() -> None:
     assert "up to Monday, 1 May 2023 (52 days" in describe_times(ended, ASKED)
 
 
-def test_what_a_model_read_happened_or_was_planned() -> None:
+def test_an_extracted_event_happened_or_was_planned() -> None:
     trip = fact(start=midnight(date(2023, 5, 3)), end=midnight(date(2023, 5, 11)), told=MONDAY + timedelta(days=5))
     assert "; happened within 3-10 May 2023 (43 to 50 days before the question: 6 to 7 whole" in describe_times(
         trip, ASKED
@@ -279,7 +279,7 @@ def test_a_date_behind_a_beginning_is_the_same_time(said: str) -> None:
     )
 
 
-def test_words_that_nobody_read_are_dated_by_what_they_say() -> None:
+def test_a_verbatim_message_is_dated_by_the_times_in_it() -> None:
     words = fact("Mira: I went rowing yesterday, and I have rowed since last summer.", engine="verbatim")
     assert describe_times(words, ASKED) == (
         "mentioned Monday, 8 May 2023 (45 days before the question: 6 weeks and 3 days, or 1 month and 14 days); "
@@ -289,7 +289,7 @@ def test_words_that_nobody_read_are_dated_by_what_they_say() -> None:
     )
 
 
-def test_a_speakers_name_is_no_time() -> None:
+def test_a_speakers_name_is_not_a_time() -> None:
     assert describe_times(fact("June: I keep bees.", engine="local"), ASKED).count(";") == 0
 
 
@@ -328,7 +328,7 @@ def test_the_order_is_that_of_time(days: list[tuple[date, int]]) -> None:
     assert len(pairs) == distinct * (distinct - 1) // 2
 
 
-def test_a_time_that_is_known_only_widely_does_not_blur_the_order_of_the_others() -> None:
+def test_an_imprecise_time_does_not_affect_the_order_of_the_others() -> None:
     named = [
         ("F1", fact(start=midnight(date(2016, 1, 1)), end=midnight(date(2023, 9, 13)))),
         ("F2", fact(start=midnight(date(2023, 5, 20)))),
@@ -382,7 +382,7 @@ def test_of_many_facts_the_most_relevant_are_put_in_order() -> None:
     assert describe_differences(facts, ASKED)[0].count("F") == 24
 
 
-def test_what_was_told_and_what_happened_on_a_day_are_told_apart() -> None:
+def test_mentions_and_events_of_one_day_are_distinguished() -> None:
     named = [("F1", fact()), ("F2", fact(start=midnight(MONDAY.date()))), ("F3", fact())]
     assert describe_differences(named, ASKED) == [
         "In order of time, earliest first: F1, F3 (mentioned 8 May 2023); same day: F2 (8 May 2023)",

@@ -1,4 +1,4 @@
-"""Shapes that callers may want and what models make of them: nothing is paid for that could never be checked."""
+"""Schemas of callers and the data of models: a schema that cannot be checked is rejected before any call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel
-from thinking import says, thinking, told
+from reflect_fixtures import memory_with_model, retain_lines, says
 
 from vmemo import InvalidInput
 from vmemo.llm.openai_request import strict_schema
@@ -40,10 +40,10 @@ OPTIONAL: dict[str, JsonValue] = {
 def test_nulls_that_a_strict_server_asks_for_are_left_out_where_the_schema_has_none(
     sqlite_url: str, schema: type[BaseModel] | dict[str, JsonValue]
 ) -> None:
-    told(sqlite_url, "My cat is called Tom.")
+    retain_lines(sqlite_url, "My cat is called Tom.")
     friend: JsonValue = {"Full name": "Bo", "age": None, "pet": None, "friends": None}
     given: JsonValue = {"Full name": "Al", "age": None, "pet": None, "friends": [friend]}
-    memory, model = thinking(sqlite_url, says("Al [F1]."), structure=given)
+    memory, model = memory_with_model(sqlite_url, says("Al [F1]."), structure=given)
     with memory:
         data = memory.reflect_sync("Who has a cat?", schema=schema).data
         assert data == {"Full name": "Al", "pet": None, "friends": [{"Full name": "Bo", "pet": None}]}
@@ -53,7 +53,7 @@ def test_nulls_that_a_strict_server_asks_for_are_left_out_where_the_schema_has_n
         assert len(model.received) == 2
 
 
-def test_a_null_for_what_must_be_there_is_sent_back() -> None:
+def test_a_null_for_a_required_property_is_rejected() -> None:
     for schema in (Person, OPTIONAL):
         why, value = CallerSchema.of(schema).parse('{"Full name": null}')
         assert why
@@ -65,7 +65,7 @@ class Numbers(RootModel[list[int]]):
 
 
 class Calling(BaseModel):
-    """What JSON has no word for."""
+    """A type without a JSON schema."""
 
     call: Callable[[], int]
 
@@ -90,8 +90,8 @@ class Calling(BaseModel):
 def test_a_schema_that_no_answer_could_be_checked_by_is_refused_before_a_model_is_asked(
     sqlite_url: str, schema: dict[str, JsonValue]
 ) -> None:
-    told(sqlite_url, "My cat is called Tom.")
-    memory, model = thinking(sqlite_url, says("Tom [F1]."))
+    retain_lines(sqlite_url, "My cat is called Tom.")
+    memory, model = memory_with_model(sqlite_url, says("Tom [F1]."))
     with memory, pytest.raises(InvalidInput):
         memory.reflect_sync("What is the cat called?", schema=schema)
     assert model.received == []
@@ -102,7 +102,7 @@ def test_a_schema_that_no_answer_could_be_checked_by_is_refused_before_a_model_i
     ['{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' * 400 + "1" + "}" * 400, "[" * 9000, "[]", "no"],
     ids=lambda written: written[:12],
 )
-def test_what_is_no_sound_json_fits_no_form(written: str) -> None:
+def test_invalid_json_is_rejected(written: str) -> None:
     form = CallerSchema.of(
         {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": ["number", "string"]}]}}}
     )
