@@ -52,7 +52,7 @@ CASES: Mapping[str, ToolCase] = {
         lambda result: any("Lisbon" in fact["text"] for fact in result["facts"]) and result["tokens"] > 0,
     ),
     "why": ToolCase(
-        lambda results: {"id": results["recall"]["facts"][0]["id"]},
+        lambda results: {"fact": results["recall"]["facts"][0]["id"]},
         lambda result: any("Lisbon" in message["content"] for message in result["messages"]),
     ),
     "reflect": ToolCase(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,28 @@ import pytest
 from mcp import Client, MCPError
 from mcp_clients import call, call_error, fields_of
 
-from vmemo import Memory
+from vmemo import Memory, StoreBusy
 from vmemo.mcp.caller import ToolCaller
 from vmemo.mcp.server import make_server
 from vmemo.models.auth import Permission
+from vmemo.models.search import Vectors
+from vmemo.ports import Embedder, TextKind
 from vmemo.testing import FakeLLM, HashEmbedder
 from vmemo.testing.llm import Refusal
 
 
 def with_client(
-    folder: Path, script: Callable[[Client], Awaitable[None]], *, llm: object = None, worker: bool = False
+    folder: Path,
+    script: Callable[[Client], Awaitable[None]],
+    *,
+    llm: object = None,
+    embedder: Embedder | None = None,
+    worker: bool = False,
 ) -> None:
     """Run a script against a server inside this process."""
 
     async def run() -> None:
-        memory = Memory(f"sqlite:///{folder / 'memory.db'}", embedder=HashEmbedder(), llm=llm)
+        memory = Memory(f"sqlite:///{folder / 'memory.db'}", embedder=embedder or HashEmbedder(), llm=llm)
         try:
             async with Client(make_server(lambda _: ToolCaller.local(memory, worker=worker))) as client:
                 await script(client)
@@ -38,7 +45,8 @@ def with_client(
 
 INVALID_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("recall", {}, "query: Field required"),
-    ("recall", {"query": "x", "qeury": "y"}, "qeury: Extra inputs are not permitted. recall takes bank, query"),
+    ("recall", {"query": "x", "qeury": "y"}, "qeury: Extra inputs are not permitted. recall takes bank, networks"),
+    ("recall", {"query": "x", "explain": True}, "There is no argument 'explain'. recall takes bank"),
     ("recall", {"query": "x", "after": "soon"}, "'soon' is not a date or time in ISO 8601"),
     ("recall", {"query": "x", "after": "2026-02-01", "before": "2026-01-01"}, "end must be later"),
     ("recall", {"query": "x", "max_tokens": 10**6}, "max_tokens must be at most 100,000 here"),
@@ -47,7 +55,7 @@ INVALID_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("retain", {"content": "a", "messages": [{"content": "b"}]}, "give either content or messages"),
     ("retain", {"messages": [{"content": "b", "colour": "red"}]}, "messages.0.colour: Extra inputs"),
     ("retain", {"messages": [{"content": "b"}] * 1001}, "at most 1,000 messages here, not 1,001"),
-    ("why", {"id": "none"}, "There is no fact or message 'none'"),
+    ("why", {"fact": "none"}, "There is no fact or message 'none'"),
     ("forget", {}, "Name exactly one thing to forget"),
     ("forget", {"entity": "Nobody"}, "Nobody"),
     ("browse", {"kind": "opinions", "cursor": "none"}, "Start again without a cursor"),
@@ -89,6 +97,37 @@ def test_retain_reports_stored_messages_when_the_model_fails(tmp_path: Path) -> 
         assert (await call(client, "status"))["messages"] == 1
 
     with_client(tmp_path, script, llm=FakeLLM(lambda _: Refusal()))
+
+
+class BusyWhileDeriving(HashEmbedder):
+    """An embedder that reports a busy database once, after the messages were stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed = False
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """Fail the first time that a document is embedded."""
+        if kind == "document" and not self.failed:
+            self.failed = True
+            raise StoreBusy("Another process held the database. Nothing was written; repeat the call.")
+        return await super().embed(texts, kind)
+
+
+def test_retain_reports_stored_messages_when_the_store_is_busy_and_a_repetition_stores_nothing(tmp_path: Path) -> None:
+    message = {"content": "Ana lives in Lisbon.", "document": "chat-1"}
+
+    async def script(client: Client) -> None:
+        first = await call(client, "retain", **message)
+        assert (len(first["stored"]), first["pending"]) == (1, 1)
+        assert first["problem"].startswith("ProcessingDelayed: ")
+        assert "do not retain them again" in first["problem"]
+        repeated = await call(client, "retain", **message)
+        assert (repeated["stored"], repeated["pending"]) == ([], 0)
+        assert (await call(client, "status"))["messages"] == 1
+        assert "Lisbon" in str(await call(client, "recall", query="Where does Ana live?"))
+
+    with_client(tmp_path, script, embedder=BusyWhileDeriving())
 
 
 def test_retain_without_waiting_reports_pending_messages(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_key_of_one_bank_reaches_no_other_through_any_tool(server: LiveServer) -
                 assert SECRET not in text
             existing = await call_error(client, "status", bank="bob")
             assert existing == await call_error(client, "status", bank="nobody"), "reveals if a bank exists"
-            assert "NotFound" in await call_error(client, "why", id=fact.id)
+            assert "NotFound" in await call_error(client, "why", fact=fact.id)
             assert "NotFound" in await call_error(client, "browse", kind="facts", cursor=fact.id)
             assert (await call(client, "recall", query=f"Where is {SECRET}?"))["facts"] == []
             assert await call(client, "list_banks") == {"banks": ["alice"], "more": False, "default_bank": "alice"}

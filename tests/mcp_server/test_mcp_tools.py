@@ -116,7 +116,7 @@ def test_every_argument_is_described_and_no_other_is_accepted() -> None:
         schema = tool.definition("admin").input_schema
         assert schema["additionalProperties"] is False, tool.name
         for part in (schema, *schema.get("$defs", {}).values()):
-            for name, argument in part["properties"].items():
+            for name, argument in part.get("properties", {}).items():
                 assert len(argument.get("description", "")) > 20, f"{tool.name}.{name}"
 
 

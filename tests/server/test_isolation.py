@@ -280,7 +280,7 @@ def test_revoked_and_unknown_keys_are_rejected(two_banks: TwoBanks) -> None:
 def verbs() -> list[str]:
     """Return the names of the client's async verbs."""
     found = inspect.getmembers(Client, inspect.iscoroutinefunction)
-    return [name for name, _ in found if not name.startswith("_") and name not in ("open", "close")]
+    return [name for name, _ in found if not name.startswith("_") and name not in ("open", "close", "run")]
 
 
 def arguments_of(verb: str, other_value: str, folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from live_server import LiveServer
 
 DOCS = Path(__file__).parents[2] / "docs" / "rest.md"
 NO_KEY = "none"
+JSON = "application/json"
 
 
 def operations(server: LiveServer) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -72,16 +73,18 @@ def test_description_is_complete(server: LiveServer) -> None:
 
 
 def test_examples_of_bodies_are_valid(server: LiveServer) -> None:
-    schemas = server.app.openapi()["components"]["schemas"]
-    shown = {name: schema["examples"] for name, schema in schemas.items() if schema.get("examples")}
-    assert {"Retain", "Recall", "Retrieve", "Reflect", "Forget", "NewProfile", "NewMerge"} <= shown.keys()
+    examples = {
+        (method, path): [
+            each["value"] for each in operation["requestBody"]["content"][JSON].get("examples", {}).values()
+        ]
+        for method, path, operation in operations(server)
+        if JSON in operation.get("requestBody", {}).get("content", {})
+    }
+    assert len([found for found in examples.values() if found]) >= 8
     with server.http() as client:
-        client.post("/v1/banks/a/messages", json=shown["Retain"][0])
-        for name, method, path in (
-            ("Recall", "POST", "recall"),
-            ("Retrieve", "POST", "retrieve"),
-            ("Reflect", "POST", "reflect"),
-            ("NewProfile", "PUT", "profile"),
-            ("Forget", "POST", "forget"),
-        ):
-            assert client.request(method, f"/v1/banks/a/{path}", json=shown[name][0]).status_code == 200, name
+        client.post("/v1/banks/a/messages", json=examples["POST", "/v1/banks/{bank}/messages"][0])
+        for path in ("recall", "retrieve", "reflect", "forget"):
+            body = examples["POST", f"/v1/banks/{{bank}}/{path}"][0]
+            assert client.post(f"/v1/banks/a/{path}", json=body).status_code == 200, path
+        profile = examples["PUT", "/v1/banks/{bank}/profile"][0]
+        assert client.put("/v1/banks/a/profile", json=profile).status_code == 200

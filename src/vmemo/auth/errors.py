@@ -12,6 +12,7 @@ from vmemo.errors import (
     LLMFailed,
     LLMUnavailable,
     NotFound,
+    ProcessingDelayed,
     RerankFailed,
     ScrubDelayed,
     StoreBusy,
@@ -32,6 +33,7 @@ _STATUS: Mapping[type[VmemoError], int] = {
     LLMFailed: 502,
     ScrubDelayed: 503,
     StoreBusy: 503,
+    ProcessingDelayed: 503,
     StoreError: 500,
     VmemoError: 500,
 }
@@ -76,11 +78,12 @@ class RequestInProgress(AccessError):
     status: ClassVar[int] = 409
 
 
-def http_status(error: Exception) -> int:
-    """Return the HTTP status of an error; 500 for one that vmemo does not raise on purpose."""
-    if isinstance(error, AccessError):
-        return error.status
-    return next((_STATUS[each] for each in type(error).__mro__ if each in _STATUS), 500)
+def http_status(error: Exception | type[Exception]) -> int:
+    """Return the HTTP status of an error or its class; 500 for one that vmemo does not raise on purpose."""
+    kind = error if isinstance(error, type) else type(error)
+    if issubclass(kind, AccessError):
+        return kind.status
+    return next((_STATUS[each] for each in kind.__mro__ if each in _STATUS), 500)
 
 
 def error_code(error: VmemoError) -> str:

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from vmemo.auth.errors import RateLimited, Unauthenticated, error_code, http_status
-from vmemo.errors import VmemoError
+from vmemo.errors import VmemoError, error_class
+from vmemo.models.results import DerivationProblem
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
@@ -48,6 +49,11 @@ def request_id(request: Request) -> str:
 def problem_of(request: Request, error: VmemoError) -> ProblemDetails:
     """Describe an error of vmemo; its text quotes no other bank and no secret."""
     return _problem(request, http_status(error), error_code(error), str(error))
+
+
+def derivation_problem(request: Request, problem: DerivationProblem) -> ProblemDetails:
+    """Describe a failure to derive facts from messages that are stored."""
+    return _problem(request, http_status(error_class(problem.error)), problem.error, problem.detail)
 
 
 def _problem(request: Request, status: int, code: str, detail: str) -> ProblemDetails:

@@ -13,14 +13,15 @@ from vmemo.mcp.tool import BankArguments, ToolContext, ToolResult, tool
 from vmemo.models import Entity, EntityId, Fact, FactId, MessageId
 from vmemo.models.base import Name
 from vmemo.models.request_fields import LARGEST_PAGE
+from vmemo.models.requests import WhyRequest
 
 RecordKind = Literal["messages", "facts", "opinions", "observations", "entities"]
 
 
-class WhyArguments(BankArguments):
+class WhyArguments(WhyRequest, BankArguments):
     """Arguments of why."""
 
-    id: Name = Field(description="The id of a fact, opinion or observation, as recall, reflect and browse return it.")
+    fact: Name = Field(description="The id of a fact, opinion or observation, as recall, reflect and browse return it.")
 
 
 class ConfidenceItem(ToolResult):
@@ -53,7 +54,7 @@ async def why(context: ToolContext, arguments: WhyArguments) -> WhyResult:
 
     Do not use it to search.
     """
-    found = await context.memory.why(arguments.id)
+    found = await context.memory.why(arguments.fact)
     messages = {message.id: message for each in (found, *found.basis) for message in each.messages}
     return WhyResult(
         fact=FactItem.of(found.fact),

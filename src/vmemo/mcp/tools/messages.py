@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from typing import Self
 
 from pydantic import Field, model_validator
 
-from vmemo.errors import EmbeddingFailed, LLMFailed, named
-from vmemo.mcp.tool import (
-    BankArguments,
-    StringList,
-    Timestamp,
-    ToolArguments,
-    ToolContext,
-    ToolEffects,
-    ToolResult,
-    tool,
-)
-from vmemo.models import Message, MessageId, Role
-from vmemo.models.base import Content, Name
+from vmemo.mcp.tool import BankArguments, StringList, Timestamp, ToolContext, ToolEffects, ToolResult, tool
+from vmemo.models import Role
+from vmemo.models.base import Name
+from vmemo.models.request_fields import Flag
+from vmemo.models.requests import ForgetContentRequest, NewMessage, RetainRequest
 from vmemo.models.results import Retained
 
 
-class MessageArguments(ToolArguments):
+class MessageArguments(NewMessage):
     """A message to retain."""
 
-    content: Content = Field(description="What was said, word for word.")
+    content: str = Field(min_length=1, description="What was said, word for word.")
     role: Role = Field(default="user", description="The role of the speaker: user, assistant, system or tool.")
     speaker: Name | None = Field(default=None, description="The speaker's name, if known.")
     timestamp: Timestamp | None = Field(default=None, description="When it was said, ISO 8601; the default is now.")
+    tags: StringList = Field(default=(), description="Labels of this message that `recall` can filter by.")
 
 
 class RetainArguments(BankArguments):
@@ -39,8 +32,8 @@ class RetainArguments(BankArguments):
         description="What to remember, as whole sentences that make sense on their own, with names and dates.",
         examples=["Ana moved from Porto to Lisbon in March 2026 and works at the city library."],
     )
-    messages: list[MessageArguments] = Field(
-        default=[], description="Instead of content: part of a conversation, message by message, in order."
+    messages: tuple[MessageArguments, ...] = Field(
+        default=(), description="Instead of content: part of a conversation, message by message, in order."
     )
     speaker: Name | None = Field(default=None, description="The speaker of the content, if known.")
     timestamp: Timestamp | None = Field(
@@ -51,28 +44,30 @@ class RetainArguments(BankArguments):
         description="A name for the source, such as a conversation's id. The same words under the same document again "
         "change nothing, and `forget` can delete a document as a whole.",
     )
-    tags: StringList = Field(default=[], description="Labels that `recall` can filter by.")
-    wait: bool = Field(
+    tags: StringList = Field(default=(), description="Labels that `recall` can filter by.")
+    infer: Flag = Field(default=True, description="False stores the words only and derives no facts from them.")
+    wait: Flag = Field(
         default=True,
         description="False returns as soon as it is stored, if a language model derives facts: they follow a little "
         "later.",
     )
 
     @model_validator(mode="after")
-    def _content_or_messages(self) -> RetainArguments:
+    def _content_or_messages(self) -> Self:
         if bool(self.content.strip()) == bool(self.messages):
             raise ValueError("give either content or messages")
         return self
 
-    def stored_messages(self) -> list[Message]:
-        """Return the messages to store."""
-        bare = MessageArguments(content=self.content, speaker=self.speaker) if not self.messages else None
-        return [self._message(new) for new in ([bare] if bare else self.messages)]
+    def request(self, *, worker: bool) -> RetainRequest:
+        """Return the request; without a worker it waits, for nobody else would derive the facts."""
+        messages = self.messages or (MessageArguments(content=self.content, speaker=self.speaker),)
+        values = [self._with_defaults(message) for message in messages]
+        return RetainRequest.of({"messages": values, "infer": self.infer, "wait": self.wait or not worker})
 
-    def _message(self, new: MessageArguments) -> Message:
-        when: datetime | None = new.timestamp or self.timestamp
-        values = {"content": new.content, "role": new.role, "speaker": new.speaker, "document": self.document}
-        return Message.of({**values, "tags": tuple(self.tags), **({} if when is None else {"timestamp": when})})
+    def _with_defaults(self, message: MessageArguments) -> dict[str, object]:
+        values = {name: getattr(message, name) for name in NewMessage.model_fields}
+        shared = {"timestamp": self.timestamp, "document": self.document, "tags": self.tags}
+        return {**values, **{name: value for name, value in shared.items() if not values[name]}}
 
 
 class RetainResult(ToolResult):
@@ -83,18 +78,22 @@ class RetainResult(ToolResult):
     revised: list[str] = Field(default=[], description="Ids of facts that were replaced or confirmed.")
     skipped: list[str] = Field(default=[], description="What was not stored, and why.")
     pending: int = Field(default=0, description="Stored messages that facts are still to be derived from.")
-    problem: str | None = Field(default=None, description="Why facts could not be derived yet. Nothing is lost.")
+    problem: str | None = Field(
+        default=None,
+        description="Why facts could not be derived yet. The messages are stored: do not retain them again.",
+    )
 
     @staticmethod
-    def of(stored: Retained, derived: Retained, problem: str | None = None) -> RetainResult:
-        """Return the result of storing and deriving."""
+    def of(retained: Retained) -> RetainResult:
+        """Return the result without the fields that only operators need."""
+        problem = retained.problem
         return RetainResult(
-            stored=list(stored.stored),
-            derived=list(derived.derived),
-            revised=list(derived.revised),
-            skipped=[f"{each.what}: {each.reason}" for each in (*stored.skipped, *derived.skipped)],
-            pending=derived.pending,
-            problem=problem,
+            stored=list(retained.stored),
+            derived=list(retained.derived),
+            revised=list(retained.revised),
+            skipped=[f"{each.what}: {each.reason}" for each in retained.skipped],
+            pending=retained.pending,
+            problem=None if problem is None else f"{problem.error}: {problem.detail}",
         )
 
 
@@ -111,21 +110,13 @@ async def retain(context: ToolContext, arguments: RetainArguments) -> RetainResu
     looked up elsewhere. The bank is created if it does not exist.
     """
     context.principal.check_batch(len(arguments.messages))
-    stored = await context.memory.add_messages(arguments.stored_messages())
-    if not arguments.wait and context.caller.worker:
-        return RetainResult.of(stored, stored)
-    try:
-        return RetainResult.of(stored, await context.memory.process())
-    except (LLMFailed, EmbeddingFailed) as error:
-        pending = (await context.memory.status()).pending
-        problem = f"{named(error)} It is stored, and facts are derived later."
-        return RetainResult.of(stored, stored.model_copy(update={"pending": pending}), problem)
+    return RetainResult.of(await context.memory.run(arguments.request(worker=context.caller.worker)))
 
 
 class ForgetArguments(BankArguments):
     """Arguments of forget."""
 
-    messages: StringList = Field(default=[], description="Ids of messages, as `why` and `browse` return them.")
+    messages: StringList = Field(default=(), description="Ids of messages, as `why` and `browse` return them.")
     document: Name | None = Field(default=None, description="The name of a document: all its messages.")
     entity: Name | None = Field(
         default=None, description="The name or id of a person or thing: every message that mentions it."
@@ -154,8 +145,7 @@ async def forget(context: ToolContext, arguments: ForgetArguments) -> ForgetResu
     Do not use it to correct a fact: `retain` the correction, and the old fact is closed automatically. To delete a
     whole bank use `delete_bank`.
     """
-    ids = [MessageId(id) for id in arguments.messages]
-    deleted = await context.memory.forget(messages=ids, document=arguments.document, entity=arguments.entity)
+    deleted = await context.memory.run(ForgetContentRequest.of(arguments.model_dump(exclude={"bank"})))
     return ForgetResult(
         messages=deleted.messages,
         facts=deleted.facts,

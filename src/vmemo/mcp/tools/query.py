@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from vmemo.mcp.serializers import FactItem, QuotedResult
 from vmemo.mcp.tool import BankArguments, StringList, Timestamp, ToolContext, ToolEffects, tool
 from vmemo.models import Interval, Network
-from vmemo.models.request_fields import MAX_QUERY
-from vmemo.models.requests import RecallOptions
+from vmemo.models.request_fields import QueryText, Tokens
+from vmemo.models.requests import RecallFilters, RecallRequest, ReflectRequest
+
+_HOST_ONLY = frozenset({"occurred", "recency_half_life", "importance_weight", "now", "explain", "budget"})
+"""Fields that a tool does not offer: `after` and `before` replace `occurred`; the others tune or debug a query."""
 
 
-class QueryArguments(BankArguments):
+class QueryArguments(RecallFilters, BankArguments):
     """A question and its filters."""
 
-    query: str = Field(
-        min_length=1,
-        max_length=MAX_QUERY,
+    hidden: ClassVar[frozenset[str]] = _HOST_ONLY
+
+    query: QueryText = Field(
         description="A whole question or statement in plain words, with the names that matter; not bare keywords.",
         examples=["Where does Ana live, and since when?"],
     )
-    entities: StringList = Field(default=[], description="Only facts about one of these people or things, by name.")
-    tags: StringList = Field(default=[], description="Only facts retained with all of these tags.")
+    entities: StringList = Field(default=(), description="Only facts about one of these people or things, by name.")
+    tags: StringList = Field(default=(), description="Only facts with these tags; `tags_match` sets the rule.")
     after: Timestamp | None = Field(
         default=None, description="Only events at this time or later; ISO 8601, UTC without a time zone."
     )
@@ -30,23 +35,27 @@ class QueryArguments(BankArguments):
     at_time: Timestamp | None = Field(
         default=None, description="Ask what was true at this time instead of now; ISO 8601, such as 2024-05-01."
     )
+    known_at: Timestamp | None = Field(
+        default=None, description="Ask what was believed at this time instead of now; ISO 8601."
+    )
+    networks: tuple[Network, ...] = Field(
+        default=(), description="Only these: world and experience (facts), opinion, observation. All if left out."
+    )
 
-    def options(self) -> RecallOptions:
-        """Return the filters as options of the verbs."""
-        options = RecallOptions(entities=self.entities, tags=self.tags, at_time=self.at_time)
+    def request_values(self) -> dict[str, object]:
+        """Return the fields of the request model."""
+        values = {
+            name: getattr(self, name) for name in type(self).model_fields if name not in ("bank", "after", "before")
+        }
         if self.after is not None or self.before is not None:
-            options["occurred"] = Interval(start=self.after, end=self.before)
-        return options
+            values["occurred"] = Interval(start=self.after, end=self.before)
+        return values
 
 
 class RecallArguments(QueryArguments):
     """Arguments of recall."""
 
-    max_tokens: int = Field(default=2048, ge=1, description="How many tokens the facts may have together.")
-    networks: list[Network] = Field(
-        default=[], description="Only these: world and experience (facts), opinion, observation. All if left out."
-    )
-    include_expired: bool = Field(default=False, description="Include facts that are no longer true or believed.")
+    max_tokens: Tokens = Field(default=2048, description="How many tokens the facts may have together.")
 
 
 class RecallResult(QuotedResult):
@@ -74,10 +83,7 @@ async def recall(context: ToolContext, arguments: RecallArguments) -> RecallResu
     you want a finished answer that weighs many memories, and `browse` to list memories without a question.
     """
     context.principal.check_max_tokens(arguments.max_tokens)
-    options = arguments.options()
-    options["networks"] = arguments.networks
-    options["include_expired"] = arguments.include_expired
-    found = await context.memory.recall(arguments.query, arguments.max_tokens, **options)
+    found = await context.memory.run(RecallRequest.of(arguments.request_values()))
     facts = [FactItem.of(fact) for fact in found.facts]
     return RecallResult(facts=facts, tokens=found.tokens, prompt=found.to_prompt())
 
@@ -85,7 +91,7 @@ async def recall(context: ToolContext, arguments: RecallArguments) -> RecallResu
 class ReflectArguments(QueryArguments):
     """Arguments of reflect."""
 
-    max_tokens: int = Field(default=8192, ge=1, description="How many tokens of memory the answer may use.")
+    max_tokens: Tokens = Field(default=8192, description="How many tokens of memory the answer may use.")
     opinions: bool = Field(
         default=True, description="Store the opinion that the question calls for; this needs write permission."
     )
@@ -118,12 +124,9 @@ async def reflect(context: ToolContext, arguments: ReflectArguments) -> ReflectR
     quotes the best facts and says so.
     """
     context.principal.check_max_tokens(arguments.max_tokens)
-    found = await context.memory.reflect(
-        arguments.query,
-        **arguments.options(),
-        max_tokens=arguments.max_tokens,
-        opinions=arguments.opinions and context.principal.allows("write", context.bank),
-    )
+    opinions = arguments.opinions and context.principal.allows("write", context.bank)
+    request = ReflectRequest.of({**arguments.request_values(), "opinions": opinions})
+    found = await context.memory.run(request)
     cited = (*found.facts, *found.observations, *found.opinions)
     return ReflectResult(
         answer=found.text,

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Message, MessageId, utc_now
+from vmemo.models import utc_now
 from vmemo.models.base import Name
+from vmemo.models.requests import NewMessage
 from vmemo.server.hindsight.requests import HindsightRequest, unsupported_option
 from vmemo.server.hindsight.serializers import CONTEXT, parse_time
 
@@ -60,12 +61,12 @@ class MemoryItem(HindsightRequest):
             )
         return parse_time("timestamp", self.timestamp)
 
-    def message(self, id: str, document: str, tags: Sequence[str]) -> Message:
+    def message(self, id: str, document: str, tags: Sequence[str]) -> NewMessage:
         """Return the item as a message."""
         context = {CONTEXT: self.context} if self.context else {}
-        return Message.of(
+        return NewMessage.of(
             {
-                "id": MessageId(id),
+                "id": id,
                 "content": self.text,
                 "timestamp": self.time or utc_now(),
                 "document": document,

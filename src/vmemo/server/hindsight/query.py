@@ -9,7 +9,8 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, JsonValue
 
 from vmemo.models.base import Name
-from vmemo.models.requests import RecallOptions, ReflectOptions
+from vmemo.models.request_fields import QueryText
+from vmemo.models.requests import RecallRequest, ReflectRequest
 from vmemo.models.results import Answer
 from vmemo.server.dependencies import RequestSession
 from vmemo.server.hindsight.dependencies import BANK, ReadOrCreateBank
@@ -19,7 +20,6 @@ from vmemo.server.hindsight.requests import HindsightRequest
 from vmemo.server.hindsight.schemas import FactType, TokenUsage
 from vmemo.server.hindsight.serializers import MemoryResult, ResultScores, parse_time, source_messages, truncate
 from vmemo.server.paths import ExactRoute
-from vmemo.server.requests import Question
 from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
@@ -32,7 +32,7 @@ class HindsightRecall(HindsightRequest):
 
     harmless: ClassVar[Mapping[str, Sequence[object]]] = {"prefer_observations": (False,)}
 
-    query: Question
+    query: QueryText
     types: list[FactType] | None = None
     budget: HindsightBudget | None = None
     max_tokens: int | None = Field(default=None, ge=1)
@@ -53,15 +53,19 @@ class HindsightRecallResponse(IncludedParts):
 @router.post(f"{BANK}/memories/recall")
 async def recall(session: ReadOrCreateBank, body: HindsightRecall) -> Response:
     """Return facts by relevance whose tokens sum to at most `max_tokens`."""
-    options: RecallOptions = {
-        "networks": body.types or DEFAULT_TYPES,
-        "now": parse_time("query_timestamp", body.query_timestamp),
-        "explain": bool(body.trace),
-        **tag_options(body.tags, body.tags_match),
-    }
-    max_tokens = body.max_tokens or 4096
-    session.principal.check_max_tokens(max_tokens)
-    found = await session.memory.recall(body.query, max_tokens, body.budget or "mid", **options)
+    request = RecallRequest.of(
+        {
+            "query": body.query,
+            "max_tokens": body.max_tokens or 4096,
+            "budget": body.budget or "mid",
+            "networks": body.types or DEFAULT_TYPES,
+            "now": parse_time("query_timestamp", body.query_timestamp),
+            "explain": bool(body.trace),
+            **tag_options(body.tags, body.tags_match),
+        }
+    )
+    session.principal.check_max_tokens(request.max_tokens)
+    found = await session.memory.run(request)
     messages = await source_messages(found.facts, session.memory.lookup)
     results = [MemoryResult.of(hit.fact, messages, ResultScores.of(hit)) for hit in found.hits]
     trace = found.model_dump(mode="json", include={"query", "tokens", "timings", "explanation"}) if body.trace else None
@@ -88,7 +92,7 @@ class HindsightReflect(HindsightRequest):
         "exclude_mental_models": (True, False),
     }
 
-    query: Question
+    query: QueryText
     budget: HindsightBudget | None = None
     context: str | None = Field(default=None, max_length=100_000)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -127,14 +131,17 @@ class HindsightReflectResponse(BaseModel):
 @router.post(f"{BANK}/reflect")
 async def reflect(session: ReadOrCreateBank, body: HindsightReflect) -> Response:
     """Answer a question from memory. A key without write permission gets an answer that stores no opinion."""
-    options: ReflectOptions = {
-        "budget": body.budget or "low",
-        "schema": body.response_schema or None,
-        "opinions": session.principal.allows("write", session.bank),
-        "networks": body.fact_types or (),
-        **tag_options(body.tags, body.tags_match),
-    }
-    answer = await session.memory.reflect(body.question, **options)
+    request = ReflectRequest.of(
+        {
+            "query": body.question,
+            "budget": body.budget or "low",
+            "schema": body.response_schema or None,
+            "opinions": session.principal.allows("write", session.bank),
+            "networks": body.fact_types or (),
+            **tag_options(body.tags, body.tags_match),
+        }
+    )
+    answer = await session.memory.run(request)
     show_facts = body.include is not None and body.include.facts is not None
     text = answer.plain
     if body.max_tokens is not None:

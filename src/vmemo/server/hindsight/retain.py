@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Response
 
-from vmemo.errors import EmbeddingFailed, LLMFailed, NotFound, OutcomeUnknown, StoreBusy
+from vmemo.errors import NotFound
 from vmemo.memory.lookup import Lookup
 from vmemo.models import Message, MessageId, new_id
+from vmemo.models.requests import NewMessage, RetainRequest
 from vmemo.server.dependencies import RequestSession
 from vmemo.server.hindsight.dependencies import BANK, CreateBank, WriteBank
 from vmemo.server.hindsight.items import HindsightRetain, MemoryItem
@@ -35,7 +36,8 @@ class DocumentChanges:
     first: while they exist, the new ones count as repetitions.
     """
 
-    added: Sequence[Message]
+    added: Sequence[NewMessage]
+    unchanged: Sequence[NewMessage]
     conflicting: Sequence[MessageId]
     removed: Sequence[MessageId]
 
@@ -58,7 +60,7 @@ async def document_changes(body: HindsightRetain, operation: str, lookup: Lookup
     documents = dict.fromkeys(item.document_id for item in body.items if item.document_id)
     replaced = {document for document in documents if body.mode(document) == "replace"}
     unmatched = [message for document in documents async for message in lookup.every_message(document)]
-    added = list[Message]()
+    added, kept = list[NewMessage](), list[NewMessage]()
     for item in body.items:
         tags = body.document_tags or ()
         message = item.message(f"{operation}.{len(added)}", item.document_id or operation, tags)
@@ -67,13 +69,14 @@ async def document_changes(body: HindsightRetain, operation: str, lookup: Lookup
             added.append(message)
         else:
             unmatched.remove(unchanged)
+            kept.append(message.model_copy(update={"id": unchanged.id}))
     lines = {(message.document, message.content, message.timestamp) for message in added}
     removed = [message for message in unmatched if message.document in replaced]
     conflicting = [m.id for m in removed if (m.document, m.content, m.timestamp) in lines]
-    return DocumentChanges(added, conflicting, [message.id for message in removed if message.id not in conflicting])
+    return DocumentChanges(added, kept, conflicting, [each.id for each in removed if each.id not in conflicting])
 
 
-def _is_same(item: MemoryItem, new: Message, stored: Message) -> bool:
+def _is_same(item: MemoryItem, new: NewMessage, stored: Message) -> bool:
     """Return True if a message is stored already; an item without a time matches a message of any time."""
     same_time = item.time is None or new.timestamp == stored.timestamp
     values = (new.document, new.content, new.tags, new.metadata)
@@ -90,18 +93,12 @@ async def retain(session: CreateBank, body: HindsightRetain) -> Response:
     if body.operation_id and (known := await messages_of(operation, session.memory.lookup)):
         return _repeated(session, body, known)
     changes = await document_changes(body, operation, session.memory.lookup)
-    await _apply(session, changes)
-    return record(await _process(session, body, operation, changes))
-
-
-async def _apply(session: RequestSession, changes: DocumentChanges) -> None:
-    """Apply changes; new messages are stored before old ones are removed, so a failure in between loses little."""
-    if changes.conflicting:
-        await _forget(session, changes.conflicting)
-    if changes.added:
-        await session.memory.add_messages(changes.added)
-    if changes.removed:
-        await _forget(session, changes.removed)
+    await _forget(session, changes.conflicting)
+    if changes.added and changes.removed:
+        # New messages are stored before old ones are removed, so a failure in between loses little.
+        await session.memory.run(RetainRequest(messages=tuple(changes.added), wait=False))
+    await _forget(session, changes.removed)
+    return record(await _retain(session, body, operation, changes))
 
 
 async def _forget(session: RequestSession, ids: Sequence[MessageId]) -> None:
@@ -115,20 +112,23 @@ async def _forget(session: RequestSession, ids: Sequence[MessageId]) -> None:
             left = [message.id for message in await session.memory.lookup.messages(left)]
 
 
-async def _process(
+async def _retain(
     session: RequestSession, body: HindsightRetain, operation: str, changes: DocumentChanges
 ) -> HindsightRetainResponse:
-    """Derive facts from stored messages; the response reports what stays pending as an asynchronous operation."""
-    queued = HindsightRetainResponse(
-        bank_id=session.bank, items_count=len(body.items), is_async=True, operation_id=operation
+    """Store the messages and derive facts from them; messages that are stored already are not stored again.
+
+    Messages that stay pending are reported as an asynchronous operation.
+    """
+    wait = not (body.is_async and changes.added)
+    retained = await session.memory.run(RetainRequest(messages=(*changes.added, *changes.unchanged), wait=wait))
+    pending = not wait or retained.problem is not None
+    return HindsightRetainResponse(
+        bank_id=session.bank,
+        items_count=len(body.items),
+        is_async=pending,
+        operation_id=operation if pending and changes.added else None,
+        usage=None if pending else TokenUsage.of(retained.usage),
     )
-    if body.is_async and changes.added:
-        return queued
-    try:
-        usage = (await session.memory.process()).usage
-    except (LLMFailed, EmbeddingFailed, StoreBusy, OutcomeUnknown):
-        return queued if changes.added else queued.model_copy(update={"operation_id": None})
-    return queued.model_copy(update={"is_async": False, "operation_id": None, "usage": TokenUsage.of(usage)})
 
 
 def _repeated(session: RequestSession, body: HindsightRetain, known: Sequence[Message]) -> Response:

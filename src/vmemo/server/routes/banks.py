@@ -15,8 +15,9 @@ from starlette.background import BackgroundTask
 from vmemo.errors import InvalidInput
 from vmemo.models import FormerProfile, Profile
 from vmemo.models.base import Text
+from vmemo.models.requests import BackgroundRequest
 from vmemo.models.results import Forgotten, Status
-from vmemo.server import requests
+from vmemo.server import examples
 from vmemo.server.dependencies import (
     AdminBank,
     AnyPrincipal,
@@ -57,16 +58,16 @@ async def banks(
     return page_up_to(CursorPage[str], found[: one_more(limit)], limit, str)
 
 
-@router.put("/{bank}", response_model=Status, responses=BODY_ERRORS)
-async def create(session: CreateBank, idempotency: Idempotent, body: requests.NewProfile | None = None) -> Response:
+@router.put("/{bank}", response_model=Status, responses=BODY_ERRORS, openapi_extra=examples.PROFILE)
+async def create(session: CreateBank, idempotency: Idempotent, body: Profile | None = None) -> Response:
     """Create a bank if it does not exist, and set its profile if one is given."""
     return await idempotency.run(session, lambda: _create(session, body))
 
 
-async def _create(session: RequestSession, body: requests.NewProfile | None) -> Response:
+async def _create(session: RequestSession, body: Profile | None) -> Response:
     await session.memory.open()
     if body is not None:
-        await session.memory.profile(body.profile())
+        await session.memory.profile(body)
     return record(await session.memory.status())
 
 
@@ -88,10 +89,10 @@ async def profile(session: ReadBank) -> Response:
     return record(await session.memory.profile())
 
 
-@router.put("/{bank}/profile", response_model=Profile, responses=BODY_ERRORS)
-async def set_profile(session: WriteBank, body: requests.NewProfile, idempotency: Idempotent) -> Response:
+@router.put("/{bank}/profile", response_model=Profile, responses=BODY_ERRORS, openapi_extra=examples.PROFILE)
+async def set_profile(session: WriteBank, body: Profile, idempotency: Idempotent) -> Response:
     """Replace the bank's profile; the previous one stays in its history."""
-    return await idempotency.run(session, lambda: record_of(session.memory.profile(body.profile())))
+    return await idempotency.run(session, lambda: record_of(session.memory.profile(body)))
 
 
 @router.get("/{bank}/profile/history", response_model=CursorPage[FormerProfile], responses=READ_ERRORS)
@@ -100,10 +101,12 @@ async def former_profiles(session: ReadBank) -> Response:
     return page(CursorPage[FormerProfile], await session.memory.former_profiles())
 
 
-@router.post("/{bank}/profile/background", response_model=Profile, responses=LLM_ERRORS)
-async def add_background(session: WriteBank, body: requests.MoreBackground, idempotency: Idempotent) -> Response:
+@router.post(
+    "/{bank}/profile/background", response_model=Profile, responses=LLM_ERRORS, openapi_extra=examples.BACKGROUND
+)
+async def add_background(session: WriteBank, body: BackgroundRequest, idempotency: Idempotent) -> Response:
     """Merge a text into the profile's background; this needs a language model."""
-    return await idempotency.run(session, lambda: record_of(session.memory.add_background(body.snippet)))
+    return await idempotency.run(session, lambda: record_of(session.memory.run(body)))
 
 
 @router.get(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
 from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Merge, Provenance
 from vmemo.models.base import Name
+from vmemo.models.requests import MergeEntitiesRequest
 from vmemo.models.results import Job
-from vmemo.server import requests
+from vmemo.server import examples
 from vmemo.server.dependencies import Idempotent, ReadBank, RequestSession, WriteBank
 from vmemo.server.paging import Cursor, Limit
 from vmemo.server.paths import ExactRoute
@@ -85,11 +85,10 @@ async def merges(session: ReadBank) -> Response:
     return page(CursorPage[Merge], await session.memory.merges())
 
 
-@router.post("/merges", response_model=Merge, responses=BODY_ERRORS)
-async def merge(session: WriteBank, body: requests.NewMerge, idempotency: Idempotent) -> Response:
+@router.post("/merges", response_model=Merge, responses=BODY_ERRORS, openapi_extra=examples.MERGE_ENTITIES)
+async def merge(session: WriteBank, body: MergeEntitiesRequest, idempotency: Idempotent) -> Response:
     """Merge two entities into one, which keeps all names."""
-    merged = partial(session.memory.merge_entities, body.keep, body.absorb, body.reason)
-    return await idempotency.run(session, lambda: record_of(merged()))
+    return await idempotency.run(session, lambda: record_of(session.memory.run(body)))
 
 
 @router.delete("/merges/{merge}", response_model=IdResponse, responses=BODY_ERRORS)

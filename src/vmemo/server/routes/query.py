@@ -11,13 +11,13 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from vmemo import Memory
 from vmemo.errors import VmemoError
 from vmemo.models.recalled import Recalled
-from vmemo.models.requests import ReflectOptions
+from vmemo.models.requests import RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
-from vmemo.server import requests
-from vmemo.server.dependencies import ReadBank, RequestSession
+from vmemo.server import examples
+from vmemo.server.dependencies import ReadBank
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
-from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, record
+from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, record_of
 
 router = APIRouter(prefix="/v1/banks/{bank}", tags=["query"], route_class=ExactRoute)
 PING_SECONDS = 15
@@ -25,17 +25,17 @@ PING_SECONDS = 15
 _EVENT_STREAM = "text/event-stream"
 
 
-@router.post("/recall", response_model=Recalled, responses=BODY_ERRORS)
-async def recall(session: ReadBank, body: requests.Recall) -> Response:
+@router.post("/recall", response_model=Recalled, responses=BODY_ERRORS, openapi_extra=examples.RECALL)
+async def recall(session: ReadBank, body: RecallRequest) -> Response:
     """Return facts by relevance whose tokens sum to at most `max_tokens`."""
     session.principal.check_max_tokens(body.max_tokens)
-    return record(await session.memory.recall(body.query, body.max_tokens, body.budget, **body.options()))
+    return await record_of(session.memory.run(body))
 
 
-@router.post("/retrieve", response_model=Recalled, responses=BODY_ERRORS)
-async def retrieve(session: ReadBank, body: requests.Retrieve) -> Response:
+@router.post("/retrieve", response_model=Recalled, responses=BODY_ERRORS, openapi_extra=examples.RETRIEVE)
+async def retrieve(session: ReadBank, body: RetrieveRequest) -> Response:
     """Return the `top_k` most relevant facts."""
-    return record(await session.memory.retrieve(body.query, body.top_k, **body.options()))
+    return await record_of(session.memory.run(body))
 
 
 @router.post(
@@ -45,38 +45,26 @@ async def retrieve(session: ReadBank, body: requests.Retrieve) -> Response:
         **LLM_ERRORS,
         200: {"content": {_EVENT_STREAM: {}}, "description": "The answer, or a stream of events that ends with it"},
     },
+    openapi_extra=examples.REFLECT,
 )
-async def reflect(request: Request, session: ReadBank, body: requests.Reflect) -> Response:
+async def reflect(request: Request, session: ReadBank, body: ReflectRequest) -> Response:
     """Answer a question from memory with citations.
 
     With `Accept: text/event-stream` the answer is streamed: `lookup`, `delta` and `retracted` events, then `answer`, or
-    `problem` if it fails. The deltas since the start, or since the last `retracted`, are the answer's text.
+    `problem` if it fails. The deltas since the start, or since the last `retracted`, are the answer's text. A key
+    without write permission gets an answer that stores no opinion.
     """
     session.principal.check_max_tokens(body.max_tokens)
-    options = _options(session, body)
+    if not session.principal.allows("write", session.bank):
+        body = body.model_copy(update={"opinions": False})
     if _EVENT_STREAM in request.headers.get("accept", ""):
-        events = _events(request, session.memory, body.query, options)
-        return EventSourceResponse(events, ping=PING_SECONDS)
-    return record(await session.memory.reflect(body.query, **options))
+        return EventSourceResponse(_events(request, session.memory, body), ping=PING_SECONDS)
+    return await record_of(session.memory.run(body))
 
 
-def _options(session: RequestSession, body: requests.Reflect) -> ReflectOptions:
-    """Return the options; a principal without write permission gets an answer that stores no opinion."""
-    return {
-        **body.options(),
-        "max_tokens": body.max_tokens,
-        "budget": body.budget,
-        "max_lookups": body.max_lookups,
-        "schema": body.answer_schema,
-        "opinions": body.opinions and session.principal.allows("write", session.bank),
-    }
-
-
-async def _events(
-    request: Request, memory: Memory, query: str, options: ReflectOptions
-) -> AsyncGenerator[ServerSentEvent]:
+async def _events(request: Request, memory: Memory, body: ReflectRequest) -> AsyncGenerator[ServerSentEvent]:
     try:
-        async with aclosing(memory.reflect_stream(query, **options)) as events:
+        async with aclosing(memory.stream(body)) as events:
             async for event in events:
                 yield ServerSentEvent(event.model_dump_json(), event=_event_name(event))
     except VmemoError as error:

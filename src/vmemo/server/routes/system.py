@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from vmemo.errors import VmemoError
-from vmemo.models.auth import ApiKey, AuditEntry, Permission
-from vmemo.models.base import Instant, Name
+from vmemo.models.auth import ApiKey, AuditEntry
+from vmemo.models.base import Name
+from vmemo.models.requests import CreateKeyRequest
+from vmemo.server import examples
 from vmemo.server.dependencies import AdminPrincipal, AnyPrincipal, AppState
 from vmemo.server.paging import Limit
 from vmemo.server.paths import ExactRoute
@@ -34,17 +36,6 @@ class Health(BaseModel):
     """The state of the server."""
 
     status: Literal["ok"] = "ok"
-
-
-class CreateKeyBody(BaseModel):
-    """An API key to create."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    name: Name = Field(examples=["the support agent"])
-    banks: tuple[Name, ...] = Field(default=("*",), min_length=1, max_length=1000, examples=[["support-*"]])
-    permission: Permission = "read"
-    expires_at: Instant | None = None
 
 
 class CreatedKey(BaseModel):
@@ -87,8 +78,10 @@ async def keys(request: Request, principal: AdminPrincipal) -> Response:
     return page(CursorPage[ApiKey], await AppState.of(request).memory.auth.keys())
 
 
-@router.post("/v1/keys", response_model=CreatedKey, status_code=201, responses=BODY_ERRORS)
-async def create_key(request: Request, principal: AdminPrincipal, body: CreateKeyBody) -> Response:
+@router.post(
+    "/v1/keys", response_model=CreatedKey, status_code=201, responses=BODY_ERRORS, openapi_extra=examples.CREATE_KEY
+)
+async def create_key(request: Request, principal: AdminPrincipal, body: CreateKeyRequest) -> Response:
     """Create an API key and return its secret, which is shown only once."""
     key, secret = await AppState.of(request).memory.auth.create_key(
         body.name, banks=body.banks, permission=body.permission, expires_at=body.expires_at

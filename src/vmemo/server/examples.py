@@ -1,0 +1,30 @@
+"""Examples of request bodies for the OpenAPI description, as `openapi_extra` of their routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import JsonValue
+
+
+def _examples(**values: dict[str, JsonValue]) -> dict[str, Any]:
+    named = {name: {"value": value} for name, value in values.items()}
+    return {"requestBody": {"content": {"application/json": {"examples": named}}}}
+
+
+RETAIN = _examples(
+    conversation={
+        "messages": [
+            {"content": "I moved to Lisbon last week.", "speaker": "Ana", "document": "chat-2026-11-15"},
+            {"content": "How do you like it there?", "role": "assistant", "document": "chat-2026-11-15"},
+        ]
+    }
+)
+RECALL = _examples(question={"query": "Where does Ana live?", "max_tokens": 1000, "budget": "low"})
+RETRIEVE = _examples(past={"query": "Where did Ana live?", "top_k": 5, "at_time": "2026-01-01T00:00:00Z"})
+REFLECT = _examples(question={"query": "What should we do when Ana visits?", "max_lookups": 1, "opinions": False})
+FORGET = _examples(document={"document": "chat-2026-11-15"}, entity={"entity": "Ana"})
+PROFILE = _examples(profile={"name": "Mira", "disposition": {"skepticism": 4}, "background": "I teach history."})
+BACKGROUND = _examples(background={"snippet": "You grew up in Colorado."})
+MERGE_ENTITIES = _examples(entities={"keep": "Ana Sousa", "absorb": "Ana", "reason": "She said so."})
+CREATE_KEY = _examples(agent={"name": "the support agent", "banks": ["support-*"], "permission": "write"})

@@ -1,0 +1,250 @@
+"""Every field of every request model is offered by REST, MCP, the command line and the client.
+
+A field that an interface renames or leaves out is listed here with the reason, so a new field fails this test until
+every interface offers it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack, get_args, get_origin, get_type_hints
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+from vmemo import Memory
+from vmemo.cli.app import app as command_line
+from vmemo.client import Client
+from vmemo.mcp.tools import TOOLS
+from vmemo.models import requests as r
+from vmemo.models.request_fields import Request
+from vmemo.server import AppState, create_app
+from vmemo.testing import HashEmbedder
+
+Interface = Literal["rest", "mcp", "cli", "client"]
+INTERFACES: tuple[Interface, ...] = ("rest", "mcp", "cli", "client")
+BANK = "/v1/banks/{bank}"
+OPERATORS = "maintenance of a bank is up to its operators, not to a model"
+TUNING = "tunes or debugs a query, which a model should not decide"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The route, tool, command and client verb of a request; None where the interface leaves it out."""
+
+    rest: tuple[str, str]
+    mcp: str | None
+    cli: str | None
+    client: str | None
+
+
+OFFERS: Mapping[type[Request], Offer] = {
+    r.RetainRequest: Offer(("POST", f"{BANK}/messages"), "retain", "retain", "retain"),
+    r.ProcessRequest: Offer(("POST", f"{BANK}/process"), None, "process", "process"),
+    r.RecallRequest: Offer(("POST", f"{BANK}/recall"), "recall", "recall", "recall"),
+    r.RetrieveRequest: Offer(("POST", f"{BANK}/retrieve"), None, "recall", "retrieve"),
+    r.ReflectRequest: Offer(("POST", f"{BANK}/reflect"), "reflect", "reflect", "reflect"),
+    r.ForgetRequest: Offer(("POST", f"{BANK}/forget"), "forget", "forget", "forget"),
+    r.WhyRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/why"), "why", "why", "why"),
+    r.StatusRequest: Offer(("GET", BANK), "status", "inspect", "status"),
+    r.BanksRequest: Offer(("GET", "/v1/banks"), "list_banks", "inspect", "banks"),
+    r.ProfileRequest: Offer(("GET", f"{BANK}/profile"), "profile", "profile", "profile"),
+    r.ProfileUpdate: Offer(("PUT", f"{BANK}/profile"), "set_profile", "profile", "profile"),
+    r.FormerProfilesRequest: Offer(("GET", f"{BANK}/profile/history"), None, "profile", "former_profiles"),
+    r.BackgroundRequest: Offer(("POST", f"{BANK}/profile/background"), "set_profile", "profile", "add_background"),
+    r.MessagesRequest: Offer(("GET", f"{BANK}/messages"), "browse", "inspect", "messages"),
+    r.EpisodesRequest: Offer(("GET", f"{BANK}/episodes"), None, "inspect", "episodes"),
+    r.FactsRequest: Offer(("GET", f"{BANK}/facts"), "browse", "inspect", "facts"),
+    r.EntitiesRequest: Offer(("GET", f"{BANK}/entities"), "browse", "entity list", "entities"),
+    r.OpinionsRequest: Offer(("GET", f"{BANK}/opinions"), "browse", "opinions", "opinions"),
+    r.ObservationsRequest: Offer(("GET", f"{BANK}/observations"), "browse", "observations", "observations"),
+    r.TrajectoryRequest: Offer(("GET", f"{BANK}/opinions/{{opinion}}/trajectory"), "why", "opinions", "trajectory"),
+    r.MergesRequest: Offer(("GET", f"{BANK}/merges"), None, "entity merges", "merges"),
+    r.MergeEntitiesRequest: Offer(("POST", f"{BANK}/merges"), None, "entity merge", "merge_entities"),
+    r.UndoMergeRequest: Offer(("DELETE", f"{BANK}/merges/{{merge}}"), None, "entity undo", "undo_merge"),
+    r.JobsRequest: Offer(("GET", f"{BANK}/jobs"), None, "jobs", "jobs"),
+    r.MaintainRequest: Offer(("POST", f"{BANK}/maintain"), None, "maintain", "maintain"),
+    r.ReprocessRequest: Offer(("POST", f"{BANK}/reprocess"), None, "reprocess", "reprocess"),
+    r.CreateKeyRequest: Offer(("POST", "/v1/keys"), None, "keys create", None),
+}
+NOT_OFFERED: Mapping[tuple[Interface, type[Request]], str] = {
+    ("mcp", r.ProcessRequest): "retain derives facts at once, and a worker retries failures",
+    ("mcp", r.RetrieveRequest): "recall limits the result by tokens, which is what a model pays for",
+    ("mcp", r.FormerProfilesRequest): OPERATORS,
+    ("mcp", r.EpisodesRequest): "episodes group messages; browse lists the messages and facts themselves",
+    ("mcp", r.MergesRequest): OPERATORS,
+    ("mcp", r.MergeEntitiesRequest): OPERATORS,
+    ("mcp", r.UndoMergeRequest): OPERATORS,
+    ("mcp", r.JobsRequest): OPERATORS,
+    ("mcp", r.MaintainRequest): OPERATORS,
+    ("mcp", r.ReprocessRequest): OPERATORS,
+    ("mcp", r.CreateKeyRequest): "a model must not create credentials",
+    ("client", r.CreateKeyRequest): "keys belong to the server, not to a bank",
+}
+PAGE = {"after": "cursor"}
+TIMES = {"occurred": "after"}
+"""Two flat fields, `after` and `before`, replace the interval."""
+REPEATED = {"networks": "network", "tags": "tag", "entities": "entity", "metadata": "meta"}
+"""Options of the command line that may be repeated have singular names."""
+PROFILE = {"profile": "name"}
+"""The fields of the profile stand alone."""
+RENAMED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
+    ("rest", r.ProfileUpdate): PROFILE,
+    ("rest", r.MessagesRequest): PAGE,
+    ("rest", r.EpisodesRequest): PAGE,
+    ("rest", r.FactsRequest): PAGE,
+    ("rest", r.EntitiesRequest): PAGE,
+    ("mcp", r.RecallRequest): TIMES,
+    ("mcp", r.ReflectRequest): TIMES,
+    ("mcp", r.ProfileUpdate): PROFILE,
+    ("mcp", r.BackgroundRequest): {"snippet": "add_background"},
+    ("mcp", r.MessagesRequest): PAGE,
+    ("mcp", r.FactsRequest): PAGE,
+    ("mcp", r.EntitiesRequest): PAGE,
+    ("mcp", r.TrajectoryRequest): {"opinion": "fact"},
+    ("cli", r.RetainRequest): {"messages": "text", "infer": "no_infer"},
+    ("cli", r.RecallRequest): {**TIMES, **REPEATED},
+    ("cli", r.RetrieveRequest): {**TIMES, **REPEATED},
+    ("cli", r.ReflectRequest): {**TIMES, **REPEATED},
+    ("cli", r.ForgetRequest): {"messages": "message", "bank": "everything"},
+    ("cli", r.ProfileUpdate): PROFILE,
+    ("cli", r.BackgroundRequest): {"snippet": "add_background"},
+    ("cli", r.TrajectoryRequest): {"opinion": "why"},
+    ("cli", r.CreateKeyRequest): {"banks": "bank", "expires_at": "days"},
+    ("client", r.RetainRequest): {"messages": "content"},
+    ("client", r.ProfileUpdate): {"profile": "new"},
+}
+WEIGHTS = dict.fromkeys(("recency_half_life", "importance_weight"), TUNING)
+CLI_FILTERS = {
+    **dict.fromkeys(("recency_half_life", "importance_weight"), "tunes a query; set it in a program"),
+    "tags_match": "repeated --tag options require all of the tags",
+}
+EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
+    ("rest", r.ForgetRequest): {"bank": "DELETE /v1/banks/{bank} deletes a bank and needs admin permission"},
+    ("mcp", r.RecallRequest): {**WEIGHTS, "now": TUNING, "explain": TUNING, "budget": TUNING},
+    ("mcp", r.ReflectRequest): {
+        **WEIGHTS,
+        **dict.fromkeys(("now", "explain", "budget", "max_lookups"), TUNING),
+        "schema": "a tool has one result schema",
+    },
+    ("mcp", r.ForgetRequest): {"bank": "the argument `bank` names a bank; delete_bank deletes one"},
+    ("mcp", r.FactsRequest): {"with_embeddings": "a model can't read embeddings"},
+    ("cli", r.RetainRequest): {"wait": "a command waits; use `vmemo worker` for queued jobs"},
+    ("cli", r.ProcessRequest): {"messages": "the command processes and reports all pending messages"},
+    ("cli", r.RecallRequest): CLI_FILTERS,
+    ("cli", r.RetrieveRequest): CLI_FILTERS,
+    ("cli", r.ReflectRequest): {**CLI_FILTERS, "explain": "`vmemo recall --explain` shows it"},
+    ("cli", r.FactsRequest): {"with_embeddings": "`vmemo export` writes embeddings"},
+}
+
+
+def requests() -> Iterator[type[Request]]:
+    """Yield every concrete request model."""
+    for value in vars(r).values():
+        if isinstance(value, type) and issubclass(value, Request) and value.__module__ == r.__name__:
+            yield value
+
+
+PARTS = {r.NewMessage, r.MessageDefaults, r.RecallFilters, r.PageRequest}
+"""Models that are parts of others."""
+
+
+def test_every_request_model_has_an_offer() -> None:
+    assert set(requests()) - PARTS - {r.ForgetContentRequest} == set(OFFERS)
+
+
+@pytest.fixture(scope="module")
+def openapi() -> dict[str, Any]:
+    memory = Memory("sqlite:///:memory:", embedder=HashEmbedder())
+    return create_app(AppState(memory, keyless=True)).openapi()
+
+
+def rest_fields(openapi: dict[str, Any], method: str, path: str) -> set[str]:
+    """Return the path, query and body fields of a route."""
+    operation = openapi["paths"][path][method.lower()]
+    parameters = {each["name"] for each in operation.get("parameters", ())}
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    return parameters | _properties(body, openapi["components"]["schemas"])
+
+
+def _properties(schema: Mapping[str, Any], named: Mapping[str, Any]) -> set[str]:
+    if "$ref" in schema:
+        return _properties(named[schema["$ref"].rpartition("/")[2]], named)
+    return set(schema.get("properties", ())).union(*(_properties(each, named) for each in schema.get("anyOf", ())))
+
+
+def mcp_fields(tool: str) -> set[str]:
+    """Return the arguments of a tool."""
+    return set(TOOLS[tool].definition("admin").input_schema["properties"])
+
+
+def cli_fields(command: str) -> set[str]:
+    """Return the arguments and options of a command."""
+    found: Any = typer.main.get_command(command_line)
+    for name in command.split():
+        found = found.commands[name]
+    return {parameter.name for parameter in found.params}
+
+
+def client_fields(verb: str) -> set[str]:
+    """Return the parameters of a verb, including those of its options."""
+    function = getattr(Client, verb)
+    names = set(inspect.signature(function).parameters)
+    for hint in get_type_hints(function).values():
+        if get_origin(hint) is Unpack:
+            names |= get_args(hint)[0].__annotations__.keys() | get_type_hints(get_args(hint)[0]).keys()
+    return names
+
+
+def fields_of(request: type[BaseModel]) -> list[str]:
+    """Return the names of a request's fields in JSON."""
+    return [field.alias or name for name, field in request.model_fields.items()]
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+@pytest.mark.parametrize("request_model", OFFERS, ids=lambda each: each.__name__)
+def test_every_field_is_offered(request_model: type[Request], interface: Interface, openapi: dict[str, Any]) -> None:
+    offer = getattr(OFFERS[request_model], interface)
+    assert (offer is None) == ((interface, request_model) in NOT_OFFERED)
+    if offer is None:
+        return
+    match interface:
+        case "rest":
+            offered = rest_fields(openapi, *offer)
+        case "mcp":
+            offered = mcp_fields(offer)
+        case "cli":
+            offered = cli_fields(offer)
+        case "client":
+            offered = client_fields(offer)
+    if interface in ("rest", "mcp"):
+        # There `bank` names the bank of the request.
+        offered -= {"bank"}
+    renamed = RENAMED.get((interface, request_model), {})
+    excluded = EXCLUDED.get((interface, request_model), {})
+    for name in fields_of(request_model):
+        assert (renamed.get(name, name) in offered) != (name in excluded), name
+    assert {*renamed, *excluded} <= set(fields_of(request_model))
+
+
+MESSAGE_OPTIONS = {"tags": "tag", "metadata": "meta", "content": "text"}
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_every_field_of_a_message_is_offered(interface: Interface, openapi: dict[str, Any]) -> None:
+    fields = set(r.NewMessage.model_fields)
+    match interface:
+        case "rest":
+            assert set(openapi["components"]["schemas"]["NewMessage"]["properties"]) == fields
+        case "mcp":
+            definitions: Any = TOOLS["retain"].definition("admin").input_schema["$defs"]
+            assert set(definitions["MessageArguments"]["properties"]) == fields
+        case "cli":
+            # Files of messages hold ids; a text on the command line gets one.
+            assert {MESSAGE_OPTIONS.get(name, name) for name in fields - {"id"}} <= cli_fields("retain")
+        case "client":
+            # The content and the id are those of a `Message`.
+            assert fields - {"content", "id"} <= client_fields("retain")
