@@ -116,7 +116,7 @@ async def fill_bank(memory: Memory, case: Case, advance: Advance) -> FilledBank:
     origins = await retain_sessions(memory, case, advance)
     status = await memory.status()
     if status.pending:
-        reasons = "; ".join(problem.error for problem in status.troubles)
+        reasons = "; ".join(problem.error for problem in status.problems)
         raise VmemoError(f"{status.pending} messages of {case.id} were not processed: {reasons}")
     return FilledBank(origins=origins, messages=status.messages, facts=status.facts)
 

@@ -132,7 +132,7 @@ class WorkConformance(StoreSuite):
         )
         status = await store.status(BANK)
         assert status.pending == 3
-        assert [(t.error, t.messages, t.attempts) for t in status.troubles] == [("timed out", 2, 1)]
+        assert [(t.error, t.messages, t.attempts) for t in status.problems] == [("timed out", 2, 1)]
         assert status.spending == (SPENT,)
         assert [m.id for m in await store.messages(BANK) if m.error] == [pending.id, grouped.id]
         assert other.id in {m.id for m in await store.pending(BANK, 9)}

@@ -121,7 +121,7 @@ class ArchiveConformance(StoreSuite):
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id, two.id], error="timed out")]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id], error="timed out")]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[three.id], error="refused")]))
-        troubles = {t.error: t for t in (await store.status(BANK)).troubles}
+        troubles = {t.error: t for t in (await store.status(BANK)).problems}
         assert {error: (t.messages, t.attempts) for error, t in troubles.items()} == {
             "timed out": (2, 2),
             "refused": (1, 1),
@@ -135,5 +135,5 @@ class ArchiveConformance(StoreSuite):
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id], error="timed out")]))
         assert await store.commit(replace(await a_batch(store), pending=[one.id, two.id]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[two.id], error="too late to fail")]))
-        assert (await store.status(BANK)).troubles == ()
+        assert (await store.status(BANK)).problems == ()
         assert [m.error for m in await store.messages(BANK)] == [None, None]

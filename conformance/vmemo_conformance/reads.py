@@ -184,7 +184,7 @@ class LibraryConformance(StoreSuite):
         assert (status.messages, status.pending, status.episodes) == (6, 1, 2)
         assert (status.facts, status.closed_facts, status.entities, status.links) == (6, 1, 2, 2)
         assert (status.bank, status.embedder, status.dimension) == (BANK, "hash", 64)
-        assert (status.troubles, status.scrub_pending) == ((), False)
+        assert (status.problems, status.scrub_pending) == ((), False)
 
 
 def _sorted(links: list[Link]) -> list[Link]:

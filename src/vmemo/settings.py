@@ -60,8 +60,8 @@ def _llm(given: object, settings: Settings) -> LLM | None:
 
     options = LLMOptions(
         timeout=settings.llm_timeout,
-        tries=settings.llm_tries,
-        requests_per_minute=settings.llm_rate,
+        tries=settings.llm_attempts,
+        requests_per_minute=settings.llm_requests_per_minute,
         prices=settings.llm_prices,
         base_url=settings.llm_url,
         api_key=settings.llm_key,
@@ -78,11 +78,11 @@ def _time_reader(settings: Settings) -> TimeReader | None:
 
 
 def _name_reader(settings: Settings) -> NameReader | None:
-    if settings.names == "rules":
+    if settings.name_finder == "rules":
         return None
     from vmemo.text.names.spacy_names import SpacyNames, installed_pipeline
 
-    return SpacyNames() if settings.names == "spacy" or installed_pipeline() else None
+    return SpacyNames() if settings.name_finder == "spacy" or installed_pipeline() else None
 
 
 def _cached(embedder: Embedder, settings: Settings) -> Embedder:
@@ -90,7 +90,7 @@ def _cached(embedder: Embedder, settings: Settings) -> Embedder:
     from vmemo.embedding.disk_cache import EmbeddingCache
 
     disk = EmbeddingCache(settings.embedding_cache) if settings.embedding_cache else None
-    return cache_embedder(embedder, capacity=settings.remembered_embeddings, disk=disk)
+    return cache_embedder(embedder, capacity=settings.embedding_cache_size, disk=disk)
 
 
 def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "none"]:
@@ -130,10 +130,10 @@ def _store(url: str, settings: Settings) -> Store:
     from vmemo.stores.sqlite.store import SqliteStore
 
     if rest in ("", "/:memory:"):
-        return SqliteStore(None, busy_seconds=settings.busy_seconds)
+        return SqliteStore(None, busy_seconds=settings.busy_timeout)
     if not rest.startswith("/") or len(rest) < 2:
         raise InvalidInput("Write sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:.")
-    return SqliteStore(Path(rest[1:]), busy_seconds=settings.busy_seconds)
+    return SqliteStore(Path(rest[1:]), busy_seconds=settings.busy_timeout)
 
 
 def _postgres(url: str, settings: Settings) -> Store:
@@ -141,4 +141,4 @@ def _postgres(url: str, settings: Settings) -> Store:
         raise MissingExtra("PostgreSQL needs one more package. Install it: pip install 'vmemo[postgres]'")
     from vmemo.stores.postgres.store import PostgresStore
 
-    return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_seconds)
+    return PostgresStore(url, size=settings.connections, busy_seconds=settings.busy_timeout)

@@ -32,7 +32,7 @@ def days(number: float) -> datetime:
 
 def quick(**more: Any) -> Settings:
     """Settings under which nothing waits."""
-    return replace(Settings(llm_tries=1, llm_timeout=20.0, observe_delay=3600.0, background=False), **more)
+    return replace(Settings(llm_attempts=1, llm_timeout=20.0, observe_delay=3600.0, background=False), **more)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def test_a_reader_killed_at_any_point_loses_nothing_and_doubles_nothing(url: str
         status = memory.status_sync()
         facts = all_facts(memory)
     assert_whole(url)
-    assert (status.pending, status.troubles) == (0, ())
+    assert (status.pending, status.problems) == (0, ())
     assert number(url, "SELECT count(*) FROM messages") == status.messages >= len(acknowledged)
     # Every note became one fact, told by one message, and none of them two.
     assert len(facts) == status.messages

@@ -85,8 +85,8 @@ def news(step: str = "extract") -> list[str]:
 def assert_nothing_is_lost(memory: Memory, unread: int, error: type[LLMFailed]) -> None:
     status = memory.status_sync()
     assert (status.messages, status.pending) == (4 + unread, unread)
-    assert [trouble.messages for trouble in status.troubles] == [unread]
-    assert error.__name__ in status.troubles[0].error
+    assert [trouble.messages for trouble in status.problems] == [unread]
+    assert error.__name__ in status.problems[0].error
     assert any(backlog.failed == 1 and error.__name__ in (backlog.error or "") for backlog in status.backlog)
     # What is not read yet is recalled in its own words.
     assert any("chess" in hit.text for hit in memory.recall_sync("chess").hits)
@@ -100,7 +100,7 @@ def assert_it_recovers_exactly_once(memory: Memory, before: Sequence[str]) -> No
     assert [fact.text for fact in facts] == [*before, "Alice plays chess."]
     assert all(fact.expired_at is None for fact in facts)
     status = memory.status_sync()
-    assert (status.pending, status.troubles) == (0, ())
+    assert (status.pending, status.problems) == (0, ())
     assert not any(backlog.failed or backlog.kind in ("process", "extract") for backlog in status.backlog)
 
 
@@ -158,11 +158,11 @@ def test_a_model_that_is_too_small_for_the_schema_is_asked_with_a_smaller_one(sq
 
 
 def test_a_passing_fault_is_retried_without_anybody_noticing(sqlite_url: str) -> None:
-    with talking(sqlite_url, a_model(), llm_tries=3) as (memory, server):
+    with talking(sqlite_url, a_model(), llm_attempts=3) as (memory, server):
         server.faults("extract", [StatusResponse(503), ConnectionReset()])
         memory.retain_sync([said("I play chess.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
-        assert memory.status_sync().troubles == ()
+        assert memory.status_sync().problems == ()
 
 
 def test_one_episode_that_fails_keeps_no_other_from_being_read(sqlite_url: str) -> None:
@@ -178,7 +178,7 @@ def test_one_episode_that_fails_keeps_no_other_from_being_read(sqlite_url: str) 
 
 
 def test_a_failed_reading_waits_for_its_time_and_waits_longer_each_time(sqlite_url: str) -> None:
-    with talking(sqlite_url, a_model(), first_retry=100.0) as (memory, server):
+    with talking(sqlite_url, a_model(), retry_initial_seconds=100.0) as (memory, server):
         server.faults("extract", [StatusResponse(500)] * 3)
         memory.add_message_sync(said("I play chess."))
         waits: list[tuple[int, float]] = []

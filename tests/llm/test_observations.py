@@ -109,7 +109,7 @@ def test_several_entities_are_described_in_one_call(url: str) -> None:
 
 
 def test_a_failed_description_is_visible_and_keeps_nothing_from_being_known(url: str) -> None:
-    with talking(url, a_model(), observe_delay=0.0, first_retry=0.0) as (memory, server):
+    with talking(url, a_model(), observe_delay=0.0, retry_initial_seconds=0.0) as (memory, server):
         server.faults("observe", [StatusResponse(500)])
         tell(memory, "a dog", "a boat", "a harp")
         status = memory.status_sync()

@@ -139,7 +139,7 @@ def test_a_worker_leaves_a_half_made_derivation_to_whoever_makes_it(url: str) ->
         with open_memory(url, server) as memory, pytest.raises(LLMUnavailable):
             memory.reprocess_sync()
         asked = len(server.received)
-        with open_memory(url, server, first_retry=0.0) as memory:
+        with open_memory(url, server, retry_initial_seconds=0.0) as memory:
             assert memory.work_sync(once=True).jobs == 0
         assert len(server.received) == asked
 

@@ -404,7 +404,7 @@ def test_another_bank_of_a_memory_needs_a_name_too(memory: Memory) -> None:
 
 
 def test_an_unknown_fusion_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="fusion is sum or rank, not 'magic'"):
+    with pytest.raises(InvalidInput, match="fusion: must be 'sum' or 'rank', not 'magic'"):
         Settings(fusion=cast("object", "magic"))  # pyright: ignore[reportArgumentType]
 
 

@@ -110,7 +110,7 @@ async def finished(url: str) -> int:
         assert (await memory.process()).derived == ()
         status = await memory.status()
         assert status.pending == 0
-        assert status.troubles == ()
+        assert status.problems == ()
         return waiting
 
 

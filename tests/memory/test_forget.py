@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_rewritten_yet_is_said_to_be_so_and_rewritten_late
 ) -> None:
     held.execute("BEGIN")
     held.execute("SELECT count(*) FROM messages").fetchone()
-    with Memory(sqlite_url, embedder=WordEmbedder(), settings=Settings(busy_seconds=0.1)) as memory:
+    with Memory(sqlite_url, embedder=WordEmbedder(), settings=Settings(busy_timeout=0.1)) as memory:
         with pytest.raises(ScrubDelayed, match="traces may be left"):
             forget(memory)
         assert memory.status_sync().scrub_pending

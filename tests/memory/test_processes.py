@@ -46,7 +46,7 @@ def test_four_processes_write_and_read_one_new_database_together_and_lose_nothin
     # Each wrote its own lines, and one of them wrote each line of the document that all of them retained.
     assert len(messages) == (PROCESSES + 1) * MESSAGES
     assert sorted(acknowledged) == sorted(message.id for message in messages)
-    assert (status.pending, status.facts, status.troubles) == (0, len(messages), ())
+    assert (status.pending, status.facts, status.problems) == (0, len(messages), ())
     assert number(url, "SELECT count(DISTINCT text) FROM facts") == len(messages)
     names = sorted(str(name) for (name,) in rows(url, "SELECT name FROM entities"))
     assert names == sorted((*PEOPLE, "Harbour Cafe"))

@@ -451,7 +451,7 @@ def test_when_the_embedder_fails_messages_stay_and_a_later_process_completes_the
         with pytest.raises(EmbeddingFailed):
             memory.process_sync()
         status = memory.status_sync()
-        (trouble,) = status.troubles
+        (trouble,) = status.problems
         assert (status.messages, status.pending, status.facts) == (3, 2, 1)
         assert (trouble.messages, trouble.attempts) == (2, 2)
         assert "the model's server is gone" in trouble.error
@@ -460,7 +460,7 @@ def test_when_the_embedder_fails_messages_stay_and_a_later_process_completes_the
         assert len(memory.process_sync().derived) == 2
         assert memory.process_sync().derived == ()
         after = memory.status_sync()
-        assert (after.pending, after.facts, after.troubles) == (0, 3, ())
+        assert (after.pending, after.facts, after.problems) == (0, 3, ())
 
 
 @pytest.mark.parametrize(("value", "dimension"), [(float("nan"), 64), (0.0, 64), (1.0, 32)])
@@ -469,7 +469,7 @@ def test_vectors_that_are_of_no_use_never_reach_the_bank(url: str, value: float,
         with pytest.raises(EmbeddingFailed):
             memory.retain_sync("The kettle is red.")
         assert (memory.status_sync().pending, memory.status_sync().facts) == (1, 0)
-        assert len(memory.status_sync().troubles) == 1
+        assert len(memory.status_sync().problems) == 1
     with open_memory(url) as memory:
         assert len(memory.process_sync().derived) == 1
 

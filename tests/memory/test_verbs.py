@@ -325,9 +325,9 @@ def test_who_still_has_the_old_embedder_open_gets_an_error_and_not_garbage(url: 
         for verb in (old.recall_sync, old.retrieve_sync, old.reflect_sync, old.retain_sync):
             with pytest.raises(EmbedderMismatch, match="vmemo reembed"):
                 verb("Which kettle?")
-        assert "EmbedderMismatch" in old.status_sync().troubles[0].error
+        assert "EmbedderMismatch" in old.status_sync().problems[0].error
         assert len(switching.process_sync().derived) == 1
-        assert (switching.status_sync().facts, switching.status_sync().troubles) == (3, ())
+        assert (switching.status_sync().facts, switching.status_sync().problems) == (3, ())
         switching.close_sync()
 
 

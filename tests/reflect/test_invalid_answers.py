@@ -176,7 +176,7 @@ def test_an_opinion_is_not_confused_with_its_opposite(sqlite_url: str, one: str,
     with Memory(sqlite_url, llm=model, embedder=Alike()) as memory:
         memory.reflect_sync(QUESTION)
         second = memory.reflect_sync(QUESTION)
-        assert (len(second.formed), len(second.moved)) == (0 if same else 1, 0)
+        assert (len(second.formed), len(second.confidence_changes)) == (0 if same else 1, 0)
         assert len(memory.opinions_sync()) == (1 if same else 2)
 
 

@@ -121,12 +121,12 @@ def test_an_opinion_formed_again_on_new_evidence_is_reinforced(url: str) -> None
         memory.reflect_sync("What do you think of remote work?")
         retain_lines(url, TEAM)
         answer = memory.reflect_sync("What do you think of remote work?")
-        (move,) = answer.moved
+        (move,) = answer.confidence_changes
         assert (move.stance, move.before, move.after) == ("reinforce", 0.6, 0.75)
         assert [memory.why_sync(id).fact.text for id in move.evidence] == [f"Alice: {TEAM}"]
         assert memory.opinions_sync()[0].confidence == 0.75
         assert memory.trajectory_sync(move.opinion) == [move]
-        assert memory.why_sync(move.opinion).moves == (move,)
+        assert memory.why_sync(move.opinion).confidence_changes == (move,)
 
 
 def revising(stance: str, words: str) -> Callable[[ReceivedRequest], JsonValue]:
@@ -205,7 +205,7 @@ def test_a_formed_opinion_changes_with_facts_retained_later(url: str) -> None:
         (move,) = memory.trajectory_sync(opinion.id)
         assert (move.stance, move.before, move.after, move.reason) == ("weaken", 0.8, 0.65, "routines are lost")
         assert [memory.why_sync(id).fact.text for id in move.evidence] == [f"Alice says: {TEAM}"]
-        assert memory.reflect_sync("Do you like remote work?").moved == ()
+        assert memory.reflect_sync("Do you like remote work?").confidence_changes == ()
 
 
 def test_evidence_changes_an_opinion_once_however_often_it_is_cited(url: str) -> None:
@@ -216,7 +216,7 @@ def test_evidence_changes_an_opinion_once_however_often_it_is_cited(url: str) ->
     with memory:
         memory.reflect_sync("What do you think of remote work?")
         retain_lines(url, TEAM)
-        moved = [memory.reflect_sync("What do you think of remote work?").moved for _ in range(3)]
+        moved = [memory.reflect_sync("What do you think of remote work?").confidence_changes for _ in range(3)]
         assert [len(each) for each in moved] == [1, 0, 0]
         assert memory.opinions_sync()[0].confidence == 0.45
 

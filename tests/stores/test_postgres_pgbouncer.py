@@ -45,7 +45,7 @@ class TestPgBouncer(ArchiveConformance, SearchConformance, SharingConformance, Q
 
 
 def memory(url: str, bank: str, *, patience: float = 60.0) -> Memory:
-    settings = Settings(connections=4, poll_seconds=0.05, busy_seconds=patience)
+    settings = Settings(connections=4, poll_seconds=0.05, busy_timeout=patience)
     return Memory(url, bank, embedder=HashEmbedder(), settings=settings)
 
 

@@ -428,5 +428,5 @@ def test_a_memory_with_another_url_is_refused_without_its_password(url: str) -> 
 
 def test_the_number_of_connections_is_set_and_checked() -> None:
     assert Settings.from_environment({"VMEMO_CONNECTIONS": "3"}).connections == 3
-    with pytest.raises(InvalidInput, match="at least one connection"):
+    with pytest.raises(InvalidInput, match="connections: must be greater than or equal to 1, not 0"):
         Settings(connections=0)

@@ -31,7 +31,7 @@ def test_memory_uses_spacy_if_it_is_installed(tmp_path: Path) -> None:
     text = "we flew over seattle, then stayed in Gdansk with the Kowalskis"
     found: dict[str, set[str]] = {}
     for names in ("auto", "rules"):
-        settings = Settings(names=names)
+        settings = Settings(name_finder=names)
         with Memory(f"sqlite:///{tmp_path}/{names}.db", embedder=HashEmbedder(), settings=settings) as memory:
             memory.retain_sync(text)
             found[names] = {entity.name for entity in memory.entities_sync()}
@@ -40,11 +40,11 @@ def test_memory_uses_spacy_if_it_is_installed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(find_spec("spacy") is not None, reason="spaCy is installed")
 def test_without_spacy_the_rules_are_used_and_requesting_it_names_the_install_command(tmp_path: Path) -> None:
-    with Memory(f"sqlite:///{tmp_path}/m.db", embedder=HashEmbedder(), settings=Settings(names="auto")) as memory:
+    with Memory(f"sqlite:///{tmp_path}/m.db", embedder=HashEmbedder(), settings=Settings(name_finder="auto")) as memory:
         memory.retain_sync("Nadia moved to Oslo.")
         assert "Nadia" in {entity.name for entity in memory.entities_sync()}
     with pytest.raises(MissingExtra, match=r'pip install "vmemo\[names\]"'):
-        Memory(embedder=HashEmbedder(), settings=Settings(names="spacy"))
+        Memory(embedder=HashEmbedder(), settings=Settings(name_finder="spacy"))
     assert "spacy" not in sys.modules
 
 

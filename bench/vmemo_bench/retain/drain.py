@@ -92,8 +92,8 @@ async def drain(messages: Sequence[Message], embedder: Embedder, folder: Path) -
         await memory.retain(list(messages))
         model.sample()
         status = await memory.status()
-    if status.pending or status.troubles:
-        raise VmemoError(f"{status.pending} of {len(messages)} messages were not processed: {status.troubles}")
+    if status.pending or status.problems:
+        raise VmemoError(f"{status.pending} of {len(messages)} messages were not processed: {status.problems}")
     return model.samples
 
 

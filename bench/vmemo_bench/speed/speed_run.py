@@ -120,7 +120,7 @@ class SpeedRun:
     async def optimise(self, embedder: SyntheticEmbedder, location: BankLocation) -> float:
         """Let maintenance build and analyse the indexes, and nothing else; return the milliseconds."""
         steps = StepCounter(self.sink, f"maintenance of {location.bank}", 1)
-        settings = replace(self.settings, upkeep=MaintenanceSettings(join=False, shorten_after=None))
+        settings = replace(self.settings, maintenance=MaintenanceSettings(join=False, shorten_after=None))
         async with Memory(location.url, bank=location.bank, embedder=embedder, settings=settings) as memory:
             _, ms = await timed(memory.maintain())
         steps.advance()

@@ -154,9 +154,9 @@ def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
     if bank.embedder != embedder.name:
         return Check(name, "warn", f"written with {bank.embedder}; run: vmemo reembed --bank {bank.id}")
     resume = f"vmemo process --bank {bank.id}"
-    if status.troubles:
+    if status.problems:
         pending = f"{counted(status.pending, 'message')} pending"
-        return Check(name, "warn", f"{pending}, last error: {status.troubles[-1].error}; {resume} retries")
+        return Check(name, "warn", f"{pending}, last error: {status.problems[-1].error}; {resume} retries")
     if failed := [each for each in status.backlog if each.failed]:
         return Check(name, "warn", "; ".join(map(_failed, failed)))
     if status.pending:

@@ -162,7 +162,7 @@ def _print_details(answer: Answer) -> None:
         print_json(answer.data)
     for opinion in answer.formed:
         stderr().print(f"opinion formed ({opinion.confidence:.2f}): {plain(opinion.text)}", markup=False)
-    for move in answer.moved:
+    for move in answer.confidence_changes:
         stderr().print(f"opinion changed ({move.before:.2f} to {move.after:.2f}): {move.opinion}", markup=False)
     if answer.usage.calls:
         used = answer.usage.input_tokens + answer.usage.output_tokens

@@ -76,7 +76,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     with _database(db, postgres) as url:
         target = Target(url, "default", llm)
         settings = target.settings()
-        settings = replace(settings, upkeep=replace(settings.upkeep, every=maintain_every))
+        settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
         launcher = ServerLauncher(
             memory=Memory(target.url, settings=settings),
             address=Address(host=host, port=port, names=tuple(allow_host or ())),

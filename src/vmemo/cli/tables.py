@@ -19,7 +19,7 @@ def status_table(status: Status) -> RenderableType:
     for name, value in _counts(status):
         grid.add_row(Text(name, style="bold"), Text(one_line(value)))
     problems = [
-        Text(f"{counted(t.messages, 'message')} pending: {one_line(t.error)}", style="red") for t in status.troubles
+        Text(f"{counted(t.messages, 'message')} pending: {one_line(t.error)}", style="red") for t in status.problems
     ]
     queued = [_backlog_table(status.backlog)] if status.backlog else []
     spent = [_spending_table(status.spending)] if status.spending else []

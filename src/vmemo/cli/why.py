@@ -44,7 +44,7 @@ def tree(chain: Provenance) -> Tree:
         root.add(said.append(f"{one_line(message.voice)}: {one_line(message.content)}"))
     for behind in chain.basis:
         root.add(tree(behind))
-    for move in chain.moves:
+    for move in chain.confidence_changes:
         step = f"{move.stance} on {day(move.at)}, {move.before:.2f} → {move.after:.2f}: {one_line(move.reason)}"
         root.add(Text(step, style="magenta"))
     for newer in chain.superseded_by:

@@ -49,7 +49,7 @@ def worker(
     """Run queued jobs of all banks. SIGINT or SIGTERM finishes running jobs and leaves the rest queued."""
     target = Target(db, "default", llm)
     settings = target.settings()
-    settings = replace(settings, upkeep=replace(settings.upkeep, every=maintain_every))
+    settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
     try:
         outcome = asyncio.run(_serve(target, settings, bank or (), once=once))
     except asyncio.CancelledError as stopped:

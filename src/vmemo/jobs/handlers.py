@@ -59,7 +59,7 @@ class Performer:
             await store.commit(Changes(bank=job.bank, finished=[lease]))
             return done
         if job.kind == "maintain":
-            await maintain(job.bank, self.context, self.context.settings.upkeep, lease=lease)
+            await maintain(job.bank, self.context, self.context.settings.maintenance, lease=lease)
             return Retained()
         if desk is None:
             raise Unsupported(f"Work of the kind {job.kind} needs a language model, and this memory has none.")
@@ -107,9 +107,8 @@ class Performer:
 
     def _retry(self, job: Job) -> datetime:
         """Later after each failure, and never at the same moment as others that failed with it."""
-        pause = min(
-            self.context.settings.longest_retry, self.context.settings.first_retry * 2.0 ** min(job.attempts, 30)
-        )
+        settings = self.context.settings
+        pause = min(settings.retry_max_seconds, settings.retry_initial_seconds * 2.0 ** min(job.attempts, 30))
         return utc_now() + timedelta(seconds=pause * random.uniform(0.5, 1.0))
 
     async def _release(self, bank: BankId, leases: Sequence[Lease]) -> None:

@@ -57,7 +57,7 @@ class Worker:
         rest stays queued without a try.
         """
         tried: set[int] = set()
-        patience = CircuitBreaker(self._settings.first_retry)
+        patience = CircuitBreaker(self._settings.retry_initial_seconds)
 
         async def take(room: int) -> list[Job]:
             if patience.resting:
@@ -112,7 +112,7 @@ class Worker:
 
         While the database is away or busy it waits; with `once` that is raised.
         """
-        patience, away = CircuitBreaker(self._settings.first_retry), False
+        patience, away = CircuitBreaker(self._settings.retry_initial_seconds), False
 
         async def take(room: int) -> list[Job]:
             nonlocal away

@@ -70,7 +70,7 @@ async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
         episodes=tuple(await store.episodes(bank, fact.episodes)),
         messages=tuple(await store.messages(bank, fact.messages)),
         basis=tuple([await provenance(bank, behind, store) for behind in basis]),
-        moves=tuple(await _confidence_changes(bank, fact.id, store)) if fact.network == "opinion" else (),
+        confidence_changes=tuple(await _confidence_changes(bank, fact.id, store)) if fact.network == "opinion" else (),
         superseded_by=tuple(await store.successors(bank, fact.id)),
     )
 

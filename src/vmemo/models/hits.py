@@ -79,5 +79,5 @@ class Provenance(Record):
     episodes: tuple[Episode, ...] = ()
     messages: tuple[Message, ...] = ()
     basis: tuple[Provenance, ...] = ()
-    moves: tuple[ConfidenceChange, ...] = ()
+    confidence_changes: tuple[ConfidenceChange, ...] = ()
     superseded_by: tuple[Fact, ...] = ()

@@ -1,4 +1,4 @@
-"""What verbs report: what was stored and derived, what waits, what it cost, and what an answer rests on."""
+"""The results of verbs: what was stored and derived, what is queued, what it cost, and answers with their evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vmemo.models.base import Instant, Record
 
 
 class Usage(Record):
-    """Model tokens and calls that an operation cost; `cost` is in dollars and counts only what prices are known of."""
+    """Model calls and tokens of an operation; `cost` is in dollars and includes only models with a known price."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -33,7 +33,7 @@ class Usage(Record):
 
 
 class Spending(Record):
-    """What one step of the work has cost a bank with one model so far; `failures` are calls without a usable answer."""
+    """The cost of one step with one model in a bank so far; `failures` counts calls without a valid answer."""
 
     step: str
     model: str
@@ -45,7 +45,7 @@ class Spending(Record):
 
 
 class Job(Record):
-    """A piece of queued work. `asked` counts how often it was asked for, `until` is the end of a worker's lease."""
+    """A queued job. `asked` counts how often it was requested, `until` is the end of a worker's lease."""
 
     id: int
     bank: BankId
@@ -62,7 +62,7 @@ class Job(Record):
 
 
 class Skipped(Record):
-    """Something that was handed in and not stored, and why."""
+    """Input that was not stored, and the reason."""
 
     what: str
     reason: str
@@ -111,7 +111,7 @@ class Retained(Record):
 
 
 class Forgotten(Record):
-    """Counts of what was deleted, and how many messages were queued to be read again."""
+    """Numbers of deleted records, and of messages that were queued to be processed again."""
 
     messages: int = 0
     facts: int = 0
@@ -121,13 +121,12 @@ class Forgotten(Record):
 
 
 class Maintained(Record):
-    """What maintenance did: episodes that became part of another, episodes told in fewer words, facts that faded, and
-    whether the indexes were put in order."""
+    """The result of maintenance."""
 
-    joined: int = 0
-    shortened: int = 0
-    pruned: int = 0
-    optimised: bool = False
+    joined: int = Field(default=0, description="episodes that became part of another")
+    shortened: int = Field(default=0, description="episodes whose narrative was shortened")
+    pruned: int = Field(default=0, description="facts that were closed because their retention score is low")
+    optimised: bool = Field(default=False, description="True if the indexes were optimised")
 
 
 class ProcessingProblem(Record):
@@ -140,7 +139,7 @@ class ProcessingProblem(Record):
 
 
 class Backlog(Record):
-    """Queued work of one kind: how much waits, runs now, or failed and will be tried again, and the last error."""
+    """Queued jobs of one kind: waiting, running, failed and to be tried again, and the last error."""
 
     kind: JobKind
     waiting: int = 0
@@ -151,7 +150,7 @@ class Backlog(Record):
 
 
 class Status(Record):
-    """What a bank holds and what is left to do."""
+    """The counts, the backlog and the problems of a bank."""
 
     bank: str
     engine: str
@@ -164,7 +163,7 @@ class Status(Record):
     closed_facts: int = 0
     entities: int = 0
     links: int = 0
-    troubles: tuple[ProcessingProblem, ...] = ()
+    problems: tuple[ProcessingProblem, ...] = ()
     backlog: tuple[Backlog, ...] = ()
     spending: tuple[Spending, ...] = ()
     scrub_pending: bool = False
@@ -172,7 +171,7 @@ class Status(Record):
 
 
 class Citation(Record):
-    """Something recalled that an answer rests on; its network tells whether that is evidence or a belief."""
+    """A recalled fact that an answer cites; its network distinguishes evidence from opinions and observations."""
 
     fact: FactId
     network: Network = "world"
@@ -181,78 +180,74 @@ class Citation(Record):
 
 
 class MemoryLookup(Record):
-    """A question that memory was asked on the way to an answer, and how much it brought that was new."""
+    """A further query to memory during a reflection, and the number of new facts that it found."""
 
     query: str
     found: int
 
 
 class TextDelta(Record):
-    """The next words of an answer that is being written."""
+    """The next part of an answer's text."""
 
     text: str
 
 
 class Retracted(Record):
-    """What was written of an answer so far does not hold, and why; it is written anew."""
+    """The text streamed so far is retracted for this reason; the answer starts again."""
 
     reason: str
 
 
 class Answer(Record):
-    """What reflect says, what it rests on, and what it cost.
-
-    `text` names what it rests on by ids in square brackets; `readable()` has footnotes in their place, and `plain`
-    nothing. Evidence, profiles of entities, and beliefs are told apart: `facts`, `observations` and `opinions` are
-    those that the answer cites, and `background` tells whether it rests on the bank's own background. `formed` and
-    `moved` are what it did to the bank's opinions, `lookups` what memory was asked beyond the question, `steps` how the
-    answer was worked out, `data` the answer in the caller's own shape, and `flaws` what is wrong with it that could
-    not be mended. `notes` are the lines at the end of the text in which that, and what was looked for, is said.
-    """
+    """An answer of reflect, its evidence and its cost."""
 
     query: str
-    text: str
-    citations: tuple[Citation, ...] = ()
-    facts: tuple[Fact, ...] = ()
-    observations: tuple[Fact, ...] = ()
-    opinions: tuple[Fact, ...] = ()
-    background: bool = False
-    formed: tuple[Fact, ...] = ()
-    moved: tuple[ConfidenceChange, ...] = ()
-    lookups: tuple[MemoryLookup, ...] = ()
-    steps: tuple[str, ...] = ()
-    data: JsonValue = None
-    flaws: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    extractive: bool = False
-    found: bool = True
+    text: str = Field(description="the answer; ids in square brackets cite facts")
+    citations: tuple[Citation, ...] = Field(default=(), description="the cited facts, in the order of the text")
+    facts: tuple[Fact, ...] = Field(default=(), description="cited facts of the networks world and experience")
+    observations: tuple[Fact, ...] = Field(default=(), description="cited observations")
+    opinions: tuple[Fact, ...] = Field(default=(), description="cited opinions")
+    background: bool = Field(default=False, description="True if the answer uses the bank's own background")
+    formed: tuple[Fact, ...] = Field(default=(), description="opinions that the answer formed")
+    confidence_changes: tuple[ConfidenceChange, ...] = Field(
+        default=(), description="changes that the answer made to the confidence of opinions"
+    )
+    lookups: tuple[MemoryLookup, ...] = Field(default=(), description="queries to memory beyond the question itself")
+    steps: tuple[str, ...] = Field(default=(), description="the computation of the answer, step by step")
+    data: JsonValue = Field(default=None, description="the answer in the caller's schema")
+    flaws: tuple[str, ...] = Field(default=(), description="errors of the answer that could not be repaired")
+    notes: tuple[str, ...] = Field(
+        default=(), description="lines at the end of the text that state flaws and lookups"
+    )
+    extractive: bool = Field(default=False, description="True if facts are quoted without a language model")
+    found: bool = Field(default=True, description="False if memory holds nothing about the question")
     usage: Usage = Field(default_factory=Usage)
 
     @property
     def plain(self) -> str:
-        """The text without its marks."""
-        return self._marked({})
+        """The text without citations."""
+        return self._with_citations({})
 
     def readable(self) -> str:
-        """The text with numbers in place of ids, and below it what they stand for."""
+        """Return the text with numbered citations, followed by the footnotes."""
         numbers = {citation.fact: f" [{n}]" for n, citation in enumerate(self.citations, start=1)}
-        return "\n\n".join(filter(None, [self._marked(numbers), self.footnotes()]))
+        return "\n\n".join(filter(None, [self._with_citations(numbers), self.footnotes()]))
 
     def footnotes(self) -> str:
-        """What the numbers of `readable()` stand for, a line each."""
-        return "\n".join(f"[{n}] {_told(citation)}" for n, citation in enumerate(self.citations, start=1))
+        """Return the cited facts by number, one per line."""
+        return "\n".join(f"[{n}] {_footnote(citation)}" for n, citation in enumerate(self.citations, start=1))
 
-    def _marked(self, marks: Mapping[FactId, str]) -> str:
+    def _with_citations(self, marks: Mapping[FactId, str]) -> str:
         text = self.text
         for citation in self.citations:
             text = re.sub(rf"\s*\[{re.escape(citation.fact)}\]", marks.get(citation.fact, ""), text)
         return text
 
 
-def _told(citation: Citation) -> str:
+def _footnote(citation: Citation) -> str:
     kind = f"{citation.network}: " if citation.network in ("opinion", "observation") else ""
     return f"{citation.mentioned_at.day} {citation.mentioned_at:%B %Y}: {kind}{citation.text}"
 
 
 Event: TypeAlias = MemoryLookup | TextDelta | Retracted | Answer
-"""What a reflection tells on its way; the answer comes last."""
+"""An event of a reflection; the answer is the last one."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from vmemo.errors import InvalidInput
+from vmemo.models.base import in_words
 from vmemo.models.ids import Channel
 
 Style = Literal["narrative", "atomic"]
@@ -18,8 +22,57 @@ Fusion = Literal["sum", "rank"]
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
 
 
+@dataclass(frozen=True)
+class Env:
+    """The environment variable that a setting is read from."""
+
+    name: str
+
+
+def _split(value: object) -> object:
+    """Split a list that an environment variable holds."""
+    return tuple(filter(None, value.replace(" ", "").split(","))) if isinstance(value, str) else value
+
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+Languages = Annotated[tuple[str, ...], BeforeValidator(_split)]
+UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Validates its fields by their types; raises InvalidInput that names the field, the rule and the value."""
+
+    def __post_init__(self) -> None:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        try:
+            checked = _validator(type(self)).model_validate(values)
+        except ValidationError as error:
+            raise InvalidInput(_explain(type(self).__name__, error, {})) from error
+        for name in values:
+            object.__setattr__(self, name, getattr(checked, name))
+
+
+@cache
+def _validator(kind: type[_Checked]) -> type[BaseModel]:
+    """Return the Pydantic model of a settings class, built on first use to keep the import of vmemo fast."""
+    fields: dict[str, Any] = {name: (hint, ...) for name, hint in get_type_hints(kind, include_extras=True).items()}
+    return create_model(kind.__name__, __config__=ConfigDict(revalidate_instances="never"), **fields)
+
+
+def _explain(source: str, error: ValidationError, labels: Mapping[str, str]) -> str:
+    """Return what is wrong; a field with a label is reported under it."""
+    lines: list[str] = []
+    for each in error.errors():
+        name = str(each["loc"][0])
+        lines.append(f"{labels.get(name, name)}: {in_words(each['type'], each['msg'])}, not {each['input']!r:.60}")
+    return f"{source} is not valid: {'; '.join(lines)}."
+
+
 @dataclass(frozen=True, kw_only=True)
-class ResolutionWeights:
+class ResolutionWeights(_Checked):
     """Weights of an entity candidate's score, and the score and lead that a match needs."""
 
     name: float = 0.75
@@ -31,12 +84,12 @@ class ResolutionWeights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaintenanceSettings:
+class MaintenanceSettings(_Checked):
     """Steps of maintenance and its interval."""
 
     join: bool = True
     """Join consecutive episodes on the same topic."""
-    shorten_after: float | None = 90.0
+    shorten_after: NotNegative | None = 90.0
     """Days after which an episode's narrative is shortened to one or two sentences; None keeps narratives."""
     fade_below: float | None = None
     """Retention score below which a fact is closed; None closes none.
@@ -44,129 +97,93 @@ class MaintenanceSettings:
     The score is the fact's importance, halved with each half-life since a message last stated it, plus a fifth for
     each recall of it, at most 1.
     """
-    half_life: float = 180.0
+    half_life: Positive = 180.0
     """Days in which a fact loses half of its importance."""
-    every: float = 24.0
+    every: NotNegative = 24.0
     """Hours between the end of scheduled maintenance and the next run; 0 disables the schedule."""
-
-    def __post_init__(self) -> None:
-        if not (self.half_life > 0 and self.every >= 0 and (self.shorten_after is None or self.shorten_after >= 0)):
-            raise InvalidInput(
-                "MaintenanceSettings: half_life must be greater than 0, every and shorten_after at least 0; "
-                f"got half_life={self.half_life}, every={self.every}, shorten_after={self.shorten_after}."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What can be set, each default stated here and nowhere else."""
+class Settings(_Checked):
+    """Settings of a memory. Those with an `Env` are read from that variable by `from_environment()`."""
 
-    embedding_cache: Path | None = None
+    embedding_cache: Annotated[UserPath | None, Env("VMEMO_EMBEDDING_CACHE")] = None
     """File of the on-disk embedding cache; None keeps vectors in memory only."""
-    remembered_embeddings: int = 4096
+    embedding_cache_size: int = 4096
     """Texts whose vectors the in-memory cache keeps."""
     fusion: Fusion = "sum"
-    """How channels are merged."""
+    """Fusion of the channels' rankings."""
     channels: frozenset[Channel] = CHANNELS
-    """The ways of finding candidates that recall uses."""
+    """Channels that recall searches."""
     analysis: bool = True
-    """Whether a question's type, time and parts are looked for."""
-    names: Literal["auto", "rules", "spacy"] = "auto"
-    """Who finds names besides the rules: spaCy, where it is installed, or nobody."""
-    languages: tuple[str, ...] = ()
-    """Codes of languages besides English in which times are read, such as de; needs `vmemo[languages]`."""
-    reranker_key: str | None = field(default=None, repr=False)
-    """What a reranking service is asked with."""
-    llm: str | None = None
-    """The language model where none is passed, such as openai:gpt-5-mini; None is the local engine."""
-    llm_key: str | None = field(default=None, repr=False)
-    """The model's key; without it, the variable that its provider documents is read."""
-    llm_url: str | None = None
-    """The base URL of an OpenAI-compatible server, in place of the provider's own."""
-    llm_timeout: float = 60.0
+    """Analyse the type, the time and the parts of a question before the search."""
+    name_finder: Annotated[Literal["auto", "rules", "spacy"], Env("VMEMO_NAMES")] = "auto"
+    """Names in texts are found by rules, or also by spaCy; auto uses spaCy if it is installed."""
+    languages: Annotated[Languages, Env("VMEMO_LANGUAGES")] = ()
+    """Codes of languages besides English in which times are recognised, such as de; needs `vmemo[languages]`."""
+    reranker_key: Annotated[str | None, Env("VMEMO_RERANKER_KEY")] = field(default=None, repr=False)
+    """API key of a reranking service."""
+    llm: Annotated[str | None, Env("VMEMO_LLM")] = None
+    """The language model if none is passed, such as openai:gpt-5-mini; None uses the local engine."""
+    llm_key: Annotated[str | None, Env("VMEMO_LLM_KEY")] = field(default=None, repr=False)
+    """API key of the model; by default the variable that its provider documents."""
+    llm_url: Annotated[str | None, Env("VMEMO_LLM_URL")] = None
+    """Base URL of an OpenAI-compatible server, in place of the provider's own."""
+    llm_timeout: Annotated[float, Env("VMEMO_LLM_TIMEOUT")] = 60.0
     """Seconds that one call of a language model may take."""
     question_timeout: float = 5.0
-    """Seconds that a model may take for a question's time, which recall does without otherwise; 0 asks none."""
-    llm_tries: int = 4
-    """How often a call is made that fails for a reason which may pass."""
-    llm_rate: float | None = None
-    """Calls per minute at most."""
+    """Seconds that a model may take to resolve the time of a question; 0 leaves it to the rules."""
+    llm_attempts: int = 4
+    """Attempts per call for transient errors."""
+    llm_requests_per_minute: float | None = None
+    """Maximum calls of the model per minute."""
     llm_prices: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """Dollars per million tokens in and out, by model, where the provider does not tell."""
-    style: Style = "narrative"
-    """How a language model writes facts: a few comprehensive ones, or many that can't be divided."""
-    identity: ResolutionWeights = field(default_factory=ResolutionWeights)
-    """What tells whether two names are one entity."""
-    extractions_per_bank: int = 10
-    """Pieces of queued work that run at a time for one bank."""
-    extractions_per_process: int = 300
-    """Pieces of queued work that run at a time in this process."""
-    lease_seconds: float = 60.0
-    """How long a worker that has died keeps others from its work."""
+    """Dollars per million input and output tokens, by model, if the provider does not report the cost."""
+    style: Annotated[Style, Env("VMEMO_STYLE")] = "narrative"
+    """Style of the facts that a language model extracts."""
+    resolution: ResolutionWeights = field(default_factory=ResolutionWeights)
+    """Weights of entity resolution."""
+    extractions_per_bank: AtLeastOne = 10
+    """Jobs that run at a time for one bank."""
+    extractions_per_process: AtLeastOne = 300
+    """Jobs that run at a time in this process."""
+    lease_seconds: Positive = 60.0
+    """Job lease; the jobs of a dead worker become available after this."""
     poll_seconds: float = 0.25
-    """How often the queue is looked at while there is nothing to do."""
-    first_retry: float = 15.0
-    """Seconds after which failed work is tried again by itself; each failure doubles them."""
-    longest_retry: float = 3600.0
-    """The most seconds between two tries."""
+    """Interval at which an idle worker polls the queue."""
+    retry_initial_seconds: float = 15.0
+    """Delay before a failed job is tried again; it doubles with each failure."""
+    retry_max_seconds: float = 3600.0
+    """Maximum delay between two attempts of a job."""
     observe_delay: float = 30.0
-    """Seconds after new facts in which further ones are waited for before an entity is described anew."""
+    """Seconds after new facts before an entity's observations are updated; facts in between share one update."""
     background: bool = True
-    """Whether opinions and observations are seen to while the program goes on, besides by `process()` and workers."""
-    upkeep: MaintenanceSettings = field(default_factory=MaintenanceSettings)
-    """What maintenance does."""
+    """Run opinion and observation jobs in this process, in addition to `process()` and workers."""
+    maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
+    """Steps of maintenance and its interval."""
     access_delay: float = 2.0
     """Seconds after a recall until access counts are written."""
-    busy_seconds: float = 60.0
-    """How long a call waits for another process's write before it gives up."""
-    connections: int = 10
-    """Connections to a PostgreSQL server that this process opens at most."""
-
-    def __post_init__(self) -> None:
-        if self.fusion not in get_args(Fusion):
-            raise InvalidInput(f"fusion is {' or '.join(get_args(Fusion))}, not {self.fusion!r}.")
-        if unknown := set(self.channels) - CHANNELS:
-            raise InvalidInput(f"There is no channel {min(unknown)!r}; there are {', '.join(sorted(CHANNELS))}.")
-        if self.style not in get_args(Style):
-            raise InvalidInput(f"style is {' or '.join(get_args(Style))}, not {self.style!r}.")
-        if self.lease_seconds <= 0 or self.extractions_per_bank < 1 or self.extractions_per_process < 1:
-            raise InvalidInput("Leases take time, and at least one piece of work must be allowed to run.")
-        if self.connections < 1:
-            raise InvalidInput("A memory needs at least one connection.")
+    busy_timeout: Annotated[float, Env("VMEMO_BUSY_SECONDS")] = 60.0
+    """Seconds that a call waits for another process's write before it raises StoreBusy."""
+    connections: Annotated[AtLeastOne, Env("VMEMO_CONNECTIONS")] = 10
+    """Maximum connections of this process to a PostgreSQL server."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Settings from VMEMO_* variables; what is not set keeps its default."""
-        cache = environment.get("VMEMO_EMBEDDING_CACHE")
-        return cls(
-            embedding_cache=Path(cache).expanduser() if cache else None,
-            busy_seconds=_number(environment, "VMEMO_BUSY_SECONDS", cls.busy_seconds),
-            connections=int(_number(environment, "VMEMO_CONNECTIONS", cls.connections)),
-            reranker_key=environment.get("VMEMO_RERANKER_KEY"),
-            names=_names(environment.get("VMEMO_NAMES", "auto")),
-            llm=environment.get("VMEMO_LLM") or None,
-            llm_key=environment.get("VMEMO_LLM_KEY"),
-            llm_url=environment.get("VMEMO_LLM_URL"),
-            llm_timeout=_number(environment, "VMEMO_LLM_TIMEOUT", cls.llm_timeout),
-            style=_style(environment.get("VMEMO_STYLE", "narrative")),
-            languages=tuple(filter(None, environment.get("VMEMO_LANGUAGES", "").replace(" ", "").split(","))),
-        )
+        """Return the settings of the VMEMO_* variables; a variable that is missing or empty keeps the default."""
+        variables = _variables()
+        given = {setting: environment[name] for setting, name in variables.items() if environment.get(name)}
+        try:
+            return cls(**given)  # pyright: ignore[reportArgumentType]
+        except InvalidInput as error:
+            if isinstance(cause := error.__cause__, ValidationError):
+                raise InvalidInput(_explain("The environment", cause, variables)) from cause
+            raise
 
 
-def _names(given: str) -> Literal["auto", "rules", "spacy"]:
-    if given in ("auto", "rules", "spacy"):
-        return given
-    raise InvalidInput(f"VMEMO_NAMES is auto, rules or spacy, not {given!r}.")
-
-
-def _style(given: str) -> Style:
-    if given in ("narrative", "atomic"):
-        return given
-    raise InvalidInput(f"VMEMO_STYLE is narrative or atomic, not {given!r}.")
-
-
-def _number(environment: Mapping[str, str], name: str, default: float) -> float:
-    try:
-        return float(environment.get(name, default))
-    except ValueError as error:
-        raise InvalidInput(f"{name} must be a number, not {environment[name]!r}.") from error
+@cache
+def _variables() -> dict[str, str]:
+    """Return the environment variable of each setting that has one."""
+    hints = get_type_hints(Settings, include_extras=True)
+    found = ((setting, part) for setting, hint in hints.items() for part in getattr(hint, "__metadata__", ()))
+    return {setting: part.name for setting, part in found if isinstance(part, Env)}

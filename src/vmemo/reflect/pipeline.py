@@ -88,7 +88,7 @@ async def reflect(question: Question, context: ReflectContext, schema: CallerSch
         answer = answer.model_copy(update={"data": await _fill(schema, question, answer, context.llm)})
     if question.opinions and not answer.extractive:
         formed = await form_opinions(context.bank, draft.generated, draft.checks, question.asked_at, context.context)
-        answer = answer.model_copy(update={"formed": formed.opinions, "moved": formed.confidence_changes})
+        answer = answer.model_copy(update={"formed": formed.opinions, "confidence_changes": formed.confidence_changes})
     return answer.model_copy(update={"usage": context.llm.usage})
 
 

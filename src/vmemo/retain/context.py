@@ -19,5 +19,5 @@ class RetainContext(Context):
     llm_extractor: LLMExtractor = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "entity_cache", EntityCache(self.store, self.settings.identity))
+        object.__setattr__(self, "entity_cache", EntityCache(self.store, self.settings.resolution))
         object.__setattr__(self, "llm_extractor", LLMExtractor(self.settings.style))

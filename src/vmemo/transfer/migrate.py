@@ -53,7 +53,7 @@ migrate_sync = twin(migrate)
 
 def _store(url: str, settings: Settings | None) -> Store:
     """The store alone: vectors move as they are, so nothing is embedded and nothing is read."""
-    plain = replace(settings or Settings.from_environment(), llm=None, languages=(), names="rules")
+    plain = replace(settings or Settings.from_environment(), llm=None, languages=(), name_finder="rules")
     return build(url, llm=None, embedder=None, reranker=None, settings=plain).store
 
 

@@ -79,7 +79,7 @@ class StatusResult(ToolResult):
             closed_facts=status.closed_facts,
             episodes=status.episodes,
             entities=status.entities,
-            problems=[f"{each.error} ({each.messages} messages, {each.attempts} tries)" for each in status.troubles],
+            problems=[f"{each.error} ({each.messages} messages, {each.attempts} tries)" for each in status.problems],
         )
 
 

@@ -62,7 +62,7 @@ async def why(context: ToolContext, arguments: WhyArguments) -> WhyResult:
         basis=[FactItem.of(each.fact) for each in found.basis],
         confidence_changes=[
             ConfidenceItem(stance=each.stance, before=each.before, after=each.after, reason=each.reason)
-            for each in found.moves
+            for each in found.confidence_changes
         ],
         replaced_by=[FactItem.of(fact) for fact in found.superseded_by],
     )

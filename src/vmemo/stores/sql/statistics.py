@@ -50,7 +50,7 @@ def status(connection: Connection, bank: BankId) -> Status:
         ).scalar_one(),
         entities=_count(connection, entities, number),
         links=_count(connection, links, number),
-        troubles=_troubles(connection, number),
+        problems=_troubles(connection, number),
         backlog=_backlog(connection, number),
         spending=_spending(connection, number),
         scrub_pending=connection.execute(select(notes.c.value).where(notes.c.name == SCRUB)).first() is not None,
