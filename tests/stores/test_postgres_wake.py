@@ -219,7 +219,7 @@ def test_a_worker_waits_for_a_server_that_is_away_and_tells_so_once(
             done.set()
 
         async with memory(postgres_url, poll=0.05) as worker:
-            work = asyncio.create_task(worker.work(stop, on_done=finished, on_away=away))
+            work = asyncio.create_task(worker.work(stop, on_done=finished, on_unavailable=away))
             await asyncio.to_thread(until_listening, postgres, postgres_url)
             postgres.kill()
             await asyncio.wait_for(gone.wait(), 60)

@@ -69,7 +69,7 @@ async def _serve(target: Target, settings: Settings, banks: Sequence[str], *, on
             await memory.schedule_maintenance(banks=banks)
             upkeep = asyncio.create_task(_schedule(memory, banks, stop))
             try:
-                return await memory.work(stop, once=once, banks=banks, on_done=_log, on_away=_log_away)
+                return await memory.work(stop, once=once, banks=banks, on_done=_log, on_unavailable=_log_away)
             finally:
                 upkeep.cancel()
                 with suppress(asyncio.CancelledError):

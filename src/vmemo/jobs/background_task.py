@@ -1,4 +1,4 @@
-"""A handle to work that goes on in the background."""
+"""A handle to a coroutine that runs in the background."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ R = TypeVar("R")
 
 
 class Task(Generic[R]):
-    """Await it from any loop, poll it with `state`, or wait for it with `result()`; `cancel()` stops it.
+    """Await it from any event loop, poll `state`, or block on `result()`; `cancel()` stops it.
 
-    What was written before a cancellation stays, and what was not stays queued.
+    Writes before a cancellation stay; the rest stays queued.
     """
 
     def __init__(self, work: Coroutine[object, object, R]) -> None:
@@ -28,7 +28,7 @@ class Task(Generic[R]):
 
     @property
     def state(self) -> Literal["running", "done", "failed", "cancelled"]:
-        """How far it is."""
+        """The state of the task."""
         if not self._future.done():
             return "running"
         if self._future.cancelled():
@@ -36,15 +36,15 @@ class Task(Generic[R]):
         return "done" if self._future.exception() is None else "failed"
 
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Return True if it has ended, successfully or not."""
         return self._future.done()
 
     def cancel(self) -> bool:
-        """Ask it to stop; False if it has ended already."""
+        """Request cancellation; return False if it has ended already."""
         return self._future.cancel()
 
     def result(self, timeout: float | None = None) -> R:
-        """Wait without a loop, and return the result or raise its error. Not for use on the loop that runs it."""
+        """Block until it ends, and return its result or raise its error. Do not call this on the loop that runs it."""
         return self._future.result(timeout)
 
     def __await__(self) -> Generator[None, None, R]:

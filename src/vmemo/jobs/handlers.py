@@ -1,4 +1,4 @@
-"""Doing one job: which stage does it, what is noted when it fails, and when it is tried again."""
+"""Execution of jobs: the stage that runs each kind, and the record of failures and retries."""
 
 from __future__ import annotations
 
@@ -25,88 +25,93 @@ from vmemo.retain.pipeline import embedder_changed, error_text, process
 
 
 @dataclass(frozen=True)
-class Performer:
-    """Does jobs with the context of one memory."""
+class JobRunner:
+    """Runs jobs with the context of one memory."""
 
     context: RetainContext
 
-    async def perform(self, jobs: Sequence[Job]) -> Retained | Exception:
-        """Do jobs that go together; an error is noted on them, and returned rather than raised."""
+    async def run(self, jobs: Sequence[Job]) -> Retained | Exception:
+        """Run jobs that belong together; an error is recorded on them, and returned rather than raised."""
         leases = [lease_of(job, self.context.settings.lease_seconds) for job in jobs]
-        desk = StructuredLLM(self.context.llm) if self.context.llm is not None else None
+        llm = StructuredLLM(self.context.llm) if self.context.llm is not None else None
         try:
-            return await self._do(jobs, leases, desk)
+            return await self._execute(jobs, leases, llm)
         except asyncio.CancelledError:
-            # What a database that is away can't be told, the end of the lease tells.
+            # If the database is unavailable, the leases expire by themselves.
             with suppress(StoreBusy, OutcomeUnknown):
                 await asyncio.shield(self._release(jobs[0].bank, leases))
             raise
         except LeaseLost:
             return Retained()
         except (StoreBusy, OutcomeUnknown) as error:
-            # A note about it would have to wait for the same lock or server; the worker gives the job back later.
+            # Recording it would wait for the same lock or server; the worker releases the job later.
             return error
         except Exception as error:
             with suppress(StoreBusy, OutcomeUnknown):
                 error = await embedder_changed(jobs[0].bank, self.context) or error
-                await self._note(jobs, leases, error, desk)
+                await self._record_failure(jobs, leases, error, llm)
             return error
 
-    async def _do(self, jobs: Sequence[Job], leases: Sequence[Lease], desk: StructuredLLM | None) -> Retained:
+    async def _execute(self, jobs: Sequence[Job], leases: Sequence[Lease], llm: StructuredLLM | None) -> Retained:
         job, lease, store = jobs[0], leases[0], self.context.store
-        if job.kind == "process" and desk is None:
+        if job.kind == "process" and llm is None:
             done = await process(job.bank, self.context)
             await store.commit(Changes(bank=job.bank, finished=[lease]))
             return done
         if job.kind == "maintain":
             await maintain(job.bank, self.context, self.context.settings.maintenance, lease=lease)
             return Retained()
-        if desk is None:
-            raise Unsupported(f"Work of the kind {job.kind} needs a language model, and this memory has none.")
+        if llm is None:
+            raise Unsupported(f"A job of kind {job.kind!r} needs a language model; pass llm= to Memory.")
         match job.kind:
             case "process":
-                done = await group_pending(job.bank, self.context, desk, lease)
+                done = await group_pending(job.bank, self.context, llm, lease)
                 await store.commit(Changes(bank=job.bank, finished=[lease]))
                 return done
             case "extract":
                 at = utc_now() + timedelta(seconds=self.context.settings.observe_delay)
                 return await extract_episode(
-                    job.bank, ExtractionJob.of(job.detail), self.context, desk, lease, observe_at=at
+                    job.bank, ExtractionJob.of(job.detail), self.context, llm, lease, observe_at=at
                 )
             case "opinions":
                 facts = [FactId(str(id)) for id in _listed(job, "facts")]
-                await update_opinions(job.bank, facts, store, desk, lease, embedder=self.context.embedder.name)
+                await update_opinions(job.bank, facts, store, llm, lease, embedder=self.context.embedder.name)
             case "observe":
                 work = {
                     EntityId(each.key): ObservationJob(held, force=bool(each.detail.get("anew")))
                     for each, held in zip(jobs, leases, strict=True)
                 }
-                await update_observations(job.bank, work, self.context, desk)
+                await update_observations(job.bank, work, self.context, llm)
             case _:
                 assert_never(job.kind)
-        return Retained(usage=desk.take_usage())
+        return Retained(usage=llm.take_usage())
 
-    async def _note(
-        self, jobs: Sequence[Job], leases: Sequence[Lease], error: Exception, desk: StructuredLLM | None
+    async def _record_failure(
+        self, jobs: Sequence[Job], leases: Sequence[Lease], error: Exception, llm: StructuredLLM | None
     ) -> None:
-        """Keep the work queued with its error, and count what it cost all the same."""
+        """Keep the jobs queued with their error, and record the cost."""
         failed = [
-            JobFailure(lease=lease, error=error_text(error), retry_at=self._retry(job), messages=await self._about(job))
+            JobFailure(
+                lease=lease,
+                error=error_text(error),
+                retry_at=self._retry_at(job),
+                messages=await self._messages_of(job),
+            )
             for job, lease in zip(jobs, leases, strict=True)
         ]
-        spent = () if desk is None else desk.spending
+        spent = () if llm is None else llm.spending
         await self.context.store.commit(Changes(bank=jobs[0].bank, failed=failed, spending=spent))
 
-    async def _about(self, job: Job) -> list[MessageId]:
-        """The messages that a job keeps from being known."""
+    async def _messages_of(self, job: Job) -> list[MessageId]:
+        """Return the messages that stay pending because of a job."""
         if job.kind == "extract":
             return list(ExtractionJob.of(job.detail).messages)
         if job.kind == "process":
             return [message.id for message in await self.context.store.pending(job.bank, GROUPING_BATCH)]
         return []
 
-    def _retry(self, job: Job) -> datetime:
-        """Later after each failure, and never at the same moment as others that failed with it."""
+    def _retry_at(self, job: Job) -> datetime:
+        """Return the time of the next attempt: exponential backoff with jitter."""
         settings = self.context.settings
         pause = min(settings.retry_max_seconds, settings.retry_initial_seconds * 2.0 ** min(job.attempts, 30))
         return utc_now() + timedelta(seconds=pause * random.uniform(0.5, 1.0))
@@ -116,7 +121,7 @@ class Performer:
 
 
 def lease_of(job: Job, seconds: float) -> Lease:
-    """The lease of a job that was just taken."""
+    """Return the lease of a job that was just leased."""
     assert job.owner is not None
     return Lease(job=job.id, owner=job.owner, asked=job.asked, seconds=seconds)
 

@@ -52,8 +52,8 @@ async def derive(runtime: MemoryRuntime, bank: BankId) -> Retained:
                 await context.store.ungroup(bank)
             return await pipeline.process(bank, context)
     result = await runtime.worker.drain(bank)
-    if result.unread:
-        raise result.unread[0]
+    if result.processing_errors:
+        raise result.processing_errors[0]
     return result.retained
 
 

@@ -216,9 +216,7 @@ class Answer(Record):
     steps: tuple[str, ...] = Field(default=(), description="the computation of the answer, step by step")
     data: JsonValue = Field(default=None, description="the answer in the caller's schema")
     flaws: tuple[str, ...] = Field(default=(), description="errors of the answer that could not be repaired")
-    notes: tuple[str, ...] = Field(
-        default=(), description="lines at the end of the text that state flaws and lookups"
-    )
+    notes: tuple[str, ...] = Field(default=(), description="lines at the end of the text that state flaws and lookups")
     extractive: bool = Field(default=False, description="True if facts are quoted without a language model")
     found: bool = Field(default=True, description="False if memory holds nothing about the question")
     usage: Usage = Field(default_factory=Usage)
