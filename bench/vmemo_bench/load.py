@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from vmemo import Memory, Message
-from vmemo.client import Client, Patience
+from vmemo.client import Client, RetryPolicy
 from vmemo.errors import InvalidInput, VmemoError, public_name
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
@@ -33,7 +33,7 @@ from vmemo_bench.report import Report
 from vmemo_bench.speed import texts
 from vmemo_bench.statistics import Metrics, Timings, p50_p95, percentile
 
-RETRIES = Patience(tries=40, first_pause=0.25, longest_pause=2.0)
+RETRIES = RetryPolicy(attempts=40, initial_pause=0.25, max_pause=2.0)
 """Clients retry while the server restarts."""
 PROCESS_TIMEOUT = 120.0
 """Seconds that the server may take to start or to stop."""
@@ -135,7 +135,7 @@ class LoadClients:
     async def run(self) -> LoadResult:
         """Run all clients."""
         self._end = time.monotonic() + self._load.seconds
-        async with Client(self._url, timeout=120, patience=RETRIES) as client:
+        async with Client(self._url, timeout=120, retry=RETRIES) as client:
             await asyncio.gather(*(self._run_client(client, number) for number in range(self._load.clients)))
         return self._result
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from live_server import LiveServer, live_server, run_app
 from vmemo import InvalidInput, NotFound, ServerDenied, ServerFailed, ServerUnavailable
-from vmemo.client import Client, Patience
+from vmemo.client import Client, RetryPolicy
 from vmemo.server import Limits
 
 SECRET = "vmemo_very-secret"
@@ -30,9 +30,9 @@ class RecordedSleep:
     async def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
 
-    def options(self, tries: int = 4) -> Patience:
+    def options(self, tries: int = 4) -> RetryPolicy:
         """Return the client's retry options, without randomness."""
-        return Patience(tries=tries, sleep=self, rng=lambda: 1.0)
+        return RetryPolicy(attempts=tries, sleep=self, rng=lambda: 1.0)
 
 
 @dataclass
@@ -89,7 +89,7 @@ def free_port() -> int:
 
 def test_unreachable_server_is_retried_with_growing_pauses() -> None:
     sleep = RecordedSleep()
-    client = Client(f"http://127.0.0.1:{free_port()}", key=SECRET, patience=sleep.options())
+    client = Client(f"http://127.0.0.1:{free_port()}", key=SECRET, retry=sleep.options())
     with pytest.raises(ServerUnavailable, match=r"can't be reached .* Nothing was sent"):
         client.retain_sync("I have a cat.")
     assert sleep.seconds == [0.25, 0.5, 1.0]
@@ -99,7 +99,7 @@ def test_unreachable_server_is_retried_with_growing_pauses() -> None:
 def test_write_with_a_lost_response_is_sent_again_and_runs_once(server: LiveServer) -> None:
     dropped = DroppedResponses(server.app, "/messages")
     sleep = RecordedSleep()
-    with run_without_lifespan(dropped) as url, Client(url, "a", patience=sleep.options()) as client:
+    with run_without_lifespan(dropped) as url, Client(url, "a", retry=sleep.options()) as client:
         kept = client.retain_sync(["I have a cat.", "I have a dog."])
         assert len(dropped.keys) == 2
         assert len(set(dropped.keys)) == 1
@@ -122,7 +122,7 @@ def test_write_without_an_idempotency_key_is_not_sent_again(server: LiveServer) 
     with Client(server.url, "a") as client:
         client.retain_sync("I have a cat.")
     with run_without_lifespan(dropped) as url:
-        client = Client(url, "a", patience=sleep.options())
+        client = Client(url, "a", retry=sleep.options())
         with pytest.raises(ServerFailed, match="Whether it was done is not known"):
             client.forget_sync(bank=True)
         assert (len(dropped.keys), sleep.seconds) == (1, [])
@@ -134,7 +134,7 @@ def test_read_with_a_lost_response_is_sent_again(server: LiveServer) -> None:
     dropped = DroppedResponses(server.app, "/recall", times=2)
     with Client(server.url, "a") as client:
         client.retain_sync("I have a cat.")
-    with run_without_lifespan(dropped) as url, Client(url, "a", patience=RecordedSleep().options()) as client:
+    with run_without_lifespan(dropped) as url, Client(url, "a", retry=RecordedSleep().options()) as client:
         assert len(client.recall_sync("cat").hits) == 1
         assert dropped.keys == [None] * 3
 
@@ -148,7 +148,7 @@ def test_retry_after_of_a_busy_server_is_respected(status: int) -> None:
         return responses.pop(0)
 
     with run_app(app_of(respond)) as url:
-        client = Client(url, patience=sleep.options())
+        client = Client(url, retry=sleep.options())
         assert client.banks_sync() == ["a"]
         assert sleep.seconds == [7.0]
         client.close_sync()
@@ -160,7 +160,7 @@ def test_long_retry_after_is_raised_at_once() -> None:
 
     sleep = RecordedSleep()
     with run_app(app_of(respond)) as url:
-        client = Client(url, patience=sleep.options())
+        client = Client(url, retry=sleep.options())
         with pytest.raises(ServerUnavailable, match="status 429"):
             client.banks_sync()
         assert sleep.seconds == []
@@ -171,7 +171,7 @@ def test_rate_limited_requests_succeed_after_waiting(database: str) -> None:
     sleep = RecordedSleep()
     with live_server(database, keyless=False, limits=Limits(rate=60, burst=2)) as server:
         server.state.access.rates.clock = lambda: 60.0 * len(sleep.seconds)
-        client = Client(server.url, "a", server.key(), patience=sleep.options())
+        client = Client(server.url, "a", server.key(), retry=sleep.options())
         for _ in range(5):
             client.banks_sync()
         assert sleep.seconds == [2.0, 2.0]
@@ -184,7 +184,7 @@ def test_silent_server_times_out() -> None:
         return Response("{}")
 
     with run_app(app_of(respond)) as url:
-        client = Client(url, timeout=0.2, patience=RecordedSleep().options())
+        client = Client(url, timeout=0.2, retry=RecordedSleep().options())
         with pytest.raises(ServerUnavailable, match=r"silent for 0.2 seconds\. Nothing was changed"):
             client.banks_sync()
         with pytest.raises(ServerUnavailable, match="It may yet do what was asked"):

@@ -11,7 +11,7 @@ import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 from vmemo.client import files
-from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, Patience, path_of
+from vmemo.client.connection import LINES, Call, Connection, ConnectionOptions, RetryPolicy, path_of
 from vmemo.client.errors import Problem, raised
 from vmemo.client.routes import ROUTES, Page, parse, route_of
 from vmemo.errors import NotFound, ServerFailed
@@ -41,12 +41,12 @@ class Client(Verbs):
         key: str | None = None,
         timeout: float = 300.0,
         *,
-        patience: Patience | None = None,
+        retry: RetryPolicy | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
         """Configure a client; nothing is sent yet. `timeout` is how many seconds the server may be silent."""
         self._name = bank_id(bank)
-        self._connection = Connection(url, key=key, timeout=timeout, patience=patience or Patience(), **options)
+        self._connection = Connection(url, key=key, timeout=timeout, retry=retry or RetryPolicy(), **options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(host={self._connection.host!r}, bank={self._name!r})"

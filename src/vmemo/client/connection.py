@@ -1,4 +1,4 @@
-"""Requests to a server: sent again where that is safe, and never with a key in what is said of them."""
+"""HTTP requests to a server: repeated when that is safe; error messages never contain the key."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from vmemo.llm.endpoints import check_api_key, parse_url
 from vmemo.llm.event_loops import PerEventLoop
 
 _CONNECT = 10.0
-"""Seconds in which a server that is there has taken up a connection."""
+"""Timeout of connecting, in seconds."""
 _JSON = "application/json"
 LINES = "application/x-ndjson"
-"""The kind of an exported bank."""
+"""Media type of an exported bank."""
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """What else a connection may need: other certificates, a proxy of its own, none of the environment's."""
+    """Options of the HTTP client: TLS verification, a proxy, and the use of the environment's proxy settings."""
 
     verify: ssl.SSLContext | bool
     proxy: str
@@ -36,31 +36,34 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How often a request is sent, and how long is waited in between; each wait is up to twice the one before."""
+class RetryPolicy:
+    """Number of attempts per request, and exponential backoff with jitter between them."""
 
-    tries: int = 4
-    first_pause: float = 0.25
-    longest_pause: float = 30.0
-    """Seconds that a server's wish to wait is followed; a longer one is raised at once."""
+    attempts: int = 4
+    initial_pause: float = 0.25
+    max_pause: float = 30.0
+    """Maximum pause in seconds; a longer `Retry-After` raises at once."""
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, repr=False)
     rng: Callable[[], float] = field(default=random.random, repr=False)
 
     def __post_init__(self) -> None:
-        if self.tries < 1 or self.first_pause < 0 or self.longest_pause < 0:
-            raise InvalidInput("A request is sent once at least, and no pause is shorter than nothing.")
+        if self.attempts < 1 or self.initial_pause < 0 or self.max_pause < 0:
+            raise InvalidInput(
+                "RetryPolicy: attempts must be at least 1 and pauses at least 0; got "
+                f"attempts={self.attempts}, initial_pause={self.initial_pause}, max_pause={self.max_pause}."
+            )
 
-    def pause(self, tried: int, wish: float | None) -> float | None:
-        """Seconds to wait after so many tries, or None if it is not tried again."""
-        if tried >= self.tries or (wish is not None and wish > self.longest_pause):
+    def pause(self, attempt: int, retry_after: float | None) -> float | None:
+        """Return the seconds to wait after an attempt, or None if it was the last."""
+        if attempt >= self.attempts or (retry_after is not None and retry_after > self.max_pause):
             return None
-        own = min(self.first_pause * 2 ** (tried - 1), self.longest_pause)
-        return max(own * (0.5 + self.rng() / 2), wish or 0.0)
+        own = min(self.initial_pause * 2 ** (attempt - 1), self.max_pause)
+        return max(own * (0.5 + self.rng() / 2), retry_after or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One request. A write is `once` where the server answers its repetition as before."""
+    """One HTTP request. With `once`, an idempotency key makes the server answer a repetition as the first time."""
 
     method: str
     path: str
@@ -82,21 +85,21 @@ class Call:
 
 
 class Connection:
-    """The way to one server, shared by the clients of all its banks."""
+    """The connections to one server, shared by the clients of all its banks."""
 
     def __init__(
-        self, url: str, *, key: str | None, timeout: float, patience: Patience, **options: Unpack[ConnectionOptions]
+        self, url: str, *, key: str | None, timeout: float, retry: RetryPolicy, **options: Unpack[ConnectionOptions]
     ) -> None:
         parts = parse_url(url, "The server's URL")
         if not 0 < timeout < float("inf"):
-            raise InvalidInput(f"timeout is {timeout}, but a server needs some seconds to answer")
+            raise InvalidInput(f"timeout must be a positive number of seconds, not {timeout}.")
         self.host = parts.netloc
         self._base = parts._replace(path=parts.path.rstrip("/"), query="", fragment="").geturl()
         self._headers = {"User-Agent": "vmemo"}
         if key:
             self._headers["Authorization"] = f"Bearer {check_api_key(key, 'The key')}"
-        self._timeout, self._patience = timeout, patience
-        # A proxy is never on the way from a machine to itself.
+        self._timeout, self._retry = timeout, retry
+        # Requests to this machine bypass proxies.
         self._options: ConnectionOptions = {"trust_env": not _local(parts.hostname or ""), **options}
         self._clients = PerEventLoop(self._connect)
 
@@ -109,18 +112,18 @@ class Connection:
         await self._clients.close(httpx2.AsyncClient.aclose)
 
     async def ask(self, call: Call) -> bytes:
-        """The whole answer to a request, or the error that it tells of."""
+        """Return the complete response body, or raise the error that the response reports."""
         async with self.heard(call, whole=True) as response:
             return response.content
 
     @asynccontextmanager
     async def heard(self, call: Call, *, whole: bool = False) -> AsyncGenerator[httpx2.Response]:
-        """An answer that tells of success; it comes piece by piece unless the whole is asked for."""
+        """Yield a successful response, streamed unless `whole` is set."""
         response = await self._sent(call, whole=whole)
         try:
             yield response
         except httpx2.HTTPError as error:
-            raise ServerFailed(f"{self.host} broke off its answer ({type(error).__name__}).") from None
+            raise ServerFailed(f"{self.host} broke off its response ({type(error).__name__}).") from None
         finally:
             await response.aclose()
 
@@ -130,22 +133,22 @@ class Connection:
             headers["Idempotency-Key"] = secrets.token_hex(16)
         if call.body is not None or call.upload is not None:
             headers["Content-Type"] = _JSON if call.upload is None else LINES
-        tried = 0
+        attempt = 0
         while True:
-            tried += 1
+            attempt += 1
             outcome = await self._tried(call, headers, whole=whole)
             if isinstance(outcome, httpx2.Response):
                 return outcome
-            error, wish, again = outcome
-            pause = self._patience.pause(tried, wish) if again else None
+            error, retry_after, again = outcome
+            pause = self._retry.pause(attempt, retry_after) if again else None
             if pause is None:
                 raise error
-            await self._patience.sleep(pause)
+            await self._retry.sleep(pause)
 
     async def _tried(
         self, call: Call, headers: Mapping[str, str], *, whole: bool
     ) -> httpx2.Response | tuple[VmemoError, float | None, bool]:
-        """An answer that tells of success, or an error, the server's wish to wait, and whether to send it again."""
+        """Return a successful response, or the error, the server's `Retry-After`, and True if a retry is safe."""
         try:
             client = self._clients.get()
             content = call.body if call.upload is None else call.upload()
@@ -176,14 +179,14 @@ class Connection:
         return ServerUnavailable(f"The server at {self.host} was silent for {self._timeout:g} seconds. {done}")
 
     def _lost(self, error: httpx2.HTTPError, call: Call) -> ServerFailed:
-        # The message of the original may hold a line of the answer, and the answer may hold memories.
+        # The original message may quote the response, which may contain memories.
         done = "Nothing was changed." if call.reads else "Whether it was done is not known; look before repeating it."
         return ServerFailed(f"The connection to {self.host} broke ({type(error).__name__}). {done}")
 
 
 def path_of(*parts: str) -> str:
-    """A path of names, each as one piece whatever it holds."""
-    # Servers and proxies take dots for directions.
+    """Return a path of quoted segments."""
+    # Servers and proxies resolve dot segments.
     return "/" + "/".join({".": "%2E", "..": "%2E%2E"}.get(part, quote(part, safe="")) for part in parts)
 
 

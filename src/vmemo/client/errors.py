@@ -1,4 +1,4 @@
-"""What a server says of a failure, as the library's own errors."""
+"""Conversion of a server's problem responses to the library's errors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _DENIED = (401, 403, 421)
 _REFUSED = (400, 406, 411, 413, 415, 422)
 _BUSY = (429, 503)
 _RUNNING = "RequestInProgress"
-"""An earlier try of the same write has come through and is still being worked on."""
+"""An earlier attempt of the same write is still running."""
 
 
 class Problem(BaseModel):
-    """A problem (RFC 9457) as far as it is read here."""
+    """The fields of a problem (RFC 9457) that the client uses."""
 
     type: str
     status: int
@@ -27,13 +27,13 @@ class Problem(BaseModel):
 
     @property
     def kind(self) -> str:
-        """What the problem is of."""
+        """The name of the error."""
         return self.type.rpartition(":")[2]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An answer that tells of a failure."""
+    """A response with an error status."""
 
     status: int
     retry_after: float | None
@@ -42,7 +42,7 @@ class Failure:
 
     @staticmethod
     def of(response: httpx2.Response, host: str) -> Failure:
-        """What a response that was read to its end tells."""
+        """Return the failure that a complete response reports."""
         try:
             problem = Problem.model_validate_json(response.content)
         except ValidationError:
@@ -50,7 +50,7 @@ class Failure:
         return Failure(response.status_code, _seconds(response.headers.get("retry-after", "")), problem, host)
 
     def passing(self, *, repeatable: bool) -> bool:
-        """Whether the request may be sent again: the server did nothing, or can tell that it is the same one."""
+        """Return True if the request may be sent again: nothing was done, or the server recognises the repetition."""
         running = self.problem is not None and self.problem.kind == _RUNNING
         return self.status == 429 or (repeatable and (self.status == 503 or running))
 
@@ -58,7 +58,7 @@ class Failure:
         """The error to raise."""
         if self.problem is not None:
             return raised(self.problem, self.status)
-        said = f"{self.host} answered with status {self.status} and without the reason that a vmemo server gives"
+        said = f"{self.host} answered with status {self.status} but without the problem details of a vmemo server"
         if self.status in _BUSY:
             return ServerUnavailable(f"{said}. Try again later.")
         if self.status in _DENIED:
@@ -67,10 +67,10 @@ class Failure:
 
 
 def raised(problem: Problem, status: int | None = None) -> VmemoError:
-    """The error that a problem tells of; one that this library does not know is told by its status."""
+    """Return the error of a problem; an unknown name is mapped by the status."""
     error = _class_of(problem.kind, status or problem.status)(problem.detail)
     if problem.request_id:
-        error.add_note(f"The server knows this request as {problem.request_id}.")
+        error.add_note(f"Request id on the server: {problem.request_id}.")
     return error
 
 
@@ -86,5 +86,5 @@ def _class_of(kind: str, status: int) -> type[VmemoError]:
 
 
 def _seconds(retry_after: str) -> float | None:
-    """A wish in seconds; one for a date counts as none."""
+    """Return a `Retry-After` in seconds; a date is ignored."""
     return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None

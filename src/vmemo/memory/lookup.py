@@ -1,4 +1,4 @@
-"""What a bank holds by its ids, for doors that show it in another shape than the verbs do."""
+"""Reads by id, for interfaces that present records in another shape than the verbs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vmemo.ports import Store, TokenCounter
 
 @dataclass(frozen=True)
 class Lookup:
-    """One bank, which must be there; what is missing is left out."""
+    """Records of one existing bank; missing records are left out."""
 
     name: BankId
     store: Store
     tokens: TokenCounter
     models: bool
-    """Whether a language model reads and answers."""
+    """True if a language model is configured."""
 
     async def banks(self) -> list[Bank]:
         """All banks of this store, in order of their names."""
