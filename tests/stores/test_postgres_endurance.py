@@ -75,8 +75,8 @@ def a_memory(url: str, *, connections: int, model: Slow | None = None) -> Memory
         lease_seconds=10.0,
         retry_initial_seconds=0.1,
         access_delay=1.0,
-        busy_seconds=30.0,
-        names="rules",
+        busy_timeout=30.0,
+        name_finder="rules",
     )
     return Memory(url, BANKS[0], llm=model, embedder=HashEmbedder(), settings=settings)
 

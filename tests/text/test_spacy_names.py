@@ -64,6 +64,6 @@ def test_names_are_merged_with_those_of_the_rules() -> None:
 
 
 def test_the_environment_selects_the_name_reader() -> None:
-    assert Settings.from_environment({"VMEMO_NAMES": "rules"}).names == "rules"
-    with pytest.raises(InvalidInput, match="auto, rules or spacy"):
+    assert Settings.from_environment({"VMEMO_NAMES": "rules"}).name_finder == "rules"
+    with pytest.raises(InvalidInput, match="VMEMO_NAMES: must be 'auto', 'rules' or 'spacy', not 'magic'"):
         Settings.from_environment({"VMEMO_NAMES": "magic"})
