@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 from pydantic import JsonValue
 
-from vmemo.models import Budget, Interval, Network
-from vmemo.models.requests import RecallOptions
+from vmemo.models import Budget
 
-NETWORKS: tuple[Network, ...] = get_args(Network)
 DEFAULT_DB = "sqlite:///memory.db"
 DEFAULT_BANK = "default"
 _COMMON = "Common options"
-_FILTERS = "Filters and time travel"
 
 
 def parse_time(text: str) -> datetime:
@@ -31,14 +27,6 @@ def parse_time(text: str) -> datetime:
         zoned = f"{text}Z" if "T" in text or " " in text else f"{text}T00:00Z"
         raise typer.BadParameter(f"{text!r} has no time zone. Write {zoned} for UTC, or add an offset such as +02:00.")
     return moment
-
-
-def parse_network(name: str) -> Network:
-    """Parse the name of a network."""
-    for known in NETWORKS:
-        if name == known:
-            return known
-    raise typer.BadParameter(f"{name!r} is not one of {', '.join(NETWORKS)}.", param_hint="--network")
 
 
 def parse_metadata(given: Sequence[str]) -> dict[str, JsonValue]:
@@ -83,76 +71,6 @@ Model = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.", rich_help_panel=_COMMON)]
 Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How many candidates to explore.")]
-
-
-def _moment(name: str, help: str) -> object:
-    return typer.Option(name, parser=parse_time, metavar="TIME", help=help, rich_help_panel=_FILTERS)
-
-
-AtTime = Annotated[
-    datetime | None, _moment("--at-time", "Facts that were true at this time, such as 2024-05-01T00:00Z.")
-]
-KnownAt = Annotated[datetime | None, _moment("--known-at", "Facts that the bank believed at this time.")]
-After = Annotated[datetime | None, _moment("--after", "Occurred at this time or later.")]
-Before = Annotated[datetime | None, _moment("--before", "Occurred before this time.")]
-IncludeExpired = Annotated[
-    bool, typer.Option("--include-expired", help="Include closed facts.", rich_help_panel=_FILTERS)
-]
-Networks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--network",
-        metavar="|".join(NETWORKS),
-        help="Only facts of this network; repeatable.",
-        rich_help_panel=_FILTERS,
-    ),
-]
-Tags = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="Only facts with this tag; repeatable.", rich_help_panel=_FILTERS),
-]
-Entities = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--entity", metavar="NAME", help="Only facts about this entity; repeatable.", rich_help_panel=_FILTERS
-    ),
-]
-Metadata = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--meta", metavar="KEY=VALUE", help="Only facts with this metadata; repeatable.", rich_help_panel=_FILTERS
-    ),
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FilterOptions:
-    """The filters of recall and reflect."""
-
-    at_time: datetime | None
-    known_at: datetime | None
-    after: datetime | None
-    before: datetime | None
-    include_expired: bool
-    network: list[str] | None
-    tag: list[str] | None
-    entity: list[str] | None
-    meta: list[str] | None
-
-    def options(self) -> RecallOptions:
-        """Return the filters as keyword arguments of the verbs."""
-        options = RecallOptions(
-            at_time=self.at_time,
-            known_at=self.known_at,
-            include_expired=self.include_expired,
-            networks=[parse_network(name) for name in self.network or ()],
-            tags=self.tag or (),
-            entities=self.entity or (),
-            metadata=parse_metadata(self.meta or ()),
-        )
-        if self.after is not None or self.before is not None:
-            options["occurred"] = Interval(start=self.after, end=self.before)
-        return options
 
 
 def parse_budget(text: str) -> Budget:

@@ -12,29 +12,12 @@ from rich.text import Text
 
 from vmemo import Hit, Memory, Recalled
 from vmemo.cli.command import command
-from vmemo.cli.options import (
-    DEFAULT_BANK,
-    DEFAULT_DB,
-    After,
-    AsJson,
-    AtTime,
-    BankName,
-    Before,
-    Budgeted,
-    Db,
-    Entities,
-    FilterOptions,
-    IncludeExpired,
-    KnownAt,
-    Metadata,
-    Networks,
-    Tags,
-    parse_budget,
-    parse_time,
-)
+from vmemo.cli.filters import takes_filters
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Budgeted, Db, parse_budget, parse_time
 from vmemo.cli.output import counted, one_line, plain, print_json, stdout, table, when, with_id
 from vmemo.cli.target import Target, run
 from vmemo.models.recalled import Explanation
+from vmemo.models.requests import RecallOptions
 from vmemo.text.temporal import format_interval
 
 
@@ -45,6 +28,7 @@ from vmemo.text.temporal import format_interval
     'vmemo recall "trips" --after 2024-06-01T00:00Z --before 2024-09-01T00:00Z --json',
     'vmemo recall "Where did we eat last week?" --explain --now 2024-05-01T09:30Z',
 )
+@takes_filters
 def recall(  # noqa: PLR0913 - each is an option of the command line
     query: Annotated[str, typer.Argument(help="The question or search text.")],
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum total tokens of the facts.")] = 4096,
@@ -58,32 +42,14 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
             "--now", parser=parse_time, metavar="TIME", help='The reference time for "last week" etc. Default: now.'
         ),
     ] = None,
-    at_time: AtTime = None,
-    known_at: KnownAt = None,
-    after: After = None,
-    before: Before = None,
-    include_expired: IncludeExpired = False,
-    network: Networks = None,
-    tag: Tags = None,
-    entity: Entities = None,
-    meta: Metadata = None,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     as_json: AsJson = False,
+    *,
+    filters: RecallOptions,
 ) -> None:
     """Find the facts most relevant to a question."""
-    options = FilterOptions(
-        at_time=at_time,
-        known_at=known_at,
-        after=after,
-        before=before,
-        include_expired=include_expired,
-        network=network,
-        tag=tag,
-        entity=entity,
-        meta=meta,
-    ).options()
-    options.update(explain=explain, now=now)
+    options: RecallOptions = {**filters, "explain": explain, "now": now}
     explored = parse_budget(budget)
     if explain and prompt:
         raise typer.BadParameter("--explain and --prompt cannot be combined.", param_hint="--explain")

@@ -15,30 +15,11 @@ from pydantic import JsonValue
 
 from vmemo import Answer, Memory, MemoryLookup, Retracted, TextDelta
 from vmemo.cli.command import command
-from vmemo.cli.options import (
-    DEFAULT_BANK,
-    DEFAULT_DB,
-    After,
-    AsJson,
-    AtTime,
-    BankName,
-    Before,
-    Budgeted,
-    Db,
-    Entities,
-    FilterOptions,
-    IncludeExpired,
-    KnownAt,
-    Metadata,
-    Model,
-    Networks,
-    Tags,
-    parse_budget,
-    parse_time,
-)
+from vmemo.cli.filters import takes_filters
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Budgeted, Db, Model, parse_budget, parse_time
 from vmemo.cli.output import counted, plain, print_json, stderr
 from vmemo.cli.target import Target, run
-from vmemo.models.requests import ReflectOptions
+from vmemo.models.requests import RecallOptions, ReflectOptions
 from vmemo.models.results import Event
 
 _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
@@ -52,6 +33,7 @@ _ID = re.compile(r"\[([0-9a-f]{8}-[0-9a-f-]{27})\]")
     'vmemo reflect "Where does Maya live?" --llm openai:gpt-5-mini --schema home.json --json',
     resume="",
 )
+@takes_filters
 def reflect(  # noqa: PLR0913 - each is an option of the command line
     query: Annotated[str, typer.Argument(help="The question.")],
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it is generated.")] = False,
@@ -66,32 +48,14 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
         datetime | None,
         typer.Option("--now", parser=parse_time, metavar="TIME", help="The date of the question. Default: now."),
     ] = None,
-    at_time: AtTime = None,
-    known_at: KnownAt = None,
-    after: After = None,
-    before: Before = None,
-    include_expired: IncludeExpired = False,
-    network: Networks = None,
-    tag: Tags = None,
-    entity: Entities = None,
-    meta: Metadata = None,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     llm: Model = None,
     as_json: AsJson = False,
+    *,
+    filters: RecallOptions,
 ) -> None:
     """Answer a question from memory, with citations, in the bank's character."""
-    filters = FilterOptions(
-        at_time=at_time,
-        known_at=known_at,
-        after=after,
-        before=before,
-        include_expired=include_expired,
-        network=network,
-        tag=tag,
-        entity=entity,
-        meta=meta,
-    ).options()
     options: ReflectOptions = {
         **filters,
         "now": now,
