@@ -192,7 +192,7 @@ def test_a_missing_database_or_bank_is_an_error_and_not_created(
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        (("recall", " "), 1, "must not be empty"),
+        (("recall", " "), 1, "must have at least 1 character"),
         (("recall", "x", "--budget", "huge"), 2, "is not low, mid, high"),
         (("recall", "x", "--network", "dream"), 2, "experience"),
         (("recall", "x", "--at-time", "2024-01-01T00:00"), 2, "has no time zone"),
