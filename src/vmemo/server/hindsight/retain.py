@@ -33,7 +33,8 @@ class DocumentChanges:
     """The messages that a retain adds, and those of replaced documents that it removes.
 
     `conflicting` are removed messages whose line is added again with other tags or metadata. They must be removed
-    first: while they exist, the new ones count as repetitions.
+    first: while they exist, the new ones count as repetitions. `unchanged` have the ids of stored messages: retaining
+    them again stores nothing, and derives only facts that are still missing.
     """
 
     added: Sequence[NewMessage]
