@@ -84,6 +84,8 @@ class NewMessage(Request):
     id: NewMessageId | None = Field(
         default=None, description="An id of your own; a message with an id that exists already is not stored again."
     )
+    recorded_at: SkipJsonSchema[Instant | None] = None
+    """The time from which the bank knows the message, for imported history; the time of the call by default."""
 
 
 def _not_empty(messages: tuple[NewMessage, ...]) -> tuple[NewMessage, ...]:

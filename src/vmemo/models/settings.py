@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -46,7 +46,10 @@ class _Checked:
     """Validates its fields by their types; raises InvalidInput that names the field, the rule and the value."""
 
     def __post_init__(self) -> None:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        if all(values[each.name] is each.default for each in fields(self)):
+            # Defaults are valid. A default instance may be created on import, where no validator must be built.
+            return
         try:
             checked = _validator(type(self)).model_validate(values)
         except ValidationError as error:
@@ -58,8 +61,8 @@ class _Checked:
 @cache
 def _validator(kind: type[_Checked]) -> type[BaseModel]:
     """Return the Pydantic model of a settings class, built on first use to keep the import of vmemo fast."""
-    fields: dict[str, Any] = {name: (hint, ...) for name, hint in get_type_hints(kind, include_extras=True).items()}
-    return create_model(kind.__name__, __config__=ConfigDict(revalidate_instances="never"), **fields)
+    types: dict[str, Any] = {name: (hint, ...) for name, hint in get_type_hints(kind, include_extras=True).items()}
+    return create_model(kind.__name__, __config__=ConfigDict(revalidate_instances="never"), **types)
 
 
 def _explain(source: str, error: ValidationError, labels: Mapping[str, str]) -> str:
