@@ -75,6 +75,8 @@ def _fail(error: VmemoError | OSError, resume: str, *, as_json: bool) -> NoRetur
 def _message(error: VmemoError | OSError, resume: str) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, VmemoError) and error.stored:
+        return f"{error} `{resume}` resumes."
     if isinstance(error, LLMFailed) and not resume:
         return f"{str(error).rstrip('.')}. Nothing was changed; try again."
     if isinstance(error, LLMFailed):

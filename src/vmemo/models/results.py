@@ -80,8 +80,8 @@ class DerivationProblem(Record):
         """Return the problem that an error is."""
         busy = isinstance(error, StoreError)
         detail = (
-            f"Deriving facts failed: {error} The messages are stored and queued: do not retain them again; process() "
-            "or a worker completes them."
+            f"Deriving facts failed: {str(error).rstrip('.')}. The messages are stored and queued: do not retain them "
+            "again; process() or a worker completes them."
         )
         problem = cls(error=ProcessingDelayed.__name__ if busy else public_name(error), detail=detail)
         problem._cause = error
