@@ -35,7 +35,7 @@ from vmemo_conformance.messages import ArchiveConformance
 from vmemo_conformance.profiles import ProfileConformance
 from vmemo_conformance.queue import QueueConformance
 from vmemo_conformance.reads import LibraryConformance
-from vmemo_conformance.reprocess import ShadowConformance
+from vmemo_conformance.reprocess import ReprocessConformance
 from vmemo_conformance.revision import RevisionConformance
 from vmemo_conformance.search import SearchConformance
 from vmemo_conformance.temporal_search import DuringConformance
@@ -68,7 +68,7 @@ class StoreConformance(
     SharingConformance,
     QueueConformance,
     WorkConformance,
-    ShadowConformance,
+    ReprocessConformance,
     FormedConformance,
     HiddenBankConformance,
     HousekeepingConformance,

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from vmemo.lifecycle.reprocess import swap_in
+from vmemo.lifecycle.reprocess_rules import is_formed
 from vmemo.models import ConfidenceChange, Fact, Message
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
+    EMBEDDER,
     START,
     a_batch,
     a_fact,
@@ -43,7 +46,7 @@ async def form(
 
 
 class FormedConformance(StoreSuite):
-    """`untold`, `adopt` and `forget` of opinions with messages behind them."""
+    """Reprocessing and forgetting with opinions that rest on messages."""
 
     @on_store
     async def test_what_an_episode_told_is_told_and_what_was_formed_of_messages_is_not(self, store: Store) -> None:
@@ -58,7 +61,7 @@ class FormedConformance(StoreSuite):
         assert await store.commit(await a_batch(store, [told]))
         alone = await form(store, "She gardens with care.", story.messages[2:3])
         both = await form(store, "She is thorough.", story.messages[2:], story.facts[:1])
-        assert [fact.id for fact in await store.untold(BANK)] == [alone.id, both.id]
+        assert [fact.id for fact in await store.facts(BANK) if is_formed(fact)] == [alone.id, both.id]
 
     @on_store
     async def test_a_formed_opinion_keeps_its_messages_and_facts_when_the_bank_is_derived_anew(
@@ -75,13 +78,13 @@ class FormedConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store), confidence=[step]))
         for _ in range(2):
             anew = await read_anew(store, await shadow_of(store))
-            assert await store.adopt(BANK)
+            assert await swap_in(store, BANK, EMBEDDER)
             one, other = await store.facts(BANK, [alone.id, both.id])
             assert (one.messages, one.basis, one.episodes) == ((raw.id,), (), ())
             assert set(other.messages) == {story.messages[2].id, raw.id}
             assert other.basis == (anew[0].id,)
             assert [move.evidence for move in await store.moves(BANK)] == [(anew[2].id,)]
-            assert [fact.id for fact in await store.untold(BANK)] == [alone.id, both.id]
+            assert [fact.id for fact in await store.facts(BANK) if is_formed(fact)] == [alone.id, both.id]
         await store.forget(BANK, ForgetTarget(messages=[raw.id]))
         assert await store.facts(BANK, [alone.id, both.id]) == []
 
@@ -94,7 +97,7 @@ class FormedConformance(StoreSuite):
         middle = await form(store, "She may garden.", story.messages[1:2], [old], closed=day(2), supersedes=old.id)
         new = await form(store, "She gardens well.", story.messages[2:3], [middle], supersedes=middle.id)
         await read_anew(store, await shadow_of(store))
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
         found = await store.facts(BANK, [old.id, middle.id, new.id])
         assert [fact.supersedes for fact in found] == [None, old.id, middle.id]
         assert [fact.expired_at for fact in found] == [day(2), day(2), None]

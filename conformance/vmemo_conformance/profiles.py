@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from vmemo.errors import NotFound
+from vmemo.lifecycle.reprocess import swap_in
 from vmemo.models import BankId, Disposition, FormerProfile, Profile, utc_now
 from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.ports import Store
-from vmemo.testing.samples import BANK, OTHER, a_bank, a_message, day, hear, snapshot, tell_story
+from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_message, day, hear, snapshot, tell_story
 from vmemo.transfer.incoming import load_bank
 from vmemo_conformance.reprocess import read_anew, shadow_of
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
@@ -135,7 +136,7 @@ class ProfileConformance(StoreSuite):
         await read_anew(store, shadow)
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=PAINTER, reason="meanwhile")))
         history = await store.former_profiles(BANK)
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
         assert await profile_of(store) == PAINTER
         assert await store.former_profiles(BANK) == history
         assert [each.reason for each in history] == ["before", "meanwhile"]

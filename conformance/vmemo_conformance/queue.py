@@ -10,6 +10,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from vmemo.errors import NotFound
+from vmemo.lifecycle.reprocess import staging_bank
 from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease, NewJob
 from vmemo.models.results import Backlog, Job, Spending
@@ -142,7 +143,7 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_jobs_of_a_shadow_are_leased_only_by_its_name(self, store: Store) -> None:
-        shadow = await store.shadow(BANK, "another", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+        shadow = await staging_bank(store, BANK, "another", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
         await store.commit(Changes(bank=shadow, jobs=[NewJob(kind="maintain")]))
         await ask(store, "maintain", "all")
         assert [job.bank for job in await store.lease("worker", 0, limit=9)] == [BANK]

@@ -1,4 +1,4 @@
-"""Shadows: a bank is derived anew beside itself, and the new derivation takes its place in one step."""
+"""Reprocessing: a bank is derived again in a staging bank, which takes its place in one commit."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from vmemo.errors import NotFound
+from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
+from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId, ConfidenceChange, Entity, Fact, Message, Profile
 from vmemo.models.changes import Changes, ForgetTarget, Lease, MessageFailure, NewFact, NewJob, ProfileChange
 from vmemo.models.results import Spending
@@ -43,14 +44,17 @@ from vmemo.testing.samples import (
     token_vectors,
     with_vector,
 )
+from vmemo.text.fact_text import embedded_text
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
 WIDER = HashEmbedder("wider", 96)
 
 
-async def shadow_of(store: Store, engine: str = "new", bank: BankId = BANK) -> BankId:
-    """The shadow of a bank in the samples' space."""
-    return await store.shadow(bank, engine, embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+async def shadow_of(
+    store: Store, engine: str = "new", bank: BankId = BANK, embedder: HashEmbedder = EMBEDDER
+) -> BankId:
+    """The staging bank of a bank, in the samples' space unless another is given."""
+    return await staging_bank(store, bank, engine, embedder=embedder.name, dimension=embedder.dimension)
 
 
 async def read_anew(store: Store, shadow: BankId, entities: Sequence[Entity] = ()) -> list[Fact]:
@@ -74,8 +78,8 @@ async def finish_all(store: Store, bank: BankId) -> None:
         assert await store.commit(Changes(bank=bank, finished=[Lease(job=job.id, owner="reader", asked=job.asked)]))
 
 
-class ShadowConformance(StoreSuite):
-    """`Shadows`."""
+class ReprocessConformance(StoreSuite):
+    """Reprocessing on the hidden banks of a store."""
 
     @on_store
     async def test_a_shadow_is_beside_its_bank_and_changes_nothing_of_it(self, store: Store) -> None:
@@ -112,7 +116,7 @@ class ShadowConformance(StoreSuite):
         shadow = await shadow_of(store)
         [fact] = await read_anew(store, shadow)
         second, third = await hear(store, "tulips two", "tulips three")
-        assert not await store.adopt(BANK)
+        assert not await swap_in(store, BANK, EMBEDDER)
         assert await shadow_of(store) == shadow
         assert [f.id for f in await store.facts(shadow)] == [fact.id]
         assert [m.id for m in await store.pending(shadow, 9)] == [second.id, third.id]
@@ -127,7 +131,7 @@ class ShadowConformance(StoreSuite):
         assert await store.facts(other) == []
         assert len(await store.pending(other, 9)) == 1
         await read_anew(store, other)
-        wider = await store.shadow(BANK, "newer", embedder="wider", dimension=96)
+        wider = await shadow_of(store, "newer", embedder=WIDER)
         assert await store.facts(wider) == []
         assert (await store.status(wider)).dimension == 96
         assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=wider))) == 1
@@ -142,23 +146,23 @@ class ShadowConformance(StoreSuite):
 
     @on_store
     async def test_nothing_is_adopted_while_something_is_unread_or_queued(self, store: Store) -> None:
-        assert not await store.adopt(BANK)
+        assert not await swap_in(store, BANK, EMBEDDER)
         await tell_story(store)
         before = await snapshot(store)
         shadow = await shadow_of(store)
-        assert not await store.adopt(BANK)
+        assert not await swap_in(store, BANK, EMBEDDER)
         unread = await store.pending(shadow, 9)
         for message in unread[:-1]:
             fact = a_fact(message.content, bank=shadow, messages=[message.id])
             assert await store.commit(replace(await a_batch(store, [fact], bank=shadow), pending=[message.id]))
         await finish_all(store, shadow)
-        assert not await store.adopt(BANK)
+        assert not await swap_in(store, BANK, EMBEDDER)
         await read_anew(store, shadow)
         await store.commit(Changes(bank=shadow, jobs=[NewJob(kind="extract", key="an episode")]))
-        assert not await store.adopt(BANK)
+        assert not await swap_in(store, BANK, EMBEDDER)
         assert await snapshot(store) == before
         await finish_all(store, shadow)
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
 
     @on_store
     async def test_a_grouped_message_is_unread(self, store: Store) -> None:
@@ -169,7 +173,7 @@ class ShadowConformance(StoreSuite):
         grouped = replace(batch, pending=[said[0].id], episodes=[an_episode("tulips", said)], becomes="grouped")
         assert await store.commit(grouped)
         await finish_all(store, shadow)
-        assert not await store.adopt(BANK)
+        assert not await swap_in(store, BANK, EMBEDDER)
 
     @on_store
     async def test_after_the_switch_all_searches_see_the_new_derivation_alone(self, store: Store) -> None:
@@ -180,7 +184,7 @@ class ShadowConformance(StoreSuite):
         shadow = await shadow_of(store)
         caroline = an_entity("Caroline", id="new-caroline")
         facts = await read_anew(store, shadow, [caroline])
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
         found = await store.facts(BANK)
         assert [fact.id for fact in found] == [fact.id for fact in facts]
         assert {fact.bank for fact in found} == {BANK}
@@ -212,10 +216,10 @@ class ShadowConformance(StoreSuite):
         facts = await read_anew(one, await shadow_of(one))
         assert await matches(other, "tulips") == [story.facts[2].id]
         assert await near(other, vector, limit=1) == [story.facts[2].id]
-        assert await one.adopt(BANK)
+        assert await swap_in(one, BANK, EMBEDDER)
         assert await matches(other, "tulips") == [facts[2].id]
         assert set(await near(other, vector)) == {fact.id for fact in facts}
-        assert not await other.adopt(BANK)
+        assert not await swap_in(other, BANK, EMBEDDER)
         later = await tell(other, "tulips later")
         assert set(await matches(one, "tulips")) == {facts[2].id, later.id}
 
@@ -230,7 +234,7 @@ class ShadowConformance(StoreSuite):
         profile = Profile(name="somebody else")
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=profile)))
         revision = await store.revision(BANK)
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
         assert await store.bank(BANK) == a_bank().model_copy(update={"profile": profile})
         assert await store.revision(BANK) > revision
         costs = {item.step: (item.calls, item.cost) for item in (await store.status(BANK)).spending}
@@ -242,7 +246,7 @@ class ShadowConformance(StoreSuite):
         shadow = await shadow_of(store)
         old, new = [await a_batch(store, [a_fact("late", bank=bank)], bank=bank) for bank in (BANK, shadow)]
         await read_anew(store, shadow)
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
         assert not await store.commit(replace(old, pending=[said.id]))
         assert not await store.commit(old)
         with refused(NotFound):
@@ -258,7 +262,7 @@ class ShadowConformance(StoreSuite):
         await store.commit(
             Changes(bank=shadow, jobs=[NewJob(kind="observe", key="new"), NewJob(kind="opinions", key="1")])
         )
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
         assert {(job.kind, job.key, job.bank) for job in await store.jobs(BANK)} == {
             ("observe", "new", BANK),
             ("opinions", "1", BANK),
@@ -273,8 +277,7 @@ class ShadowConformance(StoreSuite):
         await tell(store, "Tulips are fine.", network="opinion", confidence=0.5, episodes=[story.episodes[0].id])
         shadow = await shadow_of(store)
         facts = await read_anew(store, shadow, [an_entity("Caroline", id="new-caroline")])
-        assert [fact.id for fact in await store.untold(BANK)] == [fact.id for fact in held]
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
         old, new = await store.facts(BANK, [fact.id for fact in held], with_embeddings=True)
         assert old.basis == (facts[0].id,)
         assert set(new.basis) == {facts[0].id, facts[2].id, old.id}
@@ -292,7 +295,7 @@ class ShadowConformance(StoreSuite):
     async def test_opinions_of_another_embedder_are_adopted_with_new_vectors_or_not_at_all(self, store: Store) -> None:
         story = await tell_story(store)
         held = await _believe(store, story.facts, story.entities[0])
-        shadow = await store.shadow(BANK, "new", embedder="wider", dimension=96)
+        shadow = await shadow_of(store, embedder=WIDER)
         said = await store.pending(shadow, 9)
         anew = [a_fact(message.content, bank=shadow, messages=[message.id]) for message in said]
         vectors = [NewFact(fact=fact, embedding=WIDER.vector(fact.text)) for fact in anew]
@@ -300,11 +303,10 @@ class ShadowConformance(StoreSuite):
         assert await store.commit(replace(batch, pending=[message.id for message in said]))
         await finish_all(store, shadow)
         before = await snapshot(store)
-        carried = [NewFact(fact=fact, embedding=WIDER.vector(fact.text)) for fact in await store.untold(BANK)]
-        assert not await store.adopt(BANK)
-        assert not await store.adopt(BANK, carried[:1])
+        with refused(InvalidInput):
+            await swap_in(store, BANK, EMBEDDER)
         assert await snapshot(store) == before
-        assert await store.adopt(BANK, carried)
+        assert await swap_in(store, BANK, WIDER)
         query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[WIDER.vector(held[1].text)], limit=1)
         assert [hit.id for hit in (await store.search(query)).semantic[0].hits] == [held[1].id]
         assert held[1].id in await matches(store, "gardener")
@@ -312,7 +314,9 @@ class ShadowConformance(StoreSuite):
         assert stored is not None
         assert (stored.embedder, stored.dimension) == ("wider", 96)
         [opinion] = await store.facts(BANK, [held[1].id], with_embeddings=True)
-        assert np.allclose(opinion.embedding or (), WIDER.vector(opinion.text), atol=1e-3)
+        assert np.allclose(
+            opinion.embedding or (), WIDER.vector(embedded_text(opinion.text, opinion.mentioned_at)), atol=1e-3
+        )
 
     @on_store
     async def test_a_merge_that_was_undone_is_known_to_the_new_derivation(self, store: Store) -> None:
@@ -325,7 +329,7 @@ class ShadowConformance(StoreSuite):
         assert known["Caroline"].strangers == ("Carol",)
         assert known["Carol"].strangers == ("Caroline",)
         await read_anew(store, shadow, [known["Caroline"]])
-        assert await store.adopt(BANK)
+        assert await swap_in(store, BANK, EMBEDDER)
         [caroline] = await store.entities(BANK)
         assert (caroline.name, caroline.strangers) == ("Caroline", ("Carol",))
         assert await named_entities(store, BANK, "Nobody") == []
@@ -339,8 +343,8 @@ class ShadowConformance(StoreSuite):
         shadows = [await shadow_of(store, bank=bank) for bank in (BANK, OTHER)]
         assert len(set(shadows)) == 2
         await read_anew(store, shadows[0])
-        assert await store.adopt(BANK)
-        assert not await store.adopt(OTHER)
+        assert await swap_in(store, BANK, EMBEDDER)
+        assert not await swap_in(store, OTHER, EMBEDDER)
         assert await snapshot(store, OTHER) == before
         assert len(await store.pending(shadows[1], 9)) == 4
 
@@ -352,7 +356,7 @@ class ShadowConformance(StoreSuite):
         await store.forget(BANK, ForgetTarget(messages=[story.messages[2].id]))
         with refused(NotFound):
             await store.messages(shadow)
-        assert not await store.adopt(BANK)
+        assert not await swap_in(store, BANK, EMBEDDER)
         again = await shadow_of(store)
         assert story.messages[2].id not in {message.id for message in await store.messages(again)}
         await store.forget(BANK, ForgetTarget(bank=True))
@@ -366,7 +370,7 @@ class ShadowConformance(StoreSuite):
         held = await _believe(store, story.facts, story.entities[0])
         for _ in range(3):
             await read_anew(store, await shadow_of(store), [an_entity("Caroline", id="new-caroline")])
-            assert await store.adopt(BANK)
+            assert await swap_in(store, BANK, EMBEDDER)
             status = await store.status(BANK)
             assert (status.messages, status.facts, status.entities) == (4, 6, 1)
             assert len(await store.moves(BANK)) == 1

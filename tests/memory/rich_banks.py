@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
+from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId, ConfidenceChange, Fact, Link, Profile
 from vmemo.models.changes import Changes, FactClosure, MessageFailure, NewJob, ProfileChange
 from vmemo.models.results import Spending
@@ -82,9 +83,9 @@ async def _derive_anew(store: Store, ground: Fact) -> None:
     assert await store.commit(await a_batch(store, [first]))
     second = a_fact("She is restless.", network="opinion", confidence=0.4, basis=[ground.id, first.id])
     assert await store.commit(await a_batch(store, [second]))
-    shadow = await store.shadow(BANK, "new", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+    shadow = await staging_bank(store, BANK, "new", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
     await read_anew(store, shadow, [an_entity("Caroline", type="PERSON")])
-    assert await store.adopt(BANK)
+    assert await swap_in(store, BANK, EMBEDDER)
     last = (await store.facts(BANK))[-1]
     link = Link(source=last.id, target=first.id, kind="semantic", weight=0.25)
     step = ConfidenceChange(

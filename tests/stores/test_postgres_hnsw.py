@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import Bank, FactId
 from vmemo.models.changes import ForgetTarget, NewFact
 from vmemo.models.search import Encoding, Scope, SearchRequest, Vector
@@ -229,8 +230,8 @@ def test_the_index_of_a_forgotten_bank_is_dropped_with_it(database: Database) ->
 
 def test_the_index_of_a_bank_is_dropped_when_its_shadow_takes_its_place(database: Database) -> None:
     async def adopt(store: PostgresStore) -> None:
-        await store.shadow(BANK, "newer", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
-        assert await store.adopt(BANK)
+        await staging_bank(store, BANK, "newer", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+        assert await swap_in(store, BANK, EMBEDDER)
 
     database.maintain()
     database.run(adopt)

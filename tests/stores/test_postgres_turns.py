@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from vmemo.errors import InvalidInput, NotFound, StoreBusy
+from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId
 from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, NewJob
 from vmemo.models.results import Job, Spending
@@ -123,12 +124,14 @@ def test_banks_are_forgotten_from_at_the_same_time(postgres_url: str) -> None:
 def test_what_is_said_while_a_bank_is_replaced_is_kept(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         for round in range(5):
-            shadow = await store.shadow(BANK, f"new {round}", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+            shadow = await staging_bank(
+                store, BANK, f"new {round}", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension
+            )
             said = await store.pending(shadow, 1000)
             claimed = replace(await a_batch(store, bank=shadow), pending=[message.id for message in said])
             assert await store.commit(claimed)
             adopted, *_ = await asyncio.gather(
-                store.adopt(BANK), *(hear(store, f"tulips {round} {number}") for number in range(MANY))
+                swap_in(store, BANK, EMBEDDER), *(hear(store, f"tulips {round} {number}") for number in range(MANY))
             )
             there = await store.messages(BANK, limit=1000)
             assert len(there) == MANY * (round + 1), adopted

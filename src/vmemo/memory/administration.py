@@ -14,11 +14,12 @@ from vmemo.errors import InvalidInput, LLMFailed, ScrubDelayed
 from vmemo.lifecycle import entity_merges
 from vmemo.lifecycle import maintain as maintenance
 from vmemo.lifecycle import reembed as reembedding
+from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.memory.inspect import entity_id
 from vmemo.memory.retain import derive, process
 from vmemo.memory.session import MemorySession
 from vmemo.models import BankId, EntityId, Merge, MessageId, utc_now
-from vmemo.models.changes import Changes, ForgetTarget, NewFact, NewJob
+from vmemo.models.changes import Changes, ForgetTarget, NewJob
 from vmemo.models.requests import (
     ForgetRequest,
     MaintainRequest,
@@ -28,9 +29,8 @@ from vmemo.models.requests import (
     UndoMergeRequest,
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
-from vmemo.ports import Embedder, encodings
+from vmemo.ports import Embedder
 from vmemo.retain.pipeline import combine
-from vmemo.text.fact_text import embedded_text
 from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
 
@@ -127,22 +127,14 @@ async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
     context, done = session.context, Retained()
     engine = f"{context.engine}/{context.settings.style}"
     while True:
-        staging = await session.store.shadow(
-            session.bank, engine, embedder=context.embedder.name, dimension=context.embedder.dimension
+        staging = await staging_bank(
+            session.store, session.bank, engine, embedder=context.embedder.name, dimension=context.embedder.dimension
         )
         session.runtime.staging_banks[session.bank] = staging
         done = combine(done, await derive(session.runtime, staging))
-        if await session.store.adopt(session.bank, await _kept_opinions(session)):
+        if await swap_in(session.store, session.bank, context.embedder):
             session.runtime.open_banks.discard(session.bank)
             return done
-
-
-async def _kept_opinions(session: MemorySession) -> list[NewFact]:
-    """Return the opinions that no message states, embedded for the new derivation."""
-    facts = await session.store.untold(session.bank)
-    texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
-    found = await encodings(session.context.embedder, texts, "document")
-    return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
 
 async def left_to_reprocess(session: MemorySession) -> int:

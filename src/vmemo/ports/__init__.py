@@ -17,7 +17,7 @@ from vmemo.ports.providers import (
 )
 from vmemo.ports.store import HIDDEN, HiddenBank, Library, Loaded, MessageLog, Search, Store
 from vmemo.ports.upkeep import Housekeeping, RetentionScore
-from vmemo.ports.work import Identities, Queue, Shadows, WorkNotifier
+from vmemo.ports.work import Identities, Queue, WorkNotifier
 
 __all__ = [
     "HIDDEN",
@@ -39,7 +39,6 @@ __all__ = [
     "Reranker",
     "RetentionScore",
     "Search",
-    "Shadows",
     "Store",
     "StreamingLLM",
     "TextKind",

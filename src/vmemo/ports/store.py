@@ -25,7 +25,7 @@ from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports.upkeep import Housekeeping
-from vmemo.ports.work import Identities, Queue, Shadows
+from vmemo.ports.work import Identities, Queue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,7 @@ class Library(Protocol):
         ...
 
 
-class Store(MessageLog, Search, Library, Queue, Identities, Shadows, Housekeeping, Protocol):
+class Store(MessageLog, Search, Library, Queue, Identities, Housekeeping, Protocol):
     """Durable home of memories. A write lands whole or not at all."""
 
     async def open(self, *, as_is: bool = False) -> None:

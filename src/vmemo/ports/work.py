@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId, JobKind
-from vmemo.models.changes import EntityMention, Lease, MergeRecord, NewFact
+from vmemo.models.changes import EntityMention, Lease, MergeRecord
 from vmemo.models.results import Job
 
 
@@ -81,28 +81,4 @@ class Identities(Protocol):
 
     async def moves(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
         """Steps of one opinion's confidence, or of all, oldest first."""
-        ...
-
-
-class Shadows(Protocol):
-    """A second derivation of a bank beside the first, until it takes its place."""
-
-    async def shadow(self, bank: BankId, engine: str, *, embedder: str, dimension: int) -> BankId:
-        """The bank in which all messages are derived again: a new one, or the one begun with this engine before.
-
-        Messages that it lacks are copied into it, unread. One of another engine or embedder is dropped.
-        """
-        ...
-
-    async def untold(self, bank: BankId) -> list[Fact]:
-        """Opinions that no message told, closed ones too: what deriving anew can't bring back."""
-        ...
-
-    async def adopt(self, bank: BankId, carried: Sequence[NewFact] = ()) -> bool:
-        """Put the shadow in the bank's place in one step.
-
-        Untold opinions come along, with the vectors in `carried` or, where the embedder is the same, with their own;
-        they rest on what was read from the same messages as before. False, and nothing changed, if there is no
-        shadow, it lacks messages or has unread ones, or an untold opinion has no vector of its embedder.
-        """
         ...

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar, assert_never
+from typing import Any, Literal, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from vmemo.lifecycle.paging import paged
 from vmemo.models import (
     Bank,
     BankId,
@@ -40,7 +41,6 @@ PAGE = 500
 ONE = 127.0
 """What stands for 1 in a token vector's signed bytes."""
 Kind = Literal["profile", "message", "entity", "episode", "fact", "link", "move", "merge", "spending"]
-Id = TypeVar("Id", covariant=True)
 
 
 def head(bank: Bank) -> str:
@@ -227,22 +227,3 @@ async def _facts(store: Store, bank: BankId) -> AsyncIterator[NewFact]:
         for fact, vectors in zip(page, expansion.token_vectors, strict=True):
             yield NewFact(fact=fact, embedding=np.array(fact.embedding or (), np.float32), tokens=vectors)
         after = page[-1].id
-
-
-class Identified(Protocol[Id]):
-    """A record with an id to page by."""
-
-    @property
-    def id(self) -> Id: ...
-
-
-Item = TypeVar("Item", bound=Identified[Any])
-
-
-async def paged(page: Callable[[Any], Awaitable[Sequence[Item]]]) -> AsyncIterator[Item]:
-    """All records of a listing, page by page."""
-    last: Item | None = None
-    while items := await page(last.id if last is not None else None):
-        for item in items:
-            yield item
-        last = items[-1]

@@ -12,7 +12,7 @@ from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId
 from vmemo.ports import Store
 from vmemo.settings import Settings, build
-from vmemo.sync import twin
+from vmemo.sync import portal
 from vmemo.transfer.bank_migration import MigrationReport, OnProgress, move
 from vmemo.transfer.incoming import incoming_banks
 
@@ -29,9 +29,9 @@ async def migrate(
 ) -> MigrationReport:
     """Copy banks, all of them unless some are named, into another database; the source is only read.
 
-    Each appears there whole and verified, or not at all. Called again after an interruption it goes on where it was;
-    `anew` drops what interrupted migrations left in the target first. A bank that is in the target already and equal
-    is passed over; one that differs is refused before anything is written.
+    Each appears there whole and verified, or not at all. Called again after an interruption, it resumes; `anew` first
+    drops what interrupted migrations left in the target. A bank that is in the target already and equal is skipped;
+    one that differs is refused before anything is written.
     """
     _demand_names(banks)
     source, target = _store(source_url, settings), _store(target_url, settings)
@@ -48,7 +48,19 @@ async def migrate(
         return await move(source, target, names, on_progress=on_progress)
 
 
-migrate_sync = twin(migrate)
+def migrate_sync(
+    source_url: str,
+    target_url: str,
+    /,
+    *,
+    banks: Sequence[str] | None = None,
+    anew: bool = False,
+    on_progress: OnProgress | None = None,
+    settings: Settings | None = None,
+) -> MigrationReport:
+    """Synchronous twin of `migrate`."""
+    moving = migrate(source_url, target_url, banks=banks, anew=anew, on_progress=on_progress, settings=settings)
+    return portal.run(moving)
 
 
 def _store(url: str, settings: Settings | None) -> Store:

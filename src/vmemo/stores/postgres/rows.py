@@ -157,28 +157,6 @@ def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Enco
     return True
 
 
-_MOVE = """
-WITH moved AS (
-    UPDATE fact_search SET bank = $2 WHERE bank = $1 AND seq = ANY($3::bigint[]) RETURNING length
-), posted AS (
-    UPDATE postings SET bank = $2 WHERE bank = $1 AND fact = ANY($3::bigint[])
-)
-INSERT INTO search_sizes AS sizes (bank, facts, fact_terms, messages, message_terms)
-SELECT bank, sign * count, sign * total, 0, 0
-FROM (SELECT count(*) AS count, coalesce(sum(length), 0) AS total FROM moved) AS whole,
-    (VALUES ($1::bigint, -1), ($2::bigint, 1)) AS ends(bank, sign)
-ON CONFLICT (bank) DO UPDATE
-SET facts = sizes.facts + excluded.facts, fact_terms = sizes.fact_terms + excluded.fact_terms
-"""
-
-
-def hand_on(connection: Connection, bank: int, other: int, moved: Iterable[int]) -> None:
-    """Let what finds a bank's facts find them in another."""
-    numbers = list(moved)
-    if numbers:
-        connection.exec_driver_sql(_MOVE, (bank, other, numbers))
-
-
 _ADD_WORDS = """
 WITH given AS (
     INSERT INTO message_lengths (bank, message, length)

@@ -5,7 +5,7 @@ Nothing of a bank is kept in the process: every search is asked of the database,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete
 
 from vmemo.errors import StoreError
 from vmemo.models import BankId, FactId, Message, MessageId
-from vmemo.models.changes import Changes, ForgetTarget, NewFact
+from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports import HIDDEN, Loaded
@@ -23,7 +23,6 @@ from vmemo.stores.sql import batch_rows, forget, message_rows, migrate
 from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.message_rows import SCRUB, bank_state
 from vmemo.stores.sql.schema import facts, notes
-from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.store import SqlStore
 
 P = ParamSpec("P")
@@ -85,6 +84,13 @@ class PostgresStore(SqlStore):
             return stored
 
         return await self._insist(run)
+
+    async def commit(self, changes: Changes) -> bool:
+        """Write changes whole, or not at all; the vector index of a bank that was replaced is dropped."""
+        committed = await super().commit(changes)
+        if committed and changes.rename is not None:
+            await self._drop_indexes()
+        return committed
 
     async def _commit(self, changes: Changes) -> bool:
         """Commit once: after an attempt of unknown outcome its facts are looked for."""
@@ -183,13 +189,6 @@ class PostgresStore(SqlStore):
         with suppress(StoreError):
             await hnsw.tend(self._pool, self._index_from, build=False, without=without)
 
-    async def adopt(self, bank: BankId, carried: Sequence[NewFact] = ()) -> bool:
-        """Put the shadow in the bank's place in one step."""
-        adopted = await super().adopt(bank, carried)
-        if adopted:
-            await self._drop_indexes()
-        return adopted
-
     async def replace_embeddings(
         self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
     ) -> bool:
@@ -210,15 +209,6 @@ class PostgresStore(SqlStore):
         """What the bank holds; the size is that of all banks of the database."""
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._read(maintenance.size)})
-
-    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
-        rows.index_facts(connection, bank, batch)
-
-    def _hand_on(self, connection: Connection, bank: int, other: int, facts: Iterable[int]) -> None:
-        rows.hand_on(connection, bank, other, facts)
-
-    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
-        rows.add_words(connection, bank, batch)
 
     def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
         rows.unindex(connection, bank, removal)

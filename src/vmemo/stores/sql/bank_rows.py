@@ -123,12 +123,18 @@ def drop(connection: Connection, bank: BankId, index: SearchIndex) -> bool:
     if state is None:
         return False
     visible = connection.execute(select(banks.c.shadow_of).where(banks.c.seq == state.seq)).scalar_one() is None
-    for number in (*_derived_from(connection, state.seq), state.seq):
-        _clear(connection, number, index)
+    drop_derived(connection, state.seq, index)
+    _clear(connection, state.seq, index)
     if visible:
         auth_rows.drop_replies(connection, bank)
         message_rows.insert_missing(connection, notes, {"name": SCRUB, "value": "pending"})
     return True
+
+
+def drop_derived(connection: Connection, bank: int, index: SearchIndex) -> None:
+    """Delete the hidden banks that were derived from a bank."""
+    for number in _derived_from(connection, bank):
+        _clear(connection, number, index)
 
 
 def _clear(connection: Connection, bank: int, index: SearchIndex) -> None:

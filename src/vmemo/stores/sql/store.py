@@ -44,7 +44,6 @@ from vmemo.stores.sql import (
     profiles,
     queue,
     reads,
-    reprocess,
     statistics,
 )
 from vmemo.stores.sql.auth_store import GateStore
@@ -53,7 +52,6 @@ from vmemo.stores.sql.entity_store import IdentityStore
 from vmemo.stores.sql.maintenance_store import HousekeepingStore
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.queue_store import QueueStore
-from vmemo.stores.sql.reprocess_store import ShadowStore
 from vmemo.stores.sql.schema import entities, episodes, facts
 from vmemo.stores.sql.search_index import SearchIndex
 
@@ -65,10 +63,14 @@ HELD_PAUSE = 0.02
 """Seconds between two attempts to commit to a held bank."""
 
 
-class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore, GateStore):
+class SqlStore(QueueStore, IdentityStore, HousekeepingStore, GateStore):
     """The shared part of every SQL store."""
 
     _search_index: SearchIndex
+
+    @abstractmethod
+    def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
+        """Remove from the indexes what is about to be forgotten."""
 
     @abstractmethod
     def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
@@ -110,7 +112,7 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore, GateSt
         number = bank_state(connection, bank).seq
         stored = message_rows.append(connection, number, messages)
         worded = [(seq, message.content) for seq, message in stored if message.state != "derived"]
-        self._index_words(connection, number, worded)
+        self._search_index.add_words(connection, number, worded)
         if any(message.state == "pending" for _, message in stored):
             queue.enqueue(connection, number, [NewJob(kind="process")])
         return {message.id for _, message in stored}
@@ -288,7 +290,7 @@ class SqlStore(QueueStore, IdentityStore, ShadowStore, HousekeepingStore, GateSt
     def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
         number = bank_state(connection, bank).seq
         auth_rows.drop_replies(connection, bank)
-        reprocess.drop(connection, number, self._unindex)
+        bank_rows.drop_derived(connection, number, self._search_index)
         removal = forget.plan(connection, number, target)
         self._unindex(connection, number, removal)
         if target.bank:

@@ -8,7 +8,7 @@ change counter, which every process's writes move.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -23,7 +23,6 @@ from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports import HIDDEN, Loaded
 from vmemo.stores.sql import forget, migrate
-from vmemo.stores.sql.search_index import Indexed
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite import rows, search
 from vmemo.stores.sqlite.file import SqliteFile
@@ -142,15 +141,6 @@ class SqliteStore(SqlStore):
         """What the bank holds; the file's size is that of all its banks."""
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._run(self._file.size)})
-
-    def _index_facts(self, connection: Connection, bank: int, batch: Sequence[Indexed]) -> None:
-        rows.index_facts(connection, batch)
-
-    def _hand_on(self, connection: Connection, bank: int, other: int, facts: Iterable[int]) -> None:
-        """Nothing to do: vectors and terms lie under the numbers of facts, which stay."""
-
-    def _index_words(self, connection: Connection, bank: int, batch: Sequence[tuple[int, str]]) -> None:
-        rows.add_words(connection, bank, batch)
 
     def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
         rows.unindex(connection, bank, removal)
