@@ -1,6 +1,6 @@
-"""A language model reads, the world changes, and memory keeps both: what is true now and what was true then.
+"""Extract facts with a language model, and recall what is true now and what was true before.
 
-It runs offline: the model is a script behind a real HTTP server. With a model of your own the rest stays the same:
+This example runs offline: the model is a script behind a real HTTP server. With a real model, only this changes:
 `Memory(url, llm="openai:gpt-5-mini")`, or `llm="http://localhost:8000/v1#your-model"`.
 """
 
@@ -20,24 +20,24 @@ JANUARY, APRIL = datetime(2024, 1, 8, 9, tzinfo=UTC), datetime(2024, 4, 2, 9, tz
 
 
 def model(asked: ReceivedRequest) -> JsonValue:
-    """Stands for a language model: it reads the two lines of this example."""
+    """Answer like a language model for the two messages of this example."""
     if asked.step != "extract":
-        raise AssertionError(f"Two short lines need no {asked.step}")
+        raise AssertionError(f"unexpected step {asked.step!r}")
     if "Globex" in asked.user:
-        return _told("Alice works at Globex as an engineer.", "Globex", since="2024-03-01", replaces=["K1"])
-    return _told("Alice works at Acme as an engineer.", "Acme", since="2023-06-01")
+        return _extraction("Alice works at Globex as an engineer.", "Globex", since="2024-03-01", replaces=["K1"])
+    return _extraction("Alice works at Acme as an engineer.", "Acme", since="2023-06-01")
 
 
-def _told(what: str, employer: str, *, since: str, replaces: list[str] | None = None) -> JsonValue:
+def _extraction(what: str, employer: str, *, since: str, replaces: list[str] | None = None) -> JsonValue:
     entities: JsonValue = [{"name": "Alice", "type": "PERSON"}, {"name": employer, "type": "ORGANIZATION"}]
     known: JsonValue = [{"id": id, "relation": "supersede"} for id in replaces or ()]
     fact: JsonValue = {"what": what, "entities": entities, "since": since, "lines": [1], "known": known}
-    topic: JsonValue = {"title": "Alice's work", "narrative": "Alice tells where she works.", "lines": [1]}
+    topic: JsonValue = {"title": "Alice's work", "narrative": "Alice says where she works.", "lines": [1]}
     return {"topics": [topic], "facts": [fact]}
 
 
 async def main(file: Path, llm: str) -> None:
-    """Retain twice, ask of three moments, and look at what it cost."""
+    """Retain two messages, recall at three times, and print the costs."""
     settings = Settings(background=False)
     async with Memory(f"sqlite:///{file}", llm=llm, settings=settings) as memory:
         await memory.retain("I work at Acme as an engineer, since June.", speaker="Alice", timestamp=JANUARY)
@@ -45,9 +45,9 @@ async def main(file: Path, llm: str) -> None:
         print(f"{len(done.derived)} fact derived, {len(done.revised)} revised")
 
         question = "Where does Alice work as an engineer?"
-        for moment in (None, datetime(2024, 2, 1, tzinfo=UTC), datetime(2024, 3, 15, tzinfo=UTC)):
-            found = await memory.recall(question, at_time=moment)
-            print(f"{'now' if moment is None else moment.date()}: {found.hits[0].text}")
+        for at_time in (None, datetime(2024, 2, 1, tzinfo=UTC), datetime(2024, 3, 15, tzinfo=UTC)):
+            found = await memory.recall(question, at_time=at_time)
+            print(f"{'now' if at_time is None else at_time.date()}: {found.hits[0].text}")
 
         for fact in await memory.facts():
             until = "" if fact.invalid_at is None else f" until {fact.invalid_at.date()}"

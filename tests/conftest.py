@@ -21,7 +21,7 @@ from vmemo.stores.sql import auth_schema, migrate, schema  # noqa: E402
 
 TEMPLATE = "vmemo_template"
 SLOW = (
-    *("test_postgres_conformance.py", "test_sqlite_conformance.py", "test_crash_reading.py", "test_bad_input.py"),
+    *("test_postgres_conformance.py", "test_sqlite_conformance.py", "test_crash_extraction.py", "test_bad_input.py"),
     *("test_faults.py", "test_verbs.py", "test_bench_ablation.py", "test_crash.py", "test_migrate.py"),
     *("test_processes.py", "test_postgres_endurance.py", "test_serve_command.py", "test_docker.py"),
 )

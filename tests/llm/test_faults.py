@@ -1,12 +1,12 @@
-"""No fault of the model loses a word: whatever it does, the messages stay, the error shows, and recovery is exact."""
+"""Model faults lose nothing: messages stay, the error is reported, and recovery is exact."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
-from model import Model
-from talk import days, open_memory, said, talking
+from conversations import days, open_memory, said, scripted_memory
+from scripted_model import ScriptedModel
 
 from vmemo import Memory
 from vmemo.errors import LLMDenied, LLMFailed, LLMRefused, LLMUnavailable, LLMUnusable
@@ -25,6 +25,7 @@ from vmemo.testing import (
     StatusResponse,
 )
 
+GAMES = ("go", "bridge", "tennis", "golf")
 STATES = [("Alice", "PERSON")]
 WRONG_IDS = (
     '{"facts": [{"what": "Alice plays chess.", "lines": [99], "known": [{"id": "K77", "relation": "supersede"}]}]}'
@@ -61,23 +62,22 @@ CONTENT: list[tuple[str, Sequence[Fault], Sequence[Fault]]] = [
 ]
 
 
-def a_model() -> Model:
-    """Reads four known facts and the one that the faults are about."""
-    model = Model()
-    for game in ("go", "bridge", "tennis", "golf"):
-        model.tells(f"I play {game}.", f"Alice plays {game}.", entities=STATES)
-    model.tells("I play chess.", "Alice plays chess.", entities=STATES)
+def a_model() -> ScriptedModel:
+    """Return a model that extracts four known facts and the one under test."""
+    model = ScriptedModel()
+    for game in GAMES:
+        model.extracts(f"I play {game}.", f"Alice plays {game}.", entities=STATES)
+    model.extracts("I play chess.", "Alice plays chess.", entities=STATES)
     return model
 
 
 def remember_four(memory: Memory) -> None:
-    """Enough is known for the next episode to be predicted."""
-    for day, game in enumerate(("go", "bridge", "tennis", "golf")):
-        memory.retain_sync([said(f"I play {game}.", days(day))])
+    """Store enough facts for the next episode to be predicted."""
+    memory.retain_sync([said(f"I play {game}.", days(day)) for day, game in enumerate(GAMES)])
 
 
 def news(step: str = "extract") -> list[str]:
-    """Lines of which one holds news; to be asked how to sort them, the model needs more than an episode holds."""
+    """Return lines of which one is news; more than fit into an episode for the segment step."""
     lines = 25 if step == "segment" else 9
     return [*(f"Line {n} about the weather in Bern." for n in range(lines)), "I play chess."]
 
@@ -88,8 +88,25 @@ def assert_nothing_is_lost(memory: Memory, unread: int, error: type[LLMFailed]) 
     assert [trouble.messages for trouble in status.problems] == [unread]
     assert error.__name__ in status.problems[0].error
     assert any(backlog.failed == 1 and error.__name__ in (backlog.error or "") for backlog in status.backlog)
-    # What is not read yet is recalled in its own words.
+    # Pending messages are recalled verbatim.
     assert any("chess" in hit.text for hit in memory.recall_sync("chess").hits)
+
+
+def assert_recovery(
+    memory: Memory,
+    server: ScriptedServer,
+    faults: Mapping[str, Sequence[Fault]],
+    lines: Sequence[str],
+    error: type[LLMFailed],
+) -> None:
+    remember_four(memory)
+    before = [fact.text for fact in memory.facts_sync()]
+    for step, queued in faults.items():
+        server.faults(step, queued)
+    with pytest.raises(error):
+        memory.retain_sync([said(line, days(9)) for line in lines])
+    assert_nothing_is_lost(memory, len(lines), error)
+    assert_it_recovers_exactly_once(memory, before)
 
 
 def assert_it_recovers_exactly_once(memory: Memory, before: Sequence[str]) -> None:
@@ -105,40 +122,25 @@ def assert_it_recovers_exactly_once(memory: Memory, before: Sequence[str]) -> No
 
 
 @pytest.mark.parametrize("step", ["segment", "predict", "extract"])
-@pytest.mark.parametrize(("name", "fault", "error"), TRANSPORT, ids=[name for name, *_ in TRANSPORT])
-def test_a_fault_on_the_way_loses_nothing_and_is_recovered_from_once(
-    sqlite_url: str, step: str, name: str, fault: Fault, error: type[LLMFailed]
-) -> None:
-    # Only who waits for a timeout has a short one: a slow machine must not look like a slow model.
-    seconds = 1.5 if isinstance(fault, Hang | Drip) else 20.0
-    with talking(sqlite_url, a_model(), llm_timeout=seconds) as (memory, server):
-        remember_four(memory)
-        before = [fact.text for fact in memory.facts_sync()]
-        server.faults(step, [fault])
-        with pytest.raises(error):
-            memory.retain_sync([said(words, days(9)) for words in news(step)])
-        assert_nothing_is_lost(memory, len(news(step)), error)
-        assert_it_recovers_exactly_once(memory, before)
+def test_transport_faults_lose_nothing_and_are_recovered_from_once(sqlite_url: str, step: str) -> None:
+    with ScriptedServer(a_model()) as server:
+        for name, fault, error in TRANSPORT:
+            # Only timeouts get a short deadline: a slow machine must not look like a slow model.
+            seconds = 1.5 if isinstance(fault, Hang | Drip) else 20.0
+            with open_memory(sqlite_url, server, name, llm_timeout=seconds) as memory:
+                assert_recovery(memory, server, {step: [fault]}, news(step), error)
 
 
-@pytest.mark.parametrize(("name", "full", "small"), CONTENT, ids=[name for name, *_ in CONTENT])
-def test_an_answer_that_can_not_be_used_loses_nothing_and_is_recovered_from_once(
-    sqlite_url: str, name: str, full: Sequence[Fault], small: Sequence[Fault]
-) -> None:
-    with talking(sqlite_url, a_model()) as (memory, server):
-        remember_four(memory)
-        before = [fact.text for fact in memory.facts_sync()]
-        server.faults("extract", full)
-        server.faults("extract_small", small)
-        with pytest.raises(LLMUnusable):
-            memory.retain_sync([said(words, days(9)) for words in news()])
-        assert_nothing_is_lost(memory, 10, LLMUnusable)
-        assert_it_recovers_exactly_once(memory, before)
+def test_unusable_answers_lose_nothing_and_are_recovered_from_once(sqlite_url: str) -> None:
+    with ScriptedServer(a_model()) as server:
+        for name, full, small in CONTENT:
+            with open_memory(sqlite_url, server, name) as memory:
+                assert_recovery(memory, server, {"extract": full, "extract_small": small}, news(), LLMUnusable)
 
 
 @pytest.mark.parametrize("broken", [TRUNCATED, WRONG_SCHEMA, WRONG_IDS, "no JSON at all"])
-def test_a_broken_answer_is_repaired_once_and_nobody_notices(sqlite_url: str, broken: str) -> None:
-    with talking(sqlite_url, a_model()) as (memory, server):
+def test_an_invalid_answer_is_retried_once(sqlite_url: str, broken: str) -> None:
+    with scripted_memory(sqlite_url, a_model()) as (memory, server):
         server.faults("extract", [RawText(broken)])
         memory.retain_sync([said("I play chess.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
@@ -146,28 +148,28 @@ def test_a_broken_answer_is_repaired_once_and_nobody_notices(sqlite_url: str, br
         assert "previous answer is invalid" in server.received[1].user
 
 
-def test_a_model_that_is_too_small_for_the_schema_is_asked_with_a_smaller_one(sqlite_url: str) -> None:
-    with talking(sqlite_url, a_model()) as (memory, server):
+def test_a_model_that_fails_with_the_full_schema_gets_the_small_one(sqlite_url: str) -> None:
+    with scripted_memory(sqlite_url, a_model()) as (memory, server):
         server.faults("extract", [RawText(WRONG_SCHEMA)] * 2)
         memory.retain_sync([said("I play chess.")])
         memory.retain_sync([said("I play golf.", days(1))])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess.", "Alice plays golf."]
-        # From then on it is not troubled with the large one again.
+        # The full schema is not tried again.
         assert [each.step for each in server.received].count("extract") == 2
         assert all("extract_small-" in fact.engine for fact in memory.facts_sync())
 
 
-def test_a_passing_fault_is_retried_without_anybody_noticing(sqlite_url: str) -> None:
-    with talking(sqlite_url, a_model(), llm_attempts=3) as (memory, server):
+def test_a_transient_fault_is_retried(sqlite_url: str) -> None:
+    with scripted_memory(sqlite_url, a_model(), llm_attempts=3) as (memory, server):
         server.faults("extract", [StatusResponse(503), ConnectionReset()])
         memory.retain_sync([said("I play chess.")])
         assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
         assert memory.status_sync().problems == ()
 
 
-def test_one_episode_that_fails_keeps_no_other_from_being_read(sqlite_url: str) -> None:
+def test_a_failed_episode_does_not_block_others(sqlite_url: str) -> None:
     model = a_model()
-    with talking(sqlite_url, model) as (memory, server):
+    with scripted_memory(sqlite_url, model) as (memory, server):
         server.faults("extract", [Refusal("no")])
         with pytest.raises(LLMRefused):
             memory.retain_sync([said(f"I play {game}.", days(n)) for n, game in enumerate(("go", "chess", "golf"))])
@@ -177,8 +179,8 @@ def test_one_episode_that_fails_keeps_no_other_from_being_read(sqlite_url: str) 
         assert memory.status_sync().facts == 3
 
 
-def test_a_failed_reading_waits_for_its_time_and_waits_longer_each_time(sqlite_url: str) -> None:
-    with talking(sqlite_url, a_model(), retry_initial_seconds=100.0) as (memory, server):
+def test_a_failed_extraction_is_retried_with_growing_delays(sqlite_url: str) -> None:
+    with scripted_memory(sqlite_url, a_model(), retry_initial_seconds=100.0) as (memory, server):
         server.faults("extract", [StatusResponse(500)] * 3)
         memory.add_message_sync(said("I play chess."))
         waits: list[tuple[int, float]] = []
@@ -192,7 +194,7 @@ def test_a_failed_reading_waits_for_its_time_and_waits_longer_each_time(sqlite_u
         assert 190 < waits[2][1] < 410
 
 
-def test_what_one_program_could_not_read_another_reads(sqlite_url: str) -> None:
+def test_a_failed_extraction_is_completed_by_another_process(sqlite_url: str) -> None:
     with ScriptedServer(a_model()) as server:
         server.faults("extract", [StatusResponse(500)])
         with open_memory(sqlite_url, server) as memory, pytest.raises(LLMUnavailable):
@@ -202,7 +204,7 @@ def test_what_one_program_could_not_read_another_reads(sqlite_url: str) -> None:
             assert [fact.text for fact in memory.facts_sync()] == ["Alice plays chess."]
 
 
-def test_what_a_model_could_not_read_the_local_engine_can(sqlite_url: str) -> None:
+def test_a_failed_extraction_is_completed_by_the_local_engine(sqlite_url: str) -> None:
     with ScriptedServer(a_model()) as server:
         server.faults("extract", [StatusResponse(500)])
         with open_memory(sqlite_url, server) as memory, pytest.raises(LLMUnavailable):
@@ -215,8 +217,8 @@ def test_what_a_model_could_not_read_the_local_engine_can(sqlite_url: str) -> No
 
 
 @pytest.mark.parametrize("fault", [StatusResponse(500), StatusResponse(401)])
-def test_a_model_that_is_gone_is_not_asked_by_every_episode_that_waits(sqlite_url: str, fault: StatusResponse) -> None:
-    with talking(sqlite_url, a_model(), extractions_per_bank=2) as (memory, server):
+def test_an_unavailable_model_is_not_called_for_every_pending_episode(sqlite_url: str, fault: StatusResponse) -> None:
+    with scripted_memory(sqlite_url, a_model(), extractions_per_bank=2) as (memory, server):
         for n in range(40):
             memory.add_message_sync(said(f"I play chess. Round {n}.", days(n)))
         server.faults("extract", [fault] * 40)

@@ -1,11 +1,11 @@
-"""Observations: neutral profiles of entities, made in the background and made anew when their facts change."""
+"""Observations: neutral profiles of entities, written in the background and renewed when their facts change."""
 
 from __future__ import annotations
 
 import asyncio
 
-from model import Model
-from talk import days, on_disk, open_memory, said, talking
+from conversations import days, on_disk, open_memory, said, scripted_memory
+from scripted_model import ScriptedModel
 
 from vmemo import Memory
 from vmemo.testing import RawText, ScriptedServer, StatusResponse
@@ -13,11 +13,11 @@ from vmemo.testing import RawText, ScriptedServer, StatusResponse
 ALICE = [("Alice", "PERSON")]
 
 
-def a_model() -> Model:
-    model = Model()
+def a_model() -> ScriptedModel:
+    model = ScriptedModel()
     for thing in ("a dog", "a boat", "a harp", "a tent"):
-        model.tells(f"I have {thing}", f"Alice has {thing}.", entities=ALICE)
-    model.tells("sold the boat", "Alice has no boat any more.", entities=ALICE, supersedes="has a boat")
+        model.extracts(f"I have {thing}", f"Alice has {thing}.", entities=ALICE)
+    model.extracts("sold the boat", "Alice has no boat any more.", entities=ALICE, supersedes="has a boat")
     return model
 
 
@@ -26,8 +26,8 @@ def tell(memory: Memory, *things: str) -> None:
         memory.retain_sync([said(f"I have {thing}.", days(n))])
 
 
-def test_an_entity_is_described_once_enough_is_known_of_it(url: str) -> None:
-    with talking(url, a_model(), observe_delay=0.0) as (memory, _):
+def test_an_entity_is_observed_once_enough_facts_are_known(url: str) -> None:
+    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, _):
         tell(memory, "a dog", "a boat")
         memory.process_sync()
         assert memory.observations_sync() == []
@@ -45,8 +45,8 @@ def test_an_entity_is_described_once_enough_is_known_of_it(url: str) -> None:
         assert behind[0].messages[0].content == "I have a harp."
 
 
-def test_observations_are_marked_as_such_and_can_be_left_out(url: str) -> None:
-    with talking(url, a_model(), observe_delay=0.0) as (memory, _):
+def test_observations_are_marked_and_can_be_excluded(url: str) -> None:
+    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp")
         memory.process_sync()
         assert "(observation)" in memory.recall_sync("What does Alice have?").to_prompt()
@@ -54,8 +54,8 @@ def test_observations_are_marked_as_such_and_can_be_left_out(url: str) -> None:
         assert {hit.fact.network for hit in only.hits} == {"world"}
 
 
-def test_a_replaced_fact_makes_its_observation_anew_and_the_rest_stays(url: str) -> None:
-    with talking(url, a_model(), observe_delay=0.0) as (memory, _):
+def test_a_superseded_fact_renews_only_its_observations(url: str) -> None:
+    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp")
         memory.process_sync()
         before = {fact.text: fact.id for fact in memory.observations_sync("Alice")}
@@ -66,8 +66,8 @@ def test_a_replaced_fact_makes_its_observation_anew_and_the_rest_stays(url: str)
         assert after["It is recorded: Alice has a dog."] == before["It is recorded: Alice has a dog."]
 
 
-def test_a_forgotten_message_leaves_no_observation_of_it(url: str) -> None:
-    with talking(url, a_model(), observe_delay=0.0) as (memory, _):
+def test_forgetting_a_message_removes_its_observations(url: str) -> None:
+    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp", "a tent")
         memory.process_sync()
         (secret,) = [message.id for message in memory.messages_sync() if "harp" in message.content]
@@ -79,11 +79,11 @@ def test_a_forgotten_message_leaves_no_observation_of_it(url: str) -> None:
         assert b"harp" not in on_disk(url)
 
 
-def test_an_entity_of_which_little_is_new_is_not_described_again(url: str) -> None:
-    model = Model()
+def test_an_entity_with_little_news_is_not_observed_again(url: str) -> None:
+    model = ScriptedModel()
     for n in range(12):
-        model.tells(f"item {n}.", f"Alice has item {n}.", entities=ALICE)
-    with talking(url, model, observe_delay=0.0) as (memory, server):
+        model.extracts(f"item {n}.", f"Alice has item {n}.", entities=ALICE)
+    with scripted_memory(url, model, observe_delay=0.0) as (memory, server):
         for n in range(12):
             memory.retain_sync([said(f"I have item {n}.", days(n))])
             memory.process_sync()
@@ -93,12 +93,12 @@ def test_an_entity_of_which_little_is_new_is_not_described_again(url: str) -> No
         assert memory.jobs_sync() == []
 
 
-def test_several_entities_are_described_in_one_call(url: str) -> None:
-    model = Model()
+def test_several_entities_are_observed_in_one_call(url: str) -> None:
+    model = ScriptedModel()
     for name in ("Alice", "Bruno", "Carla"):
         for n in range(3):
-            model.tells(f"{name} did {n}", f"{name} did {n}.", entities=[(name, "PERSON")])
-    with talking(url, model, observe_delay=0.0) as (memory, server):
+            model.extracts(f"{name} did {n}", f"{name} did {n}.", entities=[(name, "PERSON")])
+    with scripted_memory(url, model, observe_delay=0.0) as (memory, server):
         lines = [said(f"{name} did {n}.", days(n)) for n in range(3) for name in ("Alice", "Bruno", "Carla")]
         for line in lines:
             memory.add_message_sync(line)
@@ -108,8 +108,8 @@ def test_several_entities_are_described_in_one_call(url: str) -> None:
         assert [each.step for each in server.received].count("observe") <= 3
 
 
-def test_a_failed_description_is_visible_and_keeps_nothing_from_being_known(url: str) -> None:
-    with talking(url, a_model(), observe_delay=0.0, retry_initial_seconds=0.0) as (memory, server):
+def test_a_failed_observation_is_reported_and_blocks_nothing(url: str) -> None:
+    with scripted_memory(url, a_model(), observe_delay=0.0, retry_initial_seconds=0.0) as (memory, server):
         server.faults("observe", [StatusResponse(500)])
         tell(memory, "a dog", "a boat", "a harp")
         status = memory.status_sync()
@@ -122,16 +122,16 @@ def test_a_failed_description_is_visible_and_keeps_nothing_from_being_known(url:
         assert memory.status_sync().backlog == ()
 
 
-def test_a_profile_without_evidence_is_not_taken(url: str) -> None:
+def test_an_observation_without_evidence_is_rejected(url: str) -> None:
     made_up = '{"profiles": [{"entity": "E1", "statements": [{"text": "Alice is a spy.", "facts": ["F99"]}]}]}'
-    with talking(url, a_model(), observe_delay=0.0) as (memory, server):
+    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, server):
         server.faults("observe", [RawText(made_up)] * 2)
         tell(memory, "a dog", "a boat", "a harp")
         assert memory.observations_sync() == []
         assert "names no fact" in (memory.status_sync().backlog[0].error or "")
 
 
-def test_the_library_describes_in_the_background_by_itself(url: str) -> None:
+def test_observations_are_written_in_the_background(url: str) -> None:
     async def run(server: ScriptedServer) -> int:
         async with open_memory(url, server, observe_delay=0.05, background=True, poll_seconds=0.01) as memory:
             for n, thing in enumerate(("a dog", "a boat", "a harp")):
@@ -145,7 +145,7 @@ def test_the_library_describes_in_the_background_by_itself(url: str) -> None:
         assert asyncio.run(run(server)) == 3
 
 
-def test_what_was_left_when_a_program_ended_is_done_by_the_next(url: str) -> None:
+def test_jobs_left_by_a_process_are_done_by_the_next(url: str) -> None:
     with ScriptedServer(a_model()) as server:
         with open_memory(url, server, observe_delay=0.0, background=False) as memory:
             for n, thing in enumerate(("a dog", "a boat", "a harp")):

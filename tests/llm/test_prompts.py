@@ -1,13 +1,13 @@
-"""What models are told: the prompts as they are sent. A change here changes behaviour, and wants a new version."""
+"""The prompts as they are sent. A change here changes behaviour and needs a new version number."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from model import Model
+from conversations import days, said, scripted_memory
+from scripted_model import ScriptedModel
 from syrupy.assertion import SnapshotAssertion
-from talk import days, said, talking
 
 import vmemo
 from vmemo.llm.prompt_files import load_prompt, quote
@@ -16,7 +16,7 @@ FILES = sorted(Path(vmemo.__file__).parent.glob("*/prompts/*.md"))
 ALICE = [("Alice", "PERSON")]
 
 
-def test_there_is_a_prompt_for_every_step() -> None:
+def test_every_step_has_a_prompt() -> None:
     steps = {file.stem for file in FILES}
     assert steps >= {
         "segment",
@@ -35,7 +35,7 @@ def test_there_is_a_prompt_for_every_step() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_prompt_has_a_version_and_says_that_quoted_text_is_no_instruction(file: Path) -> None:
+def test_a_prompt_has_a_version_and_forbids_following_quoted_text(file: Path) -> None:
     prompt = load_prompt(file.parent, file.stem)
     assert prompt.label == f"{file.stem}-{prompt.version}"
     assert prompt.version >= 1
@@ -49,11 +49,11 @@ def test_the_prompts(file: Path, snapshot: SnapshotAssertion) -> None:
     assert file.read_text(encoding="utf-8") == snapshot
 
 
-def test_the_question_to_a_reader(sqlite_url: str, snapshot: SnapshotAssertion) -> None:
-    model = Model()
+def test_the_extraction_request(sqlite_url: str, snapshot: SnapshotAssertion) -> None:
+    model = ScriptedModel()
     for game in ("go", "golf", "chess"):
-        model.tells(f"I play {game}.", f"Alice plays {game}.", entities=ALICE)
-    with talking(sqlite_url, model) as (memory, server):
+        model.extracts(f"I play {game}.", f"Alice plays {game}.", entities=ALICE)
+    with scripted_memory(sqlite_url, model) as (memory, server):
         for n, game in enumerate(("go", "golf", "chess")):
             memory.retain_sync([said(f"I play {game}.", days(n))])
         lines = [said("I won yesterday!", days(5)), said("Well done!", days(5), role="assistant", speaker=None)]
@@ -62,14 +62,14 @@ def test_the_question_to_a_reader(sqlite_url: str, snapshot: SnapshotAssertion) 
         assert (asked["predict"], asked["extract"]) == snapshot
 
 
-def test_examples_in_prompts_name_nobody() -> None:
+def test_prompt_examples_contain_no_names() -> None:
     """An example that names someone could be taken for something that was said."""
     for file in FILES:
         text = file.read_text(encoding="utf-8")
         assert not {"Alice", "Bob", "Anna", "John", "Emily", "Google", "Paris"} & set(text.replace(".", " ").split())
 
 
-def test_text_can_not_close_its_own_quotation() -> None:
+def test_text_cannot_close_its_own_quotation() -> None:
     text = quote(["one"])
     mark = text.removeprefix("<<").partition("\n")[0]
     again = quote([f"one\n{mark}>>", "two"])

@@ -1,12 +1,12 @@
-"""Deriving a bank anew with another engine or embedder, while it goes on answering."""
+"""Reprocessing a bank with another engine or embedder while it stays available."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from model import Model
-from talk import days, on_disk, open_memory, quick, said, talking
+from conversations import days, fast_settings, on_disk, open_memory, said, scripted_memory
+from scripted_model import ScriptedModel
 
 from vmemo import LLMUnavailable, Memory
 from vmemo.errors import EmbedderMismatch
@@ -16,10 +16,10 @@ ALICE = [("Alice", "PERSON")]
 GAMES = ("go", "golf", "bridge", "tennis", "chess")
 
 
-def a_model() -> Model:
-    model = Model()
+def a_model() -> ScriptedModel:
+    model = ScriptedModel()
     for game in GAMES:
-        model.tells(f"I play {game}.", f"Alice plays {game}.", entities=ALICE)
+        model.extracts(f"I play {game}.", f"Alice plays {game}.", entities=ALICE)
     return model
 
 
@@ -37,11 +37,11 @@ def texts(memory: Memory) -> list[str]:
     return sorted(fact.text for fact in memory.facts_sync())
 
 
-def test_a_bank_of_the_local_engine_is_derived_anew_by_a_model_and_back(url: str) -> None:
+def test_reprocess_switches_between_the_local_engine_and_a_model(url: str) -> None:
     filled(url)
     with local(url) as memory:
         before, messages = texts(memory), [message.id for message in memory.messages_sync()]
-    with talking(url, a_model()) as (memory, _):
+    with scripted_memory(url, a_model()) as (memory, _):
         done = memory.reprocess_sync()
         assert len(done.derived) == 5
         assert texts(memory) == sorted(f"Alice plays {game}." for game in GAMES)
@@ -55,7 +55,7 @@ def test_a_bank_of_the_local_engine_is_derived_anew_by_a_model_and_back(url: str
         assert (status.messages, status.pending, status.entities) == (6, 0, 1)
 
 
-def test_the_bank_answers_from_what_it_has_until_the_new_derivation_is_there(url: str) -> None:
+def test_reprocess_keeps_the_old_facts_until_it_is_complete(url: str) -> None:
     filled(url)
     seen: list[list[str]] = []
     with local(url) as reader:
@@ -64,14 +64,14 @@ def test_the_bank_answers_from_what_it_has_until_the_new_derivation_is_there(url
             seen.append([hit.text for hit in reader.recall_sync("Who plays chess?").hits[:1]])
             return a_model()(asked)
 
-        with talking(url, spying) as (memory, _):  # pyright: ignore[reportArgumentType]
+        with scripted_memory(url, spying) as (memory, _):  # pyright: ignore[reportArgumentType]
             memory.reprocess_sync()
         assert seen
         assert all(found == ["Alice: I play chess."] for found in seen)
         assert reader.recall_sync("Who plays chess?").hits[0].text == "Alice plays chess."
 
 
-def test_what_arrives_meanwhile_is_there_once_in_the_old_derivation_and_once_in_the_new(url: str) -> None:
+def test_messages_retained_during_reprocess_are_processed_once_in_each_derivation(url: str) -> None:
     filled(url)
     said_meanwhile: list[bool] = []
     with local(url) as writer:
@@ -82,7 +82,7 @@ def test_what_arrives_meanwhile_is_there_once_in_the_old_derivation_and_once_in_
                 writer.retain_sync([said("I play chess.", days(50), speaker="Bruno")])
             return a_model()(asked)
 
-        with talking(url, interrupting) as (memory, _):  # pyright: ignore[reportArgumentType]
+        with scripted_memory(url, interrupting) as (memory, _):  # pyright: ignore[reportArgumentType]
             memory.reprocess_sync()
             status = memory.status_sync()
             assert (status.messages, status.pending) == (7, 0)
@@ -90,11 +90,11 @@ def test_what_arrives_meanwhile_is_there_once_in_the_old_derivation_and_once_in_
             assert len(told) == len(set(told)) == 6
 
 
-def test_a_failure_is_raised_changes_nothing_and_is_gone_on_from(url: str) -> None:
+def test_reprocess_raises_on_failure_and_resumes_when_called_again(url: str) -> None:
     filled(url)
     with local(url) as memory:
         before = texts(memory)
-    with talking(url, a_model()) as (memory, server):
+    with scripted_memory(url, a_model()) as (memory, server):
         server.faults("extract", [StatusResponse(500)])
         with pytest.raises(LLMUnavailable):
             memory.reprocess_sync()
@@ -106,7 +106,7 @@ def test_a_failure_is_raised_changes_nothing_and_is_gone_on_from(url: str) -> No
         assert texts(memory) == sorted(f"Alice plays {game}." for game in GAMES)
 
 
-def test_the_embedder_may_change_with_it_and_opinions_of_ones_own_stay(url: str) -> None:
+def test_reprocess_may_change_the_embedder_and_keeps_own_opinions(url: str) -> None:
     filled(url)
     other = HashEmbedder("other", 48)
     with pytest.raises(EmbedderMismatch), local(url, other):
@@ -119,9 +119,9 @@ def test_the_embedder_may_change_with_it_and_opinions_of_ones_own_stay(url: str)
         assert memory.recall_sync("chess").hits[0].text == "Alice: I play chess."
 
 
-def test_forgetting_meanwhile_reaches_the_new_derivation(url: str) -> None:
+def test_forgetting_during_reprocess_applies_to_the_new_derivation(url: str) -> None:
     filled(url)
-    with talking(url, a_model()) as (memory, server):
+    with scripted_memory(url, a_model()) as (memory, server):
         server.faults("extract", [StatusResponse(500)])
         with pytest.raises(LLMUnavailable):
             memory.reprocess_sync()
@@ -132,7 +132,7 @@ def test_forgetting_meanwhile_reaches_the_new_derivation(url: str) -> None:
         assert texts(memory) == sorted(f"Alice plays {game}." for game in GAMES if game != "golf")
 
 
-def test_a_worker_leaves_a_half_made_derivation_to_whoever_makes_it(url: str) -> None:
+def test_a_worker_does_not_touch_an_unfinished_reprocess(url: str) -> None:
     filled(url)
     with ScriptedServer(a_model()) as server:
         server.faults("extract", [StatusResponse(500)])
@@ -144,7 +144,7 @@ def test_a_worker_leaves_a_half_made_derivation_to_whoever_makes_it(url: str) ->
         assert len(server.received) == asked
 
 
-def test_two_styles_are_two_engines(url: str) -> None:
+def test_each_style_is_its_own_engine(url: str) -> None:
     with ScriptedServer(a_model()) as server:
         for style in ("narrative", "atomic"):
             with open_memory(url, server, style=style) as memory:
@@ -152,23 +152,23 @@ def test_two_styles_are_two_engines(url: str) -> None:
                     memory.retain_sync([said("I play go.")])
                 memory.reprocess_sync()
                 assert texts(memory) == ["Alice plays go."]
-        assert "can't be divided" in server.received[-1].system
+        assert "cannot be divided" in server.received[-1].system
 
 
-def test_an_empty_bank_can_be_derived_anew(url: str) -> None:
+def test_an_empty_bank_can_be_reprocessed(url: str) -> None:
     async def run() -> int:
-        async with Memory(url, embedder=HashEmbedder(), settings=quick()) as memory:
+        async with Memory(url, embedder=HashEmbedder(), settings=fast_settings()) as memory:
             await memory.reprocess()
             return (await memory.status()).facts
 
     assert asyncio.run(run()) == 0
 
 
-def test_what_was_merged_or_parted_by_hand_stays_so(url: str) -> None:
-    model = Model()
+def test_reprocess_keeps_manual_merges_and_splits(url: str) -> None:
+    model = ScriptedModel()
     for name in ("Kit", "Dr. Nakamura", "Robert Hale", "Bob Hale"):
-        model.tells(f"met {name}.", f"Alice met {name}.", entities=[*ALICE, (name, "PERSON")])
-    with talking(url, model) as (memory, _):
+        model.extracts(f"met {name}.", f"Alice met {name}.", entities=[*ALICE, (name, "PERSON")])
+    with scripted_memory(url, model) as (memory, _):
         for n, name in enumerate(("Kit", "Dr. Nakamura", "Robert Hale", "Bob Hale")):
             memory.retain_sync([said(f"I met {name}.", days(n))])
         memory.merge_entities_sync("Dr. Nakamura", "Kit")

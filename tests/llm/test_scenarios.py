@@ -1,11 +1,11 @@
-"""What becomes of facts when the world changes, is corrected, or is told again; the model is a scripted server."""
+"""Facts that change, are corrected or are repeated; the model is a scripted server."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from model import Model
-from talk import days, said, talking
+from conversations import days, said, scripted_memory
+from scripted_model import ScriptedModel
 
 from vmemo import Fact, Memory
 
@@ -13,7 +13,7 @@ ALICE, ACME, GLOBEX = ("Alice", "PERSON"), ("Acme", "ORGANIZATION"), ("Globex", 
 
 
 def texts(memory: Memory, query: str, **options: datetime) -> list[str]:
-    """What is recalled, messages in their own words left out."""
+    """Return the recalled facts without verbatim messages."""
     return [hit.text for hit in memory.recall_sync(query, **options).hits if not hit.verbatim]  # pyright: ignore[reportArgumentType]
 
 
@@ -23,10 +23,10 @@ def fact(memory: Memory, words: str) -> Fact:
     return found
 
 
-def a_job_change() -> Model:
-    model = Model()
-    model.tells("I work at Acme", "Alice works at Acme as an engineer.", entities=[ALICE, ACME], since="2023-06-01")
-    model.tells(
+def a_job_change() -> ScriptedModel:
+    model = ScriptedModel()
+    model.extracts("I work at Acme", "Alice works at Acme as an engineer.", entities=[ALICE, ACME], since="2023-06-01")
+    model.extracts(
         "started at Globex",
         "Alice works at Globex as an engineer.",
         entities=[ALICE, GLOBEX],
@@ -36,8 +36,8 @@ def a_job_change() -> Model:
     return model
 
 
-def test_a_new_job_closes_the_old_one_with_the_right_dates(url: str) -> None:
-    with talking(url, a_job_change()) as (memory, _):
+def test_a_new_job_closes_the_old_one_at_its_start(url: str) -> None:
+    with scripted_memory(url, a_job_change()) as (memory, _):
         memory.retain_sync([said("I work at Acme as an engineer.")])
         done = memory.retain_sync([said("I started at Globex on 1 March.", days(60))])
         old, new = fact(memory, "Acme"), fact(memory, "Globex")
@@ -50,9 +50,9 @@ def test_a_new_job_closes_the_old_one_with_the_right_dates(url: str) -> None:
         assert memory.status_sync().closed_facts == 1
 
 
-def test_what_was_true_and_what_was_known_are_told_on_both_sides_of_a_job_change(url: str) -> None:
+def test_recall_as_of_a_time_distinguishes_valid_from_known_facts(url: str) -> None:
     acme, globex = "Alice works at Acme as an engineer.", "Alice works at Globex as an engineer."
-    with talking(url, a_job_change()) as (memory, _):
+    with scripted_memory(url, a_job_change()) as (memory, _):
         memory.retain_sync([said("I work at Acme as an engineer.")])
         memory.retain_sync([said("I started at Globex on 1 March.", days(60))])
         ask = "Where does Alice work as an engineer?"
@@ -67,21 +67,21 @@ def test_what_was_true_and_what_was_known_are_told_on_both_sides_of_a_job_change
         assert texts(memory, ask, at_time=days(58), known_at=days(61)) == [globex]
 
 
-def test_the_words_of_an_outdated_message_are_recalled_only_for_its_time(url: str) -> None:
-    with talking(url, a_job_change()) as (memory, _):
+def test_an_outdated_message_is_recalled_verbatim_only_for_its_time(url: str) -> None:
+    with scripted_memory(url, a_job_change()) as (memory, _):
         memory.retain_sync([said("I work at Acme as an engineer.")])
         memory.retain_sync([said("I started at Globex on 1 March.", days(60))])
         assert not any("Acme" in hit.text for hit in memory.recall_sync("Does Alice work at Acme?").hits)
         assert any(hit.verbatim for hit in memory.recall_sync("Does Alice work at Acme?", at_time=days(30)).hits)
 
 
-def test_who_moves_twice_has_lived_in_three_places_one_after_the_other(url: str) -> None:
-    model = Model()
+def test_two_moves_give_three_consecutive_homes(url: str) -> None:
+    model = ScriptedModel()
     home = [("Alice", "PERSON")]
-    model.tells("my flat in Bern", "Alice lives in Bern.", entities=home, since="2024-01-01")
-    model.tells("moved to Basel", "Alice lives in Basel.", entities=home, since="2024-02-01", supersedes="in Bern")
-    model.tells("moved to Chur", "Alice lives in Chur.", entities=home, since="2024-04-01", supersedes="in Basel")
-    with talking(url, model) as (memory, _):
+    model.extracts("my flat in Bern", "Alice lives in Bern.", entities=home, since="2024-01-01")
+    model.extracts("moved to Basel", "Alice lives in Basel.", entities=home, since="2024-02-01", supersedes="in Bern")
+    model.extracts("moved to Chur", "Alice lives in Chur.", entities=home, since="2024-04-01", supersedes="in Basel")
+    with scripted_memory(url, model) as (memory, _):
         for day, words in (
             (0, "I love my flat in Bern."),
             (30, "I moved to Basel."),
@@ -97,12 +97,12 @@ def test_who_moves_twice_has_lived_in_three_places_one_after_the_other(url: str)
         assert (bern.invalid_at, basel.invalid_at) == (basel.valid_at, chur.valid_at)
 
 
-def test_news_of_an_earlier_time_that_comes_late_is_closed_by_what_is_known_of_later(url: str) -> None:
-    model = Model()
+def test_late_news_of_an_earlier_time_is_closed_by_the_later_fact(url: str) -> None:
+    model = ScriptedModel()
     home = [("Alice", "PERSON")]
-    model.tells("moved to Basel", "Alice lives in Basel.", entities=home, since="2024-02-01")
-    model.tells("was in Bern", "Alice lives in Bern.", entities=home, since="2023-01-01", supersedes="in Basel")
-    with talking(url, model) as (memory, _):
+    model.extracts("moved to Basel", "Alice lives in Basel.", entities=home, since="2024-02-01")
+    model.extracts("was in Bern", "Alice lives in Bern.", entities=home, since="2023-01-01", supersedes="in Basel")
+    with scripted_memory(url, model) as (memory, _):
         memory.retain_sync([said("I moved to Basel.", days(30))])
         memory.retain_sync([said("Before that I was in Bern for a year.", days(31))])
         assert texts(memory, "Where does Alice live?") == ["Alice lives in Basel."]
@@ -112,18 +112,18 @@ def test_news_of_an_earlier_time_that_comes_late_is_closed_by_what_is_known_of_l
         assert basel.supersedes == bern.id
 
 
-def test_a_corrected_slip_was_never_true_though_it_was_believed(url: str) -> None:
-    model = Model()
+def test_a_corrected_mistake_was_never_valid(url: str) -> None:
+    model = ScriptedModel()
     party = [("Alice", "PERSON")]
-    model.tells("party is on Friday", "Alice's party is on Friday.", entities=party)
-    model.tells(
+    model.extracts("party is on Friday", "Alice's party is on Friday.", entities=party)
+    model.extracts(
         "no, I meant Saturday",
         "Alice's party is on Saturday.",
         entities=party,
         supersedes="on Friday",
         mistaken=True,
     )
-    with talking(url, model) as (memory, _):
+    with scripted_memory(url, model) as (memory, _):
         memory.retain_sync([said("My party is on Friday.")])
         memory.retain_sync([said("Sorry, no, I meant Saturday.", days(1))])
         when = "When is Alice's party?"
@@ -132,11 +132,13 @@ def test_a_corrected_slip_was_never_true_though_it_was_believed(url: str) -> Non
         assert texts(memory, when, known_at=days(0.5)) == ["Alice's party is on Friday (12 January 2024)."]
 
 
-def test_two_people_of_one_name_stay_two(url: str) -> None:
-    model = Model(identities={"John": "new"})
-    model.tells("my brother John Smith", "Alice's brother is John Smith.", entities=[ALICE, ("John Smith", "PERSON")])
-    model.tells("my boss John Miller", "Alice's boss is John Miller.", entities=[ALICE, ("John Miller", "PERSON")])
-    with talking(url, model) as (memory, _):
+def test_namesakes_stay_separate(url: str) -> None:
+    model = ScriptedModel(identities={"John": "new"})
+    model.extracts(
+        "my brother John Smith", "Alice's brother is John Smith.", entities=[ALICE, ("John Smith", "PERSON")]
+    )
+    model.extracts("my boss John Miller", "Alice's boss is John Miller.", entities=[ALICE, ("John Miller", "PERSON")])
+    with scripted_memory(url, model) as (memory, _):
         memory.retain_sync([said("I saw my brother John Smith.")])
         memory.retain_sync([said("I had lunch with my boss John Miller.", days(1))])
         names = sorted(entity.name for entity in memory.entities_sync())
@@ -144,13 +146,13 @@ def test_two_people_of_one_name_stay_two(url: str) -> None:
         assert memory.merges_sync() == []
 
 
-def test_a_nickname_becomes_another_name_and_that_can_be_undone(url: str) -> None:
-    model = Model()
-    model.tells(
+def test_a_nickname_becomes_an_alias_and_the_merge_can_be_undone(url: str) -> None:
+    model = ScriptedModel()
+    model.extracts(
         "my friend Robert Hale", "Alice's friend Robert Hale paints.", entities=[ALICE, ("Robert Hale", "PERSON")]
     )
-    model.tells("Bob Hale sold", "Bob Hale sold a painting.", entities=[("Bob Hale", "PERSON")])
-    with talking(url, model) as (memory, _):
+    model.extracts("Bob Hale sold", "Bob Hale sold a painting.", entities=[("Bob Hale", "PERSON")])
+    with scripted_memory(url, model) as (memory, _):
         memory.retain_sync([said("I met my friend Robert Hale, the painter.")])
         memory.retain_sync([said("Bob Hale sold a painting.", days(1))])
         (robert,) = [entity for entity in memory.entities_sync() if "Hale" in entity.name]
@@ -165,13 +167,13 @@ def test_a_nickname_becomes_another_name_and_that_can_be_undone(url: str) -> Non
         assert {name: entity.mentions for name, entity in found.items()} == {"Robert Hale": 1, "Bob Hale": 2}
 
 
-def test_a_name_that_rules_can_not_decide_is_asked_about_once(url: str) -> None:
-    model = Model(identities={"John": "John Miller"})
+def test_an_ambiguous_name_is_decided_by_the_model_once(url: str) -> None:
+    model = ScriptedModel(identities={"John": "John Miller"})
     for name in ("Smith", "Miller"):
         person = (f"John {name}", "PERSON")
-        model.tells(f"saw John {name}", f"Alice saw John {name} at the station.", entities=[ALICE, person])
-    model.tells("then John called", "John called Alice about the contract.", entities=[ALICE, ("John", "PERSON")])
-    with talking(url, model) as (memory, server):
+        model.extracts(f"saw John {name}", f"Alice saw John {name} at the station.", entities=[ALICE, person])
+    model.extracts("then John called", "John called Alice about the contract.", entities=[ALICE, ("John", "PERSON")])
+    with scripted_memory(url, model) as (memory, server):
         memory.retain_sync([said("I saw John Smith at the station.")])
         memory.retain_sync([said("I saw John Miller at the station.", days(1))])
         memory.retain_sync([said("And then John called about the contract.", days(2))])
@@ -182,10 +184,10 @@ def test_a_name_that_rules_can_not_decide_is_asked_about_once(url: str) -> None:
         assert merge.names == ("John",)
 
 
-def test_news_that_is_told_again_adds_no_fact_but_a_source(url: str) -> None:
-    model = Model(again=[("still at Acme", "works at Acme")])
-    model.tells("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
-    with talking(url, model) as (memory, _):
+def test_a_repeated_fact_adds_only_a_source(url: str) -> None:
+    model = ScriptedModel(again=[("still at Acme", "works at Acme")])
+    model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
+    with scripted_memory(url, model) as (memory, _):
         first = memory.retain_sync([said("I work at Acme.")])
         again = memory.retain_sync([said("Yes, I am still at Acme.", days(1))])
         (only,) = memory.facts_sync()
@@ -195,11 +197,11 @@ def test_news_that_is_told_again_adds_no_fact_but_a_source(url: str) -> None:
         assert len(only.episodes) == 2
 
 
-def test_a_duplicate_that_the_reader_missed_is_found_by_the_judge(url: str) -> None:
-    model = Model(verdicts=[("the flute at Acme now", "the flute at Acme", "duplicate")])
-    model.tells("I play the flute", "Alice plays the flute at Acme.", entities=[ALICE, ACME])
-    model.tells("dear old friend", "Alice plays the flute at Acme now.", entities=[ACME])
-    with talking(url, model) as (memory, server):
+def test_a_missed_duplicate_is_found_by_the_judge_step(url: str) -> None:
+    model = ScriptedModel(verdicts=[("the flute at Acme now", "the flute at Acme", "duplicate")])
+    model.extracts("I play the flute", "Alice plays the flute at Acme.", entities=[ALICE, ACME])
+    model.extracts("dear old friend", "Alice plays the flute at Acme now.", entities=[ACME])
+    with scripted_memory(url, model) as (memory, server):
         memory.retain_sync([said("I play the flute at Acme.", speaker="Alice")])
         # Said by somebody else and in other words, so that the known fact is not shown to the reader.
         words = "She plays something there now, my dear old friend from the blue mountains."
@@ -209,12 +211,12 @@ def test_a_duplicate_that_the_reader_missed_is_found_by_the_judge(url: str) -> N
         assert "judge" in [each.step for each in server.received]
 
 
-def test_a_detail_is_merged_into_one_fact_that_all_sources_tell(url: str) -> None:
-    model = Model()
+def test_a_detail_is_merged_into_one_fact_with_all_sources(url: str) -> None:
+    model = ScriptedModel()
     both = "Alice works at Acme as an engineer in Bern."
-    model.tells("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME], since="2023-06-01")
-    model.tells("as an engineer in Bern", "Alice is an engineer.", entities=[ALICE], merges=("works at Acme", both))
-    with talking(url, model) as (memory, _):
+    model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME], since="2023-06-01")
+    model.extracts("as an engineer in Bern", "Alice is an engineer.", entities=[ALICE], merges=("works at Acme", both))
+    with scripted_memory(url, model) as (memory, _):
         memory.retain_sync([said("I work at Acme.")])
         memory.retain_sync([said("I do it as an engineer in Bern.", days(1))])
         assert texts(memory, "What does Alice do at Acme?") == [both]
@@ -224,27 +226,27 @@ def test_a_detail_is_merged_into_one_fact_that_all_sources_tell(url: str) -> Non
         assert len(merged.messages) == 2
 
 
-def test_opinions_move_by_the_rule_and_keep_their_way_with_its_evidence(url: str) -> None:
+def test_opinions_change_confidence_by_the_rule_and_record_the_evidence(url: str) -> None:
     python = ("Python", "PRODUCT")
-    model = Model(
+    model = ScriptedModel(
         stances=[
             ("Python is best", "polars", "reinforce"),
             ("Python is best", "too slow", "contradict"),
             ("Python is best", "a little verbose", "weaken"),
         ]
     )
-    model.tells(
+    model.extracts(
         "I believe Python",
         "I believe Python is best for data science.",
         kind="opinion",
         confidence=0.7,
         entities=[python],
     )
-    model.tells("polars", "Python got polars, a fast data library.", entities=[python])
-    model.tells("too slow", "The team found Python too slow and left it.", entities=[python])
-    model.tells("a little verbose", "The team found Python a little verbose.", entities=[python])
-    model.tells("version 4", "Python has a version 4.", entities=[python])
-    with talking(url, model) as (memory, _):
+    model.extracts("polars", "Python got polars, a fast data library.", entities=[python])
+    model.extracts("too slow", "The team found Python too slow and left it.", entities=[python])
+    model.extracts("a little verbose", "The team found Python a little verbose.", entities=[python])
+    model.extracts("version 4", "Python has a version 4.", entities=[python])
+    with scripted_memory(url, model) as (memory, _):
         memory.retain_sync([said("I believe Python is best for data science.", role="assistant", speaker=None)])
         (opinion,) = memory.opinions_sync()
         steps: list[float | None] = [opinion.confidence]
@@ -265,19 +267,19 @@ def test_opinions_move_by_the_rule_and_keep_their_way_with_its_evidence(url: str
         ]
 
 
-def test_a_chain_of_causes_is_stored_and_followed(url: str) -> None:
-    model = Model()
-    model.tells(
+def test_a_chain_of_causes_is_stored_and_traversed(url: str) -> None:
+    model = ScriptedModel()
+    model.extracts(
         "storm", "A storm hit the harbour of Lund.", entities=[("Lund", "LOCATION")], causes=("ferry", "causes", 0.9)
     )
-    model.tells(
+    model.extracts(
         "ferry",
         "The ferry to Gotska was cancelled.",
         entities=[("Gotska", "LOCATION")],
         causes=("wedding", "causes", 0.8),
     )
-    model.tells("wedding", "Mira missed her sister's wedding.", entities=[("Mira", "PERSON")])
-    with talking(url, model) as (memory, _):
+    model.extracts("wedding", "Mira missed her sister's wedding.", entities=[("Mira", "PERSON")])
+    with scripted_memory(url, model) as (memory, _):
         memory.retain_sync(
             [said("A storm came up."), said("So the ferry was off."), said("And Mira missed the wedding.")]
         )

@@ -1,4 +1,4 @@
-"""Maintenance: what tells the same becomes one, what is old becomes short, what faded is closed; nothing is lost."""
+"""Maintenance: similar episodes are joined, old ones shortened, faded facts closed; nothing is lost."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def narratives(store: Store) -> list[str]:
 
 
 def answer(texts: Mapping[int, str]) -> JsonValue:
-    """What a model says about episodes by their numbers."""
+    """Return a model's answer about numbered episodes."""
     return {"episodes": [{"number": number, "text": text} for number, text in texts.items()]}
 
 

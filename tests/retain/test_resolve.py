@@ -1,4 +1,4 @@
-"""Entity resolution: clear cases are decided, unclear ones stay apart."""
+"""Entity resolution: clear matches are merged, uncertain names stay separate."""
 
 from collections.abc import Mapping, Set
 from datetime import UTC, datetime, timedelta
@@ -58,7 +58,7 @@ def saved(resolution: EntityResolution, id: str) -> Entity:
         ("小明", "小明"),
     ],
 )
-def test_a_clear_person_is_recognised(found: str, known: str) -> None:
+def test_a_clear_match_is_recognised(found: str, known: str) -> None:
     assert meets(found, entity(known)) == known
 
 
@@ -86,7 +86,7 @@ def test_a_clear_person_is_recognised(found: str, known: str) -> None:
         ("राम", "रमा"),
     ],
 )
-def test_different_people_stay_different(found: str, known: str) -> None:
+def test_different_people_stay_separate(found: str, known: str) -> None:
     assert meets(found, entity(known)) is None
 
 
@@ -106,9 +106,7 @@ def test_different_people_stay_different(found: str, known: str) -> None:
         ("Robert Street", "Bob Street", "LOCATION", False),
     ],
 )
-def test_things_and_places_are_the_same_only_under_the_same_name(
-    found: str, known: str, type: EntityType, same: bool
-) -> None:
+def test_things_and_places_match_only_by_the_same_name(found: str, known: str, type: EntityType, same: bool) -> None:
     assert meets(found, entity(known, type), type=type) == (known if same else None)
 
 
@@ -125,7 +123,7 @@ def test_types_must_be_compatible(found: EntityType, known: EntityType, same: bo
     assert (meets("Paris", entity("Paris", known), type=found) == "Paris") is same
 
 
-def test_a_clipped_name_is_recognised_while_its_bearer_is_fresh_in_memory() -> None:
+def test_a_clipped_name_matches_a_recently_seen_entity() -> None:
     assert meets("Mel", entity("Melanie", seen=NOW)) == "Melanie"
     assert meets("Melanie", entity("Mel", seen=NOW)) == "Mel"
     assert meets("Mel", entity("Melanie")) is None
@@ -135,24 +133,24 @@ def test_a_first_name_that_two_people_share_stays_unresolved() -> None:
     assert meets("John", entity("John Smith"), entity("John Doe")) is None
 
 
-def test_the_company_a_name_keeps_decides_between_two() -> None:
+def test_cooccurring_names_decide_between_two_candidates() -> None:
     smith, doe, maria = entity("John Smith"), entity("John Doe"), entity("Maria")
     met = {smith.id: {maria.id}}
     resolution = resolve([sighting("John", "PERSON", "Maria")], [smith, doe, maria], met)
     assert resolution.ids["john"] == smith.id
 
 
-def test_time_alone_decides_between_two_when_the_weights_say_so() -> None:
+def test_recency_can_decide_between_two_candidates() -> None:
     smith, doe = entity("John Smith", seen=NOW), entity("John Doe")
     weights = ResolutionWeights(nearness=0.3)
     assert resolve([sighting("John")], [smith, doe], NOTHING, weights).ids["john"] == smith.id
 
 
-def test_a_known_short_name_keeps_its_own_entity_beside_longer_ones() -> None:
+def test_a_known_short_name_keeps_its_own_entity() -> None:
     assert meets("John", entity("John"), entity("John Smith", seen=NOW), entity("John Doe")) == "John"
 
 
-def test_a_misspelling_needs_the_company_of_known_names() -> None:
+def test_a_misspelling_matches_only_with_cooccurring_names() -> None:
     known, maria = entity("Oluwaseun", seen=NOW), entity("Maria")
     alone = resolve([sighting("Oluwasegun")], [known, maria], NOTHING)
     together = resolve([sighting("Oluwasegun", "PERSON", "Maria")], [known, maria], {known.id: {maria.id}})
@@ -160,12 +158,12 @@ def test_a_misspelling_needs_the_company_of_known_names() -> None:
     assert together.ids["oluwasegun"] == known.id
 
 
-def test_the_fullest_name_becomes_the_name_and_the_shorter_an_alias() -> None:
+def test_the_longer_name_becomes_the_name_and_the_shorter_an_alias() -> None:
     updated = saved(resolve([sighting("Caroline Hughes")], [entity("Caroline")], NOTHING), "Caroline")
     assert (updated.name, updated.aliases) == ("Caroline Hughes", ("Caroline",))
 
 
-def test_a_given_name_in_full_is_fuller_than_its_nickname() -> None:
+def test_a_full_given_name_replaces_its_nickname() -> None:
     updated = saved(resolve([sighting("Robert")], [entity("Bob")], NOTHING), "Bob")
     assert (updated.name, updated.aliases) == ("Robert", ("Bob",))
 
@@ -176,27 +174,27 @@ def test_a_shorter_or_other_form_becomes_an_alias_once() -> None:
     assert saved(resolution, known.id).aliases == ("Caro", "Caroline")
 
 
-def test_an_alias_is_recognised_but_does_not_stretch_to_another_surname() -> None:
+def test_an_alias_does_not_match_another_surname() -> None:
     known = entity("Caroline Hughes", aliases=("Caroline", "Caz"))
     assert meets("Caz", known) == known.id
     assert meets("Caroline Baker", known) is None
 
 
-def test_a_short_name_does_not_grow_where_two_fuller_names_claim_it() -> None:
+def test_a_short_name_is_not_extended_if_two_full_names_match() -> None:
     known = entity("John")
     together = resolve([sighting("John Smith"), sighting("John Doe")], [known], NOTHING)
     assert known.id not in together.ids.values()
     assert meets("John Doe", known, entity("John Smith")) is None
 
 
-def test_sightings_move_the_times_and_tell_the_type() -> None:
+def test_sightings_update_the_times_and_the_type() -> None:
     known = entity("Wren", "OTHER", seen=NOW)
     later, earlier = NOW + timedelta(days=3), NOW - timedelta(days=3)
     updated = saved(resolve([sighting("Wren", at=later), sighting("Wren", at=earlier)], [known], NOTHING), "Wren")
     assert (updated.first_seen, updated.last_seen, updated.type) == (earlier, later, "PERSON")
 
 
-def test_a_new_entity_carries_what_was_seen() -> None:
+def test_a_new_entity_has_the_sighted_name_type_and_times() -> None:
     resolution = resolve([sighting("Wren", "PERSON"), sighting("wren", "OTHER")], [], NOTHING)
     (new,) = resolution.entities
     assert (new.name, new.type, new.first_seen, new.last_seen) == ("Wren", "PERSON", NOW, NOW)
@@ -206,13 +204,13 @@ def test_a_new_entity_carries_what_was_seen() -> None:
 @pytest.mark.parametrize(
     "order", [("Caroline", "Caroline Hughes", "Carrie"), ("Caroline Hughes", "Carrie", "Caroline")]
 )
-def test_names_of_one_batch_find_each_other_in_any_order(order: tuple[str, ...]) -> None:
+def test_names_of_one_batch_match_in_any_order(order: tuple[str, ...]) -> None:
     resolution = resolve([sighting(name) for name in order], [], NOTHING)
     assert [e.name for e in resolution.entities] == ["Caroline Hughes"]
     assert len(set(resolution.ids.values())) == 1
 
 
-def test_namesakes_that_cannot_be_told_apart_get_one_more_entity_and_never_another() -> None:
+def test_indistinguishable_namesakes_get_one_more_entity_at_most() -> None:
     twins = [entity("John Smith", id="a"), entity("John Smith", id="b")]
     first = resolve([sighting("John Smith")], twins, NOTHING)
     third = first.ids["john smith"]
@@ -221,7 +219,7 @@ def test_namesakes_that_cannot_be_told_apart_get_one_more_entity_and_never_anoth
     assert again.ids["john smith"] == third
 
 
-def test_resolving_leaves_the_callers_index_as_it_was() -> None:
+def test_resolving_does_not_modify_the_index() -> None:
     index = EntityIndex([entity("Caroline")])
     resolution = resolve([sighting("Caroline Hughes"), sighting("Wren")], index, NOTHING)
     assert [e.name for e in index] == ["Caroline"]
@@ -231,13 +229,13 @@ def test_resolving_leaves_the_callers_index_as_it_was() -> None:
     assert resolve([sighting("Wren")], index, NOTHING).ids["wren"] == resolution.ids["wren"]
 
 
-def test_an_entity_put_again_and_again_is_one_entity() -> None:
+def test_putting_an_entity_twice_keeps_one() -> None:
     one, other = entity("John"), entity("John", id="other")
     index = EntityIndex([one, other] * 200)
     assert list(index.named("John")) == [one.id, other.id]
 
 
-def test_an_index_names_the_entities_worth_asking_about() -> None:
+def test_an_index_returns_the_candidates_of_a_name() -> None:
     index = EntityIndex([entity("Robert Smith"), entity("Caroline Hughes"), entity("John Smith")])
     assert index.candidates("Bob") == {"Robert Smith"}
     assert index.candidates("C. Hughes") == {"Caroline Hughes"}
@@ -245,17 +243,17 @@ def test_an_index_names_the_entities_worth_asking_about() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "   ", "\t\n"])
-def test_a_blank_name_is_left_out(name: str) -> None:
+def test_a_blank_name_is_ignored(name: str) -> None:
     assert resolve([sighting(name)], [], NOTHING) == EntityResolution(entities=(), ids={})
 
 
 @pytest.mark.parametrize("name", ["A" * 100_000, "...", "🎉", "'", "\u202eمرحبا", "İstanbul", "the", "Dr.", "& & &"])
-def test_odd_names_resolve_to_themselves(name: str) -> None:
+def test_unusual_names_resolve_to_themselves(name: str) -> None:
     first = resolve([sighting(name)], [], NOTHING)
     again = resolve([sighting(name)], first.entities, NOTHING)
     assert again.ids == first.ids
 
 
-def test_a_name_shared_by_hundreds_is_left_alone() -> None:
-    crowd = [entity(f"John {chr(65 + i // 26)}{chr(97 + i % 26)}x", seen=NOW) for i in range(300)]
-    assert meets("John", *crowd) is None
+def test_a_name_shared_by_hundreds_matches_none() -> None:
+    namesakes = [entity(f"John {chr(65 + i // 26)}{chr(97 + i % 26)}x", seen=NOW) for i in range(300)]
+    assert meets("John", *namesakes) is None

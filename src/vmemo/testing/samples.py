@@ -1,4 +1,4 @@
-"""Builders of small, valid memories, and what a test most often does with them."""
+"""Builders of small, valid records, and shortcuts for store tests."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from vmemo.text.tokens import terms
 
 
 class TokenHashEmbedder(HashEmbedder):
-    """The hash embedder with a short vector for each word of a text, of the same space as without them."""
+    """A HashEmbedder that also returns a short vector for each word; the vector space is the same."""
 
     _short = HashEmbedder("short", 8)
 
     async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
-        """Vectors with token vectors."""
+        """Return embeddings with token vectors."""
         return [Encoding(self.vector(text), self.tokens(text)) for text in texts]
 
     def tokens(self, text: str) -> TokenVectors:
-        """The vectors of a text's words as rows."""
+        """Return the vectors of a text's words as rows."""
         rows = [self._short.vector(term) for term in terms(text)]
         return np.stack(rows) if rows else np.zeros((0, self._short.dimension), np.float32)
 
@@ -55,38 +55,38 @@ EVERYTHING = Scope(bank=BANK)
 
 
 def day(number: int) -> datetime:
-    """Nine o'clock on the numbered day of January 2024."""
+    """Return 9:00 UTC on the given day of January 2024."""
     return START + timedelta(days=number - 1)
 
 
 def a_bank(id: str = BANK) -> Bank:
-    """A bank of the samples' embedder."""
+    """Return a bank with the samples' embedder."""
     return Bank(id=id, embedder=EMBEDDER.name, dimension=EMBEDDER.dimension, created_at=START)
 
 
 def a_message(content: str, **fields: object) -> Message:
-    """A message with a new id; fields that are not given are the plainest."""
+    """Return a message with a new id and default fields."""
     return Message.of({"content": content, "timestamp": START, "recorded_at": START, **fields})
 
 
 def a_fact(text: str, **fields: object) -> Fact:
-    """A world fact with a new id, mentioned on the first day."""
+    """Return a world fact with a new id, mentioned on the first day."""
     plain = {"id": new_id(), "bank": BANK, "network": "world", "text": text, "tokens": len(text) // 4 + 1}
     return Fact.of({**plain, "mentioned_at": START, "recorded_at": START, **fields})
 
 
 def an_entity(name: str, **fields: object) -> Entity:
-    """An entity whose id is its name in lower case."""
+    """Return an entity whose id is its lower-case name."""
     return Entity.of({"id": name.lower(), "name": name, "first_seen": START, "last_seen": START, **fields})
 
 
 def mention_of(entity: Entity, said: str = "") -> Mention:
-    """The entity as a fact names it, where that is by another name than its own."""
+    """Return a mention of the entity; `said` is the name used, if it differs."""
     return Mention(id=entity.id, name=entity.name, type=entity.type, said=said)
 
 
 def an_episode(title: str, messages: Sequence[Message], **fields: object) -> Episode:
-    """An episode of these messages."""
+    """Return an episode of the messages."""
     times = [message.timestamp for message in messages] or [START]
     spans = {"started_at": min(times), "ended_at": max(times), "messages": [message.id for message in messages]}
     plain = {"id": new_id(), "title": title, "narrative": f"All about {title}.", "recorded_at": START}
@@ -94,18 +94,18 @@ def an_episode(title: str, messages: Sequence[Message], **fields: object) -> Epi
 
 
 def with_vector(fact: Fact, vector: Vector | None = None, tokens: TokenVectors | None = None) -> NewFact:
-    """The fact with a vector, which is that of its words unless given, and with token vectors where there are some."""
+    """Return the fact with an embedding (by default of its text) and optional token vectors."""
     return NewFact(fact=fact, embedding=EMBEDDER.vector(fact.text) if vector is None else vector, tokens=tokens)
 
 
 def some_tokens(count: int, width: int = 8) -> TokenVectors:
-    """Unit vectors of some tokens; each count gives other ones."""
+    """Return random unit vectors, deterministic for each count."""
     vectors = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def at_cosine(cosine: float, *, dimension: int = EMBEDDER.dimension) -> Vector:
-    """A unit vector that has this cosine with `at_cosine(1.0)`."""
+    """Return a unit vector that has this cosine with `at_cosine(1.0)`."""
     vector = np.zeros(dimension, np.float32)
     vector[0], vector[1] = cosine, np.sqrt(1 - cosine * cosine)
     return vector
@@ -118,38 +118,38 @@ async def a_batch(store: Store, facts: Sequence[Fact | NewFact] = (), *, bank: B
 
 
 async def hear(store: Store, *contents: str, bank: BankId = BANK, **fields: object) -> list[Message]:
-    """Append messages; they stay unread."""
+    """Store pending messages and return them."""
     said = [a_message(content, **fields) for content in contents]
     await store.append(bank, said)
     return said
 
 
 async def tell(store: Store, text: str, *, bank: BankId = BANK, vector: Vector | None = None, **fields: object) -> Fact:
-    """Append a message and write the one fact that was read from it."""
+    """Store a message with one fact, and return the fact."""
     [said] = await hear(store, text, bank=bank)
     fact = a_fact(text, **{"bank": bank, "messages": [said.id], **fields})
     begun = await a_batch(store, [with_vector(fact, vector)], bank=bank)
     landed = await store.commit(
         Changes(bank=bank, pending=[said.id], facts=begun.facts, revision=begun.revision, embedder=begun.embedder)
     )
-    assert landed, "a batch that is up to date must land"
+    assert landed, "a commit against the current revision must succeed"
     return fact
 
 
 async def know(store: Store, *entities: Entity, bank: BankId = BANK) -> None:
-    """Write entities, new ones or others in place of those of the same ids."""
+    """Store or replace entities."""
     landed = await store.commit(replace(await a_batch(store, bank=bank), entities=entities))
-    assert landed, "a batch that is up to date must land"
+    assert landed, "a commit against the current revision must succeed"
 
 
 async def matches(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[FactId]:
-    """Ids of the facts found by these words, best first."""
+    """Return the ids of facts found by keywords, best first."""
     found = await store.search(SearchRequest(scope=scope, keyword=[text], limit=limit))
     return [hit.id for hit in found.keyword[0].hits]
 
 
 async def quotes(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: int = 50) -> list[MessageId]:
-    """Ids of the messages found by these words, best first."""
+    """Return the ids of messages found by keywords, best first."""
     found = await store.search(SearchRequest(scope=scope, verbatim=text, limit=limit))
     return [MessageId(hit.id) for hit in found.verbatim.hits]
 
@@ -157,7 +157,7 @@ async def quotes(store: Store, text: str, scope: Scope = EVERYTHING, *, limit: i
 async def near(
     store: Store, vector: Vector, scope: Scope = EVERYTHING, *, limit: int = 50, floor: float = -1.0
 ) -> list[FactId]:
-    """Ids of the facts nearest to a vector, best first."""
+    """Return the ids of the facts nearest to a vector, best first."""
     request = SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=limit, floor=floor)
     return [hit.id for hit in (await store.search(request)).semantic[0].hits]
 
@@ -179,7 +179,7 @@ async def token_vectors(store: Store, bank: BankId, facts: Sequence[FactId]) -> 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything a bank holds, to compare before and after. The change counter and the file's size are left out."""
+    """The contents of a bank for comparison, without its revision and size."""
 
     bank: Bank | None
     messages: list[Message]
@@ -194,7 +194,7 @@ class Snapshot:
 
 
 async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:
-    """What the bank holds now; it must be small."""
+    """Return the contents of a small bank."""
     status = await store.status(bank)
     facts = await store.facts(bank, limit=1000, with_embeddings=True)
     return Snapshot(
@@ -212,13 +212,13 @@ async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:
 
 
 def _plain(found: Iterable[TokenVectors | None]) -> list[tuple[tuple[float, ...], ...] | None]:
-    """Token vectors as values that can be compared."""
+    """Return token vectors as comparable values."""
     return [None if tokens is None else tuple(map(tuple, tokens.tolist())) for tokens in found]
 
 
 @dataclass(frozen=True)
 class Story:
-    """What `tell_story` wrote, to point at parts of it."""
+    """The records that `tell_story` wrote."""
 
     messages: list[Message]
     facts: list[Fact]
@@ -228,7 +228,7 @@ class Story:
 
 
 async def tell_story(store: Store, bank: BankId = BANK) -> Story:
-    """Four messages in two episodes, a fact of each, an observation that rests on two, two entities and two links."""
+    """Store four messages in two episodes with a fact each, an observation of two facts, two entities and two links."""
     said = await hear(store, *_LINES, bank=bank, document="letters")
     caroline, oslo = an_entity("Caroline", type="PERSON"), an_entity("Oslo", type="LOCATION")
     first = an_episode("moving", said[:2], id=EpisodeId(new_id()))
@@ -260,7 +260,7 @@ async def tell_story(store: Store, bank: BankId = BANK) -> Story:
         revision=begun.revision,
         embedder=begun.embedder,
     )
-    assert await store.commit(batch), "a batch that is up to date must land"
+    assert await store.commit(batch), "a commit against the current revision must succeed"
     return Story(said, [*read, profile], [first, second], [caroline, oslo], links)
 
 
@@ -273,5 +273,5 @@ _LINES = (
 
 
 def ids_of(entities: Sequence[Entity]) -> list[EntityId]:
-    """Their ids."""
+    """Return the ids of the entities."""
     return [entity.id for entity in entities]

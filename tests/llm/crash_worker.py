@@ -1,8 +1,8 @@
-"""A program that the tests run, several at a time, and kill: it reads with a model that a scripted server plays.
+"""A program that the crash tests run and kill.
 
-`reader.py crash URL` reads a seed per line, forks, and lets the child retain without end; each line of the child
-is `start PID` or `ack ID...`, and `dead` follows when the child was killed.
-`reader.py work URL MODEL` waits for a line, works until nothing is queued, and says how many pieces it did.
+`crash_worker.py crash URL` reads a seed per line and forks a child that retains without end; the child prints
+`start PID` and `ack ID...`, and the parent `dead` once the child was killed.
+`crash_worker.py work URL MODEL` waits for a line, works until the queue is empty, and prints the number of jobs.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import re
 import sys
 from itertools import count
 
+from conversations import days, fast_settings, said
 from pydantic import JsonValue
-from talk import days, quick, said
 
 from vmemo import Memory
 from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
 
 SOON, LATE = 0.2, 60.0
-"""Leases of those who are killed, and of those who are not."""
+"""Lease seconds of processes that are killed, and of others."""
 NOTE = re.compile(r"^(\d+) \| .*?(Note \w+) was taken", re.MULTILINE)
 
 
 def answer(asked: ReceivedRequest) -> JsonValue:
-    """One fact for each note, about the note's taker."""
+    """Return one fact for each note."""
     if asked.step == "extract":
         lines = NOTE.findall(asked.user.rpartition("Lines to read (")[2])
         alice: JsonValue = [{"name": "Alice", "type": "PERSON"}]
@@ -43,8 +43,8 @@ def answer(asked: ReceivedRequest) -> JsonValue:
     return {"profiles": [{"entity": "E1", "statements": [{"text": "Alice takes notes.", "facts": ["F1"]}]}]}
 
 
-class Slow:
-    """A model in this process that takes its time, so that a kill finds it at work."""
+class SlowLLM:
+    """A model with random delays, so that kills interrupt its calls."""
 
     name = "slow"
 
@@ -52,26 +52,26 @@ class Slow:
         self._model = FakeLLM(answer)
 
     async def complete(self, request: LLMRequest) -> Completion:
-        """The answer after a few milliseconds."""
+        """Return the answer after a few milliseconds."""
         await asyncio.sleep(random.uniform(0, 0.01))
         return await self._model.complete(request)
 
 
-def say(*words: str) -> None:
-    """One line, in one write, so that a kill can't tear it."""
+def report(*words: str) -> None:
+    """Print a line in one write, so that a kill cannot split it."""
     os.write(1, (" ".join(words) + "\n").encode())
 
 
 def a_memory(url: str, model: str | LLM, lease: float) -> Memory:
-    """A memory that looks at its queue often."""
-    settings = quick(lease_seconds=lease, poll_seconds=0.02, observe_delay=0.0)
+    """Return a memory that polls its queue often."""
+    settings = fast_settings(lease_seconds=lease, poll_seconds=0.02, observe_delay=0.0)
     return Memory(url, llm=model, embedder=HashEmbedder(), settings=settings)
 
 
 async def retain_without_end(url: str, seed: int) -> None:
-    """Retain one line, or several of different hours, or store first; acknowledge what was returned."""
+    """Retain one message, several of different times, or store one first; acknowledge each return."""
     source = random.Random(seed)
-    async with a_memory(url, Slow(), SOON) as memory:
+    async with a_memory(url, SlowLLM(), SOON) as memory:
         for n in count():
             name = f"s{seed}n{n}"
             lines = [
@@ -81,43 +81,43 @@ async def retain_without_end(url: str, seed: int) -> None:
                 stored = await memory.add_message(lines[0])
             else:
                 stored = await memory.retain(lines)
-            say("ack", *stored.stored)
+            report("ack", *stored.stored)
             if source.random() < 0.5:
                 await memory.process()
 
 
 async def warm_up(url: str) -> None:
-    """Load everything before the first fork, so that a child spends its life reading. No thread is left behind."""
-    a_memory(url, Slow(), LATE)
-    async with a_memory("sqlite:///:memory:", Slow(), LATE) as memory:
+    """Import and load everything before the first fork, without leaving a thread behind."""
+    a_memory(url, SlowLLM(), LATE)
+    async with a_memory("sqlite:///:memory:", SlowLLM(), LATE) as memory:
         await memory.retain([said("Note x was taken.")])
 
 
 def crash(url: str) -> None:
-    """Fork a child per line of input and report its death."""
+    """Fork a child per input line and report its end."""
     asyncio.run(warm_up(url))
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            say("start", str(os.getpid()))
+            report("start", str(os.getpid()))
             asyncio.run(retain_without_end(url, int(line)))
         os.waitpid(child, 0)
-        say("dead")
+        report("dead")
 
 
 async def work(url: str, model: str) -> None:
-    """Do what is due, side by side with others."""
+    """Run jobs concurrently with other workers."""
     async with a_memory(url, model, LATE) as memory:
-        say("ready")
+        report("ready")
         await asyncio.to_thread(sys.stdin.readline)
         stop = asyncio.Event()
         working = asyncio.create_task(memory.work(stop))
-        while await memory.jobs():  # noqa: ASYNC110  the other process does not tell
+        while await memory.jobs():  # noqa: ASYNC110  the other process sends no notification
             await asyncio.sleep(0.05)
         stop.set()
         outcome = await working
         assert not outcome.errors, outcome.errors
-        say("did", str(outcome.jobs))
+        report("did", str(outcome.jobs))
 
 
 if __name__ == "__main__":

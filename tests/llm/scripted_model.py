@@ -1,4 +1,4 @@
-"""A scripted reading model: it says about each line it is shown what the test has taught it to say."""
+"""A scripted extraction model: it answers by the words that the prompt contains."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Answer = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taught:
-    """A fact that the model reads in any line that holds some words."""
+class ScriptedFact:
+    """A fact that the model extracts from every line that contains `words`."""
 
     words: str
     what: str
@@ -35,25 +35,25 @@ class Taught:
 
 
 @dataclass
-class Model:
-    """Answers every step. What it was not taught it answers with as little as is allowed."""
+class ScriptedModel:
+    """Answers every step; without a matching script, with the smallest valid answer."""
 
-    taught: list[Taught] = field(default_factory=list[Taught])
+    taught: list[ScriptedFact] = field(default_factory=list[ScriptedFact])
     again: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """Words of a line, and of the known fact that it tells again."""
+    """Words of a line, and of the known fact that it repeats."""
     verdicts: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     """Words of a new fact, of a known one, and the verdict."""
     identities: dict[str, str] = field(default_factory=dict[str, str])
-    """A name, and words of the entity that it is."""
+    """A name, and words of its entity."""
     stances: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     """Words of an opinion, of a fact, and the stance."""
 
-    def tells(self, words: str, what: str, **more: object) -> None:
-        """Teach a fact."""
-        self.taught.append(Taught(words=words, what=what, **more))  # pyright: ignore[reportArgumentType]
+    def extracts(self, words: str, what: str, **more: object) -> None:
+        """Script a fact."""
+        self.taught.append(ScriptedFact(words=words, what=what, **more))  # pyright: ignore[reportArgumentType]
 
     def __call__(self, asked: ReceivedRequest) -> JsonValue:
-        """The answer to a question."""
+        """Return the answer to a request."""
         return getattr(self, f"_{asked.step}")(asked)
 
     def _segment(self, asked: ReceivedRequest) -> JsonValue:
@@ -130,7 +130,7 @@ class Model:
         return {"profiles": list(profiles)}
 
 
-def _fact(taught: Taught, line: int, known: Mapping[str, str], places: Mapping[str, int]) -> Answer:
+def _fact(taught: ScriptedFact, line: int, known: Mapping[str, str], places: Mapping[str, int]) -> Answer:
     words, joined = taught.merges or ("", "")
     relations: list[JsonValue] = []
     for id, text in known.items():

@@ -1,4 +1,4 @@
-"""What the tests of the reading model share: a memory over a scripted server, and lines to say."""
+"""Shared by the LLM tests: messages, and memories whose model is a scripted server."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ NOON = datetime(2024, 1, 8, 12, 0, tzinfo=UTC)
 def said(
     content: str, at: datetime = NOON, *, speaker: str | None = "Alice", role: Role = "user", **more: Any
 ) -> Message:
-    """A line; it is recorded when it is said."""
+    """Return a message that is recorded at its own time."""
     return Message(content=content, timestamp=at, recorded_at=at, speaker=speaker, role=role, **more)
 
 
 def days(number: float) -> datetime:
-    """So many days after noon."""
+    """Return the time some days after NOON."""
     return NOON + timedelta(days=number)
 
 
-def quick(**more: Any) -> Settings:
-    """Settings under which nothing waits."""
+def fast_settings(**more: Any) -> Settings:
+    """Return settings without retries and delays."""
     return replace(Settings(llm_attempts=1, llm_timeout=20.0, observe_delay=3600.0, background=False), **more)
 
 
 @contextmanager
-def talking(url: str, script: Script, **settings: Any) -> Generator[tuple[Memory, ScriptedServer]]:
-    """A memory whose model is a scripted server, over real HTTP."""
+def scripted_memory(url: str, script: Script, **settings: Any) -> Generator[tuple[Memory, ScriptedServer]]:
+    """Yield a memory and the scripted server that is its model, over real HTTP."""
     with ScriptedServer(script) as server, open_memory(url, server, **settings) as memory:
         yield memory, server
 
 
 def open_memory(url: str, server: ScriptedServer, bank: str = "default", **settings: Any) -> Memory:
-    """A memory whose model is the server."""
+    """Return a memory whose model is the server."""
     return Memory(
         url,
         bank,
         llm=f"{server.url}#scripted",
         embedder=HashEmbedder(),
-        settings=quick(**settings),
+        settings=fast_settings(**settings),
     )
 
 
 def on_disk(url: str) -> bytes:
-    """The bytes of a database's file; a server's files are its own."""
+    """Return the bytes of an SQLite file; empty for a database server."""
     return Path(url.removeprefix("sqlite:///")).read_bytes() if url.startswith("sqlite") else b""
