@@ -35,6 +35,7 @@ from vmemo.testing.samples import (
     named_entities,
     near,
     quotes,
+    re_embedded,
     snapshot,
     some_tokens,
     tell,
@@ -49,7 +50,7 @@ WIDER = HashEmbedder("wider", 96)
 
 
 class BankConformance(StoreSuite):
-    """`create_bank`, `save_profile`, `replace_embeddings` and `restore`."""
+    """`create_bank`, `commit` of profiles and embeddings, and loading banks."""
 
     @on_store
     async def test_a_bank_is_made_once(self, store: Store) -> None:
@@ -74,7 +75,7 @@ class BankConformance(StoreSuite):
         facts = [await tell(store, text) for text in ("tulips", "roses", "oaks")]
         vectors = {fact.id: Encoding(WIDER.vector(fact.text)) for fact in facts}
         assert await near(store, EMBEDDER.vector("roses"), limit=1) == [facts[1].id]
-        assert await store.replace_embeddings(BANK, "wider", vectors, dimension=96)
+        assert await store.commit(re_embedded(BANK, "wider", vectors, dimension=96))
         stored = await store.bank(BANK)
         assert stored is not None
         assert (stored.embedder, stored.dimension) == ("wider", 96)
@@ -93,7 +94,7 @@ class BankConformance(StoreSuite):
         facts = [await tell(store, text) for text in ("tulips", "roses", "oaks")]
         before = await snapshot(store)
         some = {fact.id: Encoding(WIDER.vector(fact.text)) for fact in facts[:2]}
-        assert await store.replace_embeddings(BANK, "wider", some, dimension=96) is False
+        assert await store.commit(re_embedded(BANK, "wider", some, dimension=96)) is False
         assert await snapshot(store) == before
         assert await near(store, EMBEDDER.vector("roses"), limit=1) == [facts[1].id]
 
@@ -103,13 +104,13 @@ class BankConformance(StoreSuite):
         before = await snapshot(store)
         short = {fact.id: Encoding(at_cosine(1.0, dimension=95))}
         with refused(VmemoError):
-            await store.replace_embeddings(BANK, "wider", short, dimension=96)
+            await store.commit(re_embedded(BANK, "wider", short, dimension=96))
         assert await snapshot(store) == before
 
     @on_store
     async def test_an_empty_bank_is_switched_to_another_embedder(self, store: Store) -> None:
         extra = {FactId("forgotten meanwhile"): Encoding(WIDER.vector("x"))}
-        assert await store.replace_embeddings(BANK, "wider", extra, dimension=96)
+        assert await store.commit(re_embedded(BANK, "wider", extra, dimension=96))
         assert (await store.status(BANK)).dimension == 96
 
     @on_store

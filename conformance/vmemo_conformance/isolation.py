@@ -27,6 +27,7 @@ from vmemo.testing.samples import (
     named_entities,
     near,
     quotes,
+    re_embedded,
     snapshot,
     tell,
     tell_story,
@@ -121,7 +122,7 @@ class IsolationConformance(StoreSuite):
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=Profile(name="somebody"))))
         await store.append(BANK, [m.model_copy(update={"content": "mine"}) for m in before.messages])
         await tell(store, "tulips")
-        assert await store.replace_embeddings(BANK, "new", await _vectors(store), dimension=EMBEDDER.dimension)
+        assert await store.commit(re_embedded(BANK, "new", await _vectors(store), dimension=EMBEDDER.dimension))
         for target in (
             ForgetTarget(messages=[theirs.messages[0].id, MessageId("missing")]),
             ForgetTarget(document="of nobody"),
@@ -175,7 +176,7 @@ class IsolationConformance(StoreSuite):
             store.commit(Changes(bank=NOBODY, accesses={})),
             store.forget(NOBODY, ForgetTarget(bank=True)),
             store.status(NOBODY),
-            store.replace_embeddings(NOBODY, "new", {}, dimension=3),
+            store.commit(re_embedded(NOBODY, "new", {}, dimension=3)),
         ]
         for call in calls:
             with refused(NotFound):

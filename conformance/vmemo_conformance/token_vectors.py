@@ -22,6 +22,7 @@ from vmemo.testing.samples import (
     hear,
     named_entities,
     near,
+    re_embedded,
     snapshot,
     some_tokens,
     tell,
@@ -41,7 +42,7 @@ BAD: dict[str, TokenVectors] = {
 
 
 class TokenVectorConformance(StoreSuite):
-    """`NewFact.tokens`, `token_vectors` and what `replace_embeddings` makes of them."""
+    """`NewFact.tokens`, `token_vectors` and what new embeddings make of them."""
 
     @on_store
     async def test_token_vectors_come_back(self, store: Store) -> None:
@@ -80,7 +81,7 @@ class TokenVectorConformance(StoreSuite):
         [none, own] = await token_vectors(store, BANK, [theirs.id, mine.id])
         assert none is None
         assert _same(own, some_tokens(3))
-        await store.replace_embeddings(BANK, "new", {mine.id: Encoding(EMBEDDER.vector("x"))}, dimension=64)
+        await store.commit(re_embedded(BANK, "new", {mine.id: Encoding(EMBEDDER.vector("x"))}, dimension=64))
         await store.forget(BANK, ForgetTarget(bank=True))
         assert _same((await token_vectors(store, OTHER, [theirs.id]))[0], some_tokens(2))
 
@@ -95,11 +96,11 @@ class TokenVectorConformance(StoreSuite):
             three.id: Encoding(vector, some_tokens(5)),
             plain.id: Encoding(vector, some_tokens(6)),
         }
-        assert await store.replace_embeddings(BANK, "new", new, dimension=64)
+        assert await store.commit(re_embedded(BANK, "new", new, dimension=64))
         found = await token_vectors(store, BANK, list(new))
         assert all(_same(tokens, new[id].tokens) for id, tokens in zip(new, found, strict=True))
         none = {id: Encoding(vector) for id in new}
-        assert await store.replace_embeddings(BANK, "plain", none, dimension=64)
+        assert await store.commit(re_embedded(BANK, "plain", none, dimension=64))
         assert await token_vectors(store, BANK, list(new)) == [None] * 4
 
     @on_store
@@ -108,12 +109,12 @@ class TokenVectorConformance(StoreSuite):
         before = await snapshot(store)
         vector = EMBEDDER.vector("new")
         some = {one.id: Encoding(vector, some_tokens(3))}
-        assert await store.replace_embeddings(BANK, "new", some, dimension=64) is False
+        assert await store.commit(re_embedded(BANK, "new", some, dimension=64)) is False
         assert await snapshot(store) == before
         for case, tokens in BAD.items():
             bad = {one.id: Encoding(vector, some_tokens(3)), two.id: Encoding(vector, tokens)}
             with refused(VmemoError):
-                await store.replace_embeddings(BANK, "new", bad, dimension=64)
+                await store.commit(re_embedded(BANK, "new", bad, dimension=64))
             assert await snapshot(store) == before, case
 
     @on_store

@@ -27,6 +27,7 @@ from vmemo.testing.samples import (
     named_entities,
     near,
     quotes,
+    re_embedded,
     snapshot,
     some_tokens,
     tell,
@@ -120,7 +121,7 @@ class SharingConformance(StoreSuite):
     async def test_a_switch_of_embedder_by_one_holds_for_the_other(self, one: Store, other: Store) -> None:
         fact = await tell(one, "tulips")
         assert await near(other, EMBEDDER.vector("tulips")) == [fact.id]
-        assert await one.replace_embeddings(BANK, "new", {fact.id: Encoding(EMBEDDER.vector("roses"))}, dimension=64)
+        assert await one.commit(re_embedded(BANK, "new", {fact.id: Encoding(EMBEDDER.vector("roses"))}, dimension=64))
         with refused(EmbedderMismatch):
             await near(other, EMBEDDER.vector("tulips"))
 

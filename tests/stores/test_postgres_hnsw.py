@@ -16,7 +16,19 @@ from vmemo.stores.postgres import hnsw
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.hnsw import Due, Large, Standing, due
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, START, a_bank, a_batch, a_fact, day, with_vector
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    EVERYTHING,
+    OTHER,
+    START,
+    a_bank,
+    a_batch,
+    a_fact,
+    day,
+    re_embedded,
+    with_vector,
+)
 
 FACTS = 1500
 LARGE = 1000
@@ -242,7 +254,7 @@ def test_vectors_of_another_dimension_take_the_place_of_indexed_ones(database: D
     new = {FactId(f"f{number}"): Encoding(_vector(number, WIDER)) for number in range(FACTS)}
 
     async def reembed(store: PostgresStore) -> None:
-        assert await store.replace_embeddings(BANK, "wider", new, dimension=WIDER)
+        assert await store.commit(re_embedded(BANK, "wider", new, dimension=WIDER))
         query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[_vector(7, WIDER)], limit=4)
         before = (await store.search(query)).semantic[0].hits
         await store.optimise()

@@ -37,6 +37,7 @@ from vmemo.testing.samples import (
     named_entities,
     near,
     quotes,
+    re_embedded,
     snapshot,
     some_tokens,
     tell,
@@ -232,7 +233,7 @@ def test_facts_of_the_first_release_are_searched_without_token_vectors_and_can_b
         assert none is None
         assert some is not None
         given = {id: Encoding(vector, some_tokens(3)) for id in (*ids, new.id)}
-        assert await store.replace_embeddings(BANK, "tokens", given, dimension=EMBEDDER.dimension)
+        assert await store.commit(re_embedded(BANK, "tokens", given, dimension=EMBEDDER.dimension))
         assert all(tokens is not None for tokens in await token_vectors(store, BANK, ids))
         await store.close()
 

@@ -29,6 +29,7 @@ from vmemo.testing.samples import (
     matches,
     mention_of,
     named_entities,
+    re_embedded,
     tell,
     with_vector,
 )
@@ -205,7 +206,7 @@ def test_token_vectors_that_were_replaced_leave_no_trace_after_the_next_scrub(tm
         assert await store.commit(await a_batch(store, [with_vector(fact, tokens=TOKENS)]))
         assert traces(tmp_path) == {"slithytovesgyre", *terms("slithytovesgyre")}
         new = {fact.id: Encoding(EMBEDDER.vector("roses"))}
-        assert await store.replace_embeddings(BANK, "new", new, dimension=EMBEDDER.dimension)
+        assert await store.commit(re_embedded(BANK, "new", new, dimension=EMBEDDER.dimension))
         await store.scrub()
         assert traces(tmp_path) == set()
         await store.close()

@@ -1,9 +1,10 @@
-"""Switching a bank to another embedder: all vectors are computed first and replaced in one step."""
+"""Re-embedding: the vectors of another embedder are computed first, and replace the old ones in one commit."""
 
 from __future__ import annotations
 
 from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId
+from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.models.search import Encoding
 from vmemo.ports import Embedder, Store, encodings
 from vmemo.text.fact_text import embedded_text
@@ -12,7 +13,7 @@ PAGE = 500
 
 
 async def reembed(bank: BankId, store: Store, embedder: Embedder) -> int:
-    """Replace a bank's vectors and return their number. Facts that arrive meanwhile are embedded in another round."""
+    """Replace a bank's vectors and return their number; facts that are written meanwhile are embedded as well."""
     if await store.bank(bank) is None:
         raise NotFound(f"There is no bank {bank!r} here.")
     vectors: dict[FactId, Encoding] = {}
@@ -23,5 +24,6 @@ async def reembed(bank: BankId, store: Store, embedder: Embedder) -> int:
             fresh = await encodings(embedder, texts, "document")
             vectors.update((fact.id, encoding) for fact, encoding in zip(facts, fresh, strict=True))
             after = facts[-1].id
-        if await store.replace_embeddings(bank, embedder.name, vectors, dimension=embedder.dimension):
+        new = NewEmbeddings(embedder=embedder.name, dimension=embedder.dimension, vectors=vectors)
+        if await store.commit(Changes(bank=bank, embeddings=new)):
             return len(vectors)

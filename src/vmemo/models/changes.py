@@ -168,6 +168,15 @@ class EntityMention:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NewEmbeddings:
+    """Vectors of another embedder for every fact of a bank; the commit is refused if a fact has none here."""
+
+    embedder: str
+    dimension: int
+    vectors: Mapping[FactId, Encoding]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoteChange:
     """The note of a hidden bank, for whoever fills it; the commit is refused unless the present note is `expected`."""
 
@@ -254,6 +263,7 @@ class Changes:
     profile: ProfileChange | None = None
     former_profiles: Sequence[FormerProfile] = ()
     """Profiles to add to the bank's history."""
+    embeddings: NewEmbeddings | None = None
     note: NoteChange | None = None
     rename: Rename | None = None
     spending: Sequence[Spending] = ()
@@ -284,6 +294,7 @@ class Changes:
                 self.confidence,
                 self.confidence_history,
                 self.deleted,
+                self.embeddings,
             )
         )
 

@@ -23,7 +23,7 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.results import Forgotten, Status
-from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
+from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports.upkeep import Housekeeping
 from vmemo.ports.work import Identities, Queue
 
@@ -200,12 +200,6 @@ class Store(MessageLog, Search, Library, Queue, Identities, Housekeeping, Protoc
 
     async def commit(self, changes: Changes) -> bool:
         """Write changes in one transaction; return False, with nothing written, if a precondition does not hold."""
-        ...
-
-    async def replace_embeddings(
-        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
-    ) -> bool:
-        """Switch a bank's vectors in one step; False, and nothing changed, if facts are missing from `vectors`."""
         ...
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +24,7 @@ from vmemo.models import (
     MessageId,
     new_id,
 )
-from vmemo.models.changes import Changes, MergeRecord, NewFact
+from vmemo.models.changes import Changes, MergeRecord, NewEmbeddings, NewFact
 from vmemo.models.results import Status
 from vmemo.models.search import Edge, EdgeQuery, Encoding, ExpandRequest, Scope, SearchRequest, TokenVectors, Vector
 from vmemo.ports import Store, TextKind
@@ -115,6 +115,11 @@ async def a_batch(store: Store, facts: Sequence[Fact | NewFact] = (), *, bank: B
     """A batch of facts, begun now; use `dataclasses.replace` to add to it."""
     items = [with_vector(fact) if isinstance(fact, Fact) else fact for fact in facts]
     return Changes(bank=bank, facts=items, revision=await store.revision(bank), embedder=EMBEDDER.name)
+
+
+def re_embedded(bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int) -> Changes:
+    """Changes that replace the vectors of a bank."""
+    return Changes(bank=bank, embeddings=NewEmbeddings(embedder=embedder, dimension=dimension, vectors=vectors))
 
 
 async def hear(store: Store, *contents: str, bank: BankId = BANK, **fields: object) -> list[Message]:

@@ -224,6 +224,10 @@ class PostgresSearchIndex:
         for table in ("fact_search", "postings", "message_postings", "message_lengths", "search_sizes"):
             connection.exec_driver_sql(f"DELETE FROM {table} WHERE bank = $1", (bank,))
 
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        """Replace the vectors of all facts; return False if one is missing."""
+        return replace_vectors(connection, bank, new)
+
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
         """Remove messages from the word index."""
         drop_words(connection, bank, numbers_of(connection, bank, messages))

@@ -5,7 +5,7 @@ Nothing of a bank is kept in the process: every search is asked of the database,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -15,7 +15,7 @@ from vmemo.errors import StoreError
 from vmemo.models import BankId, FactId, Message, MessageId
 from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.results import Forgotten, Status
-from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
+from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports import HIDDEN, Loaded
 from vmemo.stores.postgres import hnsw, maintenance, rows, search
 from vmemo.stores.postgres.pool import PostgresPool
@@ -86,7 +86,11 @@ class PostgresStore(SqlStore):
         return await self._insist(run)
 
     async def commit(self, changes: Changes) -> bool:
-        """Write changes whole, or not at all; the vector index of a bank that was replaced is dropped."""
+        """Write changes whole, or not at all; vector indexes of replaced vectors and banks are dropped."""
+        if changes.embeddings is not None:
+            # The index of the old vectors goes first, or each new one would cost a search.
+            state = await self._read(bank_state, changes.bank)
+            await self._drop_indexes(without=hnsw.name(state.seq, state.dimension))
         committed = await super().commit(changes)
         if committed and changes.rename is not None:
             await self._drop_indexes()
@@ -130,9 +134,6 @@ class PostgresStore(SqlStore):
     async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages with the titles of the facts' episodes."""
         return await self._read(search.load_hits, bank, facts, messages)
-
-    def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        return rows.replace_vectors(connection, bank, new)
 
     async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it, then release the space of its rows and indexes."""
@@ -188,14 +189,6 @@ class PostgresStore(SqlStore):
         """Drop vector indexes that are of no use any more. They are in nobody's way: maintenance drops what is left."""
         with suppress(StoreError):
             await hnsw.tend(self._pool, self._index_from, build=False, without=without)
-
-    async def replace_embeddings(
-        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
-    ) -> bool:
-        """Switch all vectors in one step. The index of the old ones goes first, or each new one would cost a search."""
-        state = await self._read(bank_state, bank)
-        await self._drop_indexes(without=hnsw.name(state.seq, state.dimension))
-        return await super().replace_embeddings(bank, embedder, vectors, dimension=dimension)
 
     async def schema_version(self) -> str:
         """The schema's number."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from vmemo.errors import NotFound
 from vmemo.models import Message
-from vmemo.models.changes import Changes
+from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.stores.sql import (
     bank_rows,
     batch_rows,
@@ -20,7 +20,7 @@ from vmemo.stores.sql import (
     statistics,
 )
 from vmemo.stores.sql.message_rows import BankState
-from vmemo.stores.sql.schema import episodes
+from vmemo.stores.sql.schema import banks, episodes
 from vmemo.stores.sql.search_index import SearchIndex
 
 
@@ -43,7 +43,10 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
         state.demand(changes.embedder)
     if changes.derives and queue.held_by_another(connection, state.seq, changes.leases):
         raise BankHeld
-    if not _allowed(connection, state, changes):
+    embeddings = changes.embeddings
+    if not _allowed(connection, state, changes) or (
+        embeddings is not None and not _replace_embeddings(connection, state.seq, embeddings, index)
+    ):
         connection.rollback()
         return False
     _append(connection, state.seq, changes.messages, index)
@@ -78,10 +81,22 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
     return batch_rows.claim(connection, state.seq, changes)
 
 
+def _replace_embeddings(connection: Connection, bank: int, new: NewEmbeddings, index: SearchIndex) -> bool:
+    """Replace the vectors of all facts; return False if one has no new vector."""
+    batch_rows.demand_vectors(new.vectors.values(), new.dimension)
+    if not index.replace_vectors(connection, bank, new.vectors):
+        return False
+    values = {"embedder": new.embedder, "dimension": new.dimension}
+    connection.execute(update(banks).where(banks.c.seq == bank).values(values))
+    return True
+
+
 def _save_memories(connection: Connection, state: BankState, changes: Changes, index: SearchIndex) -> None:
     bank, new = state.seq, [item.fact for item in changes.facts]
     batch_rows.demand_vectors((item.encoding for item in changes.facts), state.dimension)
-    revision = message_rows.bump(connection, bank, purge=bool(changes.deleted.mentions or changes.deleted.entities))
+    revision = message_rows.bump(
+        connection, bank, purge=bool(changes.deleted.mentions or changes.deleted.entities or changes.embeddings)
+    )
     undone = any(merge.undone_at is not None for merge in changes.merges)
     numbers = merge_rows.reserved(connection, bank) if undone else {}
     known = batch_rows.save_entities(connection, bank, changes.entities, numbers)

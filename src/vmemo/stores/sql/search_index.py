@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sqlalchemy import Connection
 
-from vmemo.models import MessageId
+from vmemo.models import FactId, MessageId
 from vmemo.models.changes import NewFact
+from vmemo.models.search import Encoding
 
 Indexed = tuple[int, NewFact]
 """A stored fact with its row number."""
@@ -27,6 +28,10 @@ class SearchIndex(Protocol):
 
     def drop_bank(self, connection: Connection, bank: int) -> None:
         """Remove all facts and messages of a bank, before their rows are deleted."""
+        ...
+
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        """Replace the vectors of all facts; return False, with nothing written, if one is missing."""
         ...
 
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from time import monotonic
 from typing import ParamSpec, TypeVar
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
 from vmemo.errors import StoreBusy
 from vmemo.models import (
@@ -32,12 +32,10 @@ from vmemo.models import (
 )
 from vmemo.models.changes import Changes, ForgetTarget, NewJob
 from vmemo.models.results import Forgotten, Status
-from vmemo.models.search import Encoding
 from vmemo.ports import HiddenBank
 from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
-    batch_rows,
     forget,
     message_rows,
     name_rows,
@@ -71,10 +69,6 @@ class SqlStore(QueueStore, IdentityStore, HousekeepingStore, GateStore):
     @abstractmethod
     def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
         """Remove from the indexes what is about to be forgotten."""
-
-    @abstractmethod
-    def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        """Write new vectors for every fact of the bank; False, and nothing written, if one is missing."""
 
     async def banks(self) -> list[Bank]:
         """Every bank by name."""
@@ -303,31 +297,3 @@ class SqlStore(QueueStore, IdentityStore, HousekeepingStore, GateStore):
     async def status(self, bank: BankId) -> Status:
         """What the bank holds and what is left to do."""
         return await self._read(statistics.status, bank)
-
-    async def replace_embeddings(
-        self, bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding], *, dimension: int
-    ) -> bool:
-        """Switch all vectors in one step; False if there are facts without a new one."""
-        return await self._write(self._replace_embeddings, bank, embedder, vectors, dimension)
-
-    def _replace_embeddings(
-        self,
-        connection: Connection,
-        bank: BankId,
-        embedder: str,
-        vectors: Mapping[FactId, Encoding],
-        dimension: int,
-    ) -> bool:
-        number = bank_state(connection, bank).seq
-        batch_rows.demand_vectors(vectors.values(), dimension)
-        if not self._replace_vectors(connection, number, vectors):
-            connection.rollback()
-            return False
-        self._reopen_bank(connection, number, embedder, dimension)
-        return True
-
-    @staticmethod
-    def _reopen_bank(connection: Connection, bank: int, embedder: str, dimension: int) -> None:
-        values = {"embedder": embedder, "dimension": dimension}
-        connection.execute(update(message_rows.banks).where(message_rows.banks.c.seq == bank).values(values))
-        message_rows.bump(connection, bank, purge=True)

@@ -83,6 +83,10 @@ class SqliteSearchIndex:
         )
         drop_words(connection, bank, [(seq, content) for seq, content in connection.execute(worded).all()])
 
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        """Replace the vectors of all facts; return False if one is missing."""
+        return replace_vectors(connection, bank, new)
+
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
         """Remove messages from the word index."""
         drop_words(connection, bank, contents(connection, bank, messages))

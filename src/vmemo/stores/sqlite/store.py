@@ -8,7 +8,7 @@ change counter, which every process's writes move.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from vmemo.models import BankId, FactId, MessageId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten, Status
-from vmemo.models.search import Encoding, ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
+from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports import HIDDEN, Loaded
 from vmemo.stores.sql import forget, migrate
 from vmemo.stores.sql.store import SqlStore
@@ -100,9 +100,6 @@ class SqliteStore(SqlStore):
     async def load(self, bank: BankId, facts: Sequence[FactId], messages: Sequence[MessageId] = ()) -> Loaded:
         """Return facts and messages with the titles of the facts' episodes."""
         return await self._read(search.load_hits, self._indexes, bank, facts, messages)
-
-    def _replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
-        return rows.replace_vectors(connection, bank, new)
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
         """Delete a target, then rewrite the file so that no trace of it is left in it."""
