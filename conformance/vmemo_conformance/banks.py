@@ -14,6 +14,7 @@ from vmemo.models import Bank, BankId, ConfidenceChange, Disposition, FactId, Pr
 from vmemo.models.changes import Changes, NewFact, ProfileChange, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.search import EdgeQuery, Encoding, Scope, SearchRequest
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.testing.samples import (
@@ -81,7 +82,7 @@ class BankConformance(StoreSuite):
         assert (stored.embedder, stored.dimension) == ("wider", 96)
         query = SearchRequest(scope=EVERYTHING, space="wider", semantic=[WIDER.vector("roses")], limit=1)
         assert [hit.id for hit in (await store.search(query)).semantic[0].hits] == [facts[1].id]
-        [first, *_] = await store.facts(BANK, with_embeddings=True)
+        [first, *_] = await store.facts(BANK, FactSelect(with_embeddings=True))
         assert np.allclose(first.embedding or (), vectors[first.id].vector, atol=1e-3)
         assert await matches(store, "roses") == [facts[1].id]
         with refused(EmbedderMismatch):
@@ -147,7 +148,7 @@ class BankConformance(StoreSuite):
         [unread] = await hear(store, "tulips unread")
         exported = await snapshot(store)
         await load_bank(store, a_bank(COPY), _records(exported))
-        assert [m.id for m in await store.pending(COPY, 9)] == [unread.id]
+        assert [m.id for m in await store.messages(COPY, MessageSelect.oldest_pending(9))] == [unread.id]
         fact = await tell(store, "another tulip", bank=COPY)
         assert fact.id in await matches(store, "tulip", Scope(bank=COPY))
 
@@ -166,14 +167,14 @@ class BankConformance(StoreSuite):
         exported = await snapshot(store)
         more = [*exported.moves, *await store.merges(BANK), *exported.status.spending]
         await load_bank(store, a_bank(COPY), chain(_records(exported), more))
-        assert await store.moves(COPY) == [step]
+        assert await store.confidence_changes(COPY) == [step]
         assert await store.merges(COPY) == [made]
         assert (await store.status(COPY)).spending == tuple(spent)
         for bank in (BANK, COPY):
             assert await undo_merge(store, bank, made.id) == absorb
-        assert await store.entities(COPY) == await store.entities(BANK)
-        restored = [fact.model_copy(update={"bank": BANK}) for fact in await store.facts(COPY)]
-        assert restored == await store.facts(BANK)
+        assert await store.entities(COPY, EntitySelect()) == await store.entities(BANK, EntitySelect())
+        restored = [fact.model_copy(update={"bank": BANK}) for fact in await store.facts(COPY, FactSelect())]
+        assert restored == await store.facts(BANK, FactSelect())
 
     @on_store
     async def test_unread_messages_are_queued_by_a_restore(self, store: Store) -> None:
@@ -209,7 +210,7 @@ class BankConformance(StoreSuite):
                 await load_bank(store, a_bank(COPY), records)
             assert await store.bank(COPY) is None
             with refused(NotFound):
-                await store.messages(COPY)
+                await store.messages(COPY, MessageSelect())
         await load_bank(store, a_bank(COPY), iter([]))
         assert (await store.status(COPY)).messages == 0
 

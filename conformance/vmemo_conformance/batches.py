@@ -11,6 +11,7 @@ import numpy as np
 from vmemo.errors import EmbedderMismatch, NotFound, VmemoError
 from vmemo.models import BankId, EntityId, EpisodeId, FactId, Link, Mention, MessageId, new_id
 from vmemo.models.changes import Changes
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -74,15 +75,15 @@ class WritingConformance(StoreSuite):
         )
         begun = await a_batch(store, [ground, whole])
         assert await store.commit(replace(begun, pending=[said.id], episodes=[episode], entities=[oslo, me]))
-        assert await store.facts(BANK, [whole.id, ground.id]) == [whole, ground]
+        assert await store.facts(BANK, FactSelect(ids=[whole.id, ground.id])) == [whole, ground]
 
     @on_store
     async def test_embeddings_come_back_when_asked_for(self, store: Store) -> None:
         vector = EMBEDDER.vector("nine different words make for uneven numbers in here")
         fact = await tell(store, "words", vector=vector)
-        [plain] = await store.facts(BANK, [fact.id])
-        [full] = await store.facts(BANK, [fact.id], with_embeddings=True)
-        [paged] = await store.facts(BANK, with_embeddings=True)
+        [plain] = await store.facts(BANK, FactSelect(ids=[fact.id]))
+        [full] = await store.facts(BANK, FactSelect(ids=[fact.id], with_embeddings=True))
+        [paged] = await store.facts(BANK, FactSelect(with_embeddings=True))
         assert plain.embedding is None
         assert full == paged
         assert full.embedding is not None
@@ -93,7 +94,7 @@ class WritingConformance(StoreSuite):
         kept, extracted, unread = await hear(store, "one", "two", "three")
         assert await store.commit(replace(await a_batch(store), pending=[kept.id]))
         assert await store.commit(replace(await a_batch(store), pending=[extracted.id], becomes="extracted"))
-        states = {m.id: m.state for m in await store.messages(BANK)}
+        states = {m.id: m.state for m in await store.messages(BANK, MessageSelect())}
         assert states == {kept.id: "derived", extracted.id: "extracted", unread.id: "pending"}
 
     @on_store
@@ -101,7 +102,7 @@ class WritingConformance(StoreSuite):
         said = await hear(store, *(f"number{n}" for n in range(1200)))
         facts = [a_fact(m.content, messages=[m.id]) for m in said]
         assert await store.commit(replace(await a_batch(store, facts), pending=[m.id for m in said]))
-        found = await store.facts(BANK, [fact.id for fact in reversed(facts)])
+        found = await store.facts(BANK, FactSelect(ids=[fact.id for fact in reversed(facts)]))
         assert [fact.id for fact in found] == [fact.id for fact in reversed(facts)]
         assert await matches(store, "number777") == [facts[777].id]
 
@@ -112,7 +113,7 @@ class WritingConformance(StoreSuite):
         new = an_episode("new title", [one, two, three], id=old.id, narrative="More.", ended_at=day(2))
         assert await store.commit(replace(await a_batch(store), pending=[one.id, two.id], episodes=[old]))
         assert await store.commit(replace(await a_batch(store), pending=[three.id], episodes=[new]))
-        assert await store.episodes(BANK) == [new]
+        assert await store.episodes(BANK, EpisodeSelect()) == [new]
 
     @on_store
     async def test_an_entity_that_exists_is_updated(self, store: Store) -> None:
@@ -120,7 +121,7 @@ class WritingConformance(StoreSuite):
         new = an_entity("Robert Smith", id=old.id, type="PERSON", aliases=["Bob", "Bobby"], last_seen=day(9))
         assert await store.commit(replace(await a_batch(store), entities=[old]))
         assert await store.commit(replace(await a_batch(store), entities=[new]))
-        assert await store.entities(BANK) == [new]
+        assert await store.entities(BANK, EntitySelect()) == [new]
 
     @on_store
     async def test_the_revision_grows_with_every_batch(self, store: Store) -> None:
@@ -148,7 +149,7 @@ class WritingConformance(StoreSuite):
         for stale in (read.id, MessageId("missing"), foreign.id):
             batch = replace(await _everything(store), pending=[fresh.id, stale])
             await _changes_nothing(store, batch, _returns_false)
-        assert [m.id for m in await store.pending(BANK, 9)] == [fresh.id]
+        assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))] == [fresh.id]
         assert await quotes(store, "tulips") == [fresh.id]
 
     @on_store
@@ -200,8 +201,8 @@ class WritingConformance(StoreSuite):
         batches = [replace(await a_batch(store, [a_fact(m.content)]), pending=[m.id]) for m in said]
         landed = await asyncio.gather(*(store.commit(batch) for batch in batches))
         assert landed.count(True) == 1
-        assert len(await store.facts(BANK)) == 1
-        assert len(await store.pending(BANK, 10)) == 5
+        assert len(await store.facts(BANK, FactSelect())) == 1
+        assert len(await store.messages(BANK, MessageSelect.oldest_pending(10))) == 5
 
 
 async def _everything(store: Store) -> Changes:

@@ -10,6 +10,7 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import Entity, EntityId, Fact, Merge, new_id
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import EdgeQuery
+from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -45,17 +46,19 @@ class IdentityConformance(StoreSuite):
         assert (merge.entity, merge.absorbed, merge.names) == (ROBERT.id, BOB.id, ("Bob", "ROB", "Bobby"))
         assert (merge.reason, merge.undone_at) == ("the same man", None)
         assert await store.merges(BANK) == [merge]
-        [robert, eve] = await store.entities(BANK)
+        [robert, eve] = await store.entities(BANK, EntitySelect())
         assert robert == ROBERT.model_copy(
             update={"type": "PERSON", "aliases": ("Rob", "Bob", "Bobby"), "first_seen": day(2), "mentions": 4}
         )
         assert eve.id == EVE.id
-        said = [{m.said for m in fact.entities if m.id == ROBERT.id} for fact in await store.facts(BANK)]
+        said = [{m.said for m in fact.entities if m.id == ROBERT.id} for fact in await store.facts(BANK, FactSelect())]
         assert said == [{""}, {"Bob"}, {"Bobby"}, {""}, set()]
         for text in ("Robert", "bob", "Rob and Bobby"):
             assert [mention.id for mention in await named_entities(store, BANK, text)] == [ROBERT.id], text
-        assert {fact.id for fact in await store.facts_about(BANK, ROBERT.id)} == {fact.id for fact in facts[:4]}
-        assert await store.facts_about(BANK, BOB.id) == []
+        assert {fact.id for fact in await store.facts(BANK, FactSelect.about(ROBERT.id, limit=100))} == {
+            fact.id for fact in facts[:4]
+        }
+        assert await store.facts(BANK, FactSelect.about(BOB.id, limit=100)) == []
 
     @on_store
     async def test_an_undone_merge_leaves_all_as_it_was_but_for_strangers(self, store: Store) -> None:
@@ -112,7 +115,7 @@ class IdentityConformance(StoreSuite):
     async def test_facts_told_since_go_with_the_name_they_use(self, store: Store) -> None:
         await _meet(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
-        kept = (await store.entities(BANK, [ROBERT.id]))[0]
+        kept = (await store.entities(BANK, EntitySelect(ids=[ROBERT.id])))[0]
         new = [
             a_fact("Bobby sang.", entities=[mention_of(kept, "bobby")], mentioned_at=day(20)),
             a_fact("Rob sang.", entities=[mention_of(kept, "Rob")]),
@@ -120,9 +123,9 @@ class IdentityConformance(StoreSuite):
         ]
         assert await store.commit(await a_batch(store, new))
         await undo_merge(store, BANK, merge.id)
-        found = await store.facts(BANK, [fact.id for fact in new])
+        found = await store.facts(BANK, FactSelect(ids=[fact.id for fact in new]))
         assert [[m.id for m in fact.entities] for fact in found] == [[BOB.id], [ROBERT.id], [ROBERT.id]]
-        [bob] = await store.entities(BANK, [BOB.id])
+        [bob] = await store.entities(BANK, EntitySelect(ids=[BOB.id]))
         assert (bob.first_seen, bob.last_seen, bob.mentions) == (day(2), day(20), 4)
 
     @on_store
@@ -136,7 +139,7 @@ class IdentityConformance(StoreSuite):
         for order in ((0, 1), (1, 0)):
             made = [await merge_entities(store, BANK, ROBERT.id, id, "") for id in (BOB.id, third.id)]
             assert await undo_merge(store, BANK, made[order[0]].id) == (BOB.id, third.id)[order[0]]
-            [robert] = await store.entities(BANK, [ROBERT.id])
+            [robert] = await store.entities(BANK, EntitySelect(ids=[ROBERT.id]))
             assert {name for name in ("Bob", "Bobby") if name in robert.aliases} == {"Bob", "Bobby"}
             assert both.id in await _reached(store, ROBERT.id)
             assert facts[0].id in await _reached(store, ROBERT.id)
@@ -168,11 +171,11 @@ class IdentityConformance(StoreSuite):
         first = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         await undo_merge(store, BANK, first.id)
         again = await merge_entities(store, BANK, BOB.id, ROBERT.id, "after all")
-        [bob] = await store.entities(BANK, [BOB.id])
+        [bob] = await store.entities(BANK, EntitySelect(ids=[BOB.id]))
         assert (bob.aliases, bob.strangers) == (("ROB", "Bobby", "Robert"), ())
         assert [merge.id for merge in await store.merges(BANK)] == [first.id, again.id]
         await undo_merge(store, BANK, again.id)
-        assert {e.name for e in await store.entities(BANK)} == {"Robert", "Bob", "Eve"}
+        assert {e.name for e in await store.entities(BANK, EntitySelect())} == {"Robert", "Bob", "Eve"}
 
     @on_store
     async def test_a_name_that_became_an_alias_is_parted_with_the_facts_that_use_it(self, store: Store) -> None:
@@ -188,12 +191,12 @@ class IdentityConformance(StoreSuite):
         assert [made.public() for made in await store.merges(BANK)] == [merge]
         parted = await undo_merge(store, BANK, merge.id)
         assert parted not in {robert.id, merge.id}
-        [kept, bob] = await store.entities(BANK)
+        [kept, bob] = await store.entities(BANK, EntitySelect())
         assert kept == ROBERT.model_copy(update={"strangers": ("Bob", "Bobby"), "mentions": 2})
         assert (bob.id, bob.name, bob.aliases, bob.mentions) == (parted, "Bob", ("Bobby",), 2)
         assert bob.strangers == ("Robert", "Rob")
         assert (bob.first_seen, bob.last_seen) == (day(7), day(9))
-        found = [[(m.id, m.said) for m in fact.entities] for fact in await store.facts(BANK)]
+        found = [[(m.id, m.said) for m in fact.entities] for fact in await store.facts(BANK, FactSelect())]
         assert found == [[(robert.id, "")], [(parted, "BOB")], [(parted, "Bobby")], [(robert.id, "Rob")]]
         assert [m.id for m in await named_entities(store, BANK, "Bob")] == [parted]
 
@@ -203,7 +206,7 @@ class IdentityConformance(StoreSuite):
         merge = _adopted(robert, "Bob")
         assert await store.commit(replace(await a_batch(store), entities=[robert], merges=[merge]))
         parted = await undo_merge(store, BANK, merge.id)
-        [kept, bob] = await store.entities(BANK)
+        [kept, bob] = await store.entities(BANK, EntitySelect())
         assert (kept.aliases, kept.strangers) == ((), ("Bob",))
         assert (bob.id, bob.first_seen, bob.last_seen, bob.strangers) == (parted, day(3), day(5), ("Robert",))
 
@@ -257,7 +260,7 @@ class IdentityConformance(StoreSuite):
     async def test_strangers_are_kept_as_they_are_written(self, store: Store) -> None:
         robert = ROBERT.model_copy(update={"strangers": ("Bob", "Ünal")})
         await know(store, robert)
-        assert await store.entities(BANK) == [robert]
+        assert await store.entities(BANK, EntitySelect()) == [robert]
 
     @on_store
     async def test_facts_forgotten_since_do_not_come_back_with_an_entity(self, store: Store) -> None:
@@ -274,8 +277,8 @@ class IdentityConformance(StoreSuite):
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         await store.forget(BANK, ForgetTarget(messages=facts[1].messages))
         await undo_merge(store, BANK, merge.id)
-        assert [fact.id for fact in await store.facts_about(BANK, BOB.id)] == [new[2].id]
-        assert [fact.id for fact in await store.facts_about(BANK, ROBERT.id)] == [new[0].id]
+        assert [fact.id for fact in await store.facts(BANK, FactSelect.about(BOB.id, limit=100))] == [new[2].id]
+        assert [fact.id for fact in await store.facts(BANK, FactSelect.about(ROBERT.id, limit=100))] == [new[0].id]
 
 
 async def _meet(store: Store) -> list[Fact]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from vmemo.models import Entity, Mention
 from vmemo.models.changes import ForgetTarget
+from vmemo.models.select import EntitySelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -155,7 +156,7 @@ class NamingConformance(StoreSuite):
         rosalind = an_entity("Rosalind", id="e1", aliases=["Roz", "Zaza"])
         await _told(store, rosalind, "Roz came by.", "Rosalind is called Zaza.")
         assert await _named(store, "Zaza") == {"Rosalind"}
-        await store.forget(BANK, ForgetTarget(messages=[(await store.messages(BANK))[1].id]))
+        await store.forget(BANK, ForgetTarget(messages=[(await store.messages(BANK, MessageSelect()))[1].id]))
         assert await _named(store, "Rosalind, or Zaza") == set()
         assert await _named(store, "Roz") == {"Roz"}
 
@@ -163,8 +164,8 @@ class NamingConformance(StoreSuite):
     async def test_a_name_without_words_is_kept_and_forgotten_like_others(self, store: Store) -> None:
         await _told(store, an_entity("🌷", id="e1"), "A 🌷 on Monday.", "A 🌷 on Tuesday.")
         assert len(await named_entities(store, BANK, "a 🌷")) <= 1
-        await store.forget(BANK, ForgetTarget(messages=[(await store.messages(BANK))[1].id]))
-        assert [(entity.name, entity.mentions) for entity in await store.entities(BANK)] == [("🌷", 1)]
+        await store.forget(BANK, ForgetTarget(messages=[(await store.messages(BANK, MessageSelect()))[1].id]))
+        assert [(entity.name, entity.mentions) for entity in await store.entities(BANK, EntitySelect())] == [("🌷", 1)]
 
     @on_store
     async def test_no_text_is_an_error(self, store: Store) -> None:

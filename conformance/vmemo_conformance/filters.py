@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from vmemo.models import Interval, MessageId, Network
 from vmemo.models.search import Scope, TagsMatch
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -81,7 +82,9 @@ class FilterConformance(StoreSuite):
         for rule, expected in table:
             scope = replace(_tagged("a", "b"), tags_match=rule)
             assert await _texts(store, scope) == {f"tulips {name}" for name in expected}, rule
-            heard = await store.messages(BANK, [MessageId(id) for id in await quotes(store, "roses", scope)])
+            heard = await store.messages(
+                BANK, MessageSelect(ids=[MessageId(id) for id in await quotes(store, "roses", scope)])
+            )
             assert {message.content for message in heard} == {f"roses {name}" for name in expected}, rule
             assert "tulips believed" in await _texts(store, replace(EVERYTHING, tags_match=rule)), rule
 
@@ -231,4 +234,4 @@ async def _texts(store: Store, scope: Scope) -> set[str]:
     worded = await matches(store, "tulips", scope)
     nearest = await near(store, EMBEDDER.vector("tulips"), scope)
     assert set(worded) == set(nearest), scope
-    return {fact.text for fact in await store.facts(BANK, worded)}
+    return {fact.text for fact in await store.facts(BANK, FactSelect(ids=worded))}

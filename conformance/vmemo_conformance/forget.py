@@ -10,6 +10,7 @@ from vmemo.models import EntityId, Fact, Message, MessageId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten
 from vmemo.models.search import Scope
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -41,8 +42,8 @@ class ForgettingConformance(StoreSuite):
         forgotten = await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
         assert forgotten == Forgotten(messages=1, facts=3, episodes=1, entities=1, requeued=1)
         assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
-        assert [m.id for m in await store.messages(BANK)] == [m.id for m in story.messages[1:]]
-        assert [e.name for e in await store.entities(BANK)] == ["Caroline"]
+        assert [m.id for m in await store.messages(BANK, MessageSelect())] == [m.id for m in story.messages[1:]]
+        assert [e.name for e in await store.entities(BANK, EntitySelect())] == ["Caroline"]
         assert await store.links(BANK) == [story.links[1]]
         assert await matches(store, "piano oslo", Scope(bank=BANK, include_expired=True)) == []
         assert await quotes(store, "piano oslo") == []
@@ -52,7 +53,7 @@ class ForgettingConformance(StoreSuite):
     async def test_the_rest_of_the_episode_is_read_again(self, store: Store) -> None:
         story = await tell_story(store)
         await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
-        [waiting] = await store.pending(BANK, 9)
+        [waiting] = await store.messages(BANK, MessageSelect.oldest_pending(9))
         assert waiting == story.messages[1]
         assert await quotes(store, "crockery") == [waiting.id]
         again = story.facts[1].model_copy(update={"episodes": ()})
@@ -69,7 +70,10 @@ class ForgettingConformance(StoreSuite):
         begun = replace(await a_batch(store), pending=[m.id for m in said], episodes=[first, second, third])
         assert await store.commit(begun)
         await store.forget(BANK, ForgetTarget(messages=[said[1].id]))
-        assert {e.title: e.previous for e in await store.episodes(BANK)} == {"first": None, "third": first.id}
+        assert {e.title: e.previous for e in await store.episodes(BANK, EpisodeSelect())} == {
+            "first": None,
+            "third": first.id,
+        }
 
     @on_store
     async def test_several_messages_are_forgotten_at_once(self, store: Store) -> None:
@@ -93,7 +97,7 @@ class ForgettingConformance(StoreSuite):
         forgotten = await store.forget(BANK, ForgetTarget(document="letters"))
         assert forgotten == Forgotten(messages=4, facts=5, episodes=2, entities=2)
         assert await _ids(store) == {kept.id}
-        assert await store.messages(BANK, [m.id for m in story.messages]) == []
+        assert await store.messages(BANK, MessageSelect(ids=[m.id for m in story.messages])) == []
 
     @on_store
     async def test_a_forgotten_entity_goes_with_the_messages_that_speak_of_it(self, store: Store) -> None:
@@ -103,7 +107,7 @@ class ForgettingConformance(StoreSuite):
         assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
         forgotten = await store.forget(BANK, ForgetTarget(entity=story.entities[0].id))
         assert (forgotten.messages, forgotten.entities, forgotten.requeued) == (2, 1, 1)
-        assert await store.entities(BANK) == []
+        assert await store.entities(BANK, EntitySelect()) == []
 
     @on_store
     async def test_a_forgotten_entity_takes_facts_that_no_message_told(self, store: Store) -> None:
@@ -124,7 +128,7 @@ class ForgettingConformance(StoreSuite):
         forgotten = await store.forget(BANK, ForgetTarget(bank=True))
         assert forgotten == Forgotten(messages=4, facts=6, episodes=3, entities=3)
         assert [bank.id for bank in await store.banks()] == [OTHER]
-        assert len(await store.facts(OTHER)) == len(theirs.facts)
+        assert len(await store.facts(OTHER, FactSelect())) == len(theirs.facts)
 
     @on_store
     async def test_a_bank_made_anew_remembers_nothing(self, store: Store) -> None:
@@ -146,7 +150,7 @@ class ForgettingConformance(StoreSuite):
         forgotten = await store.forget(BANK, ForgetTarget(messages=[asked.id]))
         assert forgotten == Forgotten(messages=1, facts=1, requeued=1)
         assert await _ids(store) == {other.id}
-        assert [m.id for m in await store.pending(BANK, 9)] == [answered.id]
+        assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))] == [answered.id]
         assert await matches(store, "tulips") == []
 
     @on_store
@@ -159,7 +163,7 @@ class ForgettingConformance(StoreSuite):
         assert await store.commit(replace(begun, pending=[m.id for m in (first, second, third)], episodes=episodes))
         forgotten = await store.forget(BANK, ForgetTarget(messages=[first.id]))
         assert forgotten == Forgotten(messages=1, facts=2, episodes=2, requeued=2)
-        assert {m.id for m in await store.pending(BANK, 9)} == {second.id, third.id}
+        assert {m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))} == {second.id, third.id}
         assert set(await quotes(store, "tulips")) == {second.id, third.id}
 
     @on_store
@@ -181,7 +185,7 @@ class ForgettingConformance(StoreSuite):
         begun = replace(await a_batch(store, facts), entities=[known], pending=[said.id, secret.id])
         assert await store.commit(begun)
         await store.forget(BANK, ForgetTarget(messages=[secret.id]))
-        [entity] = await store.entities(BANK)
+        [entity] = await store.entities(BANK, EntitySelect())
         assert (entity.id, entity.name, entity.aliases, entity.mentions) == ("e1", "Roz", (), 1)
 
     @on_store
@@ -220,7 +224,7 @@ class ForgettingConformance(StoreSuite):
         kept = said.pop()
         forgotten = await store.forget(BANK, ForgetTarget(messages=[m.id for m in said]))
         assert forgotten == Forgotten(messages=1199, facts=1199)
-        assert [m.id for m in await store.messages(BANK)] == [kept.id]
+        assert [m.id for m in await store.messages(BANK, MessageSelect())] == [kept.id]
         assert len(await matches(store, "tulips")) == 1
 
 
@@ -231,4 +235,4 @@ async def _read(store: Store, said: Iterable[Message]) -> list[Fact]:
 
 
 async def _ids(store: Store) -> set[str]:
-    return {fact.id for fact in await store.facts(BANK, limit=1000)}
+    return {fact.id for fact in await store.facts(BANK, FactSelect(limit=1000))}

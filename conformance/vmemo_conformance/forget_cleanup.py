@@ -12,6 +12,7 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import ConfidenceChange, Entity, EntityId, Fact, FactId, Message
 from vmemo.models.changes import Changes, FactClosure, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob
 from vmemo.models.results import Forgotten
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -44,7 +45,7 @@ class RemnantConformance(StoreSuite):
         await _move(store, view.id, [ground.id], "They bloomed.")
         kept = await _move(store, other.id, [], "Roses too.")
         await store.forget(BANK, ForgetTarget(messages=ground.messages))
-        assert await store.moves(BANK) == [kept]
+        assert await store.confidence_changes(BANK) == [kept]
 
     @on_store
     async def test_forgotten_evidence_leaves_the_step_without_its_reason(self, store: Store) -> None:
@@ -53,7 +54,10 @@ class RemnantConformance(StoreSuite):
         both = await _move(store, view.id, [secret.id, told.id], "They wilted, then bloomed.")
         one = await _move(store, view.id, [told.id], "They bloomed.")
         await store.forget(BANK, ForgetTarget(messages=secret.messages))
-        assert await store.moves(BANK) == [both.model_copy(update={"evidence": (told.id,), "reason": ""}), one]
+        assert await store.confidence_changes(BANK) == [
+            both.model_copy(update={"evidence": (told.id,), "reason": ""}),
+            one,
+        ]
 
     @on_store
     async def test_merges_of_a_forgotten_entity_go(self, store: Store) -> None:
@@ -62,8 +66,8 @@ class RemnantConformance(StoreSuite):
         await merge_entities(store, BANK, EntityId("eve"), EntityId("bob"), "outer")
         assert inner.entity == "bob"
         await store.forget(BANK, ForgetTarget(entity=EntityId("eve")))
-        assert await store.merges(BANK) == await store.entities(BANK) == []
-        assert await store.messages(BANK, [m.id for m in said]) == []
+        assert await store.merges(BANK) == await store.entities(BANK, EntitySelect()) == []
+        assert await store.messages(BANK, MessageSelect(ids=[m.id for m in said])) == []
 
     @on_store
     async def test_names_of_a_merge_that_no_remaining_fact_uses_are_forgotten(self, store: Store) -> None:
@@ -73,11 +77,13 @@ class RemnantConformance(StoreSuite):
         [merge] = await store.merges(BANK)
         assert (merge.names, merge.reason) == (("Ann",), "")
         assert await undo_merge(store, BANK, merge.id) == ANNA.id
-        [anna] = await store.entities(BANK, [ANNA.id])
+        [anna] = await store.entities(BANK, EntitySelect(ids=[ANNA.id]))
         assert (anna.name, anna.aliases, anna.mentions) == ("Ann", (), 1)
-        [bob] = await store.entities(BANK, [EntityId("bob")])
+        [bob] = await store.entities(BANK, EntitySelect(ids=[EntityId("bob")]))
         assert (bob.name, bob.strangers) == ("Bob", ("Ann",))
-        assert [[m.said for m in fact.entities] for fact in await store.facts(BANK, [facts[1].id])] == [[""]]
+        assert [[m.said for m in fact.entities] for fact in await store.facts(BANK, FactSelect(ids=[facts[1].id]))] == [
+            [""]
+        ]
 
     @on_store
     async def test_a_merge_without_any_name_left_goes(self, store: Store) -> None:
@@ -87,7 +93,7 @@ class RemnantConformance(StoreSuite):
         assert await store.merges(BANK) == []
         with refused(NotFound):
             await undo_merge(store, BANK, merge.id)
-        [bob] = await store.entities(BANK, [EntityId("bob")])
+        [bob] = await store.entities(BANK, EntitySelect(ids=[EntityId("bob")]))
         assert bob.aliases == ()
 
     @on_store
@@ -97,7 +103,7 @@ class RemnantConformance(StoreSuite):
         await undo_merge(store, BANK, merge.id)
         await store.forget(BANK, ForgetTarget(entity=ANNA.id))
         assert await store.merges(BANK) == []
-        assert {e.name: e.strangers for e in await store.entities(BANK)} == {"Bob": (), "Eve": ()}
+        assert {e.name: e.strangers for e in await store.entities(BANK, EntitySelect())} == {"Bob": (), "Eve": ()}
 
     @on_store
     async def test_a_stranger_stays_while_anyone_goes_by_the_name_or_a_message_holds_it(self, store: Store) -> None:
@@ -105,9 +111,9 @@ class RemnantConformance(StoreSuite):
         await know(store, an_entity("Eve", strangers=["Anna", "anemone", "Zaza"]))
         await hear(store, "Anemones bloom.")
         await store.forget(BANK, ForgetTarget(messages=[said[2].id]))
-        assert (await store.entities(BANK, [EntityId("eve")]))[0].strangers == ("Anna", "anemone")
+        assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].strangers == ("Anna", "anemone")
         await store.forget(BANK, ForgetTarget(entity=ANNA.id))
-        assert (await store.entities(BANK, [EntityId("eve")]))[0].strangers == ("anemone",)
+        assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].strangers == ("anemone",)
 
     @on_store
     async def test_a_name_that_only_forgotten_text_used_is_no_longer_said(self, store: Store) -> None:
@@ -119,7 +125,7 @@ class RemnantConformance(StoreSuite):
         ]
         assert await store.commit(replace(await a_batch(store, facts), entities=[named], pending=[m.id for m in said]))
         await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
-        [fact] = await store.facts(BANK)
+        [fact] = await store.facts(BANK, FactSelect())
         assert fact.entities == (mention_of(named.model_copy(update={"name": "Ann"})),)
 
     @on_store
@@ -129,7 +135,7 @@ class RemnantConformance(StoreSuite):
         assert await store.commit(
             replace(await a_batch(store), pending=[m.id for m in said], episodes=[episode, other], becomes="grouped")
         )
-        assert await store.pending(BANK, 9) == []
+        assert await store.messages(BANK, MessageSelect.oldest_pending(9)) == []
         assert set(await quotes(store, "tulips")) == {m.id for m in said}
         for held in (episode, other):
             detail: dict[str, JsonValue] = {"episode": held.id, "messages": [*held.messages]}
@@ -142,7 +148,7 @@ class RemnantConformance(StoreSuite):
         )
         forgotten = await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
         assert forgotten == Forgotten(messages=1, episodes=1, requeued=1)
-        assert [(m.id, m.state, m.error) for m in await store.messages(BANK)] == [
+        assert [(m.id, m.state, m.error) for m in await store.messages(BANK, MessageSelect())] == [
             (said[1].id, "pending", None),
             (said[2].id, "grouped", None),
         ]
@@ -159,7 +165,7 @@ class RemnantConformance(StoreSuite):
         assert await store.jobs(BANK) == []
         await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
         assert [job.kind for job in await store.jobs(BANK)] == ["process"]
-        assert [m.id for m in await store.pending(BANK, 9)] == [said[1].id]
+        assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))] == [said[1].id]
 
     @on_store
     async def test_an_error_that_may_quote_the_forgotten_text_goes(self, store: Store) -> None:
@@ -182,7 +188,7 @@ class RemnantConformance(StoreSuite):
             )
         )
         await store.forget(BANK, ForgetTarget(messages=[secret.id]))
-        assert [m.error for m in await store.messages(BANK)] == [None, "no sense in: three"]
+        assert [m.error for m in await store.messages(BANK, MessageSelect())] == [None, "no sense in: three"]
         assert [job.error for job in await store.jobs(BANK)] == [None]
 
     @on_store
@@ -227,7 +233,7 @@ class RemnantConformance(StoreSuite):
         await hear(store, "unread")
         await store.forget(BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())
-        assert await store.jobs(BANK) == await store.moves(BANK) == await store.merges(BANK) == []
+        assert await store.jobs(BANK) == await store.confidence_changes(BANK) == await store.merges(BANK) == []
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vmemo.models import Fact, FactId
 from vmemo.models.changes import ForgetTarget
+from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, day, matches, tell
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -18,7 +19,9 @@ class ReopeningConformance(StoreSuite):
         oslo = await tell(store, "tulips in Oslo", supersedes=rome.id)
         assert await matches(store, "tulips") == [oslo.id]
         await store.forget(BANK, ForgetTarget(messages=oslo.messages))
-        assert await store.facts(BANK) == [rome.model_copy(update={"invalid_at": None, "expired_at": None})]
+        assert await store.facts(BANK, FactSelect()) == [
+            rome.model_copy(update={"invalid_at": None, "expired_at": None})
+        ]
         assert await matches(store, "tulips") == [rome.id]
 
     @on_store
@@ -26,7 +29,7 @@ class ReopeningConformance(StoreSuite):
         rome = await _closed(store, "tulips in Rome")
         oslo = await tell(store, "tulips in Oslo", supersedes=rome.id)
         await store.forget(BANK, ForgetTarget(messages=rome.messages))
-        assert await store.facts(BANK) == [oslo.model_copy(update={"supersedes": None})]
+        assert await store.facts(BANK, FactSelect()) == [oslo.model_copy(update={"supersedes": None})]
 
     @on_store
     async def test_the_ends_of_a_broken_chain_are_joined(self, store: Store) -> None:
@@ -35,8 +38,10 @@ class ReopeningConformance(StoreSuite):
         bonn = await _closed(store, "tulips in Bonn", supersedes=bern.id)
         oslo = await tell(store, "tulips in Oslo", supersedes=bonn.id)
         await store.forget(BANK, ForgetTarget(messages=[*bonn.messages, *bern.messages]))
-        assert await store.facts(BANK) == [rome, oslo.model_copy(update={"supersedes": rome.id})]
-        assert await store.successors(BANK, rome.id) == [oslo.model_copy(update={"supersedes": rome.id})]
+        assert await store.facts(BANK, FactSelect()) == [rome, oslo.model_copy(update={"supersedes": rome.id})]
+        assert await store.facts(BANK, FactSelect(supersedes=rome.id)) == [
+            oslo.model_copy(update={"supersedes": rome.id})
+        ]
         assert await matches(store, "tulips") == [oslo.id]
 
     @on_store
@@ -45,7 +50,7 @@ class ReopeningConformance(StoreSuite):
         bern = await tell(store, "tulips in Bern", supersedes=rome.id)
         oslo = await tell(store, "tulips in Oslo", supersedes=rome.id)
         await store.forget(BANK, ForgetTarget(messages=bern.messages))
-        assert await store.facts(BANK) == [rome, oslo]
+        assert await store.facts(BANK, FactSelect()) == [rome, oslo]
         assert await matches(store, "tulips") == [oslo.id]
 
 

@@ -11,6 +11,7 @@ from vmemo.lifecycle.reprocess_rules import is_formed
 from vmemo.models import ConfidenceChange, Fact, Message
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -61,7 +62,7 @@ class FormedConformance(StoreSuite):
         assert await store.commit(await a_batch(store, [told]))
         alone = await form(store, "She gardens with care.", story.messages[2:3])
         both = await form(store, "She is thorough.", story.messages[2:], story.facts[:1])
-        assert [fact.id for fact in await store.facts(BANK) if is_formed(fact)] == [alone.id, both.id]
+        assert [fact.id for fact in await store.facts(BANK, FactSelect()) if is_formed(fact)] == [alone.id, both.id]
 
     @on_store
     async def test_a_formed_opinion_keeps_its_messages_and_facts_when_the_bank_is_derived_anew(
@@ -79,14 +80,14 @@ class FormedConformance(StoreSuite):
         for _ in range(2):
             anew = await read_anew(store, await shadow_of(store))
             assert await swap_in(store, BANK, EMBEDDER)
-            one, other = await store.facts(BANK, [alone.id, both.id])
+            one, other = await store.facts(BANK, FactSelect(ids=[alone.id, both.id]))
             assert (one.messages, one.basis, one.episodes) == ((raw.id,), (), ())
             assert set(other.messages) == {story.messages[2].id, raw.id}
             assert other.basis == (anew[0].id,)
-            assert [move.evidence for move in await store.moves(BANK)] == [(anew[2].id,)]
-            assert [fact.id for fact in await store.facts(BANK) if is_formed(fact)] == [alone.id, both.id]
+            assert [move.evidence for move in await store.confidence_changes(BANK)] == [(anew[2].id,)]
+            assert [fact.id for fact in await store.facts(BANK, FactSelect()) if is_formed(fact)] == [alone.id, both.id]
         await store.forget(BANK, ForgetTarget(messages=[raw.id]))
-        assert await store.facts(BANK, [alone.id, both.id]) == []
+        assert await store.facts(BANK, FactSelect(ids=[alone.id, both.id])) == []
 
     @on_store
     async def test_a_formed_opinion_that_was_replaced_keeps_its_chain_when_the_bank_is_derived_anew(
@@ -98,7 +99,7 @@ class FormedConformance(StoreSuite):
         new = await form(store, "She gardens well.", story.messages[2:3], [middle], supersedes=middle.id)
         await read_anew(store, await shadow_of(store))
         assert await swap_in(store, BANK, EMBEDDER)
-        found = await store.facts(BANK, [old.id, middle.id, new.id])
+        found = await store.facts(BANK, FactSelect(ids=[old.id, middle.id, new.id]))
         assert [fact.supersedes for fact in found] == [None, old.id, middle.id]
         assert [fact.expired_at for fact in found] == [day(2), day(2), None]
         assert [fact.messages for fact in found] == [(message.id,) for message in story.messages[:3]]
@@ -112,7 +113,7 @@ class FormedConformance(StoreSuite):
         old = await form(store, "Tulips want sun.", [one], closed=day(2))
         new = await form(store, "Tulips want both.", [one, other], supersedes=old.id)
         assert await store.forget(BANK, ForgetTarget(messages=[other.id])) == Forgotten(messages=1, facts=1)
-        [held] = await store.facts(BANK, [old.id, new.id])
+        [held] = await store.facts(BANK, FactSelect(ids=[old.id, new.id]))
         assert (held.id, held.expired_at, held.invalid_at) == (old.id, None, None)
 
     @on_store
@@ -121,9 +122,9 @@ class FormedConformance(StoreSuite):
         [said] = await hear(store, "Tulips want sun.", state="raw")
         opinion = await form(store, "She gardens well.", [said, story.messages[2]])
         assert await store.forget(BANK, ForgetTarget(messages=[said.id])) == Forgotten(messages=1, facts=1)
-        assert await store.facts(BANK, [opinion.id]) == []
-        assert await store.pending(BANK, 9) == []
-        assert len(await store.episodes(BANK)) == 2
+        assert await store.facts(BANK, FactSelect(ids=[opinion.id])) == []
+        assert await store.messages(BANK, MessageSelect.oldest_pending(9)) == []
+        assert len(await store.episodes(BANK, EpisodeSelect())) == 2
 
     @on_store
     async def test_a_forgotten_entity_takes_opinions_of_it_but_not_messages_that_do_not_name_it(
@@ -133,5 +134,5 @@ class FormedConformance(StoreSuite):
         [said] = await hear(store, "Moving house is hard work.", state="raw")
         opinion = await form(store, "Oslo is worth it.", [said], entities=[mention_of(story.entities[1])])
         await store.forget(BANK, ForgetTarget(entity=story.entities[1].id))
-        assert await store.facts(BANK, [opinion.id]) == []
-        assert await store.messages(BANK, [said.id]) == [said]
+        assert await store.facts(BANK, FactSelect(ids=[opinion.id])) == []
+        assert await store.messages(BANK, MessageSelect(ids=[said.id])) == [said]

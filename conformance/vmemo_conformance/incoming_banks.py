@@ -9,6 +9,7 @@ from vmemo.lifecycle.entity_merges import merge_entities
 from vmemo.models import Bank, BankId
 from vmemo.models.changes import Changes, Rename, RestoreRecord
 from vmemo.models.search import Scope
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import HIDDEN, Store
 from vmemo.testing.samples import (
     BANK,
@@ -156,7 +157,7 @@ class HiddenBankConformance(StoreSuite):
         said = await hear(store, "I was here first.", bank=OTHER)
         with refused(InvalidInput):
             await name_it(store)
-        assert await store.messages(OTHER) == said
+        assert await store.messages(OTHER, MessageSelect()) == said
         assert await find_incoming(store, OTHER) is not None
 
     @on_store
@@ -207,10 +208,12 @@ class HiddenBankConformance(StoreSuite):
         )
         assert not await store.commit(replace(switch, rename=Rename(to=BankId("nobody"), revision=revision)))
         assert await snapshot(store, OTHER) == before
-        assert await store.messages(hidden) == []
+        assert await store.messages(hidden, MessageSelect()) == []
         assert await store.commit(replace(switch, messages=story.messages))
-        assert [message.id for message in await store.messages(OTHER)] == [message.id for message in story.messages]
-        assert (await store.facts(OTHER), await store.hidden_banks()) == ([], [])
+        assert [message.id for message in await store.messages(OTHER, MessageSelect())] == [
+            message.id for message in story.messages
+        ]
+        assert (await store.facts(OTHER, FactSelect()), await store.hidden_banks()) == ([], [])
 
     @on_store
     async def test_a_dropped_bank_takes_hidden_banks_derived_from_it_along(self, store: Store) -> None:

@@ -11,6 +11,7 @@ from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId, Interval, MessageId, Profile
 from vmemo.models.changes import Changes, ForgetTarget, MessageFailure, ProfileChange
 from vmemo.models.search import EdgeQuery, Encoding, Scope, SearchRequest, TemporalSearch
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Loaded, Store
 from vmemo.testing.samples import (
     BANK,
@@ -47,27 +48,27 @@ class IsolationConformance(StoreSuite):
         theirs = await tell_story(store, OTHER)
         facts, said = [fact.id for fact in theirs.facts], [m.id for m in theirs.messages]
         episodes, entities = [e.id for e in theirs.episodes], ids_of(theirs.entities)
-        assert await store.messages(BANK, said) == []
-        assert await store.messages(BANK, document="letters") == []
-        assert await store.before(BANK, theirs.messages[1]) is None
-        assert await store.facts(BANK, facts, with_embeddings=True) == []
-        assert await store.episodes(BANK, episodes) == []
+        assert await store.messages(BANK, MessageSelect(ids=said)) == []
+        assert await store.messages(BANK, MessageSelect(document="letters")) == []
+        assert first_of(await store.messages(BANK, MessageSelect(preceding=theirs.messages[1], limit=1))) is None
+        assert await store.facts(BANK, FactSelect(ids=facts, with_embeddings=True)) == []
+        assert await store.episodes(BANK, EpisodeSelect(ids=episodes)) == []
         assert await store.load(BANK, facts) == Loaded(facts=[], messages=[], titles={})
-        assert await store.episode_of(BANK, said[0]) is None
-        assert await store.last_episode(BANK) is None
-        assert await store.facts_of(BANK, episodes[0]) == []
-        assert await store.entities(BANK, entities) == []
+        assert first_of(await store.episodes(BANK, EpisodeSelect(message=said[0]))) is None
+        assert first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1))) is None
+        assert await store.facts(BANK, FactSelect(episode=episodes[0], with_embeddings=True)) == []
+        assert await store.entities(BANK, EntitySelect(ids=entities)) == []
         assert await store.links(BANK, facts) == await store.links(BANK) == []
         assert not any((await store.cooccurring(BANK, entities)).values())
-        assert await store.recent(BANK, theirs.facts[0].mentioned_at, limit=9) == []
+        assert await store.facts(BANK, FactSelect(around=theirs.facts[0].mentioned_at, current=True, limit=9)) == []
 
     @on_store
     async def test_a_cursor_of_another_bank_shows_only_this_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         theirs, mine = await tell_story(store, OTHER), await tell_story(store)
-        said = await store.messages(BANK, after=theirs.messages[0].id)
-        facts = await store.facts(BANK, after=theirs.facts[0].id)
-        episodes = await store.episodes(BANK, after=theirs.episodes[0].id)
+        said = await store.messages(BANK, MessageSelect(after=theirs.messages[0].id))
+        facts = await store.facts(BANK, FactSelect(after=theirs.facts[0].id))
+        episodes = await store.episodes(BANK, EpisodeSelect(after=theirs.episodes[0].id))
         assert {m.id for m in said} <= {m.id for m in mine.messages}
         assert {fact.id for fact in facts} <= {fact.id for fact in mine.facts}
         assert {episode.id for episode in episodes} <= {episode.id for episode in mine.episodes}
@@ -142,7 +143,7 @@ class IsolationConformance(StoreSuite):
         assert await store.append(OTHER, [message]) == {message.id}
         fact = a_fact("tulips")
         assert await store.commit(replace(await a_batch(store, [fact]), pending=[message.id]))
-        [theirs] = await store.pending(OTHER, 5)
+        [theirs] = await store.messages(OTHER, MessageSelect.oldest_pending(5))
         assert theirs == message
         assert await store.commit(replace(await a_batch(store, [fact], bank=OTHER), pending=[message.id]))
 
@@ -153,10 +154,10 @@ class IsolationConformance(StoreSuite):
         temporal = TemporalSearch(vector=vector, during=Interval())
         calls: list[Awaitable[object]] = [
             store.append(NOBODY, [a_message("x")]),
-            store.pending(NOBODY, 5),
-            store.before(NOBODY, a_message("x")),
-            store.messages(NOBODY),
-            store.messages(NOBODY, []),
+            store.messages(NOBODY, MessageSelect.oldest_pending(5)),
+            store.messages(NOBODY, MessageSelect(preceding=a_message("x"), limit=1)),
+            store.messages(NOBODY, MessageSelect()),
+            store.messages(NOBODY, MessageSelect(ids=[])),
             store.commit(Changes(bank=NOBODY, failures=[MessageFailure(messages=[], error="x")])),
             store.search(SearchRequest(scope=scope, space=EMBEDDER.name, semantic=[vector], limit=5)),
             store.search(SearchRequest(scope=scope, keyword=["tulips"], limit=5)),
@@ -166,9 +167,9 @@ class IsolationConformance(StoreSuite):
             named_entities(store, NOBODY, "tulips"),
             token_vectors(store, NOBODY, []),
             store.nearest(NOBODY, np.stack([vector]), limit=5, floor=0.0),
-            store.facts(NOBODY),
-            store.episodes(NOBODY),
-            store.entities(NOBODY),
+            store.facts(NOBODY, FactSelect()),
+            store.episodes(NOBODY, EpisodeSelect()),
+            store.entities(NOBODY, EntitySelect()),
             store.links(NOBODY),
             store.revision(NOBODY),
             store.commit(Changes(bank=NOBODY, profile=ProfileChange(profile=Profile()))),
@@ -185,4 +186,4 @@ class IsolationConformance(StoreSuite):
 
 
 async def _vectors(store: Store) -> dict[FactId, Encoding]:
-    return {fact.id: Encoding(EMBEDDER.vector("new")) for fact in await store.facts(BANK, limit=1000)}
+    return {fact.id: Encoding(EMBEDDER.vector("new")) for fact in await store.facts(BANK, FactSelect(limit=1000))}

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vmemo.models import EpisodeId, Message
 from vmemo.models.changes import Changes, JobFailure, NewJob
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -38,7 +39,7 @@ class WorkConformance(StoreSuite):
         assert await store.commit(replace(batch, jobs=new, spending=[SPENT], finished=[await a_lease(store)]))
         assert [(job.kind, job.key) for job in await store.jobs(BANK)] == [("opinions", "1"), ("observe", "ann")]
         assert (await store.status(BANK)).spending == (SPENT,)
-        assert len(await store.facts(BANK)) == 1
+        assert len(await store.facts(BANK, FactSelect())) == 1
 
     @on_store
     async def test_a_batch_whose_job_was_lost_changes_nothing(self, store: Store) -> None:
@@ -60,7 +61,7 @@ class WorkConformance(StoreSuite):
         batch = replace(await a_batch(store, [a_fact("tulips")]), finished=[await a_lease(store, bank=OTHER)])
         assert not await store.commit(batch)
         assert len(await store.jobs(OTHER)) == 1
-        assert await store.facts(BANK) == []
+        assert await store.facts(BANK, FactSelect()) == []
 
     @on_store
     async def test_a_batch_that_is_out_of_date_leaves_its_job_leased(self, store: Store) -> None:
@@ -81,10 +82,10 @@ class WorkConformance(StoreSuite):
         second = await _group(store, said[2:3], previous=first)
         await _read(store, said[3], previous=second)
         running = await a_lease(store, kind="extract")
-        assert await store.pending(BANK, 9) == []
+        assert await store.messages(BANK, MessageSelect.oldest_pending(9)) == []
         assert await store.ungroup(BANK) == 3
-        assert [m.id for m in await store.pending(BANK, 9)] == [m.id for m in said[:3]]
-        [kept] = await store.episodes(BANK)
+        assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))] == [m.id for m in said[:3]]
+        [kept] = await store.episodes(BANK, EpisodeSelect())
         assert (kept.messages, kept.previous) == ((said[3].id,), None)
         assert [job.kind for job in await store.jobs(BANK)] == ["process"]
         assert not await store.commit(replace(await a_batch(store), pending=[said[0].id], finished=[running]))
@@ -102,7 +103,7 @@ class WorkConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store), pending=[m.id for m in days[1:3]], becomes="extracted"))
         begun = await a_batch(store)
         assert await store.ungroup(BANK) == 2
-        [kept] = await store.episodes(BANK)
+        [kept] = await store.episodes(BANK, EpisodeSelect())
         assert kept == episode.model_copy(
             update={"messages": tuple(m.id for m in days[1:3]), "started_at": day(2), "ended_at": day(3)}
         )
@@ -134,8 +135,8 @@ class WorkConformance(StoreSuite):
         assert status.pending == 3
         assert [(t.error, t.messages, t.attempts) for t in status.problems] == [("timed out", 2, 1)]
         assert status.spending == (SPENT,)
-        assert [m.id for m in await store.messages(BANK) if m.error] == [pending.id, grouped.id]
-        assert other.id in {m.id for m in await store.pending(BANK, 9)}
+        assert [m.id for m in await store.messages(BANK, MessageSelect()) if m.error] == [pending.id, grouped.id]
+        assert other.id in {m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))}
 
 
 async def _group(store: Store, said: Sequence[Message], previous: EpisodeId | None = None) -> EpisodeId:

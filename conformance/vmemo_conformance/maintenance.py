@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from vmemo.models import Episode, Fact, Message, utc_now
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, Lease, NewJob
+from vmemo.models.select import Condensable, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -73,7 +74,7 @@ class HousekeepingConformance(StoreSuite):
         told = [await _read(store, f"topic {n}", n) for n in range(5)]
         seen: list[tuple[str, str]] = []
         mark: Episode | None = None
-        while page := await store.consecutive(BANK, gap=GAP, largest=25, after=mark, limit=2):
+        while page := await store.consecutive_episodes(BANK, gap=GAP, largest=25, after=mark, limit=2):
             seen += [(one.id, other.id) for one, other in page]
             mark = page[-1][1]
         assert seen == [(one.id, other.id) for one, other in pairwise(told)]
@@ -86,7 +87,7 @@ class HousekeepingConformance(StoreSuite):
         kept = _united(one, two)
         assert await _join(store, kept, two)
         after = await snapshot(store)
-        assert await store.episodes(BANK, [one.id, two.id]) == [kept]
+        assert await store.episodes(BANK, EpisodeSelect(ids=[one.id, two.id])) == [kept]
         assert [(fact.text, fact.episodes) for fact in after.facts] == [
             ("tulips 0", (one.id,)),
             ("roses 1", (one.id,)),
@@ -125,7 +126,11 @@ class HousekeepingConformance(StoreSuite):
         assert not await store.commit(Changes(bank=BANK, without_pending=["talk", None]))
         await hear(store, "waits", document="talk", timestamp=day(5))
         assert not await _join(store, kept, two)
-        waiting = [message for message in await store.pending(BANK, 10) if message.document == "talk"]
+        waiting = [
+            message
+            for message in await store.messages(BANK, MessageSelect.oldest_pending(10))
+            if message.document == "talk"
+        ]
         assert await store.commit(replace(await a_batch(store), pending=[message.id for message in waiting]))
         assert await _join(store, kept, two)
 
@@ -143,23 +148,27 @@ class HousekeepingConformance(StoreSuite):
         long = await _read(store, "tulips", 0, narrative="t" * 300)
         await _read(store, "short", 1, narrative="r" * 200)
         fresh = await _read(store, "lilies", 24 * 60, narrative="l" * 300)
-        assert await store.lengthy(BANK, longer=200, before=day(2)) == [long]
-        both = await store.lengthy(BANK, longer=200, before=day(3))
+        assert await store.episodes(
+            BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(2)))
+        ) == [long]
+        both = await store.episodes(BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(3))))
         assert both == [long, fresh]
-        assert await store.lengthy(BANK, longer=200, before=day(3), after=long) == [fresh]
+        assert await store.episodes(
+            BANK, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(3), after=long))
+        ) == [fresh]
 
     @on_store
     async def test_facts_tell_what_keeps_them_in_memory(self, store: Store) -> None:
         fact = await tell(store, "tulips", importance=0.3)
         await store.commit(Changes(bank=BANK, accesses={fact.id: 2}))
-        [trace] = await store.traces(BANK)
-        assert (trace.fact, trace.importance, trace.access_count, trace.told_at) == (fact.id, 0.3, 2, START)
+        [trace] = await store.retention_scores(BANK)
+        assert (trace.fact, trace.importance, trace.access_count, trace.stated_at) == (fact.id, 0.3, 2, START)
         again = a_message("tulips again", recorded_at=day(9), state="derived")
         await store.append(BANK, [again])
         assert await store.commit(
             replace(await a_batch(store), sources=[AddedSource(fact=fact.id, messages=(again.id,))])
         )
-        assert [trace.told_at for trace in await store.traces(BANK)] == [day(9)]
+        assert [trace.stated_at for trace in await store.retention_scores(BANK)] == [day(9)]
 
     @on_store
     async def test_what_is_closed_or_held_by_an_opinion_or_observation_leaves_no_trace(self, store: Store) -> None:
@@ -168,16 +177,16 @@ class HousekeepingConformance(StoreSuite):
         observation = a_fact("About tulips.", network="observation", basis=[facts[1].id])
         closing = FactClosure(fact=facts[2].id, expired_at=utc_now())
         assert await store.commit(replace(await a_batch(store, [opinion, observation]), closures=[closing]))
-        assert [trace.fact for trace in await store.traces(BANK)] == [facts[3].id]
+        assert [trace.fact for trace in await store.retention_scores(BANK)] == [facts[3].id]
         let_go = FactClosure(fact=observation.id, expired_at=utc_now())
         assert await store.commit(replace(await a_batch(store), closures=[let_go]))
-        assert [trace.fact for trace in await store.traces(BANK)] == [facts[1].id, facts[3].id]
+        assert [trace.fact for trace in await store.retention_scores(BANK)] == [facts[1].id, facts[3].id]
 
     @on_store
     async def test_traces_come_page_by_page(self, store: Store) -> None:
         facts = [await tell(store, f"tulips {n}") for n in range(3)]
-        first = await store.traces(BANK, limit=2)
-        rest = await store.traces(BANK, after=first[-1].fact, limit=2)
+        first = await store.retention_scores(BANK, limit=2)
+        rest = await store.retention_scores(BANK, after=first[-1].fact, limit=2)
         assert [trace.fact for trace in (*first, *rest)] == [fact.id for fact in facts]
 
     @on_store
@@ -232,9 +241,12 @@ class HousekeepingConformance(StoreSuite):
         await store.create_bank(a_bank(OTHER))
         one, two = await _read(store, "tulips", 0, narrative="t" * 300), await _read(store, "roses", 1)
         before, now = await snapshot(store), await store.revision(OTHER)
-        assert await store.consecutive(OTHER, gap=GAP, largest=25) == []
-        assert await store.lengthy(OTHER, longer=200, before=day(9)) == []
-        assert await store.traces(OTHER) == []
+        assert await store.consecutive_episodes(OTHER, gap=GAP, largest=25) == []
+        assert (
+            await store.episodes(OTHER, EpisodeSelect(condensable=Condensable(characters=200, ended_before=day(9))))
+            == []
+        )
+        assert await store.retention_scores(OTHER) == []
         assert await store.commit(Changes(bank=OTHER, revision=now, deleted=Deletions(episodes=[one.id, two.id])))
         assert await snapshot(store) == before
 
@@ -249,7 +261,7 @@ async def _read(
     """An episode that was read, with a message and a fact at each of these minutes; it follows the last one."""
     said = [a_message(f"{topic} {at}", timestamp=_at(at), document=document) for at in minutes]
     await store.append(BANK, said)
-    last = await store.last_episode(BANK)
+    last = first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1)))
     told = {"previous": None if last is None else last.id, "narrative": narrative or f"All about {topic}."}
     episode = an_episode(topic, said, **{**told, **fields})
     batch = await a_batch(store, [_fact(message, episode) for message in said])
@@ -271,7 +283,7 @@ async def _join(
     store: Store, kept: Episode, absorbed: Episode, *, revision: int | None = None, lease: Lease | None = None
 ) -> bool:
     """Commit that one episode takes the place of another."""
-    facts = await store.facts_of(BANK, absorbed.id)
+    facts = await store.facts(BANK, FactSelect(episode=absorbed.id, with_embeddings=True))
     changes = Changes(
         bank=BANK,
         revision=await store.revision(BANK) if revision is None else revision,
@@ -285,5 +297,5 @@ async def _join(
 
 
 async def _pairs(store: Store, *, largest: int = 25) -> Sequence[tuple[str, str]]:
-    found = await store.consecutive(BANK, gap=GAP, largest=largest)
+    found = await store.consecutive_episodes(BANK, gap=GAP, largest=largest)
     return [(one.id, other.id) for one, other in found]

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from vmemo.models import Message, MessageId, utc_now
 from vmemo.models.changes import Changes, MessageFailure
+from vmemo.models.select import MessageSelect, first_of
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, START, a_batch, a_message, day, hear
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -30,7 +31,7 @@ class ArchiveConformance(StoreSuite):
             key="line 1",
         )
         assert await store.append(BANK, [whole]) == {whole.id}
-        assert await store.messages(BANK, [whole.id]) == [whole]
+        assert await store.messages(BANK, MessageSelect(ids=[whole.id])) == [whole]
 
     @on_store
     async def test_a_known_id_is_stored_once(self, store: Store) -> None:
@@ -38,7 +39,10 @@ class ArchiveConformance(StoreSuite):
         again = first.model_copy(update={"content": "another wording"})
         fresh = a_message("something new")
         assert await store.append(BANK, [again, fresh, fresh]) == {fresh.id}
-        assert [m.content for m in await store.messages(BANK)] == ["the first wording", "something new"]
+        assert [m.content for m in await store.messages(BANK, MessageSelect())] == [
+            "the first wording",
+            "something new",
+        ]
 
     @on_store
     async def test_a_key_is_stored_once_in_its_document(self, store: Store) -> None:
@@ -54,21 +58,25 @@ class ArchiveConformance(StoreSuite):
     @on_store
     async def test_appending_nothing_changes_nothing(self, store: Store) -> None:
         assert await store.append(BANK, []) == set()
-        assert await store.messages(BANK) == []
+        assert await store.messages(BANK, MessageSelect()) == []
 
     @on_store
     async def test_pending_messages_come_oldest_first(self, store: Store) -> None:
         late, early, tie = (a_message(c, timestamp=day(n)) for c, n in (("late", 3), ("early", 1), ("tie", 1)))
         await store.append(BANK, [late, early, tie])
-        assert [m.content for m in await store.pending(BANK, 10)] == ["early", "tie", "late"]
-        assert [m.content for m in await store.pending(BANK, 2)] == ["early", "tie"]
+        assert [m.content for m in await store.messages(BANK, MessageSelect.oldest_pending(10))] == [
+            "early",
+            "tie",
+            "late",
+        ]
+        assert [m.content for m in await store.messages(BANK, MessageSelect.oldest_pending(2))] == ["early", "tie"]
 
     @on_store
     async def test_only_unread_messages_are_pending(self, store: Store) -> None:
         await store.append(BANK, [a_message(state, state=state) for state in ("raw", "derived", "extracted")])
         read, unread = await hear(store, "read", "unread")
         assert await store.commit(replace(await a_batch(store), pending=[read.id]))
-        assert [m.id for m in await store.pending(BANK, 10)] == [unread.id]
+        assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(10))] == [unread.id]
 
     @on_store
     async def test_before_is_the_line_before_in_the_same_document(self, store: Store) -> None:
@@ -85,21 +93,23 @@ class ArchiveConformance(StoreSuite):
             loose[1].id: loose[0],
         }
         for message in (*letters, *loose, between):
-            assert await store.before(BANK, message) == expected[message.id], message.content
+            assert (
+                first_of(await store.messages(BANK, MessageSelect(preceding=message, limit=1))) == expected[message.id]
+            ), message.content
 
     @on_store
     async def test_messages_by_id_leave_missing_ones_out(self, store: Store) -> None:
         said = await hear(store, *(f"line {n}" for n in range(1200)))
         wanted = [*(m.id for m in said), MessageId("missing")]
-        assert {m.id for m in await store.messages(BANK, wanted)} == {m.id for m in said}
-        assert await store.messages(BANK, []) == []
+        assert {m.id for m in await store.messages(BANK, MessageSelect(ids=wanted))} == {m.id for m in said}
+        assert await store.messages(BANK, MessageSelect(ids=[])) == []
 
     @on_store
     async def test_pages_of_the_archive_are_complete_and_keep_the_order_of_storing(self, store: Store) -> None:
         said = await hear(store, *(f"line {n}" for n in range(11)), timestamp=day(5))
-        pages = [await store.messages(BANK, limit=4)]
+        pages = [await store.messages(BANK, MessageSelect(limit=4))]
         said += await hear(store, "an older line that came while paging", timestamp=day(1))
-        while page := await store.messages(BANK, after=pages[-1][-1].id, limit=4):
+        while page := await store.messages(BANK, MessageSelect(after=pages[-1][-1].id, limit=4)):
             pages.append(page)
             assert len(pages) < 9, "paging must end"
         assert [len(page) for page in pages] == [4, 4, 4]
@@ -110,10 +120,10 @@ class ArchiveConformance(StoreSuite):
         letters = await hear(store, "a", "b", "c", document="letters")
         await hear(store, "d", document="diary")
         await hear(store, "e")
-        page = await store.messages(BANK, document="letters", limit=2)
-        rest = await store.messages(BANK, document="letters", after=page[-1].id, limit=2)
+        page = await store.messages(BANK, MessageSelect(document="letters", limit=2))
+        rest = await store.messages(BANK, MessageSelect(document="letters", after=page[-1].id, limit=2))
         assert [m.id for m in (*page, *rest)] == [m.id for m in letters]
-        assert await store.messages(BANK, document="nothing") == []
+        assert await store.messages(BANK, MessageSelect(document="nothing")) == []
 
     @on_store
     async def test_a_failure_is_seen_on_its_messages_and_in_the_status(self, store: Store) -> None:
@@ -127,7 +137,11 @@ class ArchiveConformance(StoreSuite):
             "refused": (1, 1),
         }
         assert all(t.since <= utc_now() for t in troubles.values())
-        assert [m.error for m in await store.pending(BANK, 10)] == ["timed out", "timed out", "refused"]
+        assert [m.error for m in await store.messages(BANK, MessageSelect.oldest_pending(10))] == [
+            "timed out",
+            "timed out",
+            "refused",
+        ]
 
     @on_store
     async def test_a_failure_is_over_when_its_messages_are_read(self, store: Store) -> None:
@@ -136,4 +150,4 @@ class ArchiveConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store), pending=[one.id, two.id]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[two.id], error="too late to fail")]))
         assert (await store.status(BANK)).problems == ()
-        assert [m.error for m in await store.messages(BANK)] == [None, None]
+        assert [m.error for m in await store.messages(BANK, MessageSelect())] == [None, None]

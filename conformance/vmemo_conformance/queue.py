@@ -14,6 +14,7 @@ from vmemo.lifecycle.reprocess import staging_bank
 from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease, NewJob
 from vmemo.models.results import Backlog, Job, Spending
+from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -338,7 +339,7 @@ class QueueConformance(StoreSuite):
         assert await one.commit(Changes(bank=BANK, finished=[lease]))
         assert not await theirs, "what was committed meanwhile has outdated it"
         assert await other.commit(await a_batch(other, [a_fact("roses")]))
-        assert [fact.text for fact in await one.facts(BANK)] == ["tulips", "roses"]
+        assert [fact.text for fact in await one.facts(BANK, FactSelect())] == ["tulips", "roses"]
 
     @on_store
     async def test_a_hold_on_a_bank_expires_and_is_no_work(self, store: Store) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from vmemo.models import EntityId, EpisodeId, FactId, Link, MessageId
 from vmemo.models.changes import Changes
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, first_of
 from vmemo.ports import Loaded, Store
 from vmemo.testing.samples import (
     BANK,
@@ -32,16 +33,16 @@ class LibraryConformance(StoreSuite):
     @on_store
     async def test_facts_by_id_keep_the_order_asked_for(self, store: Store) -> None:
         one, two, three = [await tell(store, text) for text in ("one", "two", "three")]
-        found = await store.facts(BANK, [three.id, MISSING, one.id, two.id])
+        found = await store.facts(BANK, FactSelect(ids=[three.id, MISSING, one.id, two.id]))
         assert found == [three, one, two]
-        assert await store.facts(BANK, []) == []
+        assert await store.facts(BANK, FactSelect(ids=[])) == []
 
     @on_store
     async def test_pages_of_facts_are_complete_and_keep_the_order_of_storing(self, store: Store) -> None:
         facts = [await tell(store, f"fact {n}", mentioned_at=day(9 - n)) for n in range(5)]
-        pages = [await store.facts(BANK, limit=2)]
+        pages = [await store.facts(BANK, FactSelect(limit=2))]
         facts.append(await tell(store, "written while paging"))
-        while page := await store.facts(BANK, after=pages[-1][-1].id, limit=2):
+        while page := await store.facts(BANK, FactSelect(after=pages[-1][-1].id, limit=2)):
             pages.append(page)
             assert len(pages) < 9, "paging must end"
         assert [fact for page in pages for fact in page] == facts
@@ -51,8 +52,8 @@ class LibraryConformance(StoreSuite):
     async def test_pages_of_episodes_are_complete(self, store: Store) -> None:
         episodes = [an_episode(f"title {n}", [], started_at=day(9 - n), ended_at=day(10 - n)) for n in range(5)]
         assert await store.commit(replace(await a_batch(store), episodes=episodes))
-        found = await store.episodes(BANK, limit=2)
-        while page := await store.episodes(BANK, after=found[-1].id, limit=2):
+        found = await store.episodes(BANK, EpisodeSelect(limit=2))
+        while page := await store.episodes(BANK, EpisodeSelect(after=found[-1].id, limit=2)):
             found += page
             assert len(found) < 99, "paging must end"
         assert found == episodes
@@ -61,8 +62,8 @@ class LibraryConformance(StoreSuite):
     async def test_pages_of_entities_are_complete(self, store: Store) -> None:
         entities = [an_entity(name) for name in ("Zoe", "Ann", "Mia", "Bob", "Eve")]
         assert await store.commit(replace(await a_batch(store), entities=entities))
-        found = await store.entities(BANK, limit=2)
-        while page := await store.entities(BANK, after=found[-1].id, limit=2):
+        found = await store.entities(BANK, EntitySelect(limit=2))
+        while page := await store.entities(BANK, EntitySelect(after=found[-1].id, limit=2)):
             found += page
             assert len(found) < 99, "paging must end"
         assert found == entities
@@ -73,7 +74,7 @@ class LibraryConformance(StoreSuite):
         [first] = await hear(store, "early", timestamp=day(1))
         episode = an_episode("order", [second, first], previous=EpisodeId("earlier"))
         assert await store.commit(replace(await a_batch(store), pending=[first.id, second.id], episodes=[episode]))
-        [found] = await store.episodes(BANK, [EpisodeId("missing"), episode.id])
+        [found] = await store.episodes(BANK, EpisodeSelect(ids=[EpisodeId("missing"), episode.id]))
         assert found == episode.model_copy(update={"messages": (first.id, second.id)})
 
     @on_store
@@ -82,45 +83,45 @@ class LibraryConformance(StoreSuite):
         moving, garden = story.episodes
         wanted = [fact.id for fact in reversed(story.facts)]
         loaded = await store.load(BANK, [*wanted, FactId("missing")])
-        assert list(loaded.facts) == await store.facts(BANK, wanted)
+        assert list(loaded.facts) == await store.facts(BANK, FactSelect(ids=wanted))
         assert loaded.titles == {moving.id: "moving", garden.id: "garden"}
         assert await store.load(BANK, []) == Loaded(facts=[], messages=[], titles={})
 
     @on_store
     async def test_the_last_episode_is_the_one_that_ended_last(self, store: Store) -> None:
-        assert await store.last_episode(BANK) is None
+        assert first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1))) is None
         late = an_episode("late", [], started_at=day(1), ended_at=day(9))
         early = an_episode("early", [], started_at=day(2), ended_at=day(3))
         assert await store.commit(replace(await a_batch(store), episodes=[late, early]))
-        assert await store.last_episode(BANK) == late
+        assert first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1))) == late
 
     @on_store
     async def test_the_episode_of_a_message_is_found(self, store: Store) -> None:
         story = await tell_story(store)
         [loose] = await hear(store, "in no episode")
-        assert [await store.episode_of(BANK, m.id) for m in story.messages] == [
+        assert [first_of(await store.episodes(BANK, EpisodeSelect(message=m.id))) for m in story.messages] == [
             story.episodes[0],
             story.episodes[0],
             story.episodes[1],
             story.episodes[1],
         ]
-        assert await store.episode_of(BANK, loose.id) is None
-        assert await store.episode_of(BANK, MessageId("missing")) is None
+        assert first_of(await store.episodes(BANK, EpisodeSelect(message=loose.id))) is None
+        assert first_of(await store.episodes(BANK, EpisodeSelect(message=MessageId("missing")))) is None
 
     @on_store
     async def test_the_facts_of_an_episode_come_with_their_embeddings(self, store: Store) -> None:
         story = await tell_story(store)
-        found = await store.facts_of(BANK, story.episodes[1].id)
-        assert found == await store.facts(BANK, [f.id for f in story.facts[2:4]], with_embeddings=True)
+        found = await store.facts(BANK, FactSelect(episode=story.episodes[1].id, with_embeddings=True))
+        assert found == await store.facts(BANK, FactSelect(ids=[f.id for f in story.facts[2:4]], with_embeddings=True))
         assert all(fact.embedding for fact in found)
-        assert await store.facts_of(BANK, EpisodeId("missing")) == []
+        assert await store.facts(BANK, FactSelect(episode=EpisodeId("missing"), with_embeddings=True)) == []
 
     @on_store
     async def test_entities_count_the_facts_that_mention_them(self, store: Store) -> None:
         await tell_story(store)
-        caroline, oslo = await store.entities(BANK)
+        caroline, oslo = await store.entities(BANK, EntitySelect())
         assert (caroline.mentions, oslo.mentions) == (3, 1)
-        assert await store.entities(BANK, [oslo.id, EntityId("missing")]) == [oslo]
+        assert await store.entities(BANK, EntitySelect(ids=[oslo.id, EntityId("missing")])) == [oslo]
 
     @on_store
     async def test_links_are_those_that_leave_the_facts(self, store: Store) -> None:
@@ -143,9 +144,9 @@ class LibraryConformance(StoreSuite):
     async def test_successors_are_the_facts_that_supersede_it(self, store: Store) -> None:
         old = await tell(store, "lives in Rome", invalid_at=day(5), expired_at=day(5))
         new = await tell(store, "lives in Oslo", supersedes=old.id)
-        assert await store.successors(BANK, old.id) == [new]
-        assert await store.successors(BANK, new.id) == []
-        assert await store.successors(BANK, MISSING) == []
+        assert await store.facts(BANK, FactSelect(supersedes=old.id)) == [new]
+        assert await store.facts(BANK, FactSelect(supersedes=new.id)) == []
+        assert await store.facts(BANK, FactSelect(supersedes=MISSING)) == []
 
     @on_store
     async def test_recent_facts_are_current_and_nearest_in_time(self, store: Store) -> None:
@@ -153,10 +154,10 @@ class LibraryConformance(StoreSuite):
         await tell(store, "no longer believed", mentioned_at=day(5), expired_at=day(6))
         await tell(store, "no longer true", mentioned_at=day(5), invalid_at=day(6))
         ends = await tell(store, "true for long", mentioned_at=day(8), invalid_at=FAR)
-        found = await store.recent(BANK, day(4), limit=4)
+        found = await store.facts(BANK, FactSelect(around=day(4), current=True, limit=4))
         assert found == [facts[4], facts[6], facts[1], ends]
-        assert len(await store.recent(BANK, day(4), limit=99)) == 5
-        assert await store.recent(BANK, day(4), limit=1) == [facts[4]]
+        assert len(await store.facts(BANK, FactSelect(around=day(4), current=True, limit=99))) == 5
+        assert await store.facts(BANK, FactSelect(around=day(4), current=True, limit=1)) == [facts[4]]
 
     @on_store
     async def test_entities_of_one_fact_occur_together(self, store: Store) -> None:
@@ -173,7 +174,7 @@ class LibraryConformance(StoreSuite):
         one, two = await tell(store, "one", access_count=5), await tell(store, "two")
         await store.commit(Changes(bank=BANK, accesses={one.id: 2, MISSING: 1}))
         await store.commit(Changes(bank=BANK, accesses={one.id: 1}))
-        assert [f.access_count for f in await store.facts(BANK, [one.id, two.id])] == [8, 0]
+        assert [f.access_count for f in await store.facts(BANK, FactSelect(ids=[one.id, two.id]))] == [8, 0]
 
     @on_store
     async def test_the_status_counts_what_the_bank_holds(self, store: Store) -> None:

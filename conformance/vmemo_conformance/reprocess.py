@@ -14,6 +14,7 @@ from vmemo.models import BankId, ConfidenceChange, Entity, Fact, Message, Profil
 from vmemo.models.changes import Changes, ForgetTarget, Lease, MessageFailure, NewFact, NewJob, ProfileChange
 from vmemo.models.results import Spending
 from vmemo.models.search import EdgeQuery, SearchRequest
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.testing.samples import (
@@ -59,7 +60,7 @@ async def shadow_of(
 
 async def read_anew(store: Store, shadow: BankId, entities: Sequence[Entity] = ()) -> list[Fact]:
     """Read all that is unread in a shadow: a fact of each message, which mentions the entities it names."""
-    said = await store.pending(shadow, 1000)
+    said = await store.messages(shadow, MessageSelect.oldest_pending(1000))
     facts = [_fact_of(message, shadow, entities) for message in said]
     batch = await a_batch(store, [with_vector(fact, tokens=some_tokens(2)) for fact in facts], bank=shadow)
     assert await store.commit(replace(batch, pending=[message.id for message in said], entities=entities))
@@ -101,10 +102,10 @@ class ReprocessConformance(StoreSuite):
         [failed] = await hear(store, "tulips broken", timestamp=day(3), recorded_at=day(4))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[failed.id], error="timed out")]))
         shadow = await shadow_of(store)
-        copies = await store.messages(shadow)
+        copies = await store.messages(shadow, MessageSelect())
         expected = [
             message.model_copy(update={"state": "raw" if message.state == "raw" else "pending", "error": None})
-            for message in await store.messages(BANK)
+            for message in await store.messages(BANK, MessageSelect())
         ]
         assert copies == expected
         assert [job.kind for job in await store.jobs(shadow)] == ["process"]
@@ -118,9 +119,9 @@ class ReprocessConformance(StoreSuite):
         second, third = await hear(store, "tulips two", "tulips three")
         assert not await swap_in(store, BANK, EMBEDDER)
         assert await shadow_of(store) == shadow
-        assert [f.id for f in await store.facts(shadow)] == [fact.id]
-        assert [m.id for m in await store.pending(shadow, 9)] == [second.id, third.id]
-        assert [m.id for m in await store.messages(shadow)] == [first.id, second.id, third.id]
+        assert [f.id for f in await store.facts(shadow, FactSelect())] == [fact.id]
+        assert [m.id for m in await store.messages(shadow, MessageSelect.oldest_pending(9))] == [second.id, third.id]
+        assert [m.id for m in await store.messages(shadow, MessageSelect())] == [first.id, second.id, third.id]
         assert [job.kind for job in await store.jobs(shadow)] == ["process"]
 
     @on_store
@@ -128,11 +129,11 @@ class ReprocessConformance(StoreSuite):
         await hear(store, "tulips")
         await read_anew(store, await shadow_of(store))
         other = await shadow_of(store, "newer")
-        assert await store.facts(other) == []
-        assert len(await store.pending(other, 9)) == 1
+        assert await store.facts(other, FactSelect()) == []
+        assert len(await store.messages(other, MessageSelect.oldest_pending(9))) == 1
         await read_anew(store, other)
         wider = await shadow_of(store, "newer", embedder=WIDER)
-        assert await store.facts(wider) == []
+        assert await store.facts(wider, FactSelect()) == []
         assert (await store.status(wider)).dimension == 96
         assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=wider))) == 1
 
@@ -140,7 +141,7 @@ class ReprocessConformance(StoreSuite):
     async def test_thousands_of_messages_are_copied_in_their_order(self, store: Store) -> None:
         said = await hear(store, *(f"line {n}" for n in range(4100)))
         shadow = await shadow_of(store)
-        assert [m.id for m in await store.messages(shadow, limit=5000)] == [m.id for m in said]
+        assert [m.id for m in await store.messages(shadow, MessageSelect(limit=5000))] == [m.id for m in said]
         assert len(await quotes(store, "line", replace(EVERYTHING, bank=shadow), limit=5000)) == 4100
         assert len(await quotes(store, "line", limit=5000)) == 4100
 
@@ -151,7 +152,7 @@ class ReprocessConformance(StoreSuite):
         before = await snapshot(store)
         shadow = await shadow_of(store)
         assert not await swap_in(store, BANK, EMBEDDER)
-        unread = await store.pending(shadow, 9)
+        unread = await store.messages(shadow, MessageSelect.oldest_pending(9))
         for message in unread[:-1]:
             fact = a_fact(message.content, bank=shadow, messages=[message.id])
             assert await store.commit(replace(await a_batch(store, [fact], bank=shadow), pending=[message.id]))
@@ -168,7 +169,7 @@ class ReprocessConformance(StoreSuite):
     async def test_a_grouped_message_is_unread(self, store: Store) -> None:
         await hear(store, "tulips")
         shadow = await shadow_of(store)
-        said = await store.pending(shadow, 9)
+        said = await store.messages(shadow, MessageSelect.oldest_pending(9))
         batch = await a_batch(store, bank=shadow)
         grouped = replace(batch, pending=[said[0].id], episodes=[an_episode("tulips", said)], becomes="grouped")
         assert await store.commit(grouped)
@@ -180,31 +181,31 @@ class ReprocessConformance(StoreSuite):
         story = await tell_story(store)
         raw = a_message("tulips raw", state="raw")
         await store.append(BANK, [raw])
-        said = await store.messages(BANK)
+        said = await store.messages(BANK, MessageSelect())
         shadow = await shadow_of(store)
         caroline = an_entity("Caroline", id="new-caroline")
         facts = await read_anew(store, shadow, [caroline])
         assert await swap_in(store, BANK, EMBEDDER)
-        found = await store.facts(BANK)
+        found = await store.facts(BANK, FactSelect())
         assert [fact.id for fact in found] == [fact.id for fact in facts]
         assert {fact.bank for fact in found} == {BANK}
         assert await matches(store, "tulips") == [facts[2].id]
         assert set(await near(store, EMBEDDER.vector("tulips"))) == {fact.id for fact in facts}
         assert await quotes(store, "tulips") == [raw.id]
         assert await named_entities(store, BANK, "Caroline in Oslo") == [mention_of(caroline)]
-        assert [entity.id for entity in await store.entities(BANK)] == [caroline.id]
+        assert [entity.id for entity in await store.entities(BANK, EntitySelect())] == [caroline.id]
         query = EdgeQuery(scope=EVERYTHING, space=EMBEDDER.name, vector=EMBEDDER.vector("x"), facts=[facts[0].id])
         assert {edge.target for edge in await find_edges(store, query)} == {facts[1].id, facts[2].id}
         assert await store.links(BANK) == []
-        assert await store.episodes(BANK) == []
+        assert await store.episodes(BANK, EpisodeSelect()) == []
         assert [tokens is not None for tokens in await token_vectors(store, BANK, [f.id for f in facts])] == [True] * 4
-        assert await store.facts(BANK, [fact.id for fact in story.facts]) == []
-        assert [m.id for m in await store.messages(BANK)] == [m.id for m in said]
+        assert await store.facts(BANK, FactSelect(ids=[fact.id for fact in story.facts])) == []
+        assert [m.id for m in await store.messages(BANK, MessageSelect())] == [m.id for m in said]
         status = await store.status(BANK)
         assert (status.messages, status.facts, status.entities, status.pending) == (5, 4, 1, 0)
         assert status.scrub_pending is False
         with refused(NotFound):
-            await store.messages(shadow)
+            await store.messages(shadow, MessageSelect())
 
     @on_two_stores
     async def test_a_second_store_answers_from_the_old_derivation_until_the_switch(
@@ -251,7 +252,7 @@ class ReprocessConformance(StoreSuite):
         assert not await store.commit(old)
         with refused(NotFound):
             await store.commit(new)
-        assert len(await store.facts(BANK)) == 1
+        assert len(await store.facts(BANK, FactSelect())) == 1
 
     @on_store
     async def test_work_that_waits_in_the_shadow_is_the_banks_after_the_switch(self, store: Store) -> None:
@@ -278,25 +279,25 @@ class ReprocessConformance(StoreSuite):
         shadow = await shadow_of(store)
         facts = await read_anew(store, shadow, [an_entity("Caroline", id="new-caroline")])
         assert await swap_in(store, BANK, EMBEDDER)
-        old, new = await store.facts(BANK, [fact.id for fact in held], with_embeddings=True)
+        old, new = await store.facts(BANK, FactSelect(ids=[fact.id for fact in held], with_embeddings=True))
         assert old.basis == (facts[0].id,)
         assert set(new.basis) == {facts[0].id, facts[2].id, old.id}
         assert [mention.id for mention in new.entities] == ["new-caroline"]
         assert (old.supersedes, new.supersedes) == (None, old.id)
         assert new.confidence == 0.75
-        assert (await store.moves(BANK))[0].evidence == (facts[2].id,)
-        assert [move.opinion for move in await store.moves(BANK)] == [new.id]
+        assert (await store.confidence_changes(BANK))[0].evidence == (facts[2].id,)
+        assert [move.opinion for move in await store.confidence_changes(BANK)] == [new.id]
         assert new.id in await near(store, EMBEDDER.vector(new.text), limit=1)
-        assert [f.id for f in await store.facts(BANK) if f.network == "opinion"] == [old.id, new.id]
+        assert [f.id for f in await store.facts(BANK, FactSelect()) if f.network == "opinion"] == [old.id, new.id]
         await store.forget(BANK, ForgetTarget(messages=facts[2].messages))
-        assert await store.facts(BANK, [new.id]) == []
+        assert await store.facts(BANK, FactSelect(ids=[new.id])) == []
 
     @on_store
     async def test_opinions_of_another_embedder_are_adopted_with_new_vectors_or_not_at_all(self, store: Store) -> None:
         story = await tell_story(store)
         held = await _believe(store, story.facts, story.entities[0])
         shadow = await shadow_of(store, embedder=WIDER)
-        said = await store.pending(shadow, 9)
+        said = await store.messages(shadow, MessageSelect.oldest_pending(9))
         anew = [a_fact(message.content, bank=shadow, messages=[message.id]) for message in said]
         vectors = [NewFact(fact=fact, embedding=WIDER.vector(fact.text)) for fact in anew]
         batch = replace(await a_batch(store, bank=shadow), facts=vectors, embedder="wider")
@@ -313,7 +314,7 @@ class ReprocessConformance(StoreSuite):
         stored = await store.bank(BANK)
         assert stored is not None
         assert (stored.embedder, stored.dimension) == ("wider", 96)
-        [opinion] = await store.facts(BANK, [held[1].id], with_embeddings=True)
+        [opinion] = await store.facts(BANK, FactSelect(ids=[held[1].id], with_embeddings=True))
         assert np.allclose(
             opinion.embedding or (), WIDER.vector(embedded_text(opinion.text, opinion.mentioned_at)), atol=1e-3
         )
@@ -325,12 +326,12 @@ class ReprocessConformance(StoreSuite):
         merge = await merge_entities(store, BANK, an_entity("Caroline").id, an_entity("Carol").id, "alike")
         await undo_merge(store, BANK, merge.id)
         shadow = await shadow_of(store)
-        known = {entity.name: entity for entity in await store.entities(shadow)}
+        known = {entity.name: entity for entity in await store.entities(shadow, EntitySelect())}
         assert known["Caroline"].strangers == ("Carol",)
         assert known["Carol"].strangers == ("Caroline",)
         await read_anew(store, shadow, [known["Caroline"]])
         assert await swap_in(store, BANK, EMBEDDER)
-        [caroline] = await store.entities(BANK)
+        [caroline] = await store.entities(BANK, EntitySelect())
         assert (caroline.name, caroline.strangers) == ("Caroline", ("Carol",))
         assert await named_entities(store, BANK, "Nobody") == []
 
@@ -346,7 +347,7 @@ class ReprocessConformance(StoreSuite):
         assert await swap_in(store, BANK, EMBEDDER)
         assert not await swap_in(store, OTHER, EMBEDDER)
         assert await snapshot(store, OTHER) == before
-        assert len(await store.pending(shadows[1], 9)) == 4
+        assert len(await store.messages(shadows[1], MessageSelect.oldest_pending(9))) == 4
 
     @on_store
     async def test_what_is_forgotten_is_in_no_shadow(self, store: Store) -> None:
@@ -355,13 +356,13 @@ class ReprocessConformance(StoreSuite):
         await read_anew(store, shadow)
         await store.forget(BANK, ForgetTarget(messages=[story.messages[2].id]))
         with refused(NotFound):
-            await store.messages(shadow)
+            await store.messages(shadow, MessageSelect())
         assert not await swap_in(store, BANK, EMBEDDER)
         again = await shadow_of(store)
-        assert story.messages[2].id not in {message.id for message in await store.messages(again)}
+        assert story.messages[2].id not in {message.id for message in await store.messages(again, MessageSelect())}
         await store.forget(BANK, ForgetTarget(bank=True))
         with refused(NotFound):
-            await store.messages(again)
+            await store.messages(again, MessageSelect())
         assert await store.banks() == []
 
     @on_store
@@ -373,8 +374,8 @@ class ReprocessConformance(StoreSuite):
             assert await swap_in(store, BANK, EMBEDDER)
             status = await store.status(BANK)
             assert (status.messages, status.facts, status.entities) == (4, 6, 1)
-            assert len(await store.moves(BANK)) == 1
-            [new] = await store.facts(BANK, [held[1].id])
+            assert len(await store.confidence_changes(BANK)) == 1
+            [new] = await store.facts(BANK, FactSelect(ids=[held[1].id]))
             assert len(new.basis) == 3
 
 

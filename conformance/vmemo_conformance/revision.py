@@ -10,6 +10,7 @@ from vmemo.errors import InvalidInput, VmemoError
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, MessageId
 from vmemo.models.changes import AddedSource, Changes, FactClosure
 from vmemo.models.search import Scope
+from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -45,7 +46,7 @@ class RevisionConformance(StoreSuite):
         oslo = a_fact("tulips oslo", valid_at=day(10), recorded_at=day(12), supersedes=rome.id)
         ends = FactClosure(fact=rome.id, invalid_at=day(10), expired_at=day(12))
         assert await store.commit(replace(await a_batch(store, [oslo]), closures=[ends]))
-        assert await store.facts(BANK, [rome.id]) == [
+        assert await store.facts(BANK, FactSelect(ids=[rome.id])) == [
             rome.model_copy(update={"invalid_at": day(10), "expired_at": day(12)})
         ]
         assert (await store.load(BANK, [rome.id])).facts[0].expired_at == day(12)
@@ -67,10 +68,10 @@ class RevisionConformance(StoreSuite):
         fact = await tell(store, "tulips", invalid_at=day(9))
         await _close(store, FactClosure(fact=fact.id, expired_at=day(5)))
         await _close(store, FactClosure(fact=fact.id))
-        [found] = await store.facts(BANK)
+        [found] = await store.facts(BANK, FactSelect())
         assert (found.invalid_at, found.expired_at) == (day(9), day(5))
         await _close(store, FactClosure(fact=fact.id, invalid_at=day(3)))
-        [found] = await store.facts(BANK)
+        [found] = await store.facts(BANK, FactSelect())
         assert (found.invalid_at, found.expired_at) == (day(3), day(5))
 
     @on_store
@@ -93,8 +94,8 @@ class RevisionConformance(StoreSuite):
         )
         assert await store.commit(batch)
         assert await _seen(store) == {"new"}
-        assert (await store.facts(BANK, [new.id]))[0].messages == (said.id,)
-        assert [fact.id for fact in await store.successors(BANK, old.id)] == [new.id]
+        assert (await store.facts(BANK, FactSelect(ids=[new.id])))[0].messages == (said.id,)
+        assert [fact.id for fact in await store.facts(BANK, FactSelect(supersedes=old.id))] == [new.id]
 
     @on_two_stores
     async def test_a_closing_by_one_is_noticed_by_the_other(self, one: Store, other: Store) -> None:
@@ -128,7 +129,7 @@ class RevisionConformance(StoreSuite):
                 assert id in str(await _refusal(store, batch))
                 assert await snapshot(store) == before
                 assert await store.revision(BANK) == revision
-        assert [fact.expired_at for fact in await store.facts(OTHER)] == [None]
+        assert [fact.expired_at for fact in await store.facts(OTHER, FactSelect())] == [None]
 
     @on_store
     async def test_a_fact_does_not_replace_itself(self, store: Store) -> None:
@@ -146,10 +147,12 @@ class RevisionConformance(StoreSuite):
         more = AddedSource(fact=fact.id, messages=(said.id, again.id, again.id), episodes=(first.id, second.id))
         for sourced in ([more], [more, AddedSource(fact=fact.id, messages=(third.id,))]):
             assert await store.commit(replace(await a_batch(store), sources=sourced))
-        [found] = await store.facts(BANK)
+        [found] = await store.facts(BANK, FactSelect())
         assert found.messages == (said.id, again.id, third.id)
         assert found.episodes == (first.id, second.id)
-        assert [held.id for held in await store.facts_of(BANK, second.id)] == [fact.id]
+        assert [held.id for held in await store.facts(BANK, FactSelect(episode=second.id, with_embeddings=True))] == [
+            fact.id
+        ]
         assert (await store.load(BANK, [fact.id])).facts == [found]
 
     @on_store
@@ -157,7 +160,7 @@ class RevisionConformance(StoreSuite):
         first, second, third = [await tell(store, f"tulips {n}") for n in range(3)]
         assert await store.commit(replace(await a_batch(store), successors={second.id: first.id, third.id: second.id}))
         assert await store.commit(replace(await a_batch(store), successors={third.id: first.id}))
-        found = {fact.id: fact.supersedes for fact in await store.facts(BANK)}
+        found = {fact.id: fact.supersedes for fact in await store.facts(BANK, FactSelect())}
         assert found == {first.id: None, second.id: first.id, third.id: second.id}
 
     @on_store
@@ -170,17 +173,17 @@ class RevisionConformance(StoreSuite):
         aside = _a_move(other.id, stance="neutral", before=0.5, after=0.5, at=day(1))
         assert await store.commit(replace(await a_batch(store), confidence=[up, aside]))
         assert await store.commit(replace(await a_batch(store), confidence=[down]))
-        assert await store.moves(BANK) == [aside, up, down]
-        assert await store.moves(BANK, view.id) == [up, down]
-        assert await store.moves(BANK, MISSING) == []
-        assert [fact.confidence for fact in await store.facts(BANK, [view.id, other.id])] == [0.4, 0.5]
+        assert await store.confidence_changes(BANK) == [aside, up, down]
+        assert await store.confidence_changes(BANK, view.id) == [up, down]
+        assert await store.confidence_changes(BANK, MISSING) == []
+        assert [fact.confidence for fact in await store.facts(BANK, FactSelect(ids=[view.id, other.id]))] == [0.4, 0.5]
 
     @on_store
     async def test_an_opinion_formed_in_a_batch_may_move_in_it(self, store: Store) -> None:
         ground, view = a_fact("tulips bloom"), a_fact("I like tulips.", network="opinion", confidence=0.5)
         step = _a_move(view.id, before=0.5, after=0.7, evidence=(ground.id,))
         assert await store.commit(replace(await a_batch(store, [ground, view]), confidence=[step]))
-        assert [fact.confidence for fact in await store.believed(BANK, "opinion")] == [0.7]
+        assert [fact.confidence for fact in await store.facts(BANK, FactSelect.believed("opinion"))] == [0.7]
 
     @on_store
     async def test_only_opinions_move(self, store: Store) -> None:
@@ -196,10 +199,10 @@ class RevisionConformance(StoreSuite):
         await _close(store, FactClosure(fact=views[1].id, expired_at=day(2)))
         await _close(store, FactClosure(fact=views[2].id, invalid_at=day(2)))
         await _close(store, FactClosure(fact=views[3].id, invalid_at=FAR))
-        found = await store.believed(BANK, "opinion")
+        found = await store.facts(BANK, FactSelect.believed("opinion"))
         assert [fact.id for fact in found] == [views[0].id, views[3].id]
         assert all(fact.embedding is not None and len(fact.embedding) == EMBEDDER.dimension for fact in found)
-        assert [fact.text for fact in await store.believed(BANK, "observation")] == ["A gardener."]
+        assert [fact.text for fact in await store.facts(BANK, FactSelect.believed("observation"))] == ["A gardener."]
 
     @on_store
     async def test_facts_about_an_entity_are_current_newest_first_and_no_beliefs(self, store: Store) -> None:
@@ -218,9 +221,9 @@ class RevisionConformance(StoreSuite):
         batch = replace(await a_batch(store, [*facts, a_fact("Bern", mentioned_at=day(20))]), entities=[oslo])
         assert await store.commit(replace(batch, closures=[FactClosure(fact=facts[4].id, expired_at=day(2))]))
         expected = [facts[1], facts[2], facts[0]]
-        assert await store.facts_about(BANK, oslo.id) == expected
-        assert await store.facts_about(BANK, oslo.id, limit=2) == expected[:2]
-        assert await store.facts_about(BANK, an_entity("Nobody").id) == []
+        assert await store.facts(BANK, FactSelect.about(oslo.id, limit=100)) == expected
+        assert await store.facts(BANK, FactSelect.about(oslo.id, limit=2)) == expected[:2]
+        assert await store.facts(BANK, FactSelect.about(an_entity("Nobody").id, limit=100)) == []
 
     @on_store
     async def test_the_name_that_a_fact_knows_an_entity_by_comes_back(self, store: Store) -> None:
@@ -234,7 +237,7 @@ class RevisionConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store, facts), entities=[anna, robert]))
         ids = [fact.id for fact in facts]
         said = [{mention.said for mention in fact.entities if mention.id == robert.id} for fact in facts]
-        for found in (await store.facts(BANK, ids), (await store.load(BANK, ids)).facts):
+        for found in (await store.facts(BANK, FactSelect(ids=ids)), (await store.load(BANK, ids)).facts):
             assert [{m.said for m in fact.entities if m.id == robert.id} for fact in found] == said
             assert found == facts
         assert await named_entities(store, BANK, "Bob") == [mention_of(robert)]
@@ -267,4 +270,4 @@ async def _seen(store: Store, scope: Scope | None = None) -> set[str]:
     shown = scope or Scope(bank=BankId(BANK))
     worded: Sequence[FactId] = await matches(store, "tulips", shown)
     assert set(worded) == set(await near(store, EMBEDDER.vector("tulips"), shown)), shown
-    return {fact.text.split()[-1] for fact in await store.facts(BANK, worded)}
+    return {fact.text.split()[-1] for fact in await store.facts(BANK, FactSelect(ids=worded))}

@@ -11,6 +11,7 @@ from vmemo.errors import EmbedderMismatch
 from vmemo.models import FactId, Interval
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import Scope, Scored, SearchRequest, TemporalSearch
+from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, a_bank, a_batch, at_cosine, day, tell
 from vmemo_conformance.suite import StoreSuite, on_store, refused
@@ -165,4 +166,4 @@ async def _hits(
 
 async def _found(store: Store, *, scope: Scope = EVERYTHING, during: Interval = MONTH) -> set[str]:
     hits = await _hits(store, scope=scope, during=during)
-    return {fact.text for fact in await store.facts(BANK, [hit.id for hit in hits])}
+    return {fact.text for fact in await store.facts(BANK, FactSelect(ids=[hit.id for hit in hits]))}

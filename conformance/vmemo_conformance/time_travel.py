@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from vmemo.models.changes import FactClosure
 from vmemo.models.search import Scope, SearchRequest
+from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, EMBEDDER, a_batch, a_fact, day, hear, matches, near, tell
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -153,4 +154,4 @@ async def _seen(store: Store, scope: Scope) -> set[str]:
     """Last words of the facts a scope shows, which must be the same by words and by vector."""
     worded = await matches(store, "tulips", scope)
     assert set(worded) == set(await near(store, EMBEDDER.vector("tulips"), scope)), scope
-    return {fact.text.split()[-1] for fact in await store.facts(BANK, worded)}
+    return {fact.text.split()[-1] for fact in await store.facts(BANK, FactSelect(ids=worded))}

@@ -9,6 +9,7 @@ from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, FactId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import EdgeQuery, Encoding
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
     BANK,
@@ -56,7 +57,7 @@ class SharingConformance(StoreSuite):
     @on_two_stores
     async def test_messages_of_one_are_pending_in_the_other(self, one: Store, other: Store) -> None:
         said = await hear(one, "tulips")
-        assert await other.pending(BANK, 9) == said
+        assert await other.messages(BANK, MessageSelect.oldest_pending(9)) == said
         assert await quotes(other, "tulips") == [said[0].id]
         assert await other.append(BANK, said) == set()
 
@@ -131,7 +132,7 @@ class SharingConformance(StoreSuite):
         batches = [replace(await a_batch(store, [a_fact("tulips")]), pending=[said.id]) for store in (one, other)]
         landed = await asyncio.gather(one.commit(batches[0]), other.commit(batches[1]))
         assert sorted(landed) == [False, True]
-        assert len(await one.facts(BANK)) == 1
+        assert len(await one.facts(BANK, FactSelect())) == 1
 
     @on_two_stores
     async def test_a_bank_made_by_both_is_made_once(self, one: Store, other: Store) -> None:
@@ -146,4 +147,4 @@ class SharingConformance(StoreSuite):
         parts = [(one if n % 2 else other).append(BANK, said[n : n + 2]) for n in range(40)]
         stored = await asyncio.gather(*parts)
         assert sum(len(part) for part in stored) == 40
-        assert {m.id for m in await one.messages(BANK)} == {m.id for m in said}
+        assert {m.id for m in await one.messages(BANK, MessageSelect())} == {m.id for m in said}

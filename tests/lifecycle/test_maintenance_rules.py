@@ -7,10 +7,9 @@ from datetime import timedelta
 from vmemo.lifecycle.join_episodes import join_changes, settled
 from vmemo.lifecycle.maintain import faded, strength
 from vmemo.lifecycle.shorten_episodes import with_narratives
-from vmemo.models import FactId, utc_now
+from vmemo.models import FactId, RetentionScore, utc_now
 from vmemo.models.changes import AddedSource, Deletions
 from vmemo.models.results import Job
-from vmemo.ports import RetentionScore
 from vmemo.testing.samples import BANK, a_fact, a_message, an_episode, day
 
 
@@ -50,8 +49,8 @@ def test_an_episode_that_was_deleted_meanwhile_is_not_saved_again() -> None:
 
 
 def score(fact: str, *, importance: float = 0.5, recalls: int = 0, age: float = 0) -> RetentionScore:
-    told_at = day(1) - timedelta(days=age)
-    return RetentionScore(fact=FactId(fact), importance=importance, access_count=recalls, told_at=told_at)
+    stated_at = day(1) - timedelta(days=age)
+    return RetentionScore(fact=FactId(fact), importance=importance, access_count=recalls, stated_at=stated_at)
 
 
 def test_a_fact_loses_half_of_its_importance_in_a_half_life() -> None:

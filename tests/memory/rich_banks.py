@@ -10,6 +10,7 @@ from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId, ConfidenceChange, Fact, Link, Profile
 from vmemo.models.changes import Changes, FactClosure, MessageFailure, NewJob, ProfileChange
 from vmemo.models.results import Spending
+from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
@@ -70,7 +71,7 @@ async def _enrich(store: Store) -> None:
             profile=ProfileChange(profile=Profile(name="Ada", background="I like chaos."), reason="Told again."),
         )
     )
-    facts = await store.facts(BANK)
+    facts = await store.facts(BANK, FactSelect())
     await store.commit(Changes(bank=BANK, accesses={facts[1].id: 3}))
     await store.commit(
         Changes(bank=BANK, jobs=[NewJob(kind="observe", key="caroline"), NewJob(kind="observe", key="oslo")])
@@ -86,7 +87,7 @@ async def _derive_anew(store: Store, ground: Fact) -> None:
     shadow = await staging_bank(store, BANK, "new", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
     await read_anew(store, shadow, [an_entity("Caroline", type="PERSON")])
     assert await swap_in(store, BANK, EMBEDDER)
-    last = (await store.facts(BANK))[-1]
+    last = (await store.facts(BANK, FactSelect()))[-1]
     link = Link(source=last.id, target=first.id, kind="semantic", weight=0.25)
     step = ConfidenceChange(
         opinion=first.id, stance="weaken", before=0.5, after=0.45, evidence=(last.id,), reason="¿?", at=day(3)

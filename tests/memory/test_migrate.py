@@ -32,6 +32,7 @@ from vmemo import (
 from vmemo.lifecycle.entity_merges import undo_merge
 from vmemo.models import Bank, BankId
 from vmemo.models.changes import Changes, ForgetTarget
+from vmemo.models.select import EntitySelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
 from vmemo.stores.sqlite.store import SqliteStore
@@ -199,7 +200,9 @@ def test_a_moved_bank_is_found_by_the_same_words_and_vectors_and_its_merges_can_
         for merge in reversed(await store.merges(BANK)):
             if merge.undone_at is None:
                 await undo_merge(store, BANK, merge.id)
-        people = sorted((e.name, e.aliases, e.strangers, e.mentions) for e in await store.entities(BANK))
+        people = sorted(
+            (e.name, e.aliases, e.strangers, e.mentions) for e in await store.entities(BANK, EntitySelect())
+        )
         words = [await matches(store, text) for text in ("Caroline piano", "Øystein tea", "kind")]
         spots = [await near(store, EMBEDDER.vector(text), limit=1) for text in ("Caroline moved", "tea")]
         found.append((people, words, spots))
@@ -217,7 +220,10 @@ def test_what_is_unread_is_queued_and_other_work_is_told_to_stay(source: Path, p
     async def look(store: Store) -> None:
         jobs = await store.lease("worker", 60, limit=9)
         assert {(job.bank, job.kind) for job in jobs} == {(BANK, "process"), (TOKYO, "process")}
-        assert {message.content for message in await store.pending(TOKYO, 9)} == {"まだ読んでいない。", "Ещё одно."}
+        assert {message.content for message in await store.messages(TOKYO, MessageSelect.oldest_pending(9))} == {
+            "まだ読んでいない。",
+            "Ещё одно.",
+        }
 
     asked(postgres_url, look)
 

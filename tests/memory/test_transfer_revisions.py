@@ -19,6 +19,7 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import BankId, ConfidenceChange, FormerProfile, Profile
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.results import Spending
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, first_of
 from vmemo.ports import Store
 from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, hear, mention_of
 
@@ -52,7 +53,7 @@ def revised_file(revised: str, tmp_path_factory: pytest.TempPathFactory) -> Path
 async def revise(url: str) -> None:
     store = store_at(url)
     await store.open()
-    fact = (await store.facts(DEFAULT))[0]
+    fact = (await store.facts(DEFAULT, FactSelect()))[0]
     opinion = a_fact("Robert is kind.", bank=DEFAULT, network="opinion", confidence=0.5, basis=[fact.id])
     assert await store.commit(await a_batch(store, [opinion], bank=DEFAULT))
     steps = [
@@ -87,7 +88,7 @@ async def revise(url: str) -> None:
 
 async def group(store: Store) -> None:
     """One episode of a read and an unread message, one of an unread one alone, and one after it of a read one."""
-    last = await store.last_episode(DEFAULT)
+    last = first_of(await store.episodes(DEFAULT, EpisodeSelect(last_first=True, limit=1)))
     lines = await hear(store, "Read one.", "Waits one.", "Waits two.", "Read two.", bank=DEFAULT, timestamp=NOON)
     mixed = an_episode("mixed", lines[:2], previous=None if last is None else last.id)
     alone = an_episode("alone", lines[2:3], previous=mixed.id)
@@ -148,7 +149,7 @@ def test_merges_can_be_undone_after_an_import_as_before_it(
         for merge in reversed(await store.merges(DEFAULT)):
             if merge.undone_at is None:
                 await undo_merge(store, DEFAULT, merge.id)
-        found = await store.entities(DEFAULT)
+        found = await store.entities(DEFAULT, EntitySelect())
         await store.close()
         return sorted((e.name, e.aliases, e.strangers, e.mentions) for e in found)
 

@@ -22,6 +22,7 @@ from vmemo.models import ConfidenceChange, Episode, Fact, Message, utc_now
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.results import Job, Maintained
 from vmemo.models.search import Scope, Vectors
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import Settings
 from vmemo.ports import Store, TextKind
 from vmemo.retain.context import RetainContext
@@ -97,7 +98,7 @@ async def read(
     """An episode that was read: a message each minute, and a fact of each."""
     said = [a_message(text, timestamp=at(minute + i), document="talk") for i, text in enumerate(contents)]
     await store.append(BANK, said)
-    last = await store.last_episode(BANK)
+    last = first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1)))
     previous = None if last is None else last.id
     episode = an_episode(title, said, **{"narrative": narrative, "previous": previous, **fields})
     batch = await a_batch(store, [_fact(message, episode) for message in said])
@@ -116,7 +117,7 @@ async def lease(store: Store, owner: str = "worker", *, seconds: float = 600) ->
 
 
 async def narratives(store: Store) -> list[str]:
-    return [episode.narrative for episode in await store.episodes(BANK)]
+    return [episode.narrative for episode in await store.episodes(BANK, EpisodeSelect())]
 
 
 def answer(texts: Mapping[int, str]) -> JsonValue:
@@ -153,8 +154,8 @@ async def test_every_fact_still_leads_to_an_episode_that_holds_its_messages(stor
     for minute in range(6):
         await read(store, f"{ALIKE}.", minute=minute)
     assert (await maintain(BANK, context(store), MaintenanceSettings(), now=at(60))).joined == 5
-    [episode] = await store.episodes(BANK)
-    for fact in await store.facts(BANK):
+    [episode] = await store.episodes(BANK, EpisodeSelect())
+    for fact in await store.facts(BANK, FactSelect()):
         behind = await provenance(BANK, fact, store)
         assert behind.episodes == (episode,)
         assert {message.id for message in behind.messages} <= set(episode.messages)
@@ -189,7 +190,7 @@ async def test_joining_can_be_turned_off(store: Store) -> None:
     await read(store, f"{ALIKE}.")
     await read(store, f"{ALIKE}.", minute=2)
     assert (await maintain(BANK, context(store), QUIET)).joined == 0
-    assert len(await store.episodes(BANK)) == 2
+    assert len(await store.episodes(BANK, EpisodeSelect())) == 2
 
 
 # Shortening
@@ -278,15 +279,15 @@ async def test_what_is_old_unimportant_and_never_recalled_is_closed_and_not_dele
     used = await tell(store, "lilies", importance=0.2)
     await store.commit(Changes(bank=BANK, accesses={used.id: 1}))
     now = START + timedelta(days=180)
-    messages = await store.messages(BANK)
+    messages = await store.messages(BANK, MessageSelect())
     assert (await maintain(BANK, context(store), replace(QUIET, fade_below=0.1), now=now)).pruned == 0
     assert (await maintain(BANK, context(store), replace(QUIET, fade_below=0.11), now=now)).pruned == 1
-    [closed] = await store.facts(BANK, [faint.id])
+    [closed] = await store.facts(BANK, FactSelect(ids=[faint.id]))
     assert (closed.expired_at, closed.invalid_at) == (now, faint.invalid_at)
     assert await matches(store, "tulips") == []
     assert await matches(store, "tulips", Scope(bank=BANK, include_expired=True)) == [faint.id]
     assert await matches(store, "roses lilies") == [firm.id, used.id]
-    assert await store.messages(BANK) == messages
+    assert await store.messages(BANK, MessageSelect()) == messages
 
 
 @on_store
@@ -301,7 +302,7 @@ async def test_what_opinions_and_observations_rest_on_does_not_fade(store: Store
     assert await store.commit(replace(await a_batch(store), confidence=[step]))
     done = await maintain(BANK, context(store), replace(QUIET, fade_below=0.5), now=day(999))
     assert done.pruned == 1
-    assert [fact.id for fact in await store.facts(BANK) if fact.expired_at is not None] == [facts[3].id]
+    assert [fact.id for fact in await store.facts(BANK, FactSelect()) if fact.expired_at is not None] == [facts[3].id]
 
 
 # As a job
@@ -377,17 +378,17 @@ class Stopping(HashEmbedder):
 async def test_interrupted_after_any_step_it_goes_on_where_it_was(store: Store) -> None:
     for minute in range(4):
         await read(store, f"{ALIKE}, {'again and ' * 20}again.", minute=minute, narrative=LONG)
-    messages = await store.messages(BANK)
+    messages = await store.messages(BANK, MessageSelect())
     left: list[int] = []
     for _ in range(3):
         with pytest.raises(asyncio.CancelledError):
             await maintain(BANK, replace(context(store), embedder=Stopping()), MaintenanceSettings(), now=day(400))
-        episodes = await store.episodes(BANK)
+        episodes = await store.episodes(BANK, EpisodeSelect())
         left.append(len(episodes))
         assert sorted(id for each in episodes for id in each.messages) == sorted(message.id for message in messages)
     assert left == [3, 2, 1]
     assert (await maintain(BANK, context(store), MaintenanceSettings(), now=day(400))).shortened == 1
-    assert await store.messages(BANK) == messages
+    assert await store.messages(BANK, MessageSelect()) == messages
 
 
 # Indexes

@@ -14,6 +14,7 @@ from vmemo.jobs.run_result import RunResult
 from vmemo.models.changes import Changes, NewJob
 from vmemo.models.results import Spending
 from vmemo.models.search import Vectors
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import TextKind
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.pool import PostgresPool
@@ -48,7 +49,7 @@ def test_messages_are_stored_once_and_counted_as_stored(postgres_url: str) -> No
 
     async def work(store: PostgresStore, held: Wire) -> None:
         assert await store.append(BANK, [one, two]) == {one.id, two.id}
-        assert [message.id for message in await store.messages(BANK)] == [one.id, two.id]
+        assert [message.id for message in await store.messages(BANK, MessageSelect())] == [one.id, two.id]
         [job] = await store.jobs(BANK)
         assert (job.kind, job.asked) == ("process", 1)
 
@@ -72,7 +73,7 @@ def test_a_batch_lands_once_and_is_said_to_have_landed(postgres_url: str) -> Non
         before = await store.revision(BANK)
         batch = await a_batch(store, [a_fact("tulips"), a_fact("roses")])
         assert await store.commit(batch)
-        assert len(await store.facts(BANK)) == 2
+        assert len(await store.facts(BANK, FactSelect())) == 2
         assert await store.revision(BANK) == before + 1
         assert not await store.commit(batch), "a second time it is out of date"
 

@@ -23,6 +23,7 @@ from vmemo.models.search import (
     TemporalSearch,
     Vector,
 )
+from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.stores.postgres.store import PostgresStore
@@ -282,9 +283,8 @@ def test_loaded_facts_and_token_vectors_are_the_same(both: tuple[Store, Store]) 
         assert one == other
         tokens, also = [await token_vectors(store, BANK, ids) for store in both]
         assert [None if t is None else t.tolist() for t in tokens] == [None if t is None else t.tolist() for t in also]
-        assert await both[0].facts(BANK, limit=50, with_embeddings=True) == await both[1].facts(
-            BANK, limit=50, with_embeddings=True
-        )
+        page = FactSelect(limit=50, with_embeddings=True)
+        assert await both[0].facts(BANK, page) == await both[1].facts(BANK, page)
 
     asyncio.run(asked())
 

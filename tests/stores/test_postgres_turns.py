@@ -9,6 +9,7 @@ from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId
 from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, NewJob
 from vmemo.models.results import Job, Spending
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_batch, a_fact, a_message, day, hear, tell
 from vmemo.transfer.incoming import load_bank
@@ -50,7 +51,7 @@ def test_of_many_batches_begun_together_one_lands(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         batches = [await a_batch(store, [a_fact(f"tulips {number}")]) for number in range(MANY)]
         assert sum(await asyncio.gather(*map(store.commit, batches))) == 1
-        assert len(await store.facts(BANK)) == 1
+        assert len(await store.facts(BANK, FactSelect())) == 1
 
     meeting(postgres_url, test)
 
@@ -127,13 +128,13 @@ def test_what_is_said_while_a_bank_is_replaced_is_kept(postgres_url: str) -> Non
             shadow = await staging_bank(
                 store, BANK, f"new {round}", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension
             )
-            said = await store.pending(shadow, 1000)
+            said = await store.messages(shadow, MessageSelect.oldest_pending(1000))
             claimed = replace(await a_batch(store, bank=shadow), pending=[message.id for message in said])
             assert await store.commit(claimed)
             adopted, *_ = await asyncio.gather(
                 swap_in(store, BANK, EMBEDDER), *(hear(store, f"tulips {round} {number}") for number in range(MANY))
             )
-            there = await store.messages(BANK, limit=1000)
+            there = await store.messages(BANK, MessageSelect(limit=1000))
             assert len(there) == MANY * (round + 1), adopted
         assert [bank.id for bank in await store.banks()] == [BANK, OTHER]
 
@@ -150,7 +151,7 @@ def test_one_of_two_imports_under_a_new_name_is_refused(postgres_url: str) -> No
             return content
 
         loaded = [content for content in await asyncio.gather(load("tulips"), load("roses")) if content]
-        assert [message.content for message in await store.messages(BankId("new"))] == loaded
+        assert [message.content for message in await store.messages(BankId("new"), MessageSelect())] == loaded
         assert len(loaded) == 1
 
     meeting(postgres_url, test)

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from vmemo.errors import InvalidInput, SchemaTooNew, StoreBusy, StoreError
 from vmemo.models.search import Scope
+from vmemo.models.select import FactSelect
 from vmemo.stores.sql import migrate
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
@@ -231,7 +232,7 @@ def test_reading_goes_on_while_another_process_writes(tmp_path: Path) -> None:
             with raw(tmp_path / "memory.db") as other:
                 other.execute("BEGIN IMMEDIATE")
                 other.execute("UPDATE facts SET text = 'unfinished'")
-                assert await store.facts(BANK) == [fact]
+                assert await store.facts(BANK, FactSelect()) == [fact]
                 assert await matches(store, "tulips") == [fact.id]
                 other.execute("ROLLBACK")
 
@@ -290,7 +291,7 @@ def test_a_great_number_in_metadata_comes_back_equal() -> None:
     async def run() -> None:
         async with opened(None) as store:
             fact = await tell(store, "tulips", metadata={"n": BIG})
-            assert await store.facts(BANK) == [fact]
+            assert await store.facts(BANK, FactSelect()) == [fact]
             assert json.dumps(fact.metadata["n"]) == str(BIG)
 
     asyncio.run(run())

@@ -15,6 +15,7 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import EntityId, Interval, Profile
 from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.models.search import EdgeQuery, Encoding, SearchRequest, TemporalSearch
+from vmemo.models.select import EntitySelect
 from vmemo.stores.sql import migrate
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
@@ -137,7 +138,9 @@ def test_a_database_of_the_second_schema_keeps_all_it_holds_and_queues_what_is_u
         assert await matches(store, "tulips") == [story.facts[2].id]
         merge = await merge_entities(store, BANK, story.entities[0].id, EntityId("bob"), "for a test")
         await undo_merge(store, BANK, merge.id)
-        assert [entity.strangers for entity in await store.entities(BANK, [EntityId("bob")])] == [("Caroline",)]
+        assert [entity.strangers for entity in await store.entities(BANK, EntitySelect(ids=[EntityId("bob")]))] == [
+            ("Caroline",)
+        ]
         await tell(store, "lilies")
         assert await store.damage() == []
         await store.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from vmemo.models.changes import Changes, Lease, NewJob
+from vmemo.models.select import MessageSelect
 from vmemo.stores.sql import bank_rows, message_rows, migrate
 from vmemo.stores.sqlite import rows
 from vmemo.stores.sqlite.file import SqliteFile
@@ -98,7 +99,7 @@ def test_what_an_earlier_release_left_unread_is_queued_by_the_upgrade_and_asked_
         await hear(store, "roses")
         assert await store.jobs(BANK) == [queued.model_copy(update={"asked": 2})]
         [job] = await store.lease("worker", 600)
-        claims = [message.id for message in await store.pending(BANK, 9)]
+        claims = [message.id for message in await store.messages(BANK, MessageSelect.oldest_pending(9))]
         lease = Lease(job=job.id, owner="worker", asked=job.asked)
         assert await store.commit(replace(await a_batch(store), pending=claims, finished=[lease]))
         assert await store.jobs(BANK) == []

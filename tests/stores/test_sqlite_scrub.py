@@ -13,6 +13,7 @@ from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.models import ConfidenceChange, EntityId, Merge, MessageId, Profile
 from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob, ProfileChange
 from vmemo.models.search import Encoding
+from vmemo.models.select import MessageSelect
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
@@ -266,7 +267,7 @@ def test_a_scrub_that_a_reader_blocks_is_delayed_and_completed_later(tmp_path: P
         assert reader.execute("SELECT count(*) FROM messages").fetchone() == (12,)
         with pytest.raises(ScrubDelayed):
             await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
-        assert await store.messages(BANK, [SECRET.id]) == []
+        assert await store.messages(BANK, MessageSelect(ids=[SECRET.id])) == []
         assert await matches(store, "xylophone") == []
         assert (await store.status(BANK)).scrub_pending
         with pytest.raises(ScrubDelayed):

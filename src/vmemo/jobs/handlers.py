@@ -16,6 +16,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, FactId, MessageId, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease
 from vmemo.models.results import Job, Retained
+from vmemo.models.select import MessageSelect
 from vmemo.reflect.observations import ObservationJob, update_observations
 from vmemo.reflect.opinions import update_opinions
 from vmemo.retain.context import RetainContext
@@ -107,7 +108,10 @@ class JobRunner:
         if job.kind == "extract":
             return list(ExtractionJob.of(job.detail).messages)
         if job.kind == "process":
-            return [message.id for message in await self.context.store.pending(job.bank, GROUPING_BATCH)]
+            return [
+                message.id
+                for message in await self.context.store.messages(job.bank, MessageSelect.oldest_pending(GROUPING_BATCH))
+            ]
         return []
 
     def _retry_at(self, job: Job) -> datetime:

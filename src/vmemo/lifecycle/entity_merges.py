@@ -9,6 +9,7 @@ from datetime import datetime
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, new_id, utc_now
 from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
+from vmemo.models.select import EntitySelect
 from vmemo.ports import Store
 from vmemo.text.names.fold import fold_name
 
@@ -58,7 +59,7 @@ async def undo_merge(store: Store, bank: BankId, merge: str, *, observe: bool = 
         merges = await store.merges(bank)
         made = _undoable(merge, merges)
         keeper = await _keeper(store, bank, made, merges)
-        if made.absorbed is not None and await store.entities(bank, [made.absorbed]):
+        if made.absorbed is not None and await store.entities(bank, EntitySelect(ids=[made.absorbed])):
             raise InvalidInput(f"Another entity has the id {made.absorbed!r} by now. Nothing was changed.")
         changes, separated = plan_undo(made, keeper, merges, now=utc_now())
         jobs = [observation_job(id) for id in (separated, keeper.id)] if observe else []
@@ -94,7 +95,7 @@ def _on(bank: BankId, revision: int, changes: EntityChanges, jobs: Sequence[NewJ
 
 
 async def _load(store: Store, bank: BankId, id: EntityId) -> MentionedEntity:
-    found = await store.entities(bank, [id])
+    found = await store.entities(bank, EntitySelect(ids=[id]))
     if not found:
         raise NotFound(f"There is no entity {id!r} in this bank. Nothing was changed.")
     return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [id]))
@@ -219,7 +220,7 @@ def _undoable(id: str, merges: Iterable[MergeRecord]) -> MergeRecord:
 
 async def _keeper(store: Store, bank: BankId, made: MergeRecord, merges: Iterable[MergeRecord]) -> MentionedEntity:
     """Return the entity that a merge joined something to, unless it was merged into another itself."""
-    found = await store.entities(bank, [made.entity])
+    found = await store.entities(bank, EntitySelect(ids=[made.entity]))
     if found:
         return MentionedEntity(entity=found[0], mentions=await store.mentions(bank, [made.entity]))
     for later in merges:

@@ -9,6 +9,7 @@ import numpy as np
 from vmemo.models import BankId, Episode, EpisodeId, Fact, Message
 from vmemo.models.changes import AddedSource, Changes, Deletions, Lease
 from vmemo.models.results import Job
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import new_episode
@@ -43,8 +44,8 @@ async def _changes(
     """Return the changes that join the episodes as they are now; None if they can't be joined any more."""
     store = context.store
     revision = await store.revision(bank)
-    pair = await store.episodes(bank, [first, second])
-    messages = await store.messages(bank, [id for episode in pair for id in episode.messages])
+    pair = await store.episodes(bank, EpisodeSelect(ids=[first, second]))
+    messages = await store.messages(bank, MessageSelect(ids=[id for episode in pair for id in episode.messages]))
     if (
         len(pair) != 2
         or len(messages) > MAX_MESSAGES
@@ -52,7 +53,7 @@ async def _changes(
     ):
         return None
     kept = await _joined(pair[0], messages, context)
-    facts = await store.facts_of(bank, second)
+    facts = await store.facts(bank, FactSelect(episode=second, with_embeddings=True))
     return join_changes(bank, kept, second, messages=messages, facts=facts, revision=revision, lease=lease)
 
 
@@ -97,7 +98,7 @@ async def _joined(first: Episode, messages: Sequence[Message], context: RetainCo
 
 
 async def _lines(bank: BankId, episode: Episode, store: Store) -> list[MessageVector]:
-    facts = await store.facts_of(bank, episode.id)
+    facts = await store.facts(bank, FactSelect(episode=episode.id, with_embeddings=True))
     return [MessageVector(fact.mentioned_at, np.array(fact.embedding, np.float32)) for fact in facts if fact.embedding]
 
 

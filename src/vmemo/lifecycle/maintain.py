@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from vmemo.lifecycle.join_episodes import join
 from vmemo.lifecycle.shorten_episodes import LENGTHY, TOGETHER, shorten, with_narratives
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Episode, EpisodeId, FactId, utc_now
+from vmemo.models import BankId, Episode, EpisodeId, FactId, RetentionScore, utc_now
 from vmemo.models.changes import Changes, FactClosure, Lease, NewJob
 from vmemo.models.results import Maintained
+from vmemo.models.select import Condensable, EpisodeSelect
 from vmemo.models.settings import MaintenanceSettings
-from vmemo.ports import RetentionScore
 from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import LeaseLost, require_lease
 from vmemo.retain.segment import MAX_GAP, MAX_MESSAGES
@@ -56,7 +56,7 @@ async def maintain(
 
 def strength(score: RetentionScore, now: datetime, half_life: float) -> float:
     """Return how strongly a fact is remembered, by its importance, its age and its recalls."""
-    age = max(now - score.told_at, timedelta(0)) / timedelta(days=half_life)
+    age = max(now - score.stated_at, timedelta(0)) / timedelta(days=half_life)
     return score.importance * 0.5**age + min(1.0, score.access_count / ENOUGH)
 
 
@@ -85,7 +85,9 @@ class _Maintenance:
     async def join(self) -> int:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
         store, last, count = self.context.store, None, 0
-        while pairs := await store.consecutive(self.bank, gap=MAX_GAP, largest=MAX_MESSAGES, after=last, limit=PAIRS):
+        while pairs := await store.consecutive_episodes(
+            self.bank, gap=MAX_GAP, largest=MAX_MESSAGES, after=last, limit=PAIRS
+        ):
             await self.require_lease()
             part_of: dict[EpisodeId, Episode] = {}
             for first, second in pairs:
@@ -100,7 +102,10 @@ class _Maintenance:
         """Shorten the narratives of episodes that ended that many days ago; return how many."""
         store, last, count = self.context.store, None, 0
         before = self.now - timedelta(days=days)
-        while old := await store.lengthy(self.bank, longer=LENGTHY, before=before, after=last, limit=TOGETHER):
+        while old := await store.episodes(
+            self.bank,
+            EpisodeSelect(condensable=Condensable(characters=LENGTHY, ended_before=before, after=last), limit=TOGETHER),
+        ):
             await self.require_lease()
             llm = StructuredLLM(self.context.llm) if self.context.llm is not None else None
             narratives = await shorten(old, self.context.embedder, llm)
@@ -115,7 +120,7 @@ class _Maintenance:
         while True:
             async with self.context.bank_locks(self.bank):
                 revision = await store.revision(self.bank)
-                stored = await store.episodes(self.bank, [episode.id for episode in old])
+                stored = await store.episodes(self.bank, EpisodeSelect(ids=[episode.id for episode in old]))
                 changed = with_narratives(stored, old, narratives)
                 if not changed or await store.commit(Changes(bank=self.bank, revision=revision, episodes=changed)):
                     return len(changed)
@@ -123,12 +128,12 @@ class _Maintenance:
     async def prune(self, below: float, half_life: float) -> int:
         """Close facts weaker than `below`; return how many."""
         store, last, count = self.context.store, None, 0
-        evidence = {fact for change in await store.moves(self.bank) for fact in change.evidence}
+        evidence = {fact for change in await store.confidence_changes(self.bank) for fact in change.evidence}
         while True:
             await self.require_lease()
             async with self.context.bank_locks(self.bank):
                 revision = await store.revision(self.bank)
-                scores = await store.traces(self.bank, after=last, limit=PAGE)
+                scores = await store.retention_scores(self.bank, after=last, limit=PAGE)
                 if not scores:
                     return count
                 closed = faded(scores, evidence, below=below, half_life=half_life, now=self.now)

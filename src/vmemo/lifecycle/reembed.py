@@ -6,6 +6,7 @@ from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId
 from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.models.search import Encoding
+from vmemo.models.select import FactSelect
 from vmemo.ports import Embedder, Store, encodings
 from vmemo.text.fact_text import embedded_text
 
@@ -19,7 +20,7 @@ async def reembed(bank: BankId, store: Store, embedder: Embedder) -> int:
     vectors: dict[FactId, Encoding] = {}
     after: FactId | None = None
     while True:
-        while facts := await store.facts(bank, after=after, limit=PAGE):
+        while facts := await store.facts(bank, FactSelect(after=after, limit=PAGE)):
             texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
             fresh = await encodings(embedder, texts, "document")
             vectors.update((fact.id, encoding) for fact, encoding in zip(facts, fresh, strict=True))

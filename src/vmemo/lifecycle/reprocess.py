@@ -29,6 +29,7 @@ from vmemo.models import (
     MessageId,
 )
 from vmemo.models.changes import Changes, Deletions, NewFact, Rename
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, encodings
 from vmemo.text.fact_text import embedded_text
 
@@ -69,13 +70,17 @@ async def _create(store: Store, bank: BankId, engine: str, *, embedder: str, dim
 
 async def _copy_messages(store: Store, bank: BankId, staging: BankId) -> None:
     """Append the messages that the staging bank lacks, after the entities it must know in advance."""
-    if not await store.messages(staging, limit=1):
-        entities = [entity async for entity in paged(lambda after: store.entities(bank, after=after, limit=PAGE))]
+    if not await store.messages(staging, MessageSelect(limit=1)):
+        entities = [
+            entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE)))
+        ]
         seeds = seed_entities(entities, await store.merges(bank))
         await store.commit(Changes(bank=staging, entities=seeds))
     after: MessageId | None = None
-    while page := await store.messages(bank, after=after, limit=PAGE):
-        known = {message.id for message in await store.messages(staging, [message.id for message in page])}
+    while page := await store.messages(bank, MessageSelect(after=after, limit=PAGE)):
+        known = {
+            message.id for message in await store.messages(staging, MessageSelect(ids=[message.id for message in page]))
+        }
         await store.append(staging, [pending_copy(message) for message in page if message.id not in known])
         after = page[-1].id
 
@@ -114,10 +119,12 @@ async def _embedded(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
 
 async def _load(store: Store, bank: BankId, staging: BankId) -> ReprocessRecords:
     opinions = [
-        fact async for fact in paged(lambda after: store.facts(bank, after=after, limit=PAGE)) if is_formed(fact)
+        fact
+        async for fact in paged(lambda after: store.facts(bank, FactSelect(after=after, limit=PAGE)))
+        if is_formed(fact)
     ]
     kept = {opinion.id for opinion in opinions}
-    history = [change for change in await store.moves(bank) if change.opinion in kept] if kept else []
+    history = [change for change in await store.confidence_changes(bank) if change.opinion in kept] if kept else []
     grounds = {id for opinion in opinions for id in opinion.basis} | {
         id for change in history for id in change.evidence
     }
@@ -127,8 +134,13 @@ async def _load(store: Store, bank: BankId, staging: BankId) -> ReprocessRecords
         opinions=opinions,
         history=history,
         behind=behind,
-        entities=[entity async for entity in paged(lambda after: store.entities(bank, after=after, limit=PAGE))],
-        new_entities=[entity async for entity in paged(lambda after: store.entities(staging, after=after, limit=PAGE))],
+        entities=[
+            entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE)))
+        ],
+        new_entities=[
+            entity
+            async for entity in paged(lambda after: store.entities(staging, EntitySelect(after=after, limit=PAGE)))
+        ],
         new_facts=new_facts,
         beside=beside,
     )
@@ -139,7 +151,7 @@ async def _behind(store: Store, bank: BankId, grounds: AbstractSet[FactId]) -> d
     found: dict[FactId, Fact] = {}
     edge = set(grounds)
     while edge:
-        found |= {fact.id: fact for fact in await store.facts(bank, sorted(edge))}
+        found |= {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=sorted(edge)))}
         edge = {id for fact in found.values() for id in fact.basis} - found.keys() - edge
     return found
 
@@ -149,12 +161,12 @@ async def _new_facts(
 ) -> tuple[dict[MessageId, list[FactId]], dict[MessageId, list[FactId]]]:
     """Return the facts of the staging bank by message, and by a message without facts those of its episode."""
     stated: dict[MessageId, list[FactId]] = {}
-    async for fact in paged(lambda after: store.facts(staging, after=after, limit=PAGE)):
+    async for fact in paged(lambda after: store.facts(staging, FactSelect(after=after, limit=PAGE))):
         for message in fact.messages:
             stated.setdefault(message, []).append(fact.id)
     beside: dict[MessageId, list[FactId]] = {}
     for message in {message for fact in behind for message in fact.messages} - stated.keys():
-        episode = await store.episode_of(staging, message)
+        episode = first_of(await store.episodes(staging, EpisodeSelect(message=message)))
         others = () if episode is None else episode.messages
         beside[message] = [fact for other in others for fact in stated.get(other, ())]
     return stated, beside

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Literal, TypeVar
 
 from vmemo.errors import InvalidInput, NotFound
@@ -44,6 +43,7 @@ from vmemo.models.requests import (
     WhyRequest,
 )
 from vmemo.models.results import Job, Status
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 
 Id = TypeVar("Id", bound=str)
@@ -52,10 +52,10 @@ Id = TypeVar("Id", bound=str)
 async def why(session: MemorySession, request: WhyRequest) -> Provenance:
     """Return the provenance of a fact, or of a message that was recalled verbatim."""
     await session.open()
-    found = await session.store.facts(session.bank, [FactId(request.fact)])
+    found = await session.store.facts(session.bank, FactSelect(ids=[FactId(request.fact)]))
     if found:
         return await provenance(session.bank, found[0], session.store)
-    messages = await session.store.messages(session.bank, [MessageId(request.fact)])
+    messages = await session.store.messages(session.bank, MessageSelect(ids=[MessageId(request.fact)]))
     if not messages:
         raise NotFound(f"There is no fact or message {request.fact!r} in bank {session.bank!r}.")
     fact = Fact.in_own_words(messages[0], session.bank, session.context.counter)
@@ -64,14 +64,14 @@ async def why(session: MemorySession, request: WhyRequest) -> Provenance:
 
 async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
     """Return the records that a fact was derived from, and those that replaced it."""
-    basis = await store.facts(bank, fact.basis) if fact.basis else []
+    basis = await store.facts(bank, FactSelect(ids=fact.basis)) if fact.basis else []
     return Provenance(
         fact=fact,
-        episodes=tuple(await store.episodes(bank, fact.episodes)),
-        messages=tuple(await store.messages(bank, fact.messages)),
+        episodes=tuple(await store.episodes(bank, EpisodeSelect(ids=fact.episodes))),
+        messages=tuple(await store.messages(bank, MessageSelect(ids=fact.messages))),
         basis=tuple([await provenance(bank, behind, store) for behind in basis]),
         confidence_changes=tuple(await _confidence_changes(bank, fact.id, store)) if fact.network == "opinion" else (),
-        superseded_by=tuple(await store.successors(bank, fact.id)),
+        superseded_by=tuple(await store.facts(bank, FactSelect(supersedes=fact.id))),
     )
 
 
@@ -85,8 +85,8 @@ async def _confidence_changes(bank: BankId, opinion: FactId, store: Store) -> li
     changes: dict[FactId, list[ConfidenceChange]] = {}
     version: FactId | None = opinion
     while version is not None and version not in changes:
-        changes[version] = await store.moves(bank, version)
-        found = await store.facts(bank, [version])
+        changes[version] = await store.confidence_changes(bank, version)
+        found = await store.facts(bank, FactSelect(ids=[version]))
         version = found[0].supersedes if found else None
     return [change for version in reversed(changes.values()) for change in version]
 
@@ -134,31 +134,39 @@ async def former_profiles(session: MemorySession, _: FormerProfilesRequest) -> l
 async def messages(session: MemorySession, request: MessagesRequest) -> list[Message]:
     """Return a page of messages."""
     await session.open()
-    after = await _cursor(request.after, MessageId, partial(session.store.messages, session.bank))
-    return await session.store.messages(session.bank, document=request.document, after=after, limit=request.limit)
+    after = await _cursor(
+        request.after, MessageId, lambda ids: session.store.messages(session.bank, MessageSelect(ids=ids))
+    )
+    return await session.store.messages(
+        session.bank, MessageSelect(document=request.document, after=after, limit=request.limit)
+    )
 
 
 async def episodes(session: MemorySession, request: EpisodesRequest) -> list[Episode]:
     """Return a page of episodes."""
     await session.open()
-    after = await _cursor(request.after, EpisodeId, partial(session.store.episodes, session.bank))
-    return await session.store.episodes(session.bank, after=after, limit=request.limit)
+    after = await _cursor(
+        request.after, EpisodeId, lambda ids: session.store.episodes(session.bank, EpisodeSelect(ids=ids))
+    )
+    return await session.store.episodes(session.bank, EpisodeSelect(after=after, limit=request.limit))
 
 
 async def facts(session: MemorySession, request: FactsRequest) -> list[Fact]:
     """Return a page of facts."""
     await session.open()
-    after = await _cursor(request.after, FactId, partial(session.store.facts, session.bank))
+    after = await _cursor(request.after, FactId, lambda ids: session.store.facts(session.bank, FactSelect(ids=ids)))
     return await session.store.facts(
-        session.bank, after=after, limit=request.limit, with_embeddings=request.with_embeddings
+        session.bank, FactSelect(after=after, limit=request.limit, with_embeddings=request.with_embeddings)
     )
 
 
 async def entities(session: MemorySession, request: EntitiesRequest) -> list[Entity]:
     """Return a page of entities."""
     await session.open()
-    after = await _cursor(request.after, EntityId, partial(session.store.entities, session.bank))
-    return await session.store.entities(session.bank, after=after, limit=request.limit)
+    after = await _cursor(
+        request.after, EntityId, lambda ids: session.store.entities(session.bank, EntitySelect(ids=ids))
+    )
+    return await session.store.entities(session.bank, EntitySelect(after=after, limit=request.limit))
 
 
 async def _cursor(
@@ -188,7 +196,7 @@ async def observations(session: MemorySession, request: ObservationsRequest) -> 
 
 async def _current(session: MemorySession, network: Literal["opinion", "observation"]) -> list[Fact]:
     await session.open()
-    found = await session.store.believed(session.bank, network)
+    found = await session.store.facts(session.bank, FactSelect.believed(network))
     return [fact.model_copy(update={"embedding": None}) for fact in found]
 
 
@@ -207,11 +215,11 @@ async def jobs(session: MemorySession, _: JobsRequest) -> list[Job]:
 async def entity_id(session: MemorySession, name: str) -> EntityId:
     """Return the id of the entity with this id, name or alias; raise InvalidInput if several have the name."""
     store, bank = session.store, session.bank
-    if await store.entities(bank, [EntityId(name)]):
+    if await store.entities(bank, EntitySelect(ids=[EntityId(name)])):
         return EntityId(name)
     wanted, matches = name.casefold(), list[EntityId]()
     after: EntityId | None = None
-    while found := await store.entities(bank, after=after, limit=LARGEST_PAGE):
+    while found := await store.entities(bank, EntitySelect(after=after, limit=LARGEST_PAGE)):
         matches += [e.id for e in found if wanted in (n.casefold() for n in (e.name, *e.aliases))]
         after = found[-1].id
     if not matches:

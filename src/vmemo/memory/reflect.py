@@ -15,6 +15,7 @@ from vmemo.models import Profile, utc_now
 from vmemo.models.changes import Changes
 from vmemo.models.requests import BackgroundRequest, ReflectRequest
 from vmemo.models.results import Answer, Event, TextDelta
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.recall.query import Query, make_query
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
@@ -99,8 +100,8 @@ def _recaller(session: MemorySession, query: Query) -> Recaller:
         return RecallOutcome(found.hits, found.explanation.type if found.explanation else "general")
 
     async def is_empty() -> bool:
-        facts = await session.store.facts(session.bank, limit=1)
-        return not facts and not await session.store.messages(session.bank, limit=1)
+        facts = await session.store.facts(session.bank, FactSelect(limit=1))
+        return not facts and not await session.store.messages(session.bank, MessageSelect(limit=1))
 
     return Recaller(recall=recall, is_empty=is_empty)
 

@@ -11,6 +11,7 @@ from vmemo.memory.session import MemorySession
 from vmemo.models import BankId, FactId, MessageId
 from vmemo.models.requests import ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained
+from vmemo.models.select import EpisodeSelect, FactSelect, first_of
 from vmemo.retain import pipeline
 from vmemo.retain.prepare import prepare
 
@@ -71,10 +72,14 @@ async def _process(session: MemorySession, messages: Sequence[str]) -> Retained:
 async def _facts_of(session: MemorySession, messages: Sequence[str]) -> tuple[FactId, ...]:
     wanted, seen, found = set(messages), set[str](), dict[FactId, None]()
     for id in messages:
-        episode = None if id in seen else await session.store.episode_of(session.bank, MessageId(id))
+        episode = (
+            None
+            if id in seen
+            else first_of(await session.store.episodes(session.bank, EpisodeSelect(message=MessageId(id))))
+        )
         if episode is not None:
             seen.update(episode.messages)
-            facts = await session.store.facts_of(session.bank, episode.id)
+            facts = await session.store.facts(session.bank, FactSelect(episode=episode.id, with_embeddings=True))
             found |= {fact.id: None for fact in facts if wanted & set(fact.messages)}
     return tuple(found)
 

@@ -2,7 +2,7 @@
 
 from vmemo.models.base import new_id, utc_now
 from vmemo.models.entities import Entity, Mention, Merge
-from vmemo.models.facts import ConfidenceChange, Fact, Interval, Link
+from vmemo.models.facts import ConfidenceChange, Fact, Interval, Link, RetentionScore
 from vmemo.models.hits import ChannelPlacement, GraphStep, Hit, Provenance, Reranking
 from vmemo.models.ids import (
     BankId,
@@ -59,6 +59,7 @@ __all__ = [
     "Provenance",
     "QueryType",
     "Reranking",
+    "RetentionScore",
     "Role",
     "Stance",
     "Verdict",

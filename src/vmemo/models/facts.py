@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -100,3 +102,13 @@ class ConfidenceChange(Record):
     evidence: tuple[FactId, ...] = ()
     reason: str = ""
     at: Instant
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionScore:
+    """What keeps a fact in memory; `stated_at` is the time when the last message that states it was recorded."""
+
+    fact: FactId
+    importance: float
+    access_count: int
+    stated_at: datetime

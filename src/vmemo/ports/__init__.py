@@ -15,9 +15,8 @@ from vmemo.ports.providers import (
     TokenEmbedder,
     encodings,
 )
-from vmemo.ports.store import HIDDEN, HiddenBank, Library, Loaded, MessageLog, Search, Store
-from vmemo.ports.upkeep import Housekeeping, RetentionScore
-from vmemo.ports.work import Identities, Queue, WorkNotifier
+from vmemo.ports.store import HIDDEN, HiddenBank, Loaded, MessageLog, Reads, Search, Store
+from vmemo.ports.work import Queue, WorkNotifier
 
 __all__ = [
     "HIDDEN",
@@ -28,16 +27,13 @@ __all__ = [
     "Embedder",
     "Extractor",
     "HiddenBank",
-    "Housekeeping",
-    "Identities",
     "LLMRequest",
-    "Library",
     "Loaded",
     "MessageLog",
     "NameReader",
     "Queue",
+    "Reads",
     "Reranker",
-    "RetentionScore",
     "Search",
     "Store",
     "StreamingLLM",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 from typing import Protocol
 
 from vmemo.models import (
     Bank,
     BankId,
+    ConfidenceChange,
     Entity,
     EntityId,
     Episode,
@@ -20,12 +21,13 @@ from vmemo.models import (
     Link,
     Message,
     MessageId,
+    RetentionScore,
 )
-from vmemo.models.changes import Changes, ForgetTarget
+from vmemo.models.changes import Changes, EntityMention, ForgetTarget, MergeRecord
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
-from vmemo.ports.upkeep import Housekeeping
-from vmemo.ports.work import Identities, Queue
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
+from vmemo.ports.work import Queue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,28 +62,8 @@ class MessageLog(Protocol):
         """Store messages durably; one whose id, or whose key in its document, exists is left out of the result."""
         ...
 
-    async def pending(self, bank: BankId, limit: int) -> list[Message]:
-        """The oldest unread messages that are in no episode yet, in order of time."""
-        ...
-
     async def ungroup(self, bank: BankId) -> int:
         """Take unread messages out of their episodes again, with the jobs that would read them; their number."""
-        ...
-
-    async def before(self, bank: BankId, message: Message) -> Message | None:
-        """The message that precedes this one in time within the same document."""
-        ...
-
-    async def messages(
-        self,
-        bank: BankId,
-        ids: Sequence[MessageId] | None = None,
-        *,
-        document: str | None = None,
-        after: MessageId | None = None,
-        limit: int = 100,
-    ) -> list[Message]:
-        """Messages by id, or a page of the archive in the order it was stored."""
         ...
 
 
@@ -105,67 +87,58 @@ class Search(Protocol):
         ...
 
 
-class Library(Protocol):
-    """Reading what was derived."""
+class Reads(Protocol):
+    """Reads of the records of a bank. A bank that does not exist raises NotFound."""
 
-    async def facts(
-        self,
-        bank: BankId,
-        ids: Sequence[FactId] | None = None,
-        *,
-        after: FactId | None = None,
-        limit: int = 100,
-        with_embeddings: bool = False,
-    ) -> list[Fact]:
-        """Facts by id in the order asked for (missing ones left out), or a page in the order they were stored."""
+    async def messages(self, bank: BankId, select: MessageSelect) -> list[Message]: ...
+    async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]: ...
+    async def episodes(self, bank: BankId, select: EpisodeSelect) -> list[Episode]: ...
+    async def consecutive_episodes(
+        self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
+    ) -> list[tuple[Episode, Episode]]:
+        """Return pairs of processed episodes, the second of which continues the document of the first within `gap`.
+
+        Together they hold at most `largest` messages. Pairs come in the order in which the second one ended; `after`
+        is the second one of the last pair that was seen, and need not exist any more.
+        """
         ...
 
-    async def successors(self, bank: BankId, fact: FactId) -> list[Fact]:
-        """Facts that supersede this one."""
-        ...
-
-    async def episodes(
-        self,
-        bank: BankId,
-        ids: Sequence[EpisodeId] | None = None,
-        *,
-        after: EpisodeId | None = None,
-        limit: int = 100,
-    ) -> list[Episode]: ...
-    async def last_episode(self, bank: BankId) -> Episode | None:
-        """The episode that ended last."""
-        ...
-
-    async def episode_of(self, bank: BankId, message: MessageId) -> Episode | None:
-        """The episode that holds a message."""
-        ...
-
-    async def facts_of(self, bank: BankId, episode: EpisodeId) -> list[Fact]:
-        """The facts of an episode with their embeddings."""
-        ...
-
-    async def entities(
-        self,
-        bank: BankId,
-        ids: Sequence[EntityId] | None = None,
-        *,
-        after: EntityId | None = None,
-        limit: int = 100,
-    ) -> list[Entity]: ...
-    async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
-        """Stored links that leave these facts, or all of the bank."""
-        ...
-
-    async def recent(self, bank: BankId, around: datetime, *, limit: int) -> list[Fact]:
-        """Current facts mentioned nearest in time to a moment."""
-        ...
-
+    async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]: ...
     async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-        """For each entity those it shares a fact with."""
+        """Return for each entity those it shares a fact with."""
+        ...
+
+    async def mentions(self, bank: BankId, entities: Sequence[EntityId]) -> list[EntityMention]:
+        """Return the mentions of entities, closed facts included, in the order of their facts."""
+        ...
+
+    async def merges(self, bank: BankId) -> list[MergeRecord]:
+        """Return all merges in the order they were made, undone ones included."""
+        ...
+
+    async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
+        """Return the stored links that leave these facts, or all."""
+        ...
+
+    async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
+        """Return the confidence changes of one opinion, or of all, oldest first."""
+        ...
+
+    async def retention_scores(
+        self, bank: BankId, *, after: FactId | None = None, limit: int = 500
+    ) -> list[RetentionScore]:
+        """Return the retention scores of current world and experience facts in the order they were mentioned.
+
+        Facts that a current opinion or observation rests on are left out.
+        """
+        ...
+
+    async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
+        """Return the former profiles of the bank, oldest first."""
         ...
 
 
-class Store(MessageLog, Search, Library, Queue, Identities, Housekeeping, Protocol):
+class Store(MessageLog, Search, Reads, Queue, Protocol):
     """Durable home of memories. A write lands whole or not at all."""
 
     async def open(self, *, as_is: bool = False) -> None:
@@ -194,12 +167,12 @@ class Store(MessageLog, Search, Library, Queue, Identities, Housekeeping, Protoc
         """A counter that grows with every change of the bank's facts."""
         ...
 
-    async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
-        """The profiles that the bank had before, oldest first."""
-        ...
-
     async def commit(self, changes: Changes) -> bool:
         """Write changes in one transaction; return False, with nothing written, if a precondition does not hold."""
+        ...
+
+    async def optimise(self) -> None:
+        """Optimise the indexes of all banks; StoreBusy if another process held the database for too long."""
         ...
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten: ...

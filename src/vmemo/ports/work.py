@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from vmemo.models import BankId, ConfidenceChange, EntityId, Fact, FactId, JobKind
-from vmemo.models.changes import EntityMention, Lease, MergeRecord
+from vmemo.models import BankId, JobKind
+from vmemo.models.changes import Lease
 from vmemo.models.results import Job
 
 
@@ -57,28 +57,4 @@ class WorkNotifier(Protocol):
         It returns at once if that is more often than `heard`, so that nothing is missed between two calls. Where
         nothing is ever missed it may take some times longer.
         """
-        ...
-
-
-class Identities(Protocol):
-    """Who is who: merges of entities and their undoing, and the ways of opinions."""
-
-    async def merges(self, bank: BankId) -> list[MergeRecord]:
-        """Return all merges in the order they were made, undone ones included."""
-        ...
-
-    async def mentions(self, bank: BankId, entities: Sequence[EntityId]) -> list[EntityMention]:
-        """Return the mentions of entities, closed facts included, in the order of their facts."""
-        ...
-
-    async def facts_about(self, bank: BankId, entity: EntityId, *, limit: int = 100) -> list[Fact]:
-        """Current world and experience facts that mention an entity, newest first."""
-        ...
-
-    async def believed(self, bank: BankId, network: Literal["opinion", "observation"]) -> list[Fact]:
-        """Current facts of the network, with their embeddings, in the order they were stored."""
-        ...
-
-    async def moves(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
-        """Steps of one opinion's confidence, or of all, oldest first."""
         ...

@@ -10,6 +10,7 @@ from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, Lease
+from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.ports import Context
 from vmemo.reflect.llm_schemas import EntityProfiles, ProfileStatement
 from vmemo.reflect.new_facts import embed_facts
@@ -45,10 +46,13 @@ async def update_observations(
 
     The job of each entity is completed, whether or not its profile was rewritten.
     """
-    entities = {entity.id: entity for entity in await context.store.entities(bank, list(jobs))}
-    facts = {id: await context.store.facts_about(bank, id, limit=MAX_FACTS) for id in entities}
-    held = await context.store.believed(bank, "observation")
-    basis = {fact.id: fact for fact in await context.store.facts(bank, [id for each in held for id in each.basis])}
+    entities = {entity.id: entity for entity in await context.store.entities(bank, EntitySelect(ids=list(jobs)))}
+    facts = {id: await context.store.facts(bank, FactSelect.about(id, limit=MAX_FACTS)) for id in entities}
+    held = await context.store.facts(bank, FactSelect.believed("observation"))
+    basis = {
+        fact.id: fact
+        for fact in await context.store.facts(bank, FactSelect(ids=[id for each in held for id in each.basis]))
+    }
     outdated = {
         id: entity
         for id, entity in entities.items()
@@ -132,7 +136,7 @@ class _ProfileWriter:
         store = self.context.store
         while True:
             revision = await store.revision(self.bank)
-            believed = await store.believed(self.bank, "observation")
+            believed = await store.facts(self.bank, FactSelect.believed("observation"))
             held = [fact for fact in believed if _is_about(fact, self.entity.id)]
             old, kept, now = {fact.text for fact in held}, {each.text for each in statements}, utc_now()
             new = [self._observation(each) for each in statements if each.text not in old]

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, NewFact
+from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Context, Store
 from vmemo.reflect.answer_checks import AnswerChecks
 from vmemo.reflect.answer_prompt import engine_label
@@ -145,15 +146,15 @@ class _OpinionUpdate:
     async def load(
         bank: BankId, formed: Sequence[NewFact], revisions: Sequence[_Revision], store: Store
     ) -> _OpinionUpdate:
-        held = await store.believed(bank, "opinion")
+        held = await store.facts(bank, FactSelect.believed("opinion"))
         fact_ids = {id for each in formed for id in each.fact.basis} | {
             id for each in revisions for id in each.evidence
         }
         message_ids = {id for each in formed for id in each.fact.messages}
-        facts = await store.facts(bank, sorted(fact_ids))
-        messages = await store.messages(bank, sorted(message_ids))
+        facts = await store.facts(bank, FactSelect(ids=sorted(fact_ids)))
+        messages = await store.messages(bank, MessageSelect(ids=sorted(message_ids)))
         existing = {str(each.id) for each in (*facts, *messages)}
-        used = evidence_by_opinion(held, await store.moves(bank))
+        used = evidence_by_opinion(held, await store.confidence_changes(bank))
         return _OpinionUpdate({fact.id: fact for fact in held}, used, existing)
 
     def apply(self, formed: Sequence[NewFact], revisions: Sequence[_Revision], asked_at: datetime) -> None:

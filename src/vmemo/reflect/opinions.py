@@ -12,6 +12,7 @@ from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Stance, utc_now
 from vmemo.models.changes import Changes, Lease
+from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 from vmemo.reflect.llm_schemas import OpinionAssessments
 
@@ -66,9 +67,13 @@ async def update_opinions(
     """Assess the opinions that new facts affect, and write the changes of their confidence; this completes the job."""
     while True:
         revision = await store.revision(bank)
-        facts = [fact for fact in await store.facts(bank, new, with_embeddings=True) if fact.expired_at is None]
-        held = await store.believed(bank, "opinion")
-        used = evidence_by_opinion(held, await store.moves(bank))
+        facts = [
+            fact
+            for fact in await store.facts(bank, FactSelect(ids=new, with_embeddings=True))
+            if fact.expired_at is None
+        ]
+        held = await store.facts(bank, FactSelect.believed("opinion"))
+        used = evidence_by_opinion(held, await store.confidence_changes(bank))
         opinions = affected_opinions(held, facts, used)
         if not opinions:
             await store.commit(Changes(bank=bank, finished=[lease], spending=llm.spending))

@@ -13,6 +13,7 @@ from vmemo.models import BankId, Episode, Message, MessageId
 from vmemo.models.changes import Changes
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Skipped, Usage
+from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import link_to_previous, place_messages
 from vmemo.retain.write_plan import combine_results, embed_messages, encode_drafts, plan_writes
@@ -65,7 +66,7 @@ def by_document(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
 
 
 async def _extract(bank: BankId, stream: tuple[Message, ...], context: RetainContext) -> _DocumentExtraction:
-    before = await context.store.before(bank, stream[0])
+    before = first_of(await context.store.messages(bank, MessageSelect(preceding=stream[0], limit=1)))
     return _DocumentExtraction(stream, before, await context.extractor.read(stream, before))
 
 
@@ -80,4 +81,6 @@ async def _place(
         placed_messages = [message for message in stream.messages if message.id in vectors]
         if placed_messages:
             placed += await place_messages(bank, placed_messages, vectors, context.store, stream.before)
-    return link_to_previous(placed, await context.store.last_episode(bank))
+    return link_to_previous(
+        placed, first_of(await context.store.episodes(bank, EpisodeSelect(last_first=True, limit=1)))
+    )

@@ -9,8 +9,9 @@ from types import MappingProxyType
 
 from vmemo.models import BankId, Entity, EntityId
 from vmemo.models.drafts import FactDraft
+from vmemo.models.select import EntitySelect
 from vmemo.models.settings import ResolutionWeights
-from vmemo.ports import Library
+from vmemo.ports import Reads
 from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
 
 PAGE = 1000
@@ -20,7 +21,7 @@ PAGE = 1000
 class EntityCache:
     """Entity indexes by bank, each valid for one revision."""
 
-    store: Library
+    store: Reads
     weights: ResolutionWeights = field(default_factory=ResolutionWeights)
     _known: dict[BankId, tuple[int, EntityIndex]] = field(default_factory=dict[BankId, tuple[int, EntityIndex]])
 
@@ -57,7 +58,9 @@ class EntityCache:
 
     async def _all(self, bank: BankId) -> list[Entity]:
         entities: list[Entity] = []
-        while page := await self.store.entities(bank, after=entities[-1].id if entities else None, limit=PAGE):
+        while page := await self.store.entities(
+            bank, EntitySelect(after=entities[-1].id if entities else None, limit=PAGE)
+        ):
             entities += page
         return entities
 

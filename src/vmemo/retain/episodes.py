@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId, new_id
-from vmemo.ports import Library, MessageLog
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
+from vmemo.ports import MessageLog, Reads
 from vmemo.retain.segment import MAX_MESSAGES, MessageVector, is_repetition, segment
 from vmemo.retain.summarise import narrative, title
 
 MessageVectors = Mapping[MessageId, NDArray[np.float32]]
 
 
-class EpisodeStore(MessageLog, Library, Protocol):
+class EpisodeStore(MessageLog, Reads, Protocol):
     """The store methods that placement needs."""
 
 
@@ -44,13 +45,15 @@ async def place_messages(
 
 
 async def _open(bank: BankId, store: EpisodeStore, before: Message | None) -> OpenEpisode | None:
-    episode = await store.episode_of(bank, before.id) if before is not None else None
+    episode = first_of(await store.episodes(bank, EpisodeSelect(message=before.id))) if before is not None else None
     if episode is None:
         return None
-    messages_by_id = {message.id: message for message in await store.messages(bank, episode.messages)}
+    messages_by_id = {
+        message.id: message for message in await store.messages(bank, MessageSelect(ids=episode.messages))
+    }
     lines: list[MessageVector] = []
     messages: list[Message] = []
-    for fact in await store.facts_of(bank, episode.id):
+    for fact in await store.facts(bank, FactSelect(episode=episode.id, with_embeddings=True)):
         message = messages_by_id.get(fact.messages[0]) if fact.messages else None
         if message is not None and fact.embedding is not None and message not in messages:
             messages.append(message)

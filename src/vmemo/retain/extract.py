@@ -15,6 +15,7 @@ from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
 from vmemo.models.search import Scope, SearchRequest
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext
 from vmemo.retain.extraction_input import PRECEDING_MESSAGES, ExtractionInput, extraction_lines
 from vmemo.retain.group import GROUPING_BATCH, GroupingResult, group_messages, split_by_topics
@@ -50,7 +51,7 @@ class ExtractionJob:
 async def group_pending(bank: BankId, context: RetainContext, llm: StructuredLLM, lease: Lease) -> Retained:
     """Place all pending messages of a bank in episodes, in batches, and queue their extraction."""
     usage = Usage()
-    while messages := await context.store.pending(bank, GROUPING_BATCH):
+    while messages := await context.store.messages(bank, MessageSelect.oldest_pending(GROUPING_BATCH)):
         grouped = await group_messages(bank, messages, context, llm)
         async with context.bank_locks(bank):
             # Facts committed meanwhile do not affect the grouping.
@@ -99,7 +100,7 @@ async def extract_episode(
     observe_at: datetime,
 ) -> Retained:
     """Extract the job's messages that are still pending, and commit their facts."""
-    messages = await context.store.messages(bank, job.messages)
+    messages = await context.store.messages(bank, MessageSelect(ids=job.messages))
     pending = [message for message in messages if message.state in ("pending", "grouped")]
     episode = await _episode(bank, job, context)
     if not pending or episode is None:
@@ -140,7 +141,7 @@ async def _batch(
 
 
 async def _episode(bank: BankId, job: ExtractionJob, context: RetainContext) -> Episode | None:
-    found = await context.store.episodes(bank, [job.episode])
+    found = await context.store.episodes(bank, EpisodeSelect(ids=[job.episode]))
     return found[0] if found else None
 
 
@@ -168,8 +169,8 @@ async def _before(
     fresh = {message.id for message in pending}
     earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
     if earlier:
-        return tuple(await context.store.messages(bank, earlier))
-    before = await context.store.before(bank, pending[0])
+        return tuple(await context.store.messages(bank, MessageSelect(ids=earlier)))
+    before = first_of(await context.store.messages(bank, MessageSelect(preceding=pending[0], limit=1)))
     return () if before is None else (before,)
 
 
@@ -182,13 +183,13 @@ async def _known(bank: BankId, pending: Sequence[Message], context: RetainContex
     best: dict[FactId, float] = {}
     for hit in (hit for hits in found for hit in hits):
         best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
-    nearest = await context.store.facts(bank, sorted(best, key=lambda id: -best[id])[: 2 * KNOWN_FACTS])
+    nearest = await context.store.facts(bank, FactSelect(ids=sorted(best, key=lambda id: -best[id])[: 2 * KNOWN_FACTS]))
     text = " ".join(f"{message.voice}: {message.content}" for message in pending)
     named = await context.store.search(SearchRequest(scope=Scope(bank=bank), names_in=text, limit=NAMED_ENTITIES))
     about = [
         fact
         for entity in named.entities[:NAMED_ENTITIES]
-        for fact in await context.store.facts_about(bank, entity.id, limit=FACTS_PER_QUERY)
+        for fact in await context.store.facts(bank, FactSelect.about(entity.id, limit=FACTS_PER_QUERY))
     ]
     known = {fact.id: fact for fact in (*nearest[: KNOWN_FACTS - FACTS_PER_QUERY], *about, *nearest)}
     return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:KNOWN_FACTS]
@@ -197,11 +198,11 @@ async def _known(bank: BankId, pending: Sequence[Message], context: RetainContex
 async def _follow_up(batch: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
     """Return the jobs that new facts cause: opinion updates and observations of their entities."""
     new = [item.fact for item in batch.facts]
-    closed = await context.store.facts(batch.bank, [closing.fact for closing in batch.closures])
+    closed = await context.store.facts(batch.bank, FactSelect(ids=[closing.fact for closing in batch.closures]))
     touched = [mention for fact in (*new, *closed) for mention in fact.entities]
     described = dict.fromkeys(mention.id for mention in touched if mention.type in OBSERVED_TYPES)
     jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]
     evidence: list[JsonValue] = [fact.id for fact in new if fact.network in ("world", "experience")]
-    if evidence and await context.store.believed(batch.bank, "opinion"):
+    if evidence and await context.store.facts(batch.bank, FactSelect.believed("opinion")):
         jobs.append(NewJob(kind="opinions", key=str(evidence[0]), detail={"facts": evidence}))
     return jobs

@@ -16,6 +16,7 @@ from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, Message, new_id
 from vmemo.models.changes import NewJob
+from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext
 from vmemo.retain.derive import by_document
 from vmemo.retain.episodes import (
@@ -70,7 +71,14 @@ async def group_messages(
             earlier = None
             episodes.append(episode)
             jobs.append(extraction_job(episode, part.messages))
-    return GroupingResult(_latest(link_to_previous(episodes, await context.store.last_episode(bank))), jobs)
+    return GroupingResult(
+        _latest(
+            link_to_previous(
+                episodes, first_of(await context.store.episodes(bank, EpisodeSelect(last_first=True, limit=1)))
+            )
+        ),
+        jobs,
+    )
 
 
 def extraction_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
@@ -150,13 +158,13 @@ def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroup
 
 async def _open_episode(bank: BankId, first: Message, context: RetainContext) -> OpenEpisode | None:
     """Return the episode that a run may continue."""
-    before = await context.store.before(bank, first)
+    before = first_of(await context.store.messages(bank, MessageSelect(preceding=first, limit=1)))
     if before is None or first.timestamp - before.timestamp > MAX_GAP:
         return None
-    episode = await context.store.episode_of(bank, before.id)
+    episode = first_of(await context.store.episodes(bank, EpisodeSelect(message=before.id)))
     if episode is None:
         return None
-    messages = tuple(await context.store.messages(bank, episode.messages))
+    messages = tuple(await context.store.messages(bank, MessageSelect(ids=episode.messages)))
     vectors = await embed_messages(messages, context)
     return OpenEpisode(
         episode, messages, tuple(MessageVector(message.timestamp, vectors[message.id]) for message in messages)

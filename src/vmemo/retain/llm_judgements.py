@@ -10,6 +10,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Entity, EntityId
 from vmemo.models.changes import NewFact
 from vmemo.models.drafts import FactDraft, Judgement
+from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.ports import Store
 from vmemo.retain.extraction_input import describe_fact
 from vmemo.retain.llm_schemas import NameIdentities, PairVerdicts
@@ -58,13 +59,16 @@ async def identify_names(
 ) -> dict[str, EntityId | None]:
     """Return the entity of each ambiguous name (casefolded), or None for a new entity."""
     ids = list(dict.fromkeys(id for name in ambiguous for id in name.candidates))
-    entities = {entity.id: entity for entity in await store.entities(bank, ids)}
+    entities = {entity.id: entity for entity in await store.entities(bank, EntitySelect(ids=ids))}
     numbers = {id: f"E{n}" for n, id in enumerate(ids, start=1) if id in entities}
     questions = {f"Q{n}": name for n, name in enumerate(ambiguous, start=1)}
     lines: list[str] = []
     for id, number in numbers.items():
         lines.append(f"{number} | {_describe_entity(entities[id])}")
-        lines += [f"    {describe_fact(fact)}" for fact in await store.facts_about(bank, id, limit=FACTS_PER_CANDIDATE)]
+        lines += [
+            f"    {describe_fact(fact)}"
+            for fact in await store.facts(bank, FactSelect.about(id, limit=FACTS_PER_CANDIDATE))
+        ]
     for question, name in questions.items():
         candidates = " or ".join(numbers[id] for id in name.candidates if id in numbers)
         lines.append(

@@ -8,6 +8,7 @@ from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, named
 from vmemo.models import Bank, BankId, Message
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.results import Retained, Skipped, Usage
+from vmemo.models.select import MessageSelect
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.derive import DerivedBatch, derive
@@ -36,7 +37,7 @@ async def process(bank: BankId, context: RetainContext) -> Retained:
     done = Retained()
     while True:
         revision = await context.store.revision(bank)
-        messages = await context.store.pending(bank, BATCH)
+        messages = await context.store.messages(bank, MessageSelect.oldest_pending(BATCH))
         if not messages:
             return done
         committed = await _commit_batch(bank, revision, messages, context)

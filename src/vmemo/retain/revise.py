@@ -12,7 +12,8 @@ import numpy as np
 from vmemo.models import BankId, Fact, FactId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
-from vmemo.ports import Library, Search
+from vmemo.models.select import FactSelect
+from vmemo.ports import Reads, Search
 from vmemo.text.claims import compare_claims, parse_claim
 
 MAX_SIMILAR = 8
@@ -25,7 +26,7 @@ CLAIM_CANDIDATES, MIN_CLAIM_COSINE = 50, 0.3
 """Number and minimum cosine of known facts searched for a conflicting claim."""
 
 
-class RevisionStore(Search, Library, Protocol):
+class RevisionStore(Search, Reads, Protocol):
     """The store methods that revision needs."""
 
 
@@ -93,7 +94,7 @@ async def _neighbours(
         return [], {}
     hits = await store.nearest(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
     wanted = list(named | {hit.id for found in hits for hit in found})
-    known = {fact.id: fact for fact in await store.facts(bank, wanted) if _is_current(fact)}
+    known = {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=wanted)) if _is_current(fact)}
     return [{hit.id: hit.score for hit in found} for found in hits], known
 
 

@@ -16,6 +16,7 @@ from vmemo.models.changes import AddedSource, Changes, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft
 from vmemo.models.results import Usage
 from vmemo.models.search import Encoding, Scored, Vector, Vectors
+from vmemo.models.select import FactSelect
 from vmemo.ports import encodings
 from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
@@ -235,7 +236,9 @@ async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -
         return []
     facts = [item.fact for item in new]
     vectors = stack_vectors([item.embedding for item in new], context.embedder.dimension)
-    earlier = await context.store.recent(bank, min(fact.mentioned_at for fact in facts), limit=TEMPORAL_LINKS)
+    earlier = await context.store.facts(
+        bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=TEMPORAL_LINKS)
+    )
     stored = await context.store.nearest(bank, vectors, limit=SEMANTIC_LINKS, floor=MIN_COSINE)
     cosines = vectors @ vectors.T
     semantic = [

@@ -27,6 +27,7 @@ from vmemo.models import (
 from vmemo.models.changes import Changes, MergeRecord, NewEmbeddings, NewFact
 from vmemo.models.results import Status
 from vmemo.models.search import Edge, EdgeQuery, Encoding, ExpandRequest, Scope, SearchRequest, TokenVectors, Vector
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store, TextKind
 from vmemo.testing.embedders import HashEmbedder
 from vmemo.text.tokens import terms
@@ -201,18 +202,18 @@ class Snapshot:
 async def snapshot(store: Store, bank: BankId = BANK) -> Snapshot:
     """Return the contents of a small bank."""
     status = await store.status(bank)
-    facts = await store.facts(bank, limit=1000, with_embeddings=True)
+    facts = await store.facts(bank, FactSelect(limit=1000, with_embeddings=True))
     return Snapshot(
         bank=await store.bank(bank),
-        messages=await store.messages(bank, limit=1000),
+        messages=await store.messages(bank, MessageSelect(limit=1000)),
         facts=facts,
-        episodes=await store.episodes(bank, limit=1000),
-        entities=await store.entities(bank, limit=1000),
+        episodes=await store.episodes(bank, EpisodeSelect(limit=1000)),
+        entities=await store.entities(bank, EntitySelect(limit=1000)),
         links=await store.links(bank),
         tokens=_plain(await token_vectors(store, bank, [fact.id for fact in facts])),
         status=status.model_copy(update={"bytes": 0}),
         merges=await store.merges(bank),
-        moves=await store.moves(bank),
+        moves=await store.confidence_changes(bank),
     )
 
 

@@ -120,7 +120,9 @@ async def _size(store: Store, bank: BankId) -> int:
     """Return how many records a bank has, with the episodes of pending messages, which are not moved."""
     status = await store.status(bank)
     many = status.messages + status.entities + status.episodes + status.facts + status.links + len(status.spending)
-    return many + sum(map(len, (await store.former_profiles(bank), await store.moves(bank), await store.merges(bank))))
+    return many + sum(
+        map(len, (await store.former_profiles(bank), await store.confidence_changes(bank), await store.merges(bank)))
+    )
 
 
 async def _in_target(source: Store, target: Store, name: BankId) -> Tally | None:

@@ -33,6 +33,7 @@ from vmemo.models.base import Record
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.search import ExpandRequest
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
 
 FORMAT = "vmemo-export"
@@ -103,11 +104,11 @@ async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
     for former in await store.former_profiles(bank):
         yield former
     unread = _Unread(store, bank)
-    async for message in paged(lambda after: store.messages(bank, after=after, limit=PAGE)):
+    async for message in paged(lambda after: store.messages(bank, MessageSelect(after=after, limit=PAGE))):
         yield unread.noted(message)
-    async for entity in paged(lambda after: store.entities(bank, after=after, limit=PAGE)):
+    async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE))):
         yield entity
-    async for episode in paged(lambda after: store.episodes(bank, after=after, limit=PAGE)):
+    async for episode in paged(lambda after: store.episodes(bank, EpisodeSelect(after=after, limit=PAGE))):
         if (read := await unread.without(episode)) is not None:
             yield read
     order = _Order()
@@ -118,7 +119,7 @@ async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
         yield told
     for record in (
         *order.links(await store.links(bank)),
-        *await store.moves(bank),
+        *await store.confidence_changes(bank),
         *order.merges(await store.merges(bank)),
         *(await store.status(bank)).spending,
     ):
@@ -152,7 +153,7 @@ class _Unread:
         if not read:
             self.left_out[episode.id] = previous
             return None
-        times = [message.timestamp for message in await self.store.messages(self.bank, read)]
+        times = [message.timestamp for message in await self.store.messages(self.bank, MessageSelect(ids=read))]
         span = {"started_at": min(times), "ended_at": max(times)}
         return episode.model_copy(update={"previous": previous, "messages": read, **span})
 
@@ -222,7 +223,7 @@ class _Order:
 async def _facts(store: Store, bank: BankId) -> AsyncIterator[NewFact]:
     """Facts with all their vectors, page by page."""
     after: FactId | None = None
-    while page := await store.facts(bank, after=after, limit=PAGE, with_embeddings=True):
+    while page := await store.facts(bank, FactSelect(after=after, limit=PAGE, with_embeddings=True)):
         expansion = await store.expand(ExpandRequest(bank=bank, token_vectors=[fact.id for fact in page]))
         for fact, vectors in zip(page, expansion.token_vectors, strict=True):
             yield NewFact(fact=fact, embedding=np.array(fact.embedding or (), np.float32), tokens=vectors)

@@ -17,6 +17,7 @@ from vmemo.errors import InvalidInput, NotFound, StoreBusy
 from vmemo.models import Bank, BankId, ConfidenceChange, Entity, Episode, FormerProfile, Link, Message, new_id
 from vmemo.models.changes import Changes, MergeRecord, NewFact, NewJob, NoteChange, Rename, RestoreRecord
 from vmemo.models.results import Spending
+from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, HiddenBank, Store
 
 PAGE = 1000
@@ -140,7 +141,7 @@ async def activate(store: Store, hidden: BankId, bank: BankId) -> None:
     if await store.bank(hidden) is None:
         raise NotFound(f"No bank {bank!r} is on its way in. Nothing was changed.")
     await require_free(store, bank)
-    jobs = [NewJob(kind="process")] if await store.pending(hidden, 1) else []
+    jobs = [NewJob(kind="process")] if await store.messages(hidden, MessageSelect.oldest_pending(1)) else []
     if not await store.commit(Changes(bank=hidden, jobs=jobs, rename=Rename(to=bank))):
         await require_free(store, bank)
         raise StoreBusy(f"Bank {bank!r} changed while it was being replaced. Nothing was changed; try again.")
@@ -148,7 +149,7 @@ async def activate(store: Store, hidden: BankId, bank: BankId) -> None:
 
 async def require_free(store: Store, bank: BankId) -> None:
     """Raise InvalidInput if a bank of this name holds messages."""
-    if await store.bank(bank) is not None and await store.messages(bank, limit=1):
+    if await store.bank(bank) is not None and await store.messages(bank, MessageSelect(limit=1)):
         raise InvalidInput(f"Bank {bank!r} holds messages already; import into another name or forget it first.")
 
 

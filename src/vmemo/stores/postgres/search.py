@@ -23,13 +23,14 @@ from vmemo.models.search import (
     Vector,
     Vectors,
 )
+from vmemo.models.select import MessageSelect
 from vmemo.models.timings import StageTimer
 from vmemo.ports import Loaded
 from vmemo.stores.postgres import filters, graph, load, rows, words
 from vmemo.stores.postgres import vectors as vector_rows
 from vmemo.stores.postgres.hnsw import Searched
 from vmemo.stores.postgres.ranked_rows import Candidates
-from vmemo.stores.sql import message_rows, name_rows
+from vmemo.stores.sql import name_rows, reads
 from vmemo.stores.sql.bank_search import run_expansion, run_search
 from vmemo.stores.sql.message_rows import bank_state
 
@@ -123,5 +124,5 @@ def load_hits(connection: Connection, bank: BankId, facts: Sequence[FactId], mes
     """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
     number = bank_state(connection, bank).seq
     found, titles = load.facts_with_titles(connection, number, bank, facts)
-    said = message_rows.by_id(connection, number, messages) if messages else []
+    said = reads.messages_of(connection, number, MessageSelect(ids=messages)) if messages else []
     return Loaded(facts=found, messages=said, titles=titles)

@@ -16,10 +16,11 @@ from vmemo.models import BankId, FactId, Message, MessageId
 from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
+from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, Loaded
 from vmemo.stores.postgres import hnsw, maintenance, rows, search
 from vmemo.stores.postgres.pool import PostgresPool
-from vmemo.stores.sql import batch_rows, forget, message_rows, migrate
+from vmemo.stores.sql import batch_rows, forget, message_rows, migrate, reads
 from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.message_rows import SCRUB, bank_state
 from vmemo.stores.sql.schema import facts, notes
@@ -78,7 +79,8 @@ class PostgresStore(SqlStore):
         tried = set[MessageId]()
 
         def run(connection: Connection) -> set[MessageId]:
-            found = message_rows.by_id(connection, bank_state(connection, bank).seq, sorted(tried)) if tried else []
+            number = bank_state(connection, bank).seq
+            found = reads.messages_of(connection, number, MessageSelect(ids=sorted(tried))) if tried else []
             stored = self._append(connection, bank, messages) | {message.id for message in found}
             tried.update(stored)
             return stored

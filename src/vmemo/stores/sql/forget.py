@@ -6,19 +6,17 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, exists, select, update
+from sqlalchemy import Column, Connection, Table, and_, delete, select, update
 
 from vmemo.errors import NotFound
 from vmemo.models.changes import ForgetTarget, NewJob
 from vmemo.models.results import Forgotten
-from vmemo.stores.sql import forget_cleanup, message_rows, queue, row_conditions
+from vmemo.stores.sql import forget_cleanup, message_rows, queue, row_conditions, selects
 from vmemo.stores.sql.in_list import among
-from vmemo.stores.sql.reads import current
 from vmemo.stores.sql.rows import names_of
 from vmemo.stores.sql.schema import (
     BASIS,
     CONTEXT,
-    EPISODE,
     MESSAGE,
     entities,
     episode_messages,
@@ -30,6 +28,7 @@ from vmemo.stores.sql.schema import (
     notes,
     sources,
 )
+from vmemo.stores.sql.selects import current
 
 Seqs = set[int]
 
@@ -150,20 +149,10 @@ def _resting(connection: Connection, bank: int, kind: int, on: Iterable[int]) ->
 def _sources_of(connection: Connection, bank: int, of: Iterable[int]) -> Seqs:
     """Messages that these facts were read from. To read the evidence of a formed opinion again brings nothing back."""
     conditions = sources.c.bank == bank, among(sources.c.fact, of), sources.c.kind == MESSAGE
-    read = select(sources.c.source).join(facts, row_conditions.points(sources, "fact", facts)).where(~_formed(bank))
+    read = (
+        select(sources.c.source).join(facts, row_conditions.points(sources, "fact", facts)).where(~selects.formed(bank))
+    )
     return set(connection.execute(read.where(*conditions)).scalars())
-
-
-def _formed(bank: int) -> ColumnElement[bool]:
-    """Whether a row of facts is an opinion that was formed, and not told.
-
-    What is read from messages is read in an episode, and rests on no other facts. A formed opinion has no episode,
-    unless somebody tells it later: messages behind it are evidence that was recalled in its own words.
-    """
-    known = sources.alias("known")
-    own = known.c.bank == bank, known.c.fact == facts.c.seq
-    read, rests = (exists().where(*own, known.c.kind == kind) for kind in (EPISODE, BASIS))
-    return and_(facts.c.bank == bank, facts.c.network == "opinion", ~read | rests)
 
 
 def _with_dependents(connection: Connection, bank: int, fallen: Seqs) -> Seqs:

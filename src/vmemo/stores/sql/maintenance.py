@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import (
     ColumnElement,
@@ -15,12 +15,10 @@ from sqlalchemy import (
     select,
 )
 
-from vmemo.models import Episode, FactId
-from vmemo.ports import RetentionScore
-from vmemo.stores.sql import reads, row_conditions
-from vmemo.stores.sql.message_rows import UNREAD
+from vmemo.models import Episode, FactId, RetentionScore
+from vmemo.stores.sql import reads, row_conditions, selects
 from vmemo.stores.sql.schema import BASIS, MESSAGE, episode_messages, episodes, facts, messages, sources
-from vmemo.stores.sql.timestamps import instant, micros
+from vmemo.stores.sql.timestamps import instant
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -35,8 +33,9 @@ def consecutive(
         .select_from(later)
         .join(first, (first.c.bank == bank) & (first.c.seq == _opening(bank, later)))
         .join(earlier, (earlier.c.bank == bank) & (earlier.c.seq == _episode_before(bank, first, later, gap=gap)))
-        .where(later.c.bank == bank, *_behind(later, after))
-        .where(_size(bank, earlier) + _size(bank, later) <= largest, ~_unread(bank, earlier), ~_unread(bank, later))
+        .where(later.c.bank == bank, *selects.ended_after(later, after))
+        .where(_size(bank, earlier) + _size(bank, later) <= largest)
+        .where(~selects.unprocessed(bank, earlier), ~selects.unprocessed(bank, later))
         .order_by(later.c.ended_at, later.c.id)
         .limit(limit)
     )
@@ -80,45 +79,15 @@ def _episode_before(bank: int, first: FromClause, episode: FromClause, *, gap: t
     )
 
 
-def _behind(episode: FromClause, mark: Episode | None) -> list[ColumnElement[bool]]:
-    """What comes after a mark in the order of ends; the first condition lets the index find it."""
-    if mark is None:
-        return []
-    end = micros(mark.ended_at)
-    return [episode.c.ended_at >= end, or_(episode.c.ended_at > end, episode.c.id > mark.id)]
-
-
 def _size(bank: int, episode: FromClause) -> ScalarSelect[int]:
     member = episode_messages.alias()
     inside = member.c.bank == bank, member.c.episode == episode.c.seq
     return select(func.count()).select_from(member).where(*inside).correlate(episode).scalar_subquery()
 
 
-def _unread(bank: int, episode: FromClause) -> ColumnElement[bool]:
-    """Whether a message of the episode is still to be read."""
-    line, member = messages.alias(), episode_messages.alias()
-    inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNREAD)
-    lines = select(line.c.seq).join(member, row_conditions.points(member, "message", line))
-    return lines.where(*inside).correlate(episode).exists()
-
-
 def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[int, Episode]:
     rows = connection.execute(select(episodes).where(row_conditions.rows(episodes, bank, seqs))).all()
-    return {row.seq: episode for row, episode in zip(rows, reads.episodes_of(connection, bank, rows), strict=True)}
-
-
-def lengthy(
-    connection: Connection, bank: int, *, longer: int, before: datetime, after: Episode | None, limit: int
-) -> list[Episode]:
-    """Read episodes that ended before a moment, with narratives of more characters, in the order they ended."""
-    statement = (
-        select(episodes)
-        .where(episodes.c.bank == bank, episodes.c.ended_at < micros(before), *_behind(episodes, after))
-        .where(func.length(episodes.c.narrative) > longer, ~_unread(bank, episodes))
-        .order_by(episodes.c.ended_at, episodes.c.id)
-        .limit(limit)
-    )
-    return reads.episodes_of(connection, bank, list(connection.execute(statement)))
+    return {row.seq: episode for row, episode in zip(rows, reads.episodes_of_rows(connection, bank, rows), strict=True)}
 
 
 def traces(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:
@@ -141,13 +110,13 @@ def traces(connection: Connection, bank: int, after: FactId | None, limit: int) 
     )
     statement = (
         select(facts.c.id, facts.c.importance, facts.c.access_count, func.coalesce(told, facts.c.recorded_at))
-        .where(*reads.current(bank), facts.c.network.in_(("world", "experience")), ~held)
+        .where(*selects.current(bank), facts.c.network.in_(("world", "experience")), ~held)
         .where(*_mentioned_after(connection, bank, after))
         .order_by(facts.c.mentioned_at, facts.c.seq)
         .limit(limit)
     )
     return [
-        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, told_at=instant(moment))
+        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, stated_at=instant(moment))
         for id, importance, accesses, moment in connection.execute(statement)
     ]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Table, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from vmemo.errors import EmbedderMismatch, NotFound
-from vmemo.models import Bank, BankId, Message, MessageId, utc_now
+from vmemo.models import Bank, BankId, Message, utc_now
 from vmemo.models.changes import MessageFailure
 from vmemo.stores.sql import row_conditions
 from vmemo.stores.sql.in_list import among
-from vmemo.stores.sql.rows import bank_of, message_of, message_values
+from vmemo.stores.sql.rows import bank_of, message_values
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, sources
 from vmemo.stores.sql.timestamps import micros
 
@@ -140,54 +140,6 @@ def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[obj
     known: set[object] = set(connection.execute(ids).scalars())
     known.update((row.document, row.key) for row in connection.execute(keyed))
     return known
-
-
-def pending(connection: Connection, bank: int, limit: int) -> list[Message]:
-    """The oldest unread messages by time."""
-    statement = (
-        select(messages)
-        .where(messages.c.bank == bank, messages.c.state == "pending")
-        .order_by(messages.c.timestamp, messages.c.seq)
-        .limit(limit)
-    )
-    return [message_of(row) for row in connection.execute(statement)]
-
-
-def before(connection: Connection, bank: int, message: Message) -> Message | None:
-    """The message just before this one in the same document."""
-    seq = select(messages.c.seq).where(messages.c.bank == bank, messages.c.id == message.id).scalar_subquery()
-    moment = micros(message.timestamp)
-    statement = (
-        select(messages)
-        .where(
-            messages.c.bank == bank,
-            messages.c.document.is_not_distinct_from(message.document),
-            or_(messages.c.timestamp < moment, and_(messages.c.timestamp == moment, messages.c.seq < seq)),
-        )
-        .order_by(messages.c.timestamp.desc(), messages.c.seq.desc())
-        .limit(1)
-    )
-    row = connection.execute(statement).one_or_none()
-    return None if row is None else message_of(row)
-
-
-def by_id(connection: Connection, bank: int, ids: Sequence[MessageId]) -> list[Message]:
-    """Messages in the order asked for; missing ones are left out."""
-    rows = connection.execute(select(messages).where(messages.c.bank == bank, among(messages.c.id, ids)))
-    found = {row.id: message_of(row) for row in rows}
-    return [found[id] for id in ids if id in found]
-
-
-def page(connection: Connection, bank: int, document: str | None, after: MessageId | None, limit: int) -> list[Message]:
-    """A page of the archive in the order it was stored."""
-    statement = select(messages).where(messages.c.bank == bank)
-    if document is not None:
-        statement = statement.where(messages.c.document == document)
-    if after is not None:
-        start = select(messages.c.seq).where(messages.c.bank == bank, messages.c.id == after).scalar_subquery()
-        statement = statement.where(messages.c.seq > func.coalesce(start, -1))
-    rows = connection.execute(statement.order_by(messages.c.seq).limit(limit))
-    return [message_of(row) for row in rows]
 
 
 def record_failure(connection: Connection, bank: int, failure: MessageFailure) -> None:

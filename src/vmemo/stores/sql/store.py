@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Sequence
-from datetime import datetime
 from time import monotonic
 from typing import ParamSpec, TypeVar
 
@@ -18,15 +17,6 @@ from vmemo.errors import StoreBusy
 from vmemo.models import (
     Bank,
     BankId,
-    Entity,
-    EntityId,
-    Episode,
-    EpisodeId,
-    Fact,
-    FactId,
-    FormerProfile,
-    Link,
-    Mention,
     Message,
     MessageId,
 )
@@ -38,19 +28,14 @@ from vmemo.stores.sql import (
     bank_rows,
     forget,
     message_rows,
-    name_rows,
-    profiles,
     queue,
-    reads,
     statistics,
 )
 from vmemo.stores.sql.auth_store import GateStore
 from vmemo.stores.sql.commit import BankHeld, commit
-from vmemo.stores.sql.entity_store import IdentityStore
-from vmemo.stores.sql.maintenance_store import HousekeepingStore
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.queue_store import QueueStore
-from vmemo.stores.sql.schema import entities, episodes, facts
+from vmemo.stores.sql.read_store import ReadStore
 from vmemo.stores.sql.search_index import SearchIndex
 
 P = ParamSpec("P")
@@ -61,7 +46,7 @@ HELD_PAUSE = 0.02
 """Seconds between two attempts to commit to a held bank."""
 
 
-class SqlStore(QueueStore, IdentityStore, HousekeepingStore, GateStore):
+class SqlStore(QueueStore, ReadStore, GateStore):
     """The shared part of every SQL store."""
 
     _search_index: SearchIndex
@@ -94,10 +79,6 @@ class SqlStore(QueueStore, IdentityStore, HousekeepingStore, GateStore):
         """The bank's change counter."""
         return (await self._read(bank_state, bank)).revision
 
-    async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
-        """The profiles that the bank had before."""
-        return await self._read(self._with_bank(profiles.former), bank)
-
     async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
         """Store messages durably."""
         return await self._write(self._append, bank, messages)
@@ -110,28 +91,6 @@ class SqlStore(QueueStore, IdentityStore, HousekeepingStore, GateStore):
         if any(message.state == "pending" for _, message in stored):
             queue.enqueue(connection, number, [NewJob(kind="process")])
         return {message.id for _, message in stored}
-
-    async def pending(self, bank: BankId, limit: int) -> list[Message]:
-        """The oldest unread messages."""
-        return await self._read(self._with_bank(message_rows.pending), bank, limit)
-
-    async def before(self, bank: BankId, message: Message) -> Message | None:
-        """The message before this one in its document."""
-        return await self._read(self._with_bank(message_rows.before), bank, message)
-
-    async def messages(
-        self,
-        bank: BankId,
-        ids: Sequence[MessageId] | None = None,
-        *,
-        document: str | None = None,
-        after: MessageId | None = None,
-        limit: int = 100,
-    ) -> list[Message]:
-        """Messages by id, or a page of the archive."""
-        if ids is not None:
-            return await self._read(self._with_bank(message_rows.by_id), bank, ids)
-        return await self._read(self._with_bank(message_rows.page), bank, document, after, limit)
 
     async def commit(self, changes: Changes) -> bool:
         """Write changes whole, or not at all, once no other process holds the bank."""
@@ -148,134 +107,6 @@ class SqlStore(QueueStore, IdentityStore, HousekeepingStore, GateStore):
 
     async def _commit(self, changes: Changes) -> bool:
         return await self._write(commit, changes, self._search_index)
-
-    async def facts(
-        self,
-        bank: BankId,
-        ids: Sequence[FactId] | None = None,
-        *,
-        after: FactId | None = None,
-        limit: int = 100,
-        with_embeddings: bool = False,
-    ) -> list[Fact]:
-        """Facts by id, or a page."""
-        return await self._read(self._facts, bank, ids, after, limit, with_embeddings)
-
-    def _facts(
-        self,
-        connection: Connection,
-        bank: BankId,
-        ids: Sequence[FactId] | None,
-        after: FactId | None,
-        limit: int,
-        with_embeddings: bool,
-    ) -> list[Fact]:
-        number = bank_state(connection, bank).seq
-        if ids is None:
-            rows = reads.rows_after(connection, facts, number, after, limit)
-        else:
-            rows = reads.rows_by_id(connection, facts, number, ids)
-        vectors = self._embeddings(connection, number, [row.seq for row in rows]) if with_embeddings else {}
-        return reads.facts_of(connection, number, bank, rows, vectors)
-
-    async def successors(self, bank: BankId, fact: FactId) -> list[Fact]:
-        """Facts that supersede this one."""
-        return await self._read(self._successors, bank, fact)
-
-    def _successors(self, connection: Connection, bank: BankId, fact: FactId) -> list[Fact]:
-        number = bank_state(connection, bank).seq
-        return reads.facts_of(connection, number, bank, reads.successors(connection, number, fact), {})
-
-    async def recent(self, bank: BankId, around: datetime, *, limit: int) -> list[Fact]:
-        """Current facts mentioned nearest to a moment."""
-        return await self._read(self._recent, bank, around, limit)
-
-    def _recent(self, connection: Connection, bank: BankId, around: datetime, limit: int) -> list[Fact]:
-        number = bank_state(connection, bank).seq
-        rows = reads.recent(connection, number, around, limit)
-        return reads.facts_of(connection, number, bank, rows, {})
-
-    async def episodes(
-        self,
-        bank: BankId,
-        ids: Sequence[EpisodeId] | None = None,
-        *,
-        after: EpisodeId | None = None,
-        limit: int = 100,
-    ) -> list[Episode]:
-        """Episodes by id, or a page."""
-        return await self._read(self._episodes, bank, ids, after, limit)
-
-    def _episodes(
-        self,
-        connection: Connection,
-        bank: BankId,
-        ids: Sequence[EpisodeId] | None,
-        after: EpisodeId | None,
-        limit: int,
-    ) -> list[Episode]:
-        number = bank_state(connection, bank).seq
-        if ids is None:
-            rows = reads.rows_after(connection, episodes, number, after, limit)
-        else:
-            rows = reads.rows_by_id(connection, episodes, number, ids)
-        return reads.episodes_of(connection, number, rows)
-
-    async def episode_of(self, bank: BankId, message: MessageId) -> Episode | None:
-        """The episode that holds a message."""
-        return await self._read(self._with_bank(reads.holding), bank, message)
-
-    async def facts_of(self, bank: BankId, episode: EpisodeId) -> list[Fact]:
-        """The facts of an episode with their embeddings."""
-        return await self._read(self._facts_of, bank, episode)
-
-    def _facts_of(self, connection: Connection, bank: BankId, episode: EpisodeId) -> list[Fact]:
-        number = bank_state(connection, bank).seq
-        rows = reads.fact_rows_of(connection, number, episode)
-        vectors = self._embeddings(connection, number, [row.seq for row in rows])
-        return reads.facts_of(connection, number, bank, rows, vectors)
-
-    async def last_episode(self, bank: BankId) -> Episode | None:
-        """The episode that ended last."""
-        return await self._read(self._with_bank(reads.last_episode), bank)
-
-    async def entities(
-        self,
-        bank: BankId,
-        ids: Sequence[EntityId] | None = None,
-        *,
-        after: EntityId | None = None,
-        limit: int = 100,
-    ) -> list[Entity]:
-        """Entities by id, or a page."""
-        return await self._read(self._entities, bank, ids, after, limit)
-
-    def _entities(
-        self,
-        connection: Connection,
-        bank: BankId,
-        ids: Sequence[EntityId] | None,
-        after: EntityId | None,
-        limit: int,
-    ) -> list[Entity]:
-        number = bank_state(connection, bank).seq
-        if ids is None:
-            rows = reads.rows_after(connection, entities, number, after, limit)
-        else:
-            rows = reads.rows_by_id(connection, entities, number, ids)
-        return reads.entities_of(connection, number, rows)
-
-    async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
-        """Links that leave these facts, or all."""
-        return await self._read(self._with_bank(reads.links_of), bank, facts)
-
-    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
-        """For each entity those it shares a fact with."""
-        return await self._read(self._with_bank(reads.cooccurring), bank, entities)
-
-    async def named(self, bank: BankId, text: str) -> list[Mention]:
-        """Entities that a text names."""
-        return await self._read(self._with_bank(name_rows.named), bank, text)
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
         """Delete a target with all that rests on it."""

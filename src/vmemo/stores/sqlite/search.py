@@ -22,9 +22,10 @@ from vmemo.models.search import (
     Vector,
     Vectors,
 )
+from vmemo.models.select import MessageSelect
 from vmemo.models.timings import StageTimer
 from vmemo.ports import Loaded
-from vmemo.stores.sql import message_rows, name_rows, token_rows
+from vmemo.stores.sql import name_rows, reads, token_rows
 from vmemo.stores.sql.bank_search import run_expansion, run_search
 from vmemo.stores.sql.timestamps import micros
 from vmemo.stores.sqlite import graph, load, rows
@@ -110,5 +111,5 @@ def load_hits(
     """Return facts and messages in the order of the ids, with the titles of the facts' episodes."""
     index = indexes.get(connection, bank)
     found, titles = load.facts_with_titles(connection, index, bank, facts)
-    said = message_rows.by_id(connection, index.number, messages) if messages else []
+    said = reads.messages_of(connection, index.number, MessageSelect(ids=messages)) if messages else []
     return Loaded(facts=found, messages=said, titles=titles)

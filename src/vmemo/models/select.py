@@ -1,0 +1,110 @@
+"""Selections: the filters, order and limit of a read from a store.
+
+All filters of a selection must hold. With `ids` the records come in the order of the ids, and missing ones are left
+out. A page continues after the record `after`. A `limit` of None reads everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from vmemo.models import EntityId, Episode, EpisodeId, FactId, Message, MessageId, MessageState, Network
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageSelect:
+    """Messages in the order they were stored."""
+
+    ids: Sequence[MessageId] | None = None
+    after: MessageId | None = None
+    document: str | None = None
+    state: MessageState | None = None
+    preceding: Message | None = None
+    """Only messages earlier than this one in its document, the latest first."""
+    by_time: bool = False
+    """Order by the time of the messages."""
+    limit: int | None = None
+
+    @staticmethod
+    def oldest_pending(limit: int) -> MessageSelect:
+        """Select the oldest messages that wait to be processed, in order of time."""
+        return MessageSelect(state="pending", by_time=True, limit=limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactSelect:
+    """Facts in the order they were stored, including closed ones."""
+
+    ids: Sequence[FactId] | None = None
+    after: FactId | None = None
+    episode: EpisodeId | None = None
+    entity: EntityId | None = None
+    """Only facts that mention this entity."""
+    networks: Sequence[Network] = ()
+    supersedes: FactId | None = None
+    """Only facts that replaced this one."""
+    current: bool = False
+    """Only facts that are believed and true now."""
+    formed: bool = False
+    """Only opinions that the bank formed itself, and that no message states."""
+    around: datetime | None = None
+    """Order by the distance of the mention from this time, nearest first."""
+    newest_first: bool = False
+    """Order by the time of the mention, newest first."""
+    limit: int | None = None
+    with_embeddings: bool = False
+
+    @staticmethod
+    def about(entity: EntityId, *, limit: int) -> FactSelect:
+        """Select the newest current world and experience facts that mention an entity."""
+        return FactSelect(entity=entity, current=True, networks=("world", "experience"), newest_first=True, limit=limit)
+
+    @staticmethod
+    def believed(network: Network) -> FactSelect:
+        """Select the current facts of a network, with their embeddings."""
+        return FactSelect(current=True, networks=(network,), with_embeddings=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeSelect:
+    """Episodes in the order they were stored."""
+
+    ids: Sequence[EpisodeId] | None = None
+    after: EpisodeId | None = None
+    message: MessageId | None = None
+    """Only the episode that holds this message."""
+    last_first: bool = False
+    """Order by the end of the episodes, the last one first."""
+    condensable: Condensable | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condensable:
+    """Processed episodes that ended before a time, with narratives of more than `characters`, in order of their end.
+
+    A page continues after the episode `after`, which need not exist any more.
+    """
+
+    characters: int
+    ended_before: datetime
+    after: Episode | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntitySelect:
+    """Entities in the order they were first seen."""
+
+    ids: Sequence[EntityId] | None = None
+    after: EntityId | None = None
+    limit: int | None = None
+
+
+def first_of(records: Sequence[T]) -> T | None:
+    """Return the first record, or None."""
+    return records[0] if records else None

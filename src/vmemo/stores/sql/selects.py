@@ -1,0 +1,175 @@
+"""SQL statements of the selections: one builder for each table, the same for every dialect."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    exists,
+    func,
+    or_,
+    select,
+)
+
+from vmemo.models import Episode, EpisodeId, Message, utc_now
+from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
+from vmemo.stores.sql import row_conditions
+from vmemo.stores.sql.in_list import among, later
+from vmemo.stores.sql.schema import (
+    BASIS,
+    EPISODE,
+    entities,
+    episode_messages,
+    episodes,
+    facts,
+    mentions,
+    messages,
+    sources,
+)
+from vmemo.stores.sql.timestamps import micros
+
+AnySelect = Select[*tuple[Any, ...]]
+UNPROCESSED = ("pending", "grouped")
+"""States of messages that wait to be processed."""
+
+
+@cache
+def by_ids(table: Table) -> AnySelect:
+    """Return the statement for the rows of a bank with the ids that are bound when it runs."""
+    return select(table).where(table.c.bank == bindparam("bank", type_=BigInteger), among(table.c.id, later("ids")))
+
+
+def page(table: Table, bank: int, after: str | None, limit: int | None) -> AnySelect:
+    """Return the statement for a page of rows in the order they were stored."""
+    return select(table).where(*_stored_after(table, bank, after)).order_by(table.c.seq).limit(limit)
+
+
+def _stored_after(table: Table, bank: int, after: str | None, *, joined: bool = False) -> list[ColumnElement[bool]]:
+    """Return the conditions of a bank's rows after one; `joined` rows are found by number, and not by bank."""
+    of_bank = (row_conditions.bank_of(table) if joined else table.c.bank) == bank
+    if after is None:
+        return [of_bank]
+    start = select(table.c.seq).where(table.c.bank == bank, table.c.id == after).scalar_subquery()
+    return [of_bank, table.c.seq > func.coalesce(start, -1)]
+
+
+def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
+    """Return the statement of a selection of messages without ids."""
+    statement = select(messages).where(*_stored_after(messages, bank, wanted.after)).limit(wanted.limit)
+    if wanted.document is not None:
+        statement = statement.where(messages.c.document == wanted.document)
+    if wanted.state is not None:
+        statement = statement.where(messages.c.state == wanted.state)
+    if wanted.preceding is not None:
+        statement = statement.where(*_preceding(bank, wanted.preceding))
+        return statement.order_by(messages.c.timestamp.desc(), messages.c.seq.desc())
+    return statement.order_by(*((messages.c.timestamp,) if wanted.by_time else ()), messages.c.seq)
+
+
+def _preceding(bank: int, message: Message) -> list[ColumnElement[bool]]:
+    seq = select(messages.c.seq).where(messages.c.bank == bank, messages.c.id == message.id).scalar_subquery()
+    time = micros(message.timestamp)
+    earlier = or_(messages.c.timestamp < time, and_(messages.c.timestamp == time, messages.c.seq < seq))
+    return [messages.c.document.is_not_distinct_from(message.document), earlier]
+
+
+def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
+    """Return the statement of a selection of facts without ids."""
+    stored = _stored_after(facts, bank, wanted.after, joined=wanted.episode is not None)
+    statement = select(facts).where(*stored).limit(wanted.limit)
+    if wanted.episode is not None:
+        statement = _of_episode(statement, bank, wanted.episode)
+    if wanted.entity is not None:
+        statement = (
+            statement.join(mentions, row_conditions.points(mentions, "fact", facts))
+            .join(entities, row_conditions.points(mentions, "entity", entities))
+            .where(mentions.c.bank == bank, entities.c.bank == bank, entities.c.id == wanted.entity)
+        )
+    if wanted.networks:
+        statement = statement.where(facts.c.network.in_(wanted.networks))
+    if wanted.supersedes is not None:
+        statement = statement.where(facts.c.supersedes == wanted.supersedes)
+    if wanted.formed:
+        statement = statement.where(formed(bank))
+    if wanted.current:
+        statement = statement.where(*current(bank))
+    if wanted.newest_first:
+        return statement.order_by(facts.c.mentioned_at.desc(), facts.c.seq.desc())
+    return statement if wanted.around is not None else statement.order_by(facts.c.seq)
+
+
+def _of_episode(statement: AnySelect, bank: int, episode: EpisodeId) -> AnySelect:
+    return (
+        statement.join(sources, row_conditions.points(sources, "fact", facts) & (sources.c.kind == EPISODE))
+        .join(episodes, row_conditions.points(sources, "source", episodes))
+        .where(sources.c.bank == bank, episodes.c.bank == bank, episodes.c.id == episode)
+    )
+
+
+def mentioned_around(statement: AnySelect, time: int) -> tuple[AnySelect, AnySelect]:
+    """Return the statements for facts mentioned up to a time and after it, nearest first: both can use the index."""
+    at, seq = facts.c.mentioned_at, facts.c.seq
+    earlier = statement.where(at <= time).order_by(at.desc(), seq.desc())
+    return earlier, statement.where(at > time).order_by(at, seq)
+
+
+def current(bank: int) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of a bank's facts that are believed and true now."""
+    still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now()))
+    return facts.c.bank == bank, facts.c.expired_at.is_(None), still_true
+
+
+def formed(bank: int) -> ColumnElement[bool]:
+    """Return the condition of opinions that the bank formed itself.
+
+    A fact that was extracted from messages belongs to an episode, and rests on no other facts. A formed opinion has no
+    episode, unless a message states it later: the messages behind it are evidence that was recalled verbatim.
+    """
+    known = sources.alias("known")
+    own = known.c.bank == bank, known.c.fact == facts.c.seq
+    in_episode, rests = (exists().where(*own, known.c.kind == kind) for kind in (EPISODE, BASIS))
+    return and_(facts.c.bank == bank, facts.c.network == "opinion", or_(~in_episode, rests))
+
+
+def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
+    """Return the statement of a selection of episodes without ids."""
+    stored = _stored_after(episodes, bank, wanted.after, joined=wanted.message is not None)
+    statement = select(episodes).where(*stored).limit(wanted.limit)
+    if wanted.message is not None:
+        statement = (
+            statement.join(episode_messages, row_conditions.points(episode_messages, "episode", episodes))
+            .join(messages, row_conditions.points(episode_messages, "message", messages))
+            .where(episode_messages.c.bank == bank, messages.c.bank == bank, messages.c.id == wanted.message)
+        )
+    if wanted.condensable is not None:
+        ended_before, mark = micros(wanted.condensable.ended_before), wanted.condensable.after
+        long = func.length(episodes.c.narrative) > wanted.condensable.characters
+        statement = statement.where(episodes.c.ended_at < ended_before, *ended_after(episodes, mark), long)
+        return statement.where(~unprocessed(bank, episodes)).order_by(episodes.c.ended_at, episodes.c.id)
+    if wanted.last_first:
+        return statement.order_by(episodes.c.ended_at.desc(), episodes.c.seq.desc())
+    return statement.order_by(episodes.c.seq)
+
+
+def ended_after(episode: FromClause, mark: Episode | None) -> list[ColumnElement[bool]]:
+    """Return the conditions of episodes after a mark in the order of their ends; the first one can use the index."""
+    if mark is None:
+        return []
+    end = micros(mark.ended_at)
+    return [episode.c.ended_at >= end, or_(episode.c.ended_at > end, episode.c.id > mark.id)]
+
+
+def unprocessed(bank: int, episode: FromClause) -> ColumnElement[bool]:
+    """Return the condition of episodes with a message that waits to be processed."""
+    line, member = messages.alias(), episode_messages.alias()
+    inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNPROCESSED)
+    lines = select(line.c.seq).join(member, row_conditions.points(member, "message", line))
+    return lines.where(*inside).correlate(episode).exists()
