@@ -26,7 +26,7 @@ WORDING = {
 }
 METAPHORS = frozenset(
     "arriving audience beat books crowd desk door doorkeeper drill elsewhere exam founding gate ground guest house "
-    "keeping landing looking mind overheard patience roster room scribe shelf sight strand strangers teller telling "
+    "keeping landing looking mind overheard patience roster room scribe shelf sight strand teller telling "
     "tending troubles visit visitor wakeful watcher wish".split()
 )
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")

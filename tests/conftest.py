@@ -108,7 +108,7 @@ def url(new_database: NewDatabase) -> Iterator[str]:
         yield url
 
 
-TABLES = (schema.metadata, postgres_schema.search, auth_schema.gate)
+TABLES = (schema.metadata, postgres_schema.search, auth_schema.auth_metadata)
 EMPTY = "; ".join(
     [
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "

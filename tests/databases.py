@@ -1,4 +1,4 @@
-"""What tests share that run on each store: how databases are made, and how they are looked into from outside."""
+"""Databases for tests that run on each store, and direct queries of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vmemo.ports import Store
 from vmemo.settings import build
 
 NewDatabase = Callable[[], AbstractContextManager[str]]
-"""What the fixture `new_database` is: it makes databases of one store or the other, and gives their URLs."""
+"""The fixture `new_database`: creates a database of a store and returns its URL."""
 
 
 def store_at(url: str) -> Store:
@@ -23,7 +23,7 @@ def store_at(url: str) -> Store:
 
 
 def rows(url: str, statement: str) -> list[tuple[object, ...]]:
-    """What a statement says about the database, asked from outside the library."""
+    """Return the result of a statement, without the library."""
     if url.startswith("postgresql"):
         return asyncio.run(_postgres_rows(url, statement))
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30)) as connection:
@@ -44,6 +44,6 @@ def number(url: str, statement: str) -> int:
 
 
 def counts(url: str, statements: Mapping[str, str]) -> dict[str, int]:
-    """What each statement counts, all of one moment; those that count nothing are left out."""
+    """Return the non-zero counts of statements, in one transaction."""
     (found,) = rows(url, "SELECT " + ", ".join(f"({statement})" for statement in statements.values()))
     return {what: int(str(count)) for what, count in zip(statements, found, strict=True) if count}

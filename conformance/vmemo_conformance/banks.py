@@ -184,7 +184,7 @@ class BankConformance(StoreSuite):
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
 
     @on_store
-    async def test_troubles_survive_a_restore(self, store: Store) -> None:
+    async def test_message_errors_survive_a_restore(self, store: Store) -> None:
         await load_bank(store, a_bank(COPY), iter([a_message("tulips", error="timed out")]))
         [trouble] = (await store.status(COPY)).problems
         assert (trouble.error, trouble.messages) == ("timed out", 1)

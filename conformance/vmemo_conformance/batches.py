@@ -47,7 +47,7 @@ class WritingConformance(StoreSuite):
         before, said = await hear(store, "What is new?", "I believe Oslo is cold.")
         oslo, me = an_entity("Oslo", type="LOCATION"), an_entity("Ann", type="PERSON")
         episode = an_episode("weather", [said])
-        ground = a_fact("Oslo has snow.", messages=[said.id])
+        basis_fact = a_fact("Oslo has snow.", messages=[said.id])
         whole = a_fact(
             "I believe Oslo is cold. ❄️",
             network="opinion",
@@ -67,15 +67,15 @@ class WritingConformance(StoreSuite):
             entities=[mention_of(oslo), mention_of(me)],
             messages=[said.id],
             episodes=[episode.id],
-            basis=[ground.id],
-            supersedes=ground.id,
+            basis=[basis_fact.id],
+            supersedes=basis_fact.id,
             tags=["weather", "a"],
             metadata={"n": 1, "deep": {"list": [None, True, "x"]}},
             engine="some-engine",
         )
-        begun = await a_batch(store, [ground, whole])
+        begun = await a_batch(store, [basis_fact, whole])
         assert await store.commit(replace(begun, pending=[said.id], episodes=[episode], entities=[oslo, me]))
-        assert await store.facts(BANK, FactSelect(ids=[whole.id, ground.id])) == [whole, ground]
+        assert await store.facts(BANK, FactSelect(ids=[whole.id, basis_fact.id])) == [whole, basis_fact]
 
     @on_store
     async def test_embeddings_come_back_when_asked_for(self, store: Store) -> None:

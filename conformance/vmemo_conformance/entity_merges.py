@@ -1,4 +1,4 @@
-"""Who is who: two entities become one, a name becomes an entity's, and both can be undone."""
+"""Entity merges: merging two entities or a name, and undoing it."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class IdentityConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect.about(BOB.id, limit=100)) == []
 
     @on_store
-    async def test_an_undone_merge_leaves_all_as_it_was_but_for_strangers(self, store: Store) -> None:
+    async def test_an_undone_merge_restores_everything_and_separates_the_names(self, store: Store) -> None:
         await _meet(store)
         before = await snapshot(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "the same man")
         assert await undo_merge(store, BANK, merge.id) == BOB.id
         after = await snapshot(store)
-        assert _without_strangers(after.entities) == _by_id(before.entities)
+        assert _without_unrelated_names(after.entities) == _by_id(before.entities)
         assert after.facts == before.facts
         assert {e.id: e.strangers for e in after.entities} == {
             ROBERT.id: ("Bob", "Bobby"),
@@ -162,7 +162,7 @@ class IdentityConformance(StoreSuite):
         assert await undo_merge(store, BANK, outer.id) == ROBERT.id
         assert await undo_merge(store, BANK, inner.id) == BOB.id
         after = await snapshot(store)
-        assert _without_strangers(after.entities) == _by_id(before.entities)
+        assert _without_unrelated_names(after.entities) == _by_id(before.entities)
         assert after.facts == before.facts
 
     @on_store
@@ -257,7 +257,7 @@ class IdentityConformance(StoreSuite):
         assert await snapshot(store) == before
 
     @on_store
-    async def test_strangers_are_kept_as_they_are_written(self, store: Store) -> None:
+    async def test_names_that_are_not_aliases_are_stored(self, store: Store) -> None:
         robert = ROBERT.model_copy(update={"strangers": ("Bob", "Ünal")})
         await know(store, robert)
         assert await store.entities(BANK, EntitySelect()) == [robert]
@@ -310,7 +310,7 @@ def _by_id(entities: Sequence[Entity]) -> list[Entity]:
     return sorted(entities, key=lambda entity: entity.id)
 
 
-def _without_strangers(entities: Sequence[Entity]) -> list[Entity]:
+def _without_unrelated_names(entities: Sequence[Entity]) -> list[Entity]:
     return _by_id([entity.model_copy(update={"strangers": ()}) for entity in entities])
 
 

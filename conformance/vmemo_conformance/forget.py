@@ -168,11 +168,13 @@ class ForgettingConformance(StoreSuite):
 
     @on_store
     async def test_what_rests_on_a_forgotten_fact_falls_with_it(self, store: Store) -> None:
-        ground = await tell(store, "tulips bloomed")
-        view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, basis=[ground.id], messages=[])
+        basis_fact = await tell(store, "tulips bloomed")
+        view = await tell(
+            store, "I like tulips.", network="opinion", confidence=0.5, basis=[basis_fact.id], messages=[]
+        )
         profile = await tell(store, "A lover of tulips.", network="observation", basis=[view.id], messages=[])
         other = await tell(store, "Unrelated.", network="observation", messages=[])
-        forgotten = await store.forget(BANK, ForgetTarget(messages=ground.messages))
+        forgotten = await store.forget(BANK, ForgetTarget(messages=basis_fact.messages))
         assert forgotten == Forgotten(messages=1, facts=3)
         assert await _ids(store) == {other.id}
         assert profile.id not in await _ids(store)

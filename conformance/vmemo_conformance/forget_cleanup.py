@@ -35,16 +35,18 @@ ANNA = an_entity("Anna", aliases=["Ann"])
 
 
 class RemnantConformance(StoreSuite):
-    """What `forget` takes besides messages, facts, episodes and entities."""
+    """Cleanup by `forget` besides messages, facts, episodes and entities."""
 
     @on_store
     async def test_steps_of_a_forgotten_opinion_go(self, store: Store) -> None:
-        ground = await tell(store, "tulips bloomed")
-        view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, basis=[ground.id], messages=[])
+        basis_fact = await tell(store, "tulips bloomed")
+        view = await tell(
+            store, "I like tulips.", network="opinion", confidence=0.5, basis=[basis_fact.id], messages=[]
+        )
         other = await tell(store, "I like roses.", network="opinion", confidence=0.5, messages=[])
-        await _move(store, view.id, [ground.id], "They bloomed.")
+        await _move(store, view.id, [basis_fact.id], "They bloomed.")
         kept = await _move(store, other.id, [], "Roses too.")
-        await store.forget(BANK, ForgetTarget(messages=ground.messages))
+        await store.forget(BANK, ForgetTarget(messages=basis_fact.messages))
         assert await store.confidence_changes(BANK) == [kept]
 
     @on_store
@@ -248,8 +250,8 @@ async def _meet(store: Store) -> tuple[list[Message], list[Fact]]:
     return said, facts
 
 
-def _profile(entity: Entity, ground: Fact) -> Fact:
-    return a_fact(f"About {entity.name}.", network="observation", basis=[ground.id], entities=[mention_of(entity)])
+def _profile(entity: Entity, basis_fact: Fact) -> Fact:
+    return a_fact(f"About {entity.name}.", network="observation", basis=[basis_fact.id], entities=[mention_of(entity)])
 
 
 async def _move(store: Store, opinion: FactId, evidence: Sequence[FactId], reason: str) -> ConfidenceChange:

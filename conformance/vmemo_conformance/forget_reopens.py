@@ -1,4 +1,4 @@
-"""What a forgotten fact had replaced is true again, unless something else replaces it."""
+"""Forgetting reopens what the deleted fact had replaced, unless another fact replaces it."""
 
 from __future__ import annotations
 

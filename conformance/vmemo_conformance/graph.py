@@ -35,7 +35,7 @@ OSLO = an_entity("Oslo", id="e1", type="LOCATION")
 
 
 class Asked(TypedDict, total=False):
-    """What an edge query may say besides its sources."""
+    """Options of an edge query besides its sources."""
 
     scope: Scope
     vector: Vector

@@ -28,11 +28,11 @@ from vmemo.transfer.export_format import line_of, records
 from vmemo.transfer.incoming import activate, begin, find_incoming, hidden_name, incoming_banks, receive
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
-ELSEWHERE = Scope(bank=OTHER)
+SOURCE_STORE = Scope(bank=OTHER)
 
 
 async def told(store: Store) -> list[RestoreRecord]:
-    """A bank with a story, a merge and an unread message, as its export tells it."""
+    """A bank with a story, a merge and a pending message, as exported."""
     story = await tell_story(store)
     await know(store, an_entity("Karoline"))
     await merge_entities(store, BANK, story.entities[0].id, an_entity("Karoline").id, "alike")
@@ -74,9 +74,9 @@ class HiddenBankConformance(StoreSuite):
         assert await lines(store, OTHER) == list(map(line_of, found))
         one, other = await snapshot(store, BANK), await snapshot(store, OTHER)
         assert (other.messages, other.episodes, other.entities) == (one.messages, one.episodes, one.entities)
-        assert await matches(store, "piano", ELSEWHERE) == await matches(store, "piano")
+        assert await matches(store, "piano", SOURCE_STORE) == await matches(store, "piano")
         vector = EMBEDDER.vector("Caroline planted tulips behind the shed.")
-        assert await near(store, vector, ELSEWHERE, limit=1) == await near(store, vector, limit=1)
+        assert await near(store, vector, SOURCE_STORE, limit=1) == await near(store, vector, limit=1)
 
     @on_store
     async def test_a_bank_that_arrives_is_in_no_list_and_in_nobody_s_hands(self, store: Store) -> None:
@@ -148,7 +148,7 @@ class HiddenBankConformance(StoreSuite):
         assert await lines(store, BANK) == list(map(line_of, found))
         await receive(store, await begin(store, a_bank(OTHER), digest=""), found, digest="all")
         await name_it(store)
-        assert await matches(store, "piano", ELSEWHERE) == await matches(store, "piano")
+        assert await matches(store, "piano", SOURCE_STORE) == await matches(store, "piano")
 
     @on_store
     async def test_a_bank_is_not_admitted_over_one_that_holds_messages(self, store: Store) -> None:

@@ -48,10 +48,10 @@ class ArchiveConformance(StoreSuite):
     async def test_a_key_is_stored_once_in_its_document(self, store: Store) -> None:
         first = a_message("one", document="letters", key="1")
         same = a_message("one again", document="letters", key="1")
-        elsewhere = a_message("one elsewhere", document="diary", key="1")
+        other_bank = a_message("one elsewhere", document="diary", key="1")
         keyless = [a_message("no key", document="letters") for _ in range(2)]
         assert await store.append(BANK, [first]) == {first.id}
-        assert await store.append(BANK, [same, elsewhere, *keyless]) == {m.id for m in (elsewhere, *keyless)}
+        assert await store.append(BANK, [same, other_bank, *keyless]) == {m.id for m in (other_bank, *keyless)}
         twice = [a_message("two", document="letters", key="2") for _ in range(2)]
         assert await store.append(BANK, twice) == {twice[0].id}
 
@@ -131,12 +131,12 @@ class ArchiveConformance(StoreSuite):
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id, two.id], error="timed out")]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id], error="timed out")]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[three.id], error="refused")]))
-        troubles = {t.error: t for t in (await store.status(BANK)).problems}
-        assert {error: (t.messages, t.attempts) for error, t in troubles.items()} == {
+        problems = {t.error: t for t in (await store.status(BANK)).problems}
+        assert {error: (t.messages, t.attempts) for error, t in problems.items()} == {
             "timed out": (2, 2),
             "refused": (1, 1),
         }
-        assert all(t.since <= utc_now() for t in troubles.values())
+        assert all(t.since <= utc_now() for t in problems.values())
         assert [m.error for m in await store.messages(BANK, MessageSelect.oldest_pending(10))] == [
             "timed out",
             "timed out",

@@ -37,7 +37,7 @@ FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class RevisionConformance(StoreSuite):
-    """What a batch does to stored facts, and the steps of opinions."""
+    """Changes of stored facts and of opinions' confidence."""
 
     @on_store
     async def test_a_closed_fact_is_no_longer_current_and_time_travel_sees_it(self, store: Store) -> None:
@@ -165,10 +165,10 @@ class RevisionConformance(StoreSuite):
 
     @on_store
     async def test_moves_are_kept_in_order_and_set_the_confidence(self, store: Store) -> None:
-        ground = await tell(store, "tulips bloom")
+        basis_fact = await tell(store, "tulips bloom")
         view = await _an_opinion(store, "I like tulips.")
         other = await _an_opinion(store, "I like roses.")
-        up = _a_move(view.id, before=0.5, after=0.6, evidence=(ground.id,), at=day(2))
+        up = _a_move(view.id, before=0.5, after=0.6, evidence=(basis_fact.id,), at=day(2))
         down = _a_move(view.id, stance="contradict", before=0.6, after=0.4, reason="They wilted.", at=day(3))
         aside = _a_move(other.id, stance="neutral", before=0.5, after=0.5, at=day(1))
         assert await store.commit(replace(await a_batch(store), confidence=[up, aside]))
@@ -180,9 +180,9 @@ class RevisionConformance(StoreSuite):
 
     @on_store
     async def test_an_opinion_formed_in_a_batch_may_move_in_it(self, store: Store) -> None:
-        ground, view = a_fact("tulips bloom"), a_fact("I like tulips.", network="opinion", confidence=0.5)
-        step = _a_move(view.id, before=0.5, after=0.7, evidence=(ground.id,))
-        assert await store.commit(replace(await a_batch(store, [ground, view]), confidence=[step]))
+        basis_fact, view = a_fact("tulips bloom"), a_fact("I like tulips.", network="opinion", confidence=0.5)
+        step = _a_move(view.id, before=0.5, after=0.7, evidence=(basis_fact.id,))
+        assert await store.commit(replace(await a_batch(store, [basis_fact, view]), confidence=[step]))
         assert [fact.confidence for fact in await store.facts(BANK, FactSelect.believed("opinion"))] == [0.7]
 
     @on_store

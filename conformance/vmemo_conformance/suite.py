@@ -1,4 +1,4 @@
-"""How the suite's tests get their stores. Nothing here needs pytest or a plugin for async tests."""
+"""Store fixtures of the suite. They need neither pytest nor a plugin for async tests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from vmemo.testing.samples import a_bank
 
 
 class StoreSuite:
-    """What a test class says about its store."""
+    """Settings of a test class for its store."""
 
     shared: bool = True
-    """Whether two stores made for one folder share their memories."""
+    """True if two stores made for one folder share their memories."""
 
     def make_store(self, folder: Path) -> Store:
         """A store that is not yet open, with its memories in or named after the folder."""

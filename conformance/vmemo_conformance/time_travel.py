@@ -92,7 +92,7 @@ class TimeTravelConformance(StoreSuite):
 
     @on_store
     async def test_a_retracted_fact_is_not_true_at_any_time(self, store: Store) -> None:
-        """What is believed now decides what was true then."""
+        """Current beliefs decide what was true at an earlier time."""
         await tell(store, "tulips retracted", valid_at=day(2), recorded_at=day(3), expired_at=day(7))
         assert await _seen(store, Scope(bank=BANK, at_time=day(4))) == set()
         assert await _seen(store, Scope(bank=BANK, known_at=day(4))) == {"retracted"}

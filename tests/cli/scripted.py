@@ -1,4 +1,4 @@
-"""A scripted model for the command line: it tells of each line that holds some words what it was taught to tell."""
+"""A scripted model for the command line: it answers lines that contain given words with given facts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fact(what: str, *entities: tuple[str, str], **more: JsonValue) -> Fact:
 
 @dataclass
 class Reader:
-    """By words of a line the fact that it tells; and how the model takes news for an opinion."""
+    """The fact for each word of a line, and the model's stance on opinions."""
 
     taught: Mapping[str, Fact]
     stance: str = "reinforce"

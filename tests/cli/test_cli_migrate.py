@@ -1,4 +1,4 @@
-"""vmemo migrate: what it says, how it ends, and that a killed one is gone on with."""
+"""`vmemo migrate`: output, exit codes, and resuming after a kill."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def _many(path: Path) -> None:
 
 
 def come(target: str) -> int:
-    """How many records have come, asked from outside."""
+    """Return the number of loaded records, read directly from the database."""
     if not Path(target).exists():
         return 0
     with closing(sqlite3.connect(f"file:{target}?mode=ro", uri=True, timeout=30)) as connection:

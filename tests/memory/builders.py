@@ -1,4 +1,4 @@
-"""What the tests of the library share: embedders without a model, messages, and looks at a bank from outside."""
+"""Fixtures of the library tests: embedders without a model, messages, and direct queries."""
 
 from __future__ import annotations
 

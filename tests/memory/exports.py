@@ -1,4 +1,4 @@
-"""What the tests of export and import share: a bank with something of everything, and ways to break its file."""
+"""Fixtures of the export tests: a bank with every type of record, and ways to break its file."""
 
 from __future__ import annotations
 

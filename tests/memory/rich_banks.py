@@ -78,11 +78,11 @@ async def _enrich(store: Store) -> None:
     )
 
 
-async def _derive_anew(store: Store, ground: Fact) -> None:
+async def _derive_anew(store: Store, basis_fact: Fact) -> None:
     """Opinions that were formed before all was derived anew: they are stored before the facts that they rest on."""
-    first = a_fact("She moves a lot.", network="opinion", confidence=0.5, basis=[ground.id])
+    first = a_fact("She moves a lot.", network="opinion", confidence=0.5, basis=[basis_fact.id])
     assert await store.commit(await a_batch(store, [first]))
-    second = a_fact("She is restless.", network="opinion", confidence=0.4, basis=[ground.id, first.id])
+    second = a_fact("She is restless.", network="opinion", confidence=0.4, basis=[basis_fact.id, first.id])
     assert await store.commit(await a_batch(store, [second]))
     shadow = await staging_bank(store, BANK, "new", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
     await read_anew(store, shadow, [an_entity("Caroline", type="PERSON")])
@@ -92,7 +92,7 @@ async def _derive_anew(store: Store, ground: Fact) -> None:
     step = ConfidenceChange(
         opinion=first.id, stance="weaken", before=0.5, after=0.45, evidence=(last.id,), reason="¿?", at=day(3)
     )
-    other = Link(source=last.id, target=ground.id, kind="causes", weight=1 / 3)
+    other = Link(source=last.id, target=basis_fact.id, kind="causes", weight=1 / 3)
     assert await store.commit(replace(await a_batch(store), links=[link, other], confidence=[step]))
 
 

@@ -69,7 +69,7 @@ def assert_refused(call: Callable[[], object], kind: type[VmemoError], words: st
 
 
 def anything(value: object) -> str:
-    """What the type checker would not let through, and a caller without one may still hand in."""
+    """Values that a type checker rejects, but an untyped caller may pass."""
     return cast("str", value)
 
 

@@ -115,7 +115,7 @@ async def finished(url: str) -> int:
 
 
 async def expected_facts(url: str) -> list[tuple[str]]:
-    """What a memory that nothing disturbs derives from the same messages."""
+    """Return what an undisturbed memory derives from the same messages."""
     async with open_memory(url) as memory:
         messages = [message async for message in paged(lambda after: memory.messages(after=after, limit=1000))]
     async with Memory("sqlite:///:memory:", embedder=WordEmbedder()) as undisturbed:

@@ -1,4 +1,4 @@
-"""What is forgotten is in no answer, no export and no byte of a file or row of a server; what stood beside it stays."""
+"""Forgotten text is in no answer, export, file byte or server row; unrelated facts stay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def retain_talk(memory: Memory, document: str | None = None) -> None:
 
 
 def is_in(url: str, word: str) -> bool:
-    """Whether a word stands in a byte of the file, or in any row of the server."""
+    """Return True if a word is in the bytes of the file or in a row of the server."""
     if url.startswith("postgresql"):
         tables = [table for (table,) in rows(url, "SELECT relname FROM pg_stat_user_tables")]
         told = str(rows(url, " UNION ALL ".join(f'SELECT t::text FROM "{table}" t' for table in tables))).lower()
@@ -214,7 +214,7 @@ def test_the_same_document_can_be_retained_again_after_it_was_forgotten(url: str
         assert [hit.text for hit in memory.recall_sync("kettle").hits] == ["User: The kettle is red."]
 
 
-def test_a_second_reader_no_longer_finds_what_was_forgotten_elsewhere(url: str) -> None:
+def test_a_second_reader_does_not_find_what_another_process_forgot(url: str) -> None:
     with open_memory(url) as memory, open_memory(url) as reader:
         retain_talk(memory)
         assert any("zebrafish" in hit.text for hit in reader.recall_sync(SECRET).hits)

@@ -114,7 +114,7 @@ def asked(url: str, question: Callable[[Store], Awaitable[None]]) -> None:
 
 
 class Interrupted(Exception):
-    """What stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def stopping(after: int) -> Callable[[MigrationProgress], None]:
@@ -308,10 +308,10 @@ def test_a_migration_that_is_cancelled_at_random_points_goes_on(
 ) -> None:
     dice = random.Random(11)
 
-    async def once(patience: float) -> None:
+    async def once(busy_timeout: float) -> None:
         target = store_at(postgres_url)
         with suppress(TimeoutError):
-            await asyncio.wait_for(moved(url_of(source), target, page=3), patience)
+            await asyncio.wait_for(moved(url_of(source), target, page=3), busy_timeout)
 
     for turn in range(8):
         asyncio.run(once(dice.uniform(0.01, 0.05 + turn / 50)))
@@ -445,7 +445,7 @@ def test_a_bank_that_is_there_and_differs_is_refused_before_anything_is_written(
     assert [bank.bank for bank in migrate_sync(url_of(source), url, banks=[BANK, EMPTY]).banks] == [BANK, EMPTY]
 
 
-def test_an_empty_bank_of_the_same_name_makes_room(source: Path, url: str, whole: dict[BankId, list[str]]) -> None:
+def test_an_empty_bank_of_the_same_name_is_replaced(source: Path, url: str, whole: dict[BankId, list[str]]) -> None:
     async def open_once(store: Store) -> None:
         await store.create_bank(Bank(id=BANK, embedder="another", dimension=3))
 

@@ -1,4 +1,4 @@
-"""What the stages of a recall do together: channels, analysis, time, reranking, and the explanation of it all."""
+"""The stages of a recall together: channels, analysis, time, reranking and explanation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reset(
 
 
 class OneTopic(WordEmbedder):
-    """To this embedder all texts are the same, so that only time and rerankers tell them apart."""
+    """Embeds all texts alike, so that only time and rerankers distinguish them."""
 
     def vector(self, text: str) -> Vector:
         """The vector of everything."""

@@ -99,7 +99,7 @@ async def group(store: Store) -> None:
     assert await store.commit(read)
 
 
-def test_moves_merges_strangers_and_costs_are_imported_to_the_same_bytes(
+def test_confidence_changes_merges_and_costs_are_imported_to_the_same_bytes(
     revised_file: Path, url: str, tmp_path: Path
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]

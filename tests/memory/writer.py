@@ -86,7 +86,7 @@ async def share(url: str, name: str, messages: int) -> None:
 
 
 async def read(memory: Memory, stored: Retained) -> None:
-    """What was stored is there at once, derived or not."""
+    """Stored messages are available at once, processed or not."""
     found = await memory.recall("Who was at the Harbour Cafe?")
     assert found.hits
     kept: list[Message] = [m for m in await memory.messages(limit=1000) if m.id in stored.stored]

@@ -21,7 +21,7 @@ class Wire:
 
     @property
     def port(self) -> int:
-        """Where it takes clients."""
+        """The address that accepts clients."""
         return int(self._door.getsockname()[1])
 
     def cut(self) -> None:

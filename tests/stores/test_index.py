@@ -109,7 +109,7 @@ def test_extending_leaves_the_older_view_as_it_was() -> None:
     assert all(np.array_equal(one, other) for one, other in pairs)
 
 
-def test_the_ground_lies_under_unrelated_rows_and_an_empty_index_has_none() -> None:
+def test_the_baseline_is_below_unrelated_rows_and_missing_for_an_empty_index() -> None:
     data = clustered(4_000, 64)
     vectors = Vectors.empty(64).extended(data)
     exact = data @ data[0]

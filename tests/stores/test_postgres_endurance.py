@@ -83,7 +83,7 @@ def a_memory(url: str, *, connections: int, model: Slow | None = None) -> Memory
 
 @dataclass
 class Report:
-    """What clients and workers went through."""
+    """The record of what clients and workers did."""
 
     recalls: int = 0
     recovered: int = 0

@@ -105,7 +105,7 @@ class Database:
         )
 
     def scans(self) -> int:
-        """How often vector indexes were asked, as far as the ones who asked have disconnected."""
+        """Return the number of vector index scans by sessions that have disconnected."""
         found = self.ask("SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes WHERE indexrelname LIKE '%hnsw%'")
         return int(found[0])
 
@@ -287,18 +287,18 @@ def _large(bank: int, facts: int, part: str = "p") -> Large:
 
 
 def test_the_largest_banks_have_the_indexes_where_there_are_too_many() -> None:
-    crowd = [_large(number, 1000 + number) for number in range(hnsw.MOST_IN_PART + 4)]
-    assert [bank.bank for bank in due([], crowd, 1000).build] == list(range(19, 3, -1))
+    many_banks = [_large(number, 1000 + number) for number in range(hnsw.MOST_IN_PART + 4)]
+    assert [bank.bank for bank in due([], many_banks, 1000).build] == list(range(19, 3, -1))
     spread = [_large(number, 1000 + number, f"p{number}") for number in range(hnsw.MOST + 4)]
     assert len(due([], spread, 1000).build) == hnsw.MOST
 
 
 def test_a_bank_must_be_twice_as_large_to_take_anothers_index() -> None:
-    crowd = [_large(number, 1000 + number) for number in range(hnsw.MOST_IN_PART)]
-    standing = [Standing(bank.name, bank.part, True) for bank in crowd]
-    assert due(standing, [*crowd, _large(99, 1999)], 1000) == Due([], [], [])
+    many_banks = [_large(number, 1000 + number) for number in range(hnsw.MOST_IN_PART)]
+    standing = [Standing(bank.name, bank.part, True) for bank in many_banks]
+    assert due(standing, [*many_banks, _large(99, 1999)], 1000) == Due([], [], [])
     newcomer = _large(99, 2001)
-    assert due(standing, [*crowd, newcomer], 1000) == Due([crowd[0].name], [], [newcomer])
+    assert due(standing, [*many_banks, newcomer], 1000) == Due([many_banks[0].name], [], [newcomer])
 
 
 def test_indexes_of_banks_that_are_gone_are_dropped() -> None:

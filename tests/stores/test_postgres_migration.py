@@ -21,7 +21,7 @@ from vmemo.stores.sql import auth_schema, migrate, schema
 R = TypeVar("R")
 SHARED = {table.name for table in schema.metadata.sorted_tables} - {"token_vectors"}
 OWN = {table.name for table in postgres_schema.search.sorted_tables}
-DOORS = {table.name for table in auth_schema.gate.sorted_tables}
+DOORS = {table.name for table in auth_schema.auth_metadata.sorted_tables}
 
 
 def write(url: str, run: Callable[[Connection], R]) -> R:

@@ -28,7 +28,7 @@ CLIENTS = 6
 
 @pytest.fixture(scope="module")
 def port(postgres: EmbeddedPostgres) -> Iterator[int]:
-    """Where PgBouncer listens."""
+    """The port of PgBouncer."""
     with pgbouncer(postgres.url()) as port:
         yield port
 
@@ -44,13 +44,13 @@ class TestPgBouncer(ArchiveConformance, SearchConformance, SharingConformance, Q
         return PostgresStore(self._url)
 
 
-def memory(url: str, bank: str, *, patience: float = 60.0) -> Memory:
-    settings = Settings(connections=4, poll_seconds=0.05, busy_timeout=patience)
+def memory(url: str, bank: str, *, busy_timeout: float = 60.0) -> Memory:
+    settings = Settings(connections=4, poll_seconds=0.05, busy_timeout=busy_timeout)
     return Memory(url, bank, embedder=HashEmbedder(), settings=settings)
 
 
 async def told(url: str, bank: str) -> list[str]:
-    """What a client of its own retains and finds, asking several things at once."""
+    """Retain and recall with a separate client and concurrent requests."""
     async with memory(url, bank) as client:
         await client.retain(f"Anna planted tulips in {bank}.")
         found = await asyncio.gather(*(client.recall("Who planted tulips?") for _ in range(4)))
@@ -142,7 +142,7 @@ def test_a_server_that_goes_away_behind_it_is_busy_until_it_is_back(
 ) -> None:
     async def run() -> None:
         # PgBouncer itself lets clients wait for two minutes, should the server come back.
-        async with memory(through(postgres_url, port), "alice", patience=2.0) as client:
+        async with memory(through(postgres_url, port), "alice", busy_timeout=2.0) as client:
             await client.retain("Anna planted tulips in Oslo.")
             postgres.kill()
             with pytest.raises(StoreBusy):

@@ -45,7 +45,7 @@ def with_pool(
 
 
 def failure(url: str, run: Callable[[Connection], object], *, busy_seconds: float = 20) -> VmemoError:
-    """What writing raises; neither it nor what caused it holds the password."""
+    """Return the error of a write; neither it nor its cause contains the password."""
 
     async def work(pool: PostgresPool) -> VmemoError:
         with pytest.raises(VmemoError) as raised:
@@ -141,7 +141,7 @@ def test_a_closed_pool_opens_again_and_closing_twice_is_harmless(
 
 
 def connected(server: EmbeddedPostgres, database: str, *, until: int) -> int:
-    """How many are connected to a database; the server learns a moment later that somebody left."""
+    """Return the number of connections to a database; the server notices a disconnect with a delay."""
     deadline = time.monotonic() + 20
     while True:
         found = int(server.execute(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"))

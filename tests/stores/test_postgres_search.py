@@ -52,7 +52,7 @@ from vmemo_bench.speed.texts import queries, sentences
 
 FACTS = 400
 CLOSE = 1e-3
-"""How far scores may lie apart."""
+"""The tolerance of scores."""
 NETWORKS: tuple[Network, ...] = get_args(Network)
 KINDS: tuple[LinkKind, ...] = ("semantic", "temporal", "causes")
 SCOPES = (

@@ -50,7 +50,7 @@ def with_stores(
 
 
 async def listening(store: PostgresStore) -> int:
-    """How much a store has heard once it listens."""
+    """Return the number of notifications once the store listens."""
     return await store.wait_for_work(FOREVER, 0)
 
 

@@ -1,4 +1,4 @@
-"""What SQLite itself promises: one file, safe upgrades, named errors."""
+"""Behaviour of the SQLite store: one file, safe upgrades, named errors."""
 
 import asyncio
 import json

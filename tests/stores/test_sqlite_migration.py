@@ -172,7 +172,7 @@ def test_a_database_of_the_third_schema_keeps_all_it_holds_and_begins_a_history_
 
 
 def without_work(found: Snapshot) -> Snapshot:
-    """A snapshot that does not tell what is queued: the earlier schemas had no queue."""
+    """A snapshot without queued jobs: earlier schemas had no queue."""
     return replace(found, status=found.status.model_copy(update={"backlog": ()}))
 
 

@@ -180,7 +180,7 @@ async def revise_secret(store: SqliteStore) -> tuple[MessageId, str]:
 
 @pytest.mark.parametrize("then", ["merged", "undone", "merged further"])
 @pytest.mark.parametrize("whole", [False, True], ids=["message", "bank"])
-def test_no_trace_is_left_in_merges_strangers_moves_and_work(tmp_path: Path, then: str, whole: bool) -> None:
+def test_no_text_is_left_in_merges_names_confidence_changes_and_jobs(tmp_path: Path, then: str, whole: bool) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
@@ -241,7 +241,7 @@ def test_a_profile_and_those_before_it_go_with_their_bank(tmp_path: Path) -> Non
     assert traces(tmp_path) == set()
 
 
-def test_the_file_gives_back_the_room_of_what_is_forgotten(tmp_path: Path) -> None:
+def test_the_file_shrinks_after_forgetting(tmp_path: Path) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput
-from vmemo_bench.qa.model_json import InvalidAnswer, parse
+from vmemo_bench.qa.model_json import InvalidModelAnswer, parse
 from vmemo_bench.qa.records import JUDGES, GivenAnswer, Judge, JudgeVerdict
 
 _LISTED = 5
@@ -123,7 +123,7 @@ def _answer(id: str, answer: JsonValue) -> GivenAnswer:
     written = json.dumps(answer) if isinstance(answer, dict | list) else str(answer)
     try:
         parsed = parse(written, _ReflectAnswer)
-    except InvalidAnswer:
+    except InvalidModelAnswer:
         if isinstance(answer, dict | list):
             raise InvalidInput(f"The answer to {id} is neither text nor the JSON that the prompt asks for.") from None
         return GivenAnswer(id=id, text=_without_citations(written))

@@ -26,7 +26,7 @@ Answer the whole question again and correct this."""
 _MAX_QUOTED = 6000
 
 
-class InvalidAnswer(Exception):
+class InvalidModelAnswer(Exception):
     """An answer that does not have the requested form."""
 
 
@@ -45,9 +45,9 @@ def parse(text: str, model: type[M]) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in error.errors())
-        raise InvalidAnswer("; ".join(problems)) from error
+        raise InvalidModelAnswer("; ".join(problems)) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidAnswer("the answer contains no complete JSON object") from error
+        raise InvalidModelAnswer("the answer contains no complete JSON object") from error
 
 
 async def request_json(llm: LLM, request: LLMRequest, model: type[M]) -> tuple[M, Usage]:
@@ -55,11 +55,11 @@ async def request_json(llm: LLM, request: LLMRequest, model: type[M]) -> tuple[M
     first = await llm.complete(request)
     try:
         return parse(first.text, model), first.usage
-    except InvalidAnswer as error:
+    except InvalidModelAnswer as error:
         retry = _RETRY.format(reason=error, answer=first.text[:_MAX_QUOTED])
     second = await llm.complete(replace(request, user=request.user + retry))
     try:
         return parse(second.text, model), first.usage + second.usage
-    except InvalidAnswer as error:
+    except InvalidModelAnswer as error:
         message = f"{llm.name} returned an invalid answer for {request.step!r}, and the retry was invalid too: {error}."
         raise LLMUnusable(message) from error

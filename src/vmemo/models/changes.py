@@ -314,7 +314,7 @@ class Changes:
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetTarget:
-    """What to forget: exactly one of these."""
+    """The target of a forget: exactly one of these."""
 
     messages: Sequence[MessageId] = ()
     document: str | None = None
@@ -325,4 +325,4 @@ class ForgetTarget:
 RestoreRecord: TypeAlias = (
     FormerProfile | Message | Entity | Episode | NewFact | Link | ConfidenceChange | MergeRecord | Spending
 )
-"""What an export is made of, in this order."""
+"""The records of an export, in this order."""

@@ -106,7 +106,7 @@ class ConfidenceChange(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionScore:
-    """What keeps a fact in memory; `stated_at` is the time when the last message that states it was recorded."""
+    """The values that decide how long a fact is kept; `stated_at` is when a message last stated it."""
 
     fact: FactId
     importance: float

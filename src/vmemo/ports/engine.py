@@ -24,7 +24,7 @@ class TimeReader(Protocol):
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Reads messages and writes drafts of facts. `keeps_words` tells whether drafts repeat the messages' own words."""
+    """Extracts drafts of facts from messages. `keeps_words` is True if drafts repeat the messages' own words."""
 
     @property
     def name(self) -> str: ...

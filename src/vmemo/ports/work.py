@@ -49,7 +49,7 @@ class Queue(Protocol):
 
 @runtime_checkable
 class WorkNotifier(Protocol):
-    """A queue that tells when work comes in. Others are looked at every now and then."""
+    """A queue that signals new jobs. Other queues are polled."""
 
     async def wait_for_work(self, seconds: float, heard: int) -> int:
         """Wait until any process queues work that is due, or for some seconds; how often that was heard of by now.

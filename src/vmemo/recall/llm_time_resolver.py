@@ -40,7 +40,7 @@ class TimeAnswer(AnswerSchema):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResolvedTime:
+class LLMResolvedTime:
     """The time of a question; `problem` is the reason why the model could not resolve it."""
 
     during: Interval | None = None
@@ -62,7 +62,7 @@ class LLMTimeResolver:
     )
     _paused_until: float = float("-inf")
 
-    async def resolve(self, bank: BankId, question: str, now: datetime) -> ResolvedTime:
+    async def resolve(self, bank: BankId, question: str, now: datetime) -> LLMResolvedTime:
         """Return the time of a question that is asked at `now`, in the time zone of `now`."""
         key = (question, now.date())
         with self._lock:
@@ -70,7 +70,7 @@ class LLMTimeResolver:
                 self._cache.move_to_end(key)
                 return _resolved(self._cache[key], now)
         if self.clock() < self._paused_until:
-            return ResolvedTime(
+            return LLMResolvedTime(
                 problem=f"{self.llm.name} failed and is not called again for {PAUSE_SECONDS:.0f} seconds."
             )
         try:
@@ -78,7 +78,7 @@ class LLMTimeResolver:
         except LLMFailed as error:
             if isinstance(error, LLMUnavailable | LLMDenied):
                 self._paused_until = self.clock() + PAUSE_SECONDS
-            return ResolvedTime(problem=named(error))
+            return LLMResolvedTime(problem=named(error))
         with self._lock:
             self._cache[key] = days
             if len(self._cache) > CACHE_SIZE:
@@ -119,8 +119,8 @@ def _days(answer: TimeAnswer) -> _Days | None:
     return date.fromisoformat(answer.start[:10]) if answer.start else None, date.fromisoformat(answer.end[:10])
 
 
-def _resolved(days: _Days | None, now: datetime) -> ResolvedTime:
+def _resolved(days: _Days | None, now: datetime) -> LLMResolvedTime:
     if days is None:
-        return ResolvedTime()
+        return LLMResolvedTime()
     start, end = (day and datetime.combine(day, clock_time.min, now.tzinfo) for day in days)
-    return ResolvedTime(during=Interval(start=start, end=end))
+    return LLMResolvedTime(during=Interval(start=start, end=end))

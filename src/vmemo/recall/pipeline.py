@@ -36,7 +36,7 @@ from vmemo.recall.budget import pack, weigh
 from vmemo.recall.channels import ChannelResults, Channels, channel_weights
 from vmemo.recall.fuse import ChannelRanking, Fused, Fuser, placements
 from vmemo.recall.graph_channel import GraphActivation, GraphRanking, max_expansions
-from vmemo.recall.llm_time_resolver import LLMTimeResolver, ResolvedTime
+from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
 from vmemo.recall.query import Query
 from vmemo.recall.rerank import Reranked, RerankScores, late_shortlist, reorder, score_texts, score_tokens
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
@@ -130,7 +130,7 @@ class _Run:
 
     async def search(
         self, encodings: Sequence[Encoding], resolver: LLMTimeResolver | None
-    ) -> tuple[ChannelResults, ResolvedTime | None]:
+    ) -> tuple[ChannelResults, LLMResolvedTime | None]:
         """Search all channels but the graph, which starts from their results."""
         analysis, resolved = self.channels.analysis, None
         if resolver is None or analysis.unresolved_time is None:
@@ -155,7 +155,7 @@ class _Run:
         self.timer.add(result.timings)
         return result
 
-    async def _resolve_time(self, resolver: LLMTimeResolver) -> ResolvedTime:
+    async def _resolve_time(self, resolver: LLMTimeResolver) -> LLMResolvedTime:
         with self.timer.stage("resolve_time"):
             return await resolver.resolve(self.query.scope.bank, self.query.text[:MAX_QUERY_CHARS], self.now)
 
@@ -262,14 +262,14 @@ class _Run:
             facts[FactId(message.id)] = Fact.in_own_words(message, bank, self.context.counter)
         return facts, loaded.titles
 
-    def explain(self, found: ChannelResults, ranked: _Ranked, resolved: ResolvedTime | None) -> Explanation:
+    def explain(self, found: ChannelResults, ranked: _Ranked, resolved: LLMResolvedTime | None) -> Explanation:
         """Return the explanation of this recall."""
         analysis, context = self.channels.analysis, self.context
         candidates: dict[Channel, set[FactId]] = {}
         for channel, ranking, _ in ranked.rankings:
             candidates.setdefault(channel, set()).update(hit.id for hit in ranking.hits)
         weights = channel_weights(analysis.type)
-        resolved = resolved or ResolvedTime()
+        resolved = resolved or LLMResolvedTime()
         during = resolved.during or analysis.during
         return Explanation(
             type=analysis.type,

@@ -30,7 +30,7 @@ class Tally:
     bank: Bank
     counts: Counter[Kind] = field(default_factory=Counter[Kind])
     records: int = 0
-    """How many there are besides the head."""
+    """The number of records besides the head."""
     _sum: _Digest = field(default_factory=sha256)
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two exports begin to differ: at the numbered record of a kind, or, of no kind, at the head."""
+    """The first difference of two exports: a numbered record of a kind, or the head."""
 
     kind: Kind | None = None
     number: int = 0
@@ -96,6 +96,6 @@ async def compared(
 
 
 async def empty(held: Held) -> bool:
-    """Whether a bank holds nothing at all."""
+    """Return True if a bank is empty."""
     async with aclosing(records(held.store, BankId(held.bank.id))) as told:
         return await anext(told, None) is None

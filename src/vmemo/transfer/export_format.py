@@ -40,7 +40,7 @@ FORMAT = "vmemo-export"
 VERSION = 1
 PAGE = 500
 ONE = 127.0
-"""What stands for 1 in a token vector's signed bytes."""
+"""The signed byte that represents 1 in a token vector."""
 Kind = Literal["profile", "message", "entity", "episode", "fact", "link", "move", "merge", "spending"]
 
 
@@ -56,7 +56,7 @@ def line_of(record: RestoreRecord) -> str:
 
 
 def kind_of(record: RestoreRecord) -> Kind:
-    """What a record's line calls it."""
+    """The name of a record's type in its line."""
     match record:
         case FormerProfile():
             return "profile"

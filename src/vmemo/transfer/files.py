@@ -140,7 +140,7 @@ def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, p
 
 @dataclass
 class _Known:
-    """What the lines so far have brought: every record is there once, and refers only to what came before it."""
+    """The records read so far: each is unique and refers only to earlier ones."""
 
     names: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     absorbed: set[EntityId] = field(default_factory=set[EntityId])
@@ -148,7 +148,7 @@ class _Known:
     """Entities that merges joined something to, with the line; a later merge may have made one part of another."""
 
     def trouble(self, record: RestoreRecord, number: int) -> str | None:
-        """What is wrong with a record in this line; a good one becomes known."""
+        """Return the problem of a record in this line; a valid one is remembered."""
         own, needed = _names(record)
         missing = next((name for name in needed if name not in self.names), None)
         if missing is not None:
@@ -171,7 +171,7 @@ Names = list[tuple[object, ...]]
 
 
 def _names(record: RestoreRecord) -> tuple[Names, Names]:
-    """What a record is known by, and what it refers to."""
+    """The id of a record and the ids it refers to."""
     match record:
         case FormerProfile():
             return [], []

@@ -33,7 +33,7 @@ SMALL: Mapping[str, str] = {
     "max_wal_senders": "0",
 }
 """Settings of a server whose data nobody needs tomorrow; a crash of the machine may lose some."""
-PATIENCE = 60.0
+STARTUP_SECONDS = 60.0
 """Seconds that a start or a stop may take."""
 _LOG = "server.log"
 
@@ -147,7 +147,7 @@ class EmbeddedPostgres:
         assert self._folder is not None
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         command = [self._program("postgres"), "-D", self._folder / "data", "-p", str(self._port), *options]
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + STARTUP_SECONDS
         while True:
             self._server = self._spawn(command)
             if self._answers(deadline):
@@ -228,7 +228,7 @@ def _account(name: str) -> pwd.struct_passwd | None:
 def _ended(process: subprocess.Popen[bytes]) -> int:
     """Wait for a process; one that does not end is killed."""
     try:
-        return process.wait(PATIENCE)
+        return process.wait(STARTUP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()

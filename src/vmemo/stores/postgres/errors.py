@@ -1,4 +1,4 @@
-"""What errors of PostgreSQL and its driver mean to a caller. They are translated here and nowhere else."""
+"""Translation of errors of PostgreSQL and its driver into ours, in one place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from vmemo.errors import InvalidInput, OutcomeUnknown, StoreBusy, StoreError, VmemoError
 
 Step = Literal["connect", "run", "commit"]
-"""How far a transaction came."""
+"""The progress of a transaction."""
 
 _NOTHING = "Nothing was written; try again."
 _UNDONE = "The transaction was rolled back."

@@ -1,4 +1,4 @@
-"""What a scope lets through, as PostgreSQL's conditions: the times are those of `visible`, the rest stands here."""
+"""SQL conditions of a scope on PostgreSQL; those of its times are in `time_filter`."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _COMMON: frozenset[Network] = frozenset({"world", "experience"})
 
 
 def wide(scope: Scope) -> bool:
-    """Whether a scope lets most facts through: it asks for times or common networks at most."""
+    """Return True if a scope admits most facts: it filters by times or common networks at most."""
     narrow = scope.tags or scope.entities or scope.metadata or scope.occurred is not None
     return not narrow and not (scope.networks and scope.networks.isdisjoint(_COMMON))
 
 
 def conditions(connection: Connection, bank: int, scope: Scope) -> list[ColumnElement[bool]]:
-    """What a bank's facts fulfil that a scope lets through; the entities it names are looked up."""
+    """Return the conditions of a scope for the facts of a bank; entities that it names are looked up."""
     found = [_f.bank == bank, visible(scope)]
     if scope.networks:
         found.append(one_of(_f.network, sorted(scope.networks)))
@@ -66,7 +66,7 @@ def conditions(connection: Connection, bank: int, scope: Scope) -> list[ColumnEl
 
 
 def inside(stretch: Interval) -> list[ColumnElement[bool]]:
-    """What facts fulfil that happened in a stretch of time, if only for a part of it."""
+    """Return the condition for facts that occurred within an interval, at least in part."""
     found: list[ColumnElement[bool]] = []
     if stretch.end is not None:
         found.append(began < micros(stretch.end))
@@ -78,7 +78,7 @@ def inside(stretch: Interval) -> list[ColumnElement[bool]]:
 def labelled(
     tags: Column[str], metadata: Column[str], scope: Scope, none: ColumnElement[bool]
 ) -> list[ColumnElement[bool]]:
-    """What a row with the scope's tags and metadata fulfils; `none` is what one without tags fulfils."""
+    """Return the condition for the scope's tags and metadata; `none` is the condition for a row without tags."""
     held = [_has_tag(tags, tag) for tag in sorted(scope.tags)]
     found = tagged(scope.tags_match, held, none=none, count=func.jsonb_array_length(cast(tags, JSONB)))
     return found + [_has_value(metadata, key, value) for key, value in sorted(scope.metadata.items())]
@@ -105,7 +105,7 @@ def _has_value(metadata: Column[str], key: str, value: JsonValue) -> ColumnEleme
 def one_of(
     column: ColumnElement[int] | ColumnElement[str], values: Iterable[int] | Iterable[str]
 ) -> ColumnElement[bool]:
-    """As `among`, in an array, whose length tells PostgreSQL how many rows to expect."""
+    """Like `among`, with an array: PostgreSQL estimates the number of rows from its length."""
     of = BigInteger() if isinstance(column.type, Integer) else Text()
     return column == any_(literal(list(values), ARRAY(of)))
 

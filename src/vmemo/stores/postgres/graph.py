@@ -35,10 +35,10 @@ from vmemo.stores.sql.rows import AnyRow
 from vmemo.stores.sql.schema import entities, facts, links, mentions
 
 _OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
-"""What a link is from its other end, where that is something else."""
+"""The kind of a link seen from its target, where it differs."""
 _ALL = frozenset(LINK_KINDS)
 _ENTITY = -1
-"""What stands in place of a link's kind where two facts share an entity."""
+"""The kind of an edge between two facts that share an entity."""
 LINKS = 16
 """Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
 

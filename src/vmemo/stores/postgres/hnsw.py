@@ -58,7 +58,7 @@ FROM pg_index WHERE indexrelid = to_regclass($1) AND indisvalid
 
 
 def usable(connection: Connection, searched: Searched, length: int) -> bool:
-    """Whether an index can be asked for so many rows; it is then searched widely enough in this transaction."""
+    """Return True if an index can return this many rows, and widen its search for this transaction."""
     if not searched.indexed or length * SHARE > searched.count:
         return False
     seen = max(_LEAST_SEEN, min(_MOST_SEEN, _SEEN * length))
@@ -105,7 +105,7 @@ class Large:
 
 @dataclass(frozen=True)
 class Due:
-    """What is to be done: indexes to drop, left ones to set aside, and banks to build one for, the largest first."""
+    """The indexes to drop, the invalid ones to rename, and the banks to index, largest first."""
 
     drop: Sequence[str] = ()
     aside: Sequence[Standing] = ()
@@ -116,7 +116,7 @@ class Due:
 
 
 def due(standing: Sequence[Standing], banks: Sequence[Large], large: int) -> Due:
-    """What makes the indexes those of the largest banks.
+    """Return the changes after which the largest banks have an index.
 
     A bank that has its index counts twice, so that it keeps it until it is half as large as it would have to be.
     """
@@ -225,7 +225,7 @@ def _banks(connection: Connection, large: int) -> list[Large]:
     return [Large(*row) for row in connection.exec_driver_sql(_BANKS, (large, WIDEST))]
 
 
-_PATIENCE = "SELECT set_config('lock_timeout', '3s', true)"
+_BUILD_SECONDS = "SELECT set_config('lock_timeout', '3s', true)"
 _LEFT = "SELECT indexrelid::bigint FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid"
 
 
@@ -236,7 +236,7 @@ async def _set_aside(pool: PostgresPool, index: Standing) -> bool:
     """
 
     def rename(connection: Connection) -> None:
-        connection.exec_driver_sql(_PATIENCE)
+        connection.exec_driver_sql(_BUILD_SECONDS)
         connection.exec_driver_sql(f"LOCK TABLE {index.part} IN SHARE UPDATE EXCLUSIVE MODE")
         left = connection.exec_driver_sql(_LEFT, (index.name,)).scalar_one_or_none()
         if left is not None:

@@ -17,7 +17,7 @@ import asyncpg
 from vmemo.stores.sql.queue import CHANNEL
 
 HEARING = 8.0
-"""How many times longer one waits who would hear of new work. Work that is due later, or free again, is not told of."""
+"""Factor of the poll interval while notifications arrive: jobs that become due or free later are not notified."""
 PAUSE = 1.0
 """Seconds from one try to connect to the next."""
 

@@ -78,7 +78,7 @@ ORDER BY 1
 
 
 def damage(connection: Connection) -> list[str]:
-    """What amcheck finds broken in the indexes; nothing where it is not installed or not allowed."""
+    """Return the errors that amcheck finds in the indexes; empty if it is not installed or not permitted."""
     if connection.exec_driver_sql(_CHECKER).first() is None:
         return []
     found: list[str] = []

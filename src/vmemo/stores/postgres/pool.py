@@ -29,13 +29,13 @@ from vmemo.stores.sql.message_rows import WRITES
 
 R = TypeVar("R")
 TRIES = 4
-"""How often a transaction is run that fails for a reason which passes by itself."""
+"""Attempts of a transaction that fails with a transient error."""
 FIRST_PAUSE = 0.05
 """Seconds before the second try, more or less; each further pause is twice as long."""
 LONGEST_PAUSE = 1.0
 """The most seconds between two tries, more or less."""
 STALLED = "120s"
-"""How long a process may stand still in a transaction before the server ends it and gives back what it locked."""
+"""Idle time in a transaction after which the server ends it and releases its locks."""
 _LIMITS = (
     # Compiling a statement takes longer than to run it: many rows are expected, few are read.
     "SELECT set_config('jit', 'off', true), "

@@ -24,8 +24,8 @@ class Candidates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """How many of a ranking's rows are wanted, from which score on, and what is computed beside them."""
+class RankedQuery:
+    """The number of rows to return, their minimum score, and further columns to compute."""
 
     scored: Subquery
     """Columns `seq` and `score`, a row for everything that may be found."""
@@ -37,11 +37,11 @@ class Wanted:
 
 
 def shortlist(limit: int) -> int:
-    """How many rows are ranked before the conditions are looked at."""
+    """Rows to rank before the conditions are applied."""
     return 2 * limit + 16
 
 
-def best(connection: Connection, candidates: Candidates, wanted: Wanted) -> Ranking:
+def best(connection: Connection, candidates: Candidates, wanted: RankedQuery) -> Ranking:
     """Rows by score, best first, rows of equal score by number.
 
     Where nearly every row passes, twice as many as wanted are ranked before the conditions are looked at, which saves
@@ -57,7 +57,7 @@ def best(connection: Connection, candidates: Candidates, wanted: Wanted) -> Rank
     return Ranking(hits, _baseline(connection, wanted, rows))
 
 
-def _shortlisted(connection: Connection, candidates: Candidates, wanted: Wanted) -> Ranking | None:
+def _shortlisted(connection: Connection, candidates: Candidates, wanted: RankedQuery) -> Ranking | None:
     """The best rows, or None if they can't be told from a shortlist."""
     length = shortlist(wanted.limit)
     rows = connection.execute(_short(candidates, wanted, length)).all()
@@ -73,7 +73,7 @@ def _shortlisted(connection: Connection, candidates: Candidates, wanted: Wanted)
     return Ranking(hits[: wanted.limit], _baseline(connection, wanted, rows))
 
 
-def _short(candidates: Candidates, wanted: Wanted, length: int) -> Select[*tuple[Any, ...]]:
+def _short(candidates: Candidates, wanted: RankedQuery, length: int) -> Select[*tuple[Any, ...]]:
     table, scored = candidates.table, wanted.scored
     ranked = select(scored.c.seq, scored.c.score).order_by(scored.c.score.desc(), scored.c.seq).limit(length)
     first = ranked.subquery("first") if wanted.first is None else wanted.first
@@ -91,7 +91,7 @@ def _short(candidates: Candidates, wanted: Wanted, length: int) -> Select[*tuple
     )
 
 
-def _whole(candidates: Candidates, wanted: Wanted) -> Select[*tuple[Any, ...]]:
+def _whole(candidates: Candidates, wanted: RankedQuery) -> Select[*tuple[Any, ...]]:
     table, scored = candidates.table, wanted.scored
     return (
         select(table.c.id, scored.c.score, candidates.tokens, *_beside(wanted))
@@ -102,11 +102,11 @@ def _whole(candidates: Candidates, wanted: Wanted) -> Select[*tuple[Any, ...]]:
     )
 
 
-def _beside(wanted: Wanted) -> list[ColumnElement[float]]:
+def _beside(wanted: RankedQuery) -> list[ColumnElement[float]]:
     return [] if wanted.baseline is None else [wanted.baseline.label("baseline")]
 
 
-def _baseline(connection: Connection, wanted: Wanted, rows: Sequence[Sequence[Any]]) -> float:
+def _baseline(connection: Connection, wanted: RankedQuery, rows: Sequence[Sequence[Any]]) -> float:
     """The baseline stands beside every row; where there is no row it is asked for alone."""
     if wanted.baseline is None:
         return 0.0

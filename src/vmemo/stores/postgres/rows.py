@@ -1,4 +1,4 @@
-"""What facts and messages are found by on PostgreSQL: written, handed on, taken out and read.
+"""Search rows of facts and messages on PostgreSQL: insert, move, delete and read.
 
 A statement takes all rows of a batch as arrays, one for each column, so that every batch is one round trip.
 """
@@ -32,7 +32,7 @@ MOST_COUNT = 32_767
 
 
 class Sizes(NamedTuple):
-    """How many facts and messages of a bank are indexed, and how many terms they have together."""
+    """The number of indexed facts and messages of a bank, and of their terms."""
 
     facts: int
     fact_terms: int

@@ -42,7 +42,7 @@ from vmemo.errors import StoreError
 from vmemo.stores.sql import schema
 
 PARTITIONS = 16
-"""How many partitions a new database gets; a number that can't be changed later without moving every row."""
+"""Partitions of a new database. Changing the number later requires moving every row."""
 
 WHOLE = frozenset({"banks", "notes", "jobs", "spending", "profiles", "search_sizes"})
 """Tables that stay in one piece: they are small, or are read across banks, as the queue is."""
@@ -117,7 +117,7 @@ postings = Table(
     PrimaryKeyConstraint("bank", "term", "fact", postgresql_include=["length", "count"]),
     Index("postings_fact", "bank", "fact"),
 )
-"""How often a fact has a term, and how many terms it has in all; a term is its 32-bit hash as a signed number.
+"""The frequency of a term in a fact, and the fact's total number of terms; a term is its signed 32-bit hash.
 
 What BM25 needs of a posting stands in the key, so that the table itself is not read.
 """
@@ -142,7 +142,7 @@ message_lengths = Table(
     _key("message"),
     Column("length", Integer, nullable=False),
 )
-"""How many terms such a message has."""
+"""The number of terms of such a message."""
 
 search_sizes = Table(
     "search_sizes",
@@ -150,7 +150,7 @@ search_sizes = Table(
     _key("bank"),
     *(Column(name, BigInteger, nullable=False) for name in ("facts", "fact_terms", "messages", "message_terms")),
 )
-"""How many facts and messages of a bank are searched by words, and how many terms they have together."""
+"""The number of facts and messages of a bank in the word index, and of their terms."""
 
 _STORAGE = (
     # A scan by vector reads embeddings beside their keys, five times as fast as apart from them when they are long.

@@ -197,11 +197,11 @@ class PostgresStore(SqlStore):
         return await self._read(migrate.current) or "none"
 
     async def damage(self) -> list[str]:
-        """What PostgreSQL finds broken in its indexes, where its amcheck is installed; nothing when they are sound."""
+        """Return the errors that amcheck finds in the indexes; empty if there are none or it is not installed."""
         return await self._read(maintenance.damage)
 
     async def status(self, bank: BankId) -> Status:
-        """What the bank holds; the size is that of all banks of the database."""
+        """Return the bank's status; its size is that of the whole database."""
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._read(maintenance.size)})
 

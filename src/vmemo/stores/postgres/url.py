@@ -1,4 +1,4 @@
-"""What a postgresql:// URL may say. Mistakes are named here, and never with the password."""
+"""Parsing of postgresql:// URLs. Errors never contain the password."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from vmemo.errors import InvalidInput
 
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-"""What `sslmode` may be, as in PostgreSQL's own tools."""
+"""Values of `sslmode`, as in libpq."""
 PARAMETERS = frozenset(
     (
         "application_name dbname gsslib host krbsrvname passfile password port service ssl_max_protocol_version "
@@ -16,19 +16,19 @@ PARAMETERS = frozenset(
         "target_session_attrs user"
     ).split()
 )
-"""What may stand behind the question mark, with the meaning that PostgreSQL's own tools give it."""
+"""Supported query parameters, with their meaning in libpq."""
 _SHAPE = "Write postgresql://user:password@host:5432/database, with a password's special characters as %40 and the like"
 
 
 @dataclass(frozen=True)
-class Address:
-    """Where a database is: the URL for the driver, and the host and port to be named in errors."""
+class DatabaseAddress:
+    """The address of a database: the driver's URL, and host and port for error messages."""
 
     url: str = field(repr=False)
     where: str
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> DatabaseAddress:
     """Check a URL; raises `InvalidInput` for one that the driver would misread."""
     try:
         parts = urlsplit(url)
@@ -40,7 +40,7 @@ def parse(url: str) -> Address:
     _demand_shape(parts)
     for name, value in given:
         _demand_parameter(name, value)
-    return Address(url, where)
+    return DatabaseAddress(url, where)
 
 
 def _where(parts: SplitResult) -> str:

@@ -23,7 +23,7 @@ from vmemo.models import FactId, Interval, utc_now
 from vmemo.models.search import Ranking, Scope, Scored, TemporalSearch, Vector, Vectors
 from vmemo.stores.postgres.filters import began, ended, inside, wide
 from vmemo.stores.postgres.hnsw import Searched, usable
-from vmemo.stores.postgres.ranked_rows import Candidates, Wanted, best, shortlist
+from vmemo.stores.postgres.ranked_rows import Candidates, RankedQuery, best, shortlist
 from vmemo.stores.postgres.rows import flat
 from vmemo.stores.postgres.schema import Halfvec, fact_search
 from vmemo.stores.sql.schema import facts
@@ -34,7 +34,7 @@ _s = fact_search.c
 NUMBER: TypeEngine[float] = Double()
 """Scores and weights."""
 NEWEST = 2_000
-"""Facts of a bank that tell how near others must be to be neighbours."""
+"""Facts of a bank that are sampled to estimate the distance of neighbours."""
 
 
 def cosine(vector: Vector) -> ColumnElement[float]:
@@ -53,7 +53,7 @@ def nearest(
     """Rank facts by cosine."""
     bank, length = searched.bank, shortlist(limit)
     by_index = candidates.common and usable(connection, searched, length)
-    wanted = Wanted(
+    wanted = RankedQuery(
         scored=_scored(bank, vector),
         limit=limit,
         floor=floor,
@@ -129,7 +129,7 @@ def during(
 
 
 def _off_centre(stretch: Interval) -> ColumnElement[float]:
-    """How far from a stretch's middle each fact lies: 0 in it, 1 at the ends. An open one has no middle."""
+    """Return each fact's distance from the interval's middle: 0 there, 1 at the ends; 0 for an open interval."""
     if stretch.start is None or stretch.end is None:
         return literal(0.0, NUMBER)
     start, end = micros(stretch.start), micros(stretch.end)
@@ -235,5 +235,5 @@ def _among_current(connection: Connection, bank: int, vector: Vector, limit: int
         ],
         common=False,
     )
-    wanted = Wanted(scored=_scored(bank, vector), limit=limit, floor=floor)
+    wanted = RankedQuery(scored=_scored(bank, vector), limit=limit, floor=floor)
     return list(best(connection, current, wanted).hits)

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from vmemo.models.search import Ranking, Scope
 from vmemo.stores.postgres.filters import labelled, wide
-from vmemo.stores.postgres.ranked_rows import Candidates, Wanted, best
+from vmemo.stores.postgres.ranked_rows import Candidates, RankedQuery, best
 from vmemo.stores.postgres.rows import Sizes, signed
 from vmemo.stores.sql.schema import messages
 from vmemo.stores.sql.tag_filter import untagged
@@ -88,7 +88,7 @@ def matching_facts(connection: Connection, sizes: Sizes, candidates: Candidates,
     if not words or not sizes.facts:
         return Ranking()
     average = max(sizes.fact_terms / sizes.facts, 1.0)
-    wanted = Wanted(scored=_scored(_FACTS, candidates.bank, words, sizes.facts, average), limit=limit)
+    wanted = RankedQuery(scored=_scored(_FACTS, candidates.bank, words, sizes.facts, average), limit=limit)
     return best(connection, candidates, wanted)
 
 
@@ -100,7 +100,7 @@ def matching_messages(
     if not words or not sizes.messages or scope.entities or (scope.networks and "world" not in scope.networks):
         return Ranking()
     average = sizes.message_terms / sizes.messages + 1
-    wanted = Wanted(scored=_scored(_MESSAGES, bank, words, sizes.messages, average), limit=limit)
+    wanted = RankedQuery(scored=_scored(_MESSAGES, bank, words, sizes.messages, average), limit=limit)
     candidates = Candidates(
         table=messages,
         bank=bank,

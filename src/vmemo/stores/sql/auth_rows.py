@@ -17,7 +17,7 @@ from vmemo.stores.sql.rows import AnyRow, dump
 from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
 
 KEPT = timedelta(days=1)
-"""How long an answer can be had again."""
+"""Time for which a response is replayed."""
 
 
 def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
@@ -109,7 +109,7 @@ def audit_entries(
 def claim_idempotency_key(
     connection: Connection, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
 ) -> IdempotentReply | None:
-    """Claim a token, or tell what is known of the request that has it."""
+    """Claim an idempotency key, or return what is known of the request that has it."""
     now = utc_now()
     connection.execute(delete(replies).where(replies.c.at < micros(now - KEPT)))
     abandoned = replies.c.status.is_(None), replies.c.at < micros(stale)

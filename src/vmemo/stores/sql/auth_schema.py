@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, PrimaryKeyConstraint, Table, Text
 
-gate = MetaData()
+auth_metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
 
 api_keys = Table(
     "api_keys",
-    gate,
+    auth_metadata,
     Column("seq", _Number, primary_key=True, autoincrement=True),
     Column("id", Text, nullable=False, unique=True),
     Column("digest", Text, nullable=False, unique=True),
@@ -25,7 +25,7 @@ api_keys = Table(
 
 audit = Table(
     "audit",
-    gate,
+    auth_metadata,
     Column("seq", _Number, primary_key=True, autoincrement=True),
     Column("at", BigInteger, nullable=False),
     Column("key", Text),
@@ -41,7 +41,7 @@ audit = Table(
 
 replies = Table(
     "replies",
-    gate,
+    auth_metadata,
     Column("owner", Text, nullable=False),
     Column("token", Text, nullable=False),
     Column("bank_name", Text, nullable=False),

@@ -1,4 +1,4 @@
-"""What doors keep, in every SQL store: the port's methods over the statements of `admitting`."""
+"""The AuthStore methods of every SQL store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vmemo.stores.sql import auth_rows
 from vmemo.stores.sql.base import Running
 
 
-class GateStore(Running):
+class SqlAuthStore(Running):
     """Fulfils the Admissions port."""
 
     async def add_key(self, key: ApiKey, digest: str) -> None:
@@ -43,7 +43,7 @@ class GateStore(Running):
     async def claim_idempotency_key(
         self, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
     ) -> IdempotentReply | None:
-        """Claim a token, or tell what is known of the request that has it."""
+        """Claim an idempotency key, or return what is known of the request that has it."""
         return await self._write(auth_rows.claim_idempotency_key, owner, token, fingerprint, bank=bank, stale=stale)
 
     async def save_reply(self, owner: str, token: str, status: int, body: str) -> None:

@@ -1,4 +1,4 @@
-"""How the parts of an SQL store run their statements."""
+"""Execution of statements in SQL stores."""
 
 from __future__ import annotations
 

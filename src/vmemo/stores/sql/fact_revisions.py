@@ -1,4 +1,4 @@
-"""What new knowledge does to stored facts: it closes them, tells them again, follows them, and moves opinions.
+"""Updates of stored facts: closures, added sources, successors and confidence changes.
 
 Everything here runs inside the caller's one transaction, after the batch's own facts are written.
 """
@@ -52,7 +52,7 @@ _CLOSE = (
 
 
 def source(connection: Connection, bank: int, sourced: Sequence[AddedSource]) -> None:
-    """Add messages and episodes that tell a fact; those that are known to stay as they are."""
+    """Add messages and episodes that state a fact; known ones stay as they are."""
     if not sourced:
         return
     told = _numbers(connection, bank, (item.fact for item in sourced))

@@ -55,7 +55,7 @@ class Removal:
 
 
 def plan(connection: Connection, bank: int, target: ForgetTarget) -> Removal:
-    """What forgetting a target takes.
+    """Return what forgetting a target removes.
 
     The episodes of forgotten messages dissolve: their other messages are read again, so nothing that quotes or
     summarises the forgotten text is left. So are messages that had a forgotten one as context, and those that told
@@ -183,7 +183,7 @@ def remove(connection: Connection, bank: int, removal: Removal) -> None:
     _delete_all(connection, bank, removal)
     forget_cleanup.forget_names(connection, bank, kept)
     forget_cleanup.forget_merges(connection, bank, touched | removal.entities)
-    forget_cleanup.forget_strangers(connection, bank)
+    forget_cleanup.forget_unrelated_names(connection, bank)
     forget_cleanup.forget_jobs(connection, bank, episodes=episode_ids, entities=entity_ids)
     _requeue(connection, bank, removal.again, outdated)
     _demand_scrub(connection)
@@ -194,7 +194,7 @@ def _ids(connection: Connection, bank: int, table: Table, seqs: Iterable[int]) -
 
 
 def _described(connection: Connection, bank: int, kept: Seqs, fallen: Iterable[int]) -> Seqs:
-    """Which of these entities have an observation that falls, or one that still holds."""
+    """Return the entities with an observation that is deleted or still current."""
     told = among(facts.c.seq, fallen) | and_(*current(bank))
     statement = (
         select(mentions.c.entity)
@@ -241,7 +241,7 @@ def _delete(connection: Connection, bank: int, column: Column[int], values: Iter
 
 
 def _reopen(connection: Connection, bank: int, fallen: Iterable[int]) -> None:
-    """What a fallen fact had superseded is left to what superseded the fallen one, or else is current again."""
+    """Give what a deleted fact superseded to the fact that superseded it, or reopen it."""
     statement = select(facts.c.id, facts.c.supersedes).where(facts.c.bank == bank, facts.c.supersedes.is_not(None))
     replaces: dict[str, str] = dict(connection.execute(statement).all())
     lost = _ids(connection, bank, facts, fallen)

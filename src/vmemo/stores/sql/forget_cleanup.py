@@ -1,4 +1,4 @@
-"""Where forgotten text may be left besides facts: in names, in merges, in steps of opinions and in queued work.
+"""Removal of deleted text outside facts: in names, merges, confidence changes and queued jobs.
 
 A name stays where the text of a remaining fact uses it. Reasons and errors may quote anything, so they are dropped
 with the first of what they may be about.
@@ -119,7 +119,7 @@ def _unsaid(joined: Joined, texts: str) -> Joined:
     return joined.model_copy(update={"own": tuple(_used(joined.own, texts)), "mentions": tuple(held)})
 
 
-def forget_strangers(connection: Connection, bank: int) -> None:
+def forget_unrelated_names(connection: Connection, bank: int) -> None:
     """Drop names that were found to be another's where nobody goes by them any longer and no message holds them."""
     rows = connection.execute(
         select(entities.c.seq, entities.c.strangers).where(entities.c.bank == bank, entities.c.strangers != "[]")
@@ -138,7 +138,7 @@ def forget_strangers(connection: Connection, bank: int) -> None:
 
 
 def _standing(connection: Connection, bank: int, names: Set[str]) -> set[str]:
-    """Which of these names an entity goes by, or a message holds."""
+    """Return the names that an entity or a message still uses."""
     if not names:
         return set()
     folded = {name: fold_name(name) for name in names}

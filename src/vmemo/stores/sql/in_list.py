@@ -51,7 +51,7 @@ def _texts_in_postgres(element: FunctionElement[Any], compiler: SQLCompiler, **m
 
 
 def among(column: ColumnElement[int] | ColumnElement[str], values: Values | BindParameter[str]) -> ColumnElement[bool]:
-    """Whether the column has one of these values, given now or later under a parameter's name."""
+    """Return the condition that a column has one of these values, given now or later as a parameter."""
     given = values if isinstance(values, BindParameter) else bindparam(None, listed(values), type_=Text)
     each = _Numbers(given) if isinstance(column.type, Integer) else _Texts(given)
     return cast("ColumnElement[bool]", column.bool_op("IN")(each))
@@ -67,7 +67,7 @@ def listed(values: Values) -> str:
 
 
 def storable(text: str) -> bool:
-    """Whether every store can keep a text; one that they can't is nowhere to be found."""
+    """Return True if every store can hold a text; others cannot match anything."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -91,7 +91,7 @@ def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[i
 
 
 def traces(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:
-    """What keeps current facts of the world and of experience in memory, but for those that others rest on."""
+    """Return the retention scores of current world and experience facts on which no other fact rests."""
     holder = facts.alias("holder")
     held = (
         select(holder.c.seq)
@@ -122,7 +122,7 @@ def traces(connection: Connection, bank: int, after: FactId | None, limit: int) 
 
 
 def _mentioned_after(connection: Connection, bank: int, mark: FactId | None) -> list[ColumnElement[bool]]:
-    """What comes after a fact in the order of mention; the first condition lets the index find it."""
+    """Return the conditions for facts after a cursor in the order of mention; the first one uses the index."""
     place = select(facts.c.mentioned_at, facts.c.seq).where(facts.c.bank == bank, facts.c.id == mark)
     row = connection.execute(place).one_or_none() if mark is not None else None
     if row is None:

@@ -75,7 +75,7 @@ def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
 
 
 def writes(connection: Connection) -> bool:
-    """Whether the connection was opened for writing."""
+    """Return True if the connection was opened for writing."""
     return bool(connection.get_execution_options().get(WRITES, False))
 
 

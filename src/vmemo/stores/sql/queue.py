@@ -36,13 +36,13 @@ from vmemo.stores.sql.schema import banks, jobs, messages, spending
 from vmemo.stores.sql.timestamps import instant, micros
 
 CHANNEL = "vmemo_work"
-"""Where PostgreSQL tells all who listen that work is queued."""
+"""The PostgreSQL channel that announces queued jobs."""
 _FREED = {"owner": None, "until": None}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """Which jobs a worker would take; as in the port."""
+class LeaseRequest:
+    """The jobs that a worker leases; as in the port."""
 
     bank: int | None = None
     kinds: Sequence[JobKind] = ()
@@ -52,7 +52,7 @@ class Wanted:
 
 
 def held(now: int) -> ColumnElement[bool]:
-    """Whether a lease of the job runs; never null, so that it can be negated."""
+    """Return the condition that a job is leased; never NULL, so that it can be negated."""
     return func.coalesce(jobs.c.until, 0) > now
 
 
@@ -125,7 +125,7 @@ def give_back(connection: Connection, taken: Sequence[Job]) -> None:
         connection.execute(update(jobs).where(*mine).values(_FREED))
 
 
-def lease(connection: Connection, owner: str, seconds: float, wanted: Wanted) -> list[Job]:
+def lease(connection: Connection, owner: str, seconds: float, wanted: LeaseRequest) -> list[Job]:
     """Take the oldest free jobs. Those that another is taking or changing at this moment are passed over."""
     now = utc_now()
     until = now + timedelta(seconds=seconds)
@@ -136,7 +136,7 @@ def lease(connection: Connection, owner: str, seconds: float, wanted: Wanted) ->
     return [_job_of(row).model_copy(update={"owner": owner, "until": until}) for row in rows]
 
 
-def free(wanted: Wanted, now: int) -> Select[*tuple[object, ...]]:
+def free(wanted: LeaseRequest, now: int) -> Select[*tuple[object, ...]]:
     """The jobs that may be taken now, oldest first."""
     statement = select(jobs, banks.c.id.label("name")).join(banks, banks.c.seq == jobs.c.bank).where(~held(now))
     statement = statement.where(jobs.c.kind != EXCLUSIVE)
@@ -178,7 +178,7 @@ def listed(connection: Connection, bank: int, kinds: Sequence[JobKind]) -> list[
 
 
 def holds(connection: Connection, bank: int, lease: Lease) -> bool:
-    """Whether the job is still its owner's, and stays so until the transaction ends."""
+    """Return True if the lease is held; it stays so until the transaction ends."""
     statement = select(jobs.c.seq).where(jobs.c.bank == bank, *_mine(lease)).with_for_update()
     return connection.execute(statement).first() is not None
 

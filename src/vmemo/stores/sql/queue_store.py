@@ -34,7 +34,7 @@ class QueueStore(Running):
             # A run before this one may have been committed after all.
             queue.give_back(connection, taken)
             number = None if bank is None else message_rows.bank_state(connection, bank).seq
-            wanted = queue.Wanted(bank=number, kinds=kinds, limit=limit, due=due, beside=beside)
+            wanted = queue.LeaseRequest(bank=number, kinds=kinds, limit=limit, due=due, beside=beside)
             taken[:] = queue.lease(connection, owner, seconds, wanted)
             return taken
 

@@ -39,15 +39,15 @@ def bank_of(table: FromClause) -> ColumnElement[int]:
 
 
 def row(table: FromClause, bank: int, seq: int) -> ColumnElement[bool]:
-    """Whether a row is the one of a bank with this number."""
+    """Return the condition for the row of a bank with this number."""
     return and_(bank_of(table) == bank, table.c.seq == seq)
 
 
 def rows(table: FromClause, bank: int, seqs: Values) -> ColumnElement[bool]:
-    """Whether a row is one of a bank with these numbers."""
+    """Return the condition for rows of a bank with these numbers."""
     return and_(bank_of(table) == bank, among(table.c.seq, seqs))
 
 
 def points(table: FromClause, column: str, to: FromClause) -> ColumnElement[bool]:
-    """Whether a row's column holds the number of another row, which is always of the same bank."""
+    """Return the condition that a column refers to another row of the same bank."""
     return and_(bank_of(to) == table.c.bank, to.c.seq == table.c[column])

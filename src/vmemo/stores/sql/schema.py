@@ -308,7 +308,7 @@ merges = Table(
     Index("merges_entity", "bank", "entity"),
     sqlite_autoincrement=True,
 )
-"""What became part of an entity: bare names, or an entity whole as JSON with the numbers of the facts it was in."""
+"""Merges: bare names, or an absorbed entity as JSON with the numbers of the facts that mentioned it."""
 
 notes = Table("notes", metadata, Column("name", Text, primary_key=True), _required("value"))
 

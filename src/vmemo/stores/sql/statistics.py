@@ -29,7 +29,7 @@ def touch(connection: Connection, bank: int, counts: Mapping[FactId, int]) -> No
 
 
 def status(connection: Connection, bank: BankId) -> Status:
-    """What a bank holds and what is left to do."""
+    """Return the status of a bank."""
     number = bank_state(connection, bank).seq
     stored = find_bank(connection, bank)
     assert stored is not None
@@ -50,7 +50,7 @@ def status(connection: Connection, bank: BankId) -> Status:
         ).scalar_one(),
         entities=_count(connection, entities, number),
         links=_count(connection, links, number),
-        problems=_troubles(connection, number),
+        problems=_problems(connection, number),
         backlog=_backlog(connection, number),
         spending=_spending(connection, number),
         scrub_pending=connection.execute(select(notes.c.value).where(notes.c.name == SCRUB)).first() is not None,
@@ -61,7 +61,7 @@ def _count(connection: Connection, table: Table, bank: int) -> int:
     return connection.execute(select(func.count()).select_from(table).where(table.c.bank == bank)).scalar_one()
 
 
-def _troubles(connection: Connection, bank: int) -> tuple[ProcessingProblem, ...]:
+def _problems(connection: Connection, bank: int) -> tuple[ProcessingProblem, ...]:
     statement = (
         select(messages.c.error, func.count(), func.max(messages.c.attempts), func.min(messages.c.failed_at))
         .where(messages.c.bank == bank, messages.c.state.in_(UNREAD), messages.c.error.is_not(None))

@@ -1,4 +1,4 @@
-"""What all SQL stores share: the port's methods over the shared statements.
+"""The part that all SQL stores share: the port's methods over the shared statements.
 
 A dialect says how a function runs on a connection, how facts and words are indexed, and how they are searched.
 """
@@ -31,7 +31,7 @@ from vmemo.stores.sql import (
     queue,
     statistics,
 )
-from vmemo.stores.sql.auth_store import GateStore
+from vmemo.stores.sql.auth_store import SqlAuthStore
 from vmemo.stores.sql.commit import BankHeld, commit
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.queue_store import QueueStore
@@ -41,12 +41,12 @@ from vmemo.stores.sql.search_index import SearchIndex
 P = ParamSpec("P")
 R = TypeVar("R")
 HELD_SECONDS = 60.0
-"""How long a commit waits for a bank that another process holds."""
+"""Seconds that a commit waits for a bank that another process holds."""
 HELD_PAUSE = 0.02
 """Seconds between two attempts to commit to a held bank."""
 
 
-class SqlStore(QueueStore, ReadStore, GateStore):
+class SqlStore(QueueStore, ReadStore, SqlAuthStore):
     """The shared part of every SQL store."""
 
     _search_index: SearchIndex
@@ -126,5 +126,5 @@ class SqlStore(QueueStore, ReadStore, GateStore):
         return removal.counts()
 
     async def status(self, bank: BankId) -> Status:
-        """What the bank holds and what is left to do."""
+        """Return the status of a bank."""
         return await self._read(statistics.status, bank)

@@ -1,4 +1,4 @@
-"""Which rows the tags of a scope let through."""
+"""SQL conditions for the tags of a scope."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vmemo.models.search import TagsMatch
 def tagged(
     rule: TagsMatch, held: Sequence[ColumnElement[bool]], *, none: ColumnElement[bool], count: ColumnElement[int]
 ) -> list[ColumnElement[bool]]:
-    """What a row fulfils that has the tags asked for. `held` tells it of each, `none` of a row without any tag."""
+    """Return the condition for a scope's tags; `held` are conditions for each tag, `none` the one for untagged rows."""
     if not held:
         return []
     match rule:

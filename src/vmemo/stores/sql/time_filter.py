@@ -1,4 +1,4 @@
-"""Which facts a scope's times let through, in SQL; the in-memory index says the same of its columns."""
+"""SQL conditions for the times of a scope; the in-memory index applies the same rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _f = facts.c
 
 
 def visible(scope: Scope) -> ColumnElement[bool]:
-    """Whether a fact was true at one time and believed at another, or, without times, is both now."""
+    """Return the condition that a fact was true at one time and believed at another; now, without times."""
     if scope.at_time is None and scope.known_at is None:
         now = and_(_f.expired_at.is_(None), or_(_f.invalid_at.is_(None), _f.invalid_at > micros(utc_now())))
         return true() if scope.include_expired else now
@@ -34,20 +34,20 @@ def visible(scope: Scope) -> ColumnElement[bool]:
 
 
 def speaks_still(bank: int, scope: Scope) -> ColumnElement[bool]:
-    """Whether the own words of a bank's message may be shown: it told no facts, or one of them is visible.
+    """Return the condition that a message may be shown verbatim: it has no facts, or a visible one.
 
     Otherwise what was replaced would come back in the words it was told in.
     """
-    telling = sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq
-    told = select(1).where(*telling)
+    stating = sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq
+    told = select(1).where(*stating)
     seen = (
-        select(1).join_from(sources, facts, _f.seq == sources.c.fact).where(*telling, _f.bank == bank, visible(scope))
+        select(1).join_from(sources, facts, _f.seq == sources.c.fact).where(*stating, _f.bank == bank, visible(scope))
     )
     return or_(~told.exists(), seen.exists())
 
 
 def said_within(scope: Scope) -> list[ColumnElement[bool]]:
-    """What messages fulfil that were said, and were known, in the scope's times."""
+    """Return the conditions for messages within the scope's times."""
     found: list[ColumnElement[bool]] = []
     if scope.occurred is not None and scope.occurred.start is not None:
         found.append(messages.c.timestamp >= micros(scope.occurred.start))

@@ -19,7 +19,7 @@ from vmemo.stores.sqlite.index.vectors import Mask, Rows
 from vmemo.stores.sqlite.raw import fetch
 
 _OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
-"""What a link is from its other end, where that is something else."""
+"""The kind of a link seen from its target, where it differs."""
 _ALL = frozenset(LINK_KINDS)
 LINKS = 16
 """Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
@@ -46,7 +46,7 @@ def find(connection: Connection, index: BankIndex, allowed: Mask, query: EdgeQue
 
 
 class _Reach:
-    """What of the bank may be reached, and which facts of an entity are worth reaching."""
+    """The facts that an expansion may reach, and the selection among an entity's facts."""
 
     def __init__(self, index: BankIndex, allowed: Mask, query: EdgeQuery) -> None:
         self.query = query

@@ -243,7 +243,7 @@ def _by_state(connection: Connection, seqs: Iterable[int], *, worded: bool) -> l
 
 
 _ANY_WORDED = "SELECT 1 FROM messages WHERE bank = ? AND state IN ('pending', 'grouped', 'extracted', 'raw') LIMIT 1"
-"""Where facts repeat all words, as with the local engine, there is nothing to search."""
+"""If facts repeat all words, as with the local engine, there is nothing to search."""
 
 
 def matching_messages(connection: Connection, bank: int, scope: Scope, words: Sequence[str], *, limit: int) -> Ranking:

@@ -128,14 +128,14 @@ class SqliteStore(SqlStore):
         return await self._read(migrate.current) or "none"
 
     async def damage(self) -> list[str]:
-        """What SQLite finds broken in the file, row by row and index by index; nothing when it is sound."""
+        """Return the errors that SQLite's integrity check reports; empty for a sound file."""
         found = await self._read(
             lambda connection: connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
         )
         return [str(line) for line in found if line != "ok"]
 
     async def status(self, bank: BankId) -> Status:
-        """What the bank holds; the file's size is that of all its banks."""
+        """Return the bank's status; the size is that of the whole file."""
         found = await super().status(bank)
         return found.model_copy(update={"bytes": await self._run(self._file.size)})
 

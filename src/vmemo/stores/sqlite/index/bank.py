@@ -133,7 +133,7 @@ class BankIndex:
         return Ranking(self._scored(rows[order], scores[order]), self.vectors.baseline(query.vector))
 
     def _off_centre(self, rows: Rows, start: int, end: int) -> NDArray[np.float64]:
-        """How far from a stretch's middle each fact lies: 0 in it, 1 at the ends. An open one has no middle."""
+        """Return each fact's distance from the interval's middle: 0 there, 1 at the ends; 0 for an open interval."""
         if start == EARLIEST or end == LATEST:
             return np.zeros(len(rows))
         middles = (self.column("start")[rows] + self.column("end")[rows]) / 2
@@ -152,7 +152,7 @@ class BankIndex:
         return [Scored(self.ids[row], score, count) for row, score, count in chosen]
 
     def allowed(self, scope: Scope, now: int, only: Sequence[int] | None) -> Mask:
-        """Which facts a scope lets through; `only` holds the seqs that filters of the database allow."""
+        """Return the mask of facts that a scope admits; `only` has the numbers that database filters admit."""
         mask = self._visible(scope, now)
         if scope.networks:
             lets = np.array([network in scope.networks for network in NETWORKS])

@@ -17,7 +17,7 @@ OVERSAMPLE = 8
 """Candidates taken by sign bits for each row wanted, and 2,048 at least: the true top 100 are among them."""
 
 SAMPLE = 512
-"""Rows that tell how similar unrelated rows are."""
+"""Rows that are sampled to estimate the similarity of unrelated facts."""
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -43,18 +43,18 @@ class Vectors:
         if not len(rows):
             return self
         total = self.count + len(rows)
-        grown = self if total <= len(self.scales) else self._with_room(total)
+        grown = self if total <= len(self.scales) else self._with_capacity(total)
         peak = np.maximum(np.abs(rows).max(axis=1), 1e-12).astype(np.float32)
         grown.components[self.count : total] = np.rint(rows * (127.0 / peak)[:, None]).astype(np.int8)
         grown.scales[self.count : total] = peak / 127.0
         grown.bits[:, self.count : total] = _sign_bits(rows, len(grown.bits)).T
         return Vectors(total, grown.components, grown.scales, grown.bits)
 
-    def _with_room(self, total: int) -> Vectors:
-        room = max(total, 1024, len(self.scales) + len(self.scales) // 2)
-        components = np.zeros((room, self.components.shape[1]), np.int8)
-        scales = np.zeros(room, np.float32)
-        bits = np.zeros((len(self.bits), room), np.uint64)
+    def _with_capacity(self, total: int) -> Vectors:
+        capacity = max(total, 1024, len(self.scales) + len(self.scales) // 2)
+        components = np.zeros((capacity, self.components.shape[1]), np.int8)
+        scales = np.zeros(capacity, np.float32)
+        bits = np.zeros((len(self.bits), capacity), np.uint64)
         components[: self.count] = self.components[: self.count]
         scales[: self.count] = self.scales[: self.count]
         bits[:, : self.count] = self.bits[:, : self.count]
