@@ -165,7 +165,7 @@ def test_the_style_is_part_of_the_prompt(tmp_path: Path) -> None:
             told.append(server.received[-1].system)
     assert "two to five comprehensive facts" in told[0]
     assert "cannot be divided further" in told[1]
-    with pytest.raises(InvalidInput, match="narrative or atomic"):
+    with pytest.raises(InvalidInput, match="'narrative' or 'atomic'"):
         Settings(style="poetic")  # pyright: ignore[reportArgumentType]
 
 

@@ -57,5 +57,5 @@ def test_server_without_the_extra_has_no_mcp_route(monkeypatch: pytest.MonkeyPat
 def test_read_only_requires_an_existing_database(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["mcp", "--read-only", "--db", str(tmp_path / "none.db")])
     assert result.exit_code == 1
-    assert "There is no database" in result.output
+    assert "does not exist" in result.output
     assert not (tmp_path / "none.db").exists()

@@ -304,12 +304,12 @@ def test_timings_include_every_stage(trip: str, explain: bool) -> None:
 
 
 OPTIONS: list[tuple[str, object, str]] = [
-    ("explain", "yes", "explain must be True or False"),
-    ("explain", 1, "explain must be True or False"),
-    ("explain", None, "explain must be True or False"),
-    ("now", NAIVE, "now needs a time zone"),
-    ("now", "yesterday", "now must be a datetime, not str"),
-    ("now", 5, "now must be a datetime, not int"),
+    ("explain", "yes", "explain: must be true or false"),
+    ("explain", 1, "explain: must be true or false"),
+    ("explain", None, "explain: must be true or false"),
+    ("now", NAIVE, "now: a datetime needs a time zone"),
+    ("now", "yesterday", "now: 'yesterday' is not a date"),
+    ("now", 5, "now: must be a datetime, not int"),
 ]
 
 
@@ -443,13 +443,13 @@ def test_a_reranker_that_fails_is_told_and_recall_works_without_it(url: str, tmp
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_a_model_that_is_not_there_is_told_with_the_first_recall(
+def test_a_missing_reranker_model_raises_at_the_first_recall(
     sqlite_url: str, tmp_path: Path, kind: type[str | Path]
 ) -> None:
     missing = tmp_path / "no" / "model"
     with reset(sqlite_url, reranker=kind(missing)) as memory:
         memory.retain_sync("The red kettle.")
-        with pytest.raises(InvalidInput, match=r"no/model can't be used as a cross-encoder: no model.onnx is there"):
+        with pytest.raises(InvalidInput, match=r"no/model can't be used as a cross-encoder: there is no model.onnx"):
             memory.recall_sync("kettle")
 
 

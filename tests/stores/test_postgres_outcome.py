@@ -154,10 +154,12 @@ class Deadly(HashEmbedder):
         return await super().embed(texts, kind)
 
 
-def test_messages_that_are_stored_but_not_read_are_told_as_such(postgres: EmbeddedPostgres, postgres_url: str) -> None:
+def test_a_server_lost_while_deriving_reports_that_messages_are_stored(
+    postgres: EmbeddedPostgres, postgres_url: str
+) -> None:
     async def run() -> None:
         async with Memory(postgres_url, "alice", embedder=Deadly(postgres)) as memory:
-            with pytest.raises(ProcessingDelayed, match=r"stored and queued.*Don't retain them again") as raised:
+            with pytest.raises(ProcessingDelayed, match=r"stored and queued: do not retain them again") as raised:
                 await memory.retain("Anna grows tulips in Oslo.")
             assert not isinstance(raised.value, StoreBusy)
             postgres.start()

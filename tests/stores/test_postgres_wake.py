@@ -200,7 +200,7 @@ def test_the_worker_command_leaves_when_it_is_told_to_while_it_waits(
             out, err = run.communicate(timeout=30)
         finally:
             run.kill()
-    assert (run.returncode, out, err) == (0, "0 pieces of work done, 0 failed\n", "")
+    assert (run.returncode, out, err) == (0, "0 jobs done, 0 failed\n", "")
 
 
 def test_a_worker_waits_for_a_server_that_is_away_and_tells_so_once(

@@ -79,8 +79,10 @@ class DerivationProblem(Record):
     def caused_by(cls, error: VmemoError) -> DerivationProblem:
         """Return the problem that an error is."""
         busy = isinstance(error, StoreError)
+        # What a store says to do next is about its own transaction, not about the stored messages.
+        cause = str(error).partition(". ")[0] if busy else str(error)
         detail = (
-            f"Deriving facts failed: {str(error).rstrip('.')}. The messages are stored and queued: do not retain them "
+            f"Deriving facts failed: {cause.rstrip('.')}. The messages are stored and queued: do not retain them "
             "again; process() or a worker completes them."
         )
         problem = cls(error=ProcessingDelayed.__name__ if busy else public_name(error), detail=detail)
