@@ -15,7 +15,7 @@ from pathlib import Path
 
 PACKAGES = (Path("src"), Path("bench"), Path("conformance"))
 ALL = (*PACKAGES, Path("models"), Path("scripts"), Path("tests"), Path("examples"))
-INTERROGATIVES = ("What", "Who", "Whose", "Whether", "Where", "How", "Which")
+INTERROGATIVES = ("What", "Who", "Whom", "Whose", "Whether", "Where", "How", "Which")
 WORDING = {
     r"\btells?\b": "write 'returns', 'describes' or 'shows'",
     r"\bin vain\b": "name the outcome",

@@ -216,7 +216,7 @@ def _runnable() -> Generator[None]:
 
 
 def _account(name: str) -> pwd.struct_passwd | None:
-    """Whom the server runs as; None is whoever runs this process."""
+    """Return the account that the server runs as; None for the account of this process."""
     if os.geteuid() != 0:
         return None
     try:
