@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable, Iterator
@@ -176,6 +177,22 @@ def test_an_export_that_fails_leaves_the_earlier_file_alone(url: str, tmp_path: 
         with pytest.raises(InvalidInput, match="can't be written"):
             memory.export_sync(file)
     assert file.read_bytes() == before
+
+
+def test_a_cancelled_export_leaves_no_partial_file(url: str, tmp_path: Path) -> None:
+    partial = tmp_path / "bank.jsonl.partial"
+
+    async def cancel_while_writing() -> None:
+        async with open_memory(url) as memory:
+            export = asyncio.create_task(memory.export(tmp_path / "bank.jsonl"))
+            while not partial.exists():  # noqa: ASYNC110 - the file is what others see
+                await asyncio.sleep(0)
+            export.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await export
+
+    asyncio.run(cancel_while_writing())
+    assert list(tmp_path.glob("*.jsonl*")) == []
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -72,15 +73,18 @@ class StructuredLLM:
     async def ask_text(
         self, request: LLMRequest, parse: Callable[[str], ParseResult[R]], *, lenient: bool = False
     ) -> R:
-        """Like `ask`, with a parser of the caller's own in place of a schema and a check."""
+        """Like `ask`, with a parser of the caller's own in place of a schema and a check.
+
+        Answers are parsed in a thread: a long answer, or a caller's slow schema, must not stop the event loop.
+        """
         first = await self._complete(request)
-        problem, answer = parse(first.text)
+        problem, answer = await asyncio.to_thread(parse, first.text)
         if problem is None and answer is not None:
             return answer
         retry = replace(
             request, user=request.user + _RETRY.format(problem=problem, answer=first.text[:_QUOTED_CHARACTERS])
         )
-        problem, answer = parse((await self._complete(retry)).text)
+        problem, answer = await asyncio.to_thread(parse, (await self._complete(retry)).text)
         if answer is not None and (problem is None or lenient):
             return answer
         self.reject(request)

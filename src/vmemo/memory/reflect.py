@@ -28,7 +28,7 @@ from vmemo.reflect.streaming import EventSink, ignore_event
 
 async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSink = ignore_event) -> Answer:
     """Answer a question, and pass events to `emit` on the way."""
-    schema = None if request.answer_schema is None else CallerSchema.of(request.answer_schema)
+    schema = None if request.answer_schema is None else await asyncio.to_thread(CallerSchema.of, request.answer_schema)
     query = make_query(request, session.bank)
     llm = session.context.llm
     if llm is None and schema is not None:

@@ -154,33 +154,47 @@ def _validator(schema: Mapping[str, JsonValue]) -> _Validator:
     _require_object(schema)
     if not isinstance(schema.get("$schema", ""), str):
         raise InvalidInput("The $schema of a schema must be the URI of a JSON Schema dialect.")
-    references = sorted({"#", *_references(dict(schema))})
-    if external := next((ref for ref in references if not ref.startswith("#")), None):
-        raise InvalidInput(f"schema refers to {external[:80]!r}, and nothing is fetched; include it under $defs.")
     # Imported here because loading it takes longer than the validation.
-    package, referencing = import_module("jsonschema"), import_module("referencing.exceptions")
+    package, referencing = import_module("jsonschema"), import_module("referencing")
     validator_class = package.validators.validator_for(schema, default=package.Draft202012Validator)
     try:
+        references = _local_references(schema)
         validator_class.check_schema(schema)
-        validator = validator_class(schema)
+        # Without this registry jsonschema fetches the URLs that references lead to.
+        validator = validator_class(schema, registry=referencing.Registry())
         for ref in references:
             any(validator.evolve(schema={"$ref": ref}).iter_errors({}))
     except package.SchemaError as error:
         raise InvalidInput(f"schema is not a valid JSON schema: {error.message:.200}.") from error
-    except (referencing.Unresolvable, RecursionError) as error:
+    except (referencing.exceptions.Unresolvable, RecursionError) as error:
         raise InvalidInput("schema contains a reference that cannot be resolved or never ends.") from error
     return cast("_Validator", validator)
 
 
-def _references(value: JsonValue) -> Iterator[str]:
+def _local_references(schema: Mapping[str, JsonValue]) -> list[str]:
+    """Return the references of a schema; raise InvalidInput if one leads out of it."""
+    found = ["#"]
+    for key, value in _strings(dict(schema)):
+        if key in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if not value.startswith("#"):
+                raise InvalidInput(f"schema refers to {value[:80]!r}, and nothing is fetched; include it under $defs.")
+            found.append(value)
+        # References of a part with an id of its own are relative to that id.
+        elif key == "$id" and value != schema.get("$id"):
+            raise InvalidInput(f"Only a whole schema may have an $id, and this one has {value[:80]!r} in a part of it.")
+    return sorted(set(found))
+
+
+def _strings(value: JsonValue) -> Iterator[tuple[str, str]]:
+    """Yield every key whose value is a string, at any depth."""
     if isinstance(value, dict):
         for key, part in value.items():
-            if key in ("$ref", "$dynamicRef") and isinstance(part, str):
-                yield part
-            yield from _references(part)
+            if isinstance(part, str):
+                yield key, part
+            yield from _strings(part)
     elif isinstance(value, list):
         for part in value:
-            yield from _references(part)
+            yield from _strings(part)
 
 
 def _schema_mismatches(validator: _Validator, value: JsonValue) -> list[_Mismatch]:
@@ -188,6 +202,8 @@ def _schema_mismatches(validator: _Validator, value: JsonValue) -> list[_Mismatc
         return [mismatch for error in validator.iter_errors(value) for mismatch in _with_alternatives(error)]
     except RecursionError:
         return [_Mismatch((), "the answer is nested too deeply")]
+    except import_module("referencing").exceptions.Unresolvable:
+        return [_Mismatch((), "the schema contains a reference that cannot be resolved")]
 
 
 def _with_alternatives(error: _JsonSchemaError) -> Iterator[_Mismatch]:

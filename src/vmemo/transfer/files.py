@@ -49,9 +49,10 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         raise InvalidInput(f"{path} can't be written: {error.strerror}. Nothing was exported.") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     return count
 
 
