@@ -31,7 +31,6 @@ from vmemo.testing.samples import (
     at_cosine,
     day,
     find_edges,
-    hear,
     matches,
     named_entities,
     near,
@@ -39,8 +38,9 @@ from vmemo.testing.samples import (
     re_embedded,
     snapshot,
     some_tokens,
-    tell,
-    tell_story,
+    store_fact,
+    store_messages,
+    store_story,
     with_vector,
 )
 from vmemo.transfer.incoming import load_bank
@@ -54,7 +54,7 @@ class BankConformance(StoreSuite):
     """`create_bank`, `commit` of profiles and embeddings, and loading banks."""
 
     @on_store
-    async def test_a_bank_is_made_once(self, store: Store) -> None:
+    async def test_a_bank_is_created_once(self, store: Store) -> None:
         first = Bank(id=OTHER, profile=Profile(name="first"), embedder="one", dimension=3, created_at=START)
         second = Bank(id=OTHER, profile=Profile(name="second"), embedder="two", dimension=4)
         assert await store.create_bank(first) == first
@@ -73,7 +73,7 @@ class BankConformance(StoreSuite):
 
     @on_store
     async def test_all_embeddings_are_switched_in_one_step(self, store: Store) -> None:
-        facts = [await tell(store, text) for text in ("tulips", "roses", "oaks")]
+        facts = [await store_fact(store, text) for text in ("tulips", "roses", "oaks")]
         vectors = {fact.id: Encoding(WIDER.vector(fact.text)) for fact in facts}
         assert await near(store, EMBEDDER.vector("roses"), limit=1) == [facts[1].id]
         assert await store.commit(re_embedded(BANK, "wider", vectors, dimension=96))
@@ -92,7 +92,7 @@ class BankConformance(StoreSuite):
 
     @on_store
     async def test_embeddings_are_not_switched_while_one_is_missing(self, store: Store) -> None:
-        facts = [await tell(store, text) for text in ("tulips", "roses", "oaks")]
+        facts = [await store_fact(store, text) for text in ("tulips", "roses", "oaks")]
         before = await snapshot(store)
         some = {fact.id: Encoding(WIDER.vector(fact.text)) for fact in facts[:2]}
         assert await store.commit(re_embedded(BANK, "wider", some, dimension=96)) is False
@@ -100,8 +100,8 @@ class BankConformance(StoreSuite):
         assert await near(store, EMBEDDER.vector("roses"), limit=1) == [facts[1].id]
 
     @on_store
-    async def test_embeddings_of_another_length_than_said_are_refused(self, store: Store) -> None:
-        fact = await tell(store, "tulips")
+    async def test_embeddings_of_an_unexpected_dimension_are_refused(self, store: Store) -> None:
+        fact = await store_fact(store, "tulips")
         before = await snapshot(store)
         short = {fact.id: Encoding(at_cosine(1.0, dimension=95))}
         with refused(VmemoError):
@@ -116,11 +116,11 @@ class BankConformance(StoreSuite):
 
     @on_store
     async def test_a_restored_bank_equals_the_exported_one(self, store: Store) -> None:
-        await tell_story(store)
-        await tell(store, "tulips closed", invalid_at=day(2), expired_at=day(3), access_count=4, tags=["t"])
+        await store_story(store)
+        await store_fact(store, "tulips closed", invalid_at=day(2), expired_at=day(3), access_count=4, tags=["t"])
         assert await store.commit(await a_batch(store, [with_vector(a_fact("tulips"), tokens=some_tokens(3))]))
-        await hear(store, "tulips unread", tags=["x"], metadata={"n": [1]})
-        await hear(store, "tulips raw", state="raw")
+        await store_messages(store, "tulips unread", tags=["x"], metadata={"n": [1]})
+        await store_messages(store, "tulips raw", state="raw")
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=Profile(name="somebody"))))
         exported = await snapshot(store)
         assert exported.bank is not None
@@ -143,18 +143,18 @@ class BankConformance(StoreSuite):
         ) == sorted(edges)
 
     @on_store
-    async def test_a_restored_bank_goes_on(self, store: Store) -> None:
-        await tell_story(store)
-        [unread] = await hear(store, "tulips unread")
+    async def test_a_restored_bank_accepts_writes(self, store: Store) -> None:
+        await store_story(store)
+        [unread] = await store_messages(store, "tulips unread")
         exported = await snapshot(store)
         await load_bank(store, a_bank(COPY), _records(exported))
         assert [m.id for m in await store.messages(COPY, MessageSelect.oldest_pending(9))] == [unread.id]
-        fact = await tell(store, "another tulip", bank=COPY)
+        fact = await store_fact(store, "another tulip", bank=COPY)
         assert fact.id in await matches(store, "tulip", Scope(bank=COPY))
 
     @on_store
-    async def test_moves_merges_and_costs_survive_a_restore(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_confidence_changes_merges_and_costs_are_restored(self, store: Store) -> None:
+        story = await store_story(store)
         opinion = a_fact("Oslo is cold.", network="opinion", confidence=0.5, basis=[story.facts[0].id])
         assert await store.commit(await a_batch(store, [opinion]))
         step = ConfidenceChange(
@@ -177,28 +177,28 @@ class BankConformance(StoreSuite):
         assert restored == await store.facts(BANK, FactSelect())
 
     @on_store
-    async def test_unread_messages_are_queued_by_a_restore(self, store: Store) -> None:
+    async def test_a_restore_queues_pending_messages(self, store: Store) -> None:
         await load_bank(store, a_bank(COPY), iter([a_message("tulips", state="raw")]))
         assert await store.jobs(COPY) == []
         await load_bank(store, a_bank(OTHER), iter([a_message("tulips")]))
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
 
     @on_store
-    async def test_message_errors_survive_a_restore(self, store: Store) -> None:
+    async def test_message_errors_are_restored(self, store: Store) -> None:
         await load_bank(store, a_bank(COPY), iter([a_message("tulips", error="timed out")]))
         [trouble] = (await store.status(COPY)).problems
         assert (trouble.error, trouble.messages) == ("timed out", 1)
 
     @on_store
-    async def test_a_bank_that_exists_is_not_restored_over(self, store: Store) -> None:
-        await tell_story(store)
+    async def test_restoring_over_an_existing_bank_is_refused(self, store: Store) -> None:
+        await store_story(store)
         before = await snapshot(store)
         with refused(InvalidInput):
             await load_bank(store, a_bank(), iter([a_message("tulips")]))
         assert await snapshot(store) == before
 
     @on_store
-    async def test_a_restore_that_breaks_off_leaves_nothing(self, store: Store) -> None:
+    async def test_an_interrupted_restore_leaves_nothing(self, store: Store) -> None:
         def broken() -> Iterator[RestoreRecord]:
             yield from (a_message(f"tulips {n}") for n in range(600))
             raise InvalidInput("line 601 is not JSON")

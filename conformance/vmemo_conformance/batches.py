@@ -24,14 +24,14 @@ from vmemo.testing.samples import (
     an_episode,
     at_cosine,
     day,
-    hear,
     matches,
     mention_of,
     near,
     quotes,
     snapshot,
-    tell,
-    tell_story,
+    store_fact,
+    store_messages,
+    store_story,
     with_vector,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
@@ -43,8 +43,8 @@ class WritingConformance(StoreSuite):
     """`write` and `revision`."""
 
     @on_store
-    async def test_a_written_fact_comes_back_equal(self, store: Store) -> None:
-        before, said = await hear(store, "What is new?", "I believe Oslo is cold.")
+    async def test_a_written_fact_is_read_back_unchanged(self, store: Store) -> None:
+        before, said = await store_messages(store, "What is new?", "I believe Oslo is cold.")
         oslo, me = an_entity("Oslo", type="LOCATION"), an_entity("Ann", type="PERSON")
         episode = an_episode("weather", [said])
         basis_fact = a_fact("Oslo has snow.", messages=[said.id])
@@ -78,9 +78,9 @@ class WritingConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect(ids=[whole.id, basis_fact.id])) == [whole, basis_fact]
 
     @on_store
-    async def test_embeddings_come_back_when_asked_for(self, store: Store) -> None:
+    async def test_embeddings_are_returned_on_request(self, store: Store) -> None:
         vector = EMBEDDER.vector("nine different words make for uneven numbers in here")
-        fact = await tell(store, "words", vector=vector)
+        fact = await store_fact(store, "words", vector=vector)
         [plain] = await store.facts(BANK, FactSelect(ids=[fact.id]))
         [full] = await store.facts(BANK, FactSelect(ids=[fact.id], with_embeddings=True))
         [paged] = await store.facts(BANK, FactSelect(with_embeddings=True))
@@ -90,16 +90,16 @@ class WritingConformance(StoreSuite):
         assert np.allclose(full.embedding, vector, atol=1e-3)
 
     @on_store
-    async def test_claimed_messages_are_read(self, store: Store) -> None:
-        kept, extracted, unread = await hear(store, "one", "two", "three")
+    async def test_claimed_messages_are_processed(self, store: Store) -> None:
+        kept, extracted, unread = await store_messages(store, "one", "two", "three")
         assert await store.commit(replace(await a_batch(store), pending=[kept.id]))
         assert await store.commit(replace(await a_batch(store), pending=[extracted.id], becomes="extracted"))
         states = {m.id: m.state for m in await store.messages(BANK, MessageSelect())}
         assert states == {kept.id: "derived", extracted.id: "extracted", unread.id: "pending"}
 
     @on_store
-    async def test_a_batch_of_many_facts_lands(self, store: Store) -> None:
-        said = await hear(store, *(f"number{n}" for n in range(1200)))
+    async def test_a_batch_of_many_facts_is_committed(self, store: Store) -> None:
+        said = await store_messages(store, *(f"number{n}" for n in range(1200)))
         facts = [a_fact(m.content, messages=[m.id]) for m in said]
         assert await store.commit(replace(await a_batch(store, facts), pending=[m.id for m in said]))
         found = await store.facts(BANK, FactSelect(ids=[fact.id for fact in reversed(facts)]))
@@ -108,7 +108,7 @@ class WritingConformance(StoreSuite):
 
     @on_store
     async def test_an_episode_that_exists_is_replaced(self, store: Store) -> None:
-        one, two, three = await hear(store, "one", "two", "three")
+        one, two, three = await store_messages(store, "one", "two", "three")
         old = an_episode("old title", [one, two])
         new = an_episode("new title", [one, two, three], id=old.id, narrative="More.", ended_at=day(2))
         assert await store.commit(replace(await a_batch(store), pending=[one.id, two.id], episodes=[old]))
@@ -126,25 +126,25 @@ class WritingConformance(StoreSuite):
     @on_store
     async def test_the_revision_grows_with_every_batch(self, store: Store) -> None:
         before = await store.revision(BANK)
-        await tell(store, "one")
+        await store_fact(store, "one")
         middle = await store.revision(BANK)
-        await tell(store, "two")
+        await store_fact(store, "two")
         assert before < middle < await store.revision(BANK)
 
     @on_store
     async def test_new_messages_and_access_counts_do_not_outdate_a_batch(self, store: Store) -> None:
-        known = await tell(store, "one")
+        known = await store_fact(store, "one")
         batch = await a_batch(store, [a_fact("two")])
-        await hear(store, "a message that came meanwhile")
+        await store_messages(store, "a message that came meanwhile")
         await store.commit(Changes(bank=BANK, accesses={known.id: 1}))
         assert await store.commit(batch)
 
     @on_store
-    async def test_a_stale_claim_lands_nothing(self, store: Store) -> None:
+    async def test_a_batch_with_a_stale_claim_is_refused(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await tell_story(store)
-        fresh, read = await hear(store, "tulips again", "already read")
-        [foreign] = await hear(store, "of another bank", bank=OTHER)
+        await store_story(store)
+        fresh, read = await store_messages(store, "tulips again", "already read")
+        [foreign] = await store_messages(store, "of another bank", bank=OTHER)
         assert await store.commit(replace(await a_batch(store), pending=[read.id]))
         for stale in (read.id, MessageId("missing"), foreign.id):
             batch = replace(await _everything(store), pending=[fresh.id, stale])
@@ -153,16 +153,16 @@ class WritingConformance(StoreSuite):
         assert await quotes(store, "tulips") == [fresh.id]
 
     @on_store
-    async def test_an_outdated_revision_lands_nothing(self, store: Store) -> None:
-        [fresh] = await hear(store, "tulips again")
+    async def test_a_batch_of_an_outdated_revision_is_refused(self, store: Store) -> None:
+        [fresh] = await store_messages(store, "tulips again")
         batch = replace(await _everything(store), pending=[fresh.id])
-        await tell_story(store)
+        await store_story(store)
         await _changes_nothing(store, batch, _returns_false)
         assert await store.commit(replace(batch, revision=await store.revision(BANK)))
 
     @on_store
-    async def test_another_embedder_lands_nothing(self, store: Store) -> None:
-        [fresh] = await hear(store, "tulips again")
+    async def test_a_batch_of_another_embedder_is_refused(self, store: Store) -> None:
+        [fresh] = await store_messages(store, "tulips again")
         batch = replace(await _everything(store), pending=[fresh.id], embedder="another embedder")
         await _changes_nothing(store, batch, _raises(EmbedderMismatch))
 
@@ -172,9 +172,9 @@ class WritingConformance(StoreSuite):
             await store.commit(replace(await a_batch(store), bank=BankId("nobody")))
 
     @on_store
-    async def test_a_batch_that_can_not_be_stored_lands_nothing(self, store: Store) -> None:
-        story = await tell_story(store)
-        [fresh] = await hear(store, "tulips again")
+    async def test_an_invalid_batch_writes_nothing(self, store: Store) -> None:
+        story = await store_story(store)
+        [fresh] = await store_messages(store, "tulips again")
         nowhere = Mention(id=EntityId("nowhere"), name="Nowhere")
         broken = {
             "an id twice": [a_fact("crocus"), a_fact("crocus", id=story.facts[0].id)],
@@ -196,8 +196,8 @@ class WritingConformance(StoreSuite):
         assert await near(store, EMBEDDER.vector(story.facts[0].text), limit=1) == [story.facts[0].id]
 
     @on_store
-    async def test_of_batches_begun_together_one_lands(self, store: Store) -> None:
-        said = await hear(store, *(f"line {n}" for n in range(6)))
+    async def test_one_of_several_concurrent_batches_commits(self, store: Store) -> None:
+        said = await store_messages(store, *(f"line {n}" for n in range(6)))
         batches = [replace(await a_batch(store, [a_fact(m.content)]), pending=[m.id]) for m in said]
         landed = await asyncio.gather(*(store.commit(batch) for batch in batches))
         assert landed.count(True) == 1

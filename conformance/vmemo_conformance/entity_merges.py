@@ -23,11 +23,11 @@ from vmemo.testing.samples import (
     an_entity,
     day,
     find_edges,
-    know,
     mention_of,
     named_entities,
     snapshot,
-    tell,
+    store_entities,
+    store_fact,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
@@ -40,7 +40,7 @@ class IdentityConformance(StoreSuite):
     """`Identities`, and merges of a batch."""
 
     @on_store
-    async def test_two_entities_become_one_of_all_names(self, store: Store) -> None:
+    async def test_merged_entities_become_one_with_all_names(self, store: Store) -> None:
         facts = await _meet(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "the same man")
         assert (merge.entity, merge.absorbed, merge.names) == (ROBERT.id, BOB.id, ("Bob", "ROB", "Bobby"))
@@ -93,7 +93,7 @@ class IdentityConformance(StoreSuite):
         assert await _reached(store, BOB.id) == {facts[1].id, facts[2].id, facts[3].id}
 
     @on_two_stores
-    async def test_a_merge_by_one_is_noticed_by_the_other(self, one: Store, other: Store) -> None:
+    async def test_a_merge_is_visible_to_another_store(self, one: Store, other: Store) -> None:
         facts = await _meet(one)
         assert len(await _reached(other, ROBERT.id)) == 2
         merge = await merge_entities(one, BANK, ROBERT.id, BOB.id, "")
@@ -112,7 +112,7 @@ class IdentityConformance(StoreSuite):
         assert await store.commit(begun) is False
 
     @on_store
-    async def test_facts_told_since_go_with_the_name_they_use(self, store: Store) -> None:
+    async def test_facts_added_after_a_merge_follow_the_name_they_use(self, store: Store) -> None:
         await _meet(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         kept = (await store.entities(BANK, EntitySelect(ids=[ROBERT.id])))[0]
@@ -150,7 +150,7 @@ class IdentityConformance(StoreSuite):
             assert names == {e.id: (e.name, e.aliases, e.mentions) for e in before.entities}
 
     @on_store
-    async def test_what_became_part_of_another_is_parted_first(self, store: Store) -> None:
+    async def test_a_chained_merge_is_undone_in_order(self, store: Store) -> None:
         await _meet(store)
         before = await snapshot(store)
         inner = await merge_entities(store, BANK, ROBERT.id, BOB.id, "inner")
@@ -166,7 +166,7 @@ class IdentityConformance(StoreSuite):
         assert after.facts == before.facts
 
     @on_store
-    async def test_what_was_parted_can_be_merged_again_on_purpose(self, store: Store) -> None:
+    async def test_separated_entities_can_be_merged_again(self, store: Store) -> None:
         await _meet(store)
         first = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         await undo_merge(store, BANK, first.id)
@@ -178,7 +178,7 @@ class IdentityConformance(StoreSuite):
         assert {e.name for e in await store.entities(BANK, EntitySelect())} == {"Robert", "Bob", "Eve"}
 
     @on_store
-    async def test_a_name_that_became_an_alias_is_parted_with_the_facts_that_use_it(self, store: Store) -> None:
+    async def test_separating_an_alias_moves_the_facts_that_use_it(self, store: Store) -> None:
         robert = ROBERT.model_copy(update={"aliases": ("Rob", "Bob", "Bobby")})
         facts = [
             a_fact("Robert came.", entities=[mention_of(robert)]),
@@ -201,7 +201,7 @@ class IdentityConformance(StoreSuite):
         assert [m.id for m in await named_entities(store, BANK, "Bob")] == [parted]
 
     @on_store
-    async def test_a_name_that_no_fact_uses_is_parted_too(self, store: Store) -> None:
+    async def test_an_unused_alias_can_be_separated(self, store: Store) -> None:
         robert = ROBERT.model_copy(update={"aliases": ("Bob",)})
         merge = _adopted(robert, "Bob")
         assert await store.commit(replace(await a_batch(store), entities=[robert], merges=[merge]))
@@ -211,7 +211,7 @@ class IdentityConformance(StoreSuite):
         assert (bob.id, bob.first_seen, bob.last_seen, bob.strangers) == (parted, day(3), day(5), ("Robert",))
 
     @on_store
-    async def test_an_only_name_is_not_parted(self, store: Store) -> None:
+    async def test_the_only_name_of_an_entity_cannot_be_separated(self, store: Store) -> None:
         merge = _adopted(BOB, "Bob", "Bobby", "ROB")
         assert await store.commit(replace(await a_batch(store), entities=[BOB], merges=[merge]))
         before = await snapshot(store)
@@ -220,7 +220,7 @@ class IdentityConformance(StoreSuite):
         assert await snapshot(store) == before
 
     @on_store
-    async def test_what_can_not_be_merged_or_undone_is_refused(self, store: Store) -> None:
+    async def test_invalid_merges_and_undos_are_refused(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         await _meet(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
@@ -248,10 +248,10 @@ class IdentityConformance(StoreSuite):
         assert await store.merges(OTHER) == []
 
     @on_store
-    async def test_an_entity_does_not_come_back_over_another_of_its_id(self, store: Store) -> None:
+    async def test_undoing_a_merge_does_not_overwrite_an_entity_with_the_same_id(self, store: Store) -> None:
         await _meet(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
-        await know(store, BOB)
+        await store_entities(store, BOB)
         before = await snapshot(store)
         assert BOB.id in await _refusal(store, merge.id)
         assert await snapshot(store) == before
@@ -259,14 +259,14 @@ class IdentityConformance(StoreSuite):
     @on_store
     async def test_names_that_are_not_aliases_are_stored(self, store: Store) -> None:
         robert = ROBERT.model_copy(update={"strangers": ("Bob", "Ünal")})
-        await know(store, robert)
+        await store_entities(store, robert)
         assert await store.entities(BANK, EntitySelect()) == [robert]
 
     @on_store
-    async def test_facts_forgotten_since_do_not_come_back_with_an_entity(self, store: Store) -> None:
+    async def test_undoing_a_merge_does_not_restore_forgotten_facts(self, store: Store) -> None:
         facts = [
-            await tell(store, "Robert came."),
-            *[await tell(store, text) for text in ("Bob left.", "Bob sang.")],
+            await store_fact(store, "Robert came."),
+            *[await store_fact(store, text) for text in ("Bob left.", "Bob sang.")],
         ]
         said = (mention_of(ROBERT), mention_of(BOB), mention_of(BOB))
         new = [

@@ -16,11 +16,11 @@ from vmemo.testing.samples import (
     a_fact,
     an_entity,
     day,
-    hear,
-    know,
     mention_of,
     named_entities,
-    tell_story,
+    store_entities,
+    store_messages,
+    store_story,
 )
 from vmemo_conformance.search import HOSTILE
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -50,7 +50,7 @@ class NamingConformance(StoreSuite):
     @on_store
     async def test_a_name_is_found_in_any_case_as_a_whole_word(self, store: Store) -> None:
         anna = an_entity("Anna", id="e1", type="PERSON")
-        await know(store, anna, an_entity("Bern"))
+        await store_entities(store, anna, an_entity("Bern"))
         for text in ("Anna", "Where is anna?", "ANNA!", "(Anna)", "Anna, who else?", "*anna*", "\tAnna\n"):
             assert await named_entities(store, BANK, text) == [mention_of(anna)], text
         for text in ("", "Annabel", "Joanna", "Annas", "An na", "nobody"):
@@ -58,7 +58,7 @@ class NamingConformance(StoreSuite):
 
     @on_store
     async def test_a_possessive_names_its_owner(self, store: Store) -> None:
-        await know(store, *map(an_entity, ("Anna", "Anna S.", "O'Brien", "McDonald's", "Jess")))
+        await store_entities(store, *map(an_entity, ("Anna", "Anna S.", "O'Brien", "McDonald's", "Jess")))
         table = (
             ("Anna's dog", {"Anna"}),
             ("ANNA\u2019S dog", {"Anna"}),
@@ -71,9 +71,9 @@ class NamingConformance(StoreSuite):
             assert await _named(store, text) == names, text
 
     @on_store
-    async def test_where_a_longer_name_stands_only_that_counts(self, store: Store) -> None:
+    async def test_a_longer_name_hides_the_names_inside_it(self, store: Store) -> None:
         names = ("Anna", "Anna Smith", "Smith", "New York", "York", "New York Times", "Times Square")
-        await know(store, *map(an_entity, names))
+        await store_entities(store, *map(an_entity, names))
         table = (
             ("Anna Smith went home.", {"Anna Smith"}),
             ("Smith met Anna.", {"Smith", "Anna"}),
@@ -89,26 +89,26 @@ class NamingConformance(StoreSuite):
     @on_store
     async def test_a_name_of_many_words_is_found(self, store: Store) -> None:
         names = ("The Lord of the Rings", "Bill and Melinda Gates Foundation", "St. Mary-le-Bow", "Route 66")
-        await know(store, *map(an_entity, names))
+        await store_entities(store, *map(an_entity, names))
         for name in names:
             assert await _named(store, f"Who told me about {name.lower()} back then?") == {name}
 
     @on_store
     async def test_an_entity_is_found_by_each_of_its_names_and_once(self, store: Store) -> None:
         bob = an_entity("Robert Hale", id="e1", type="PERSON", aliases=["Bob", "Bobby H.", "robert hale"])
-        await know(store, bob)
+        await store_entities(store, bob)
         for text in ("Robert Hale", "bob", "Where is Bobby H?", "Bob, that is Robert Hale"):
             assert await named_entities(store, BANK, text) == [mention_of(bob)], text
         assert await named_entities(store, BANK, "Robert and Bobby") == []
 
     @on_store
     async def test_all_entities_of_one_name_are_found(self, store: Store) -> None:
-        await know(store, an_entity("Sam", id="e1"), an_entity("Samuel", id="e2", aliases=["SAM"]))
+        await store_entities(store, an_entity("Sam", id="e1"), an_entity("Samuel", id="e2", aliases=["SAM"]))
         assert {mention.id for mention in await named_entities(store, BANK, "Sam?")} == {"e1", "e2"}
 
     @on_store
     async def test_names_of_every_script_are_found(self, store: Store) -> None:
-        await know(store, *(an_entity(name, id=name) for name, *_ in SCRIPTS))
+        await store_entities(store, *(an_entity(name, id=name) for name, *_ in SCRIPTS))
         for name, text, other in SCRIPTS:
             assert await _named(store, text) == {name}, text
             assert await _named(store, other) == set(), other
@@ -116,8 +116,8 @@ class NamingConformance(StoreSuite):
     @on_store
     async def test_names_of_another_bank_are_never_found(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await know(store, an_entity("Anna", id="e1", aliases=["Ann"]), an_entity("Oslo"), bank=OTHER)
-        await know(store, an_entity("Bern", id="e1", aliases=["Oslo"]))
+        await store_entities(store, an_entity("Anna", id="e1", aliases=["Ann"]), an_entity("Oslo"), bank=OTHER)
+        await store_entities(store, an_entity("Bern", id="e1", aliases=["Oslo"]))
         text = "Anna, or Ann, of Bern and Oslo"
         assert await named_entities(store, BANK, text) == [Mention(id=an_entity("x", id="e1").id, name="Bern")]
         assert {mention.name for mention in await named_entities(store, OTHER, text)} == {"Anna", "Oslo"}
@@ -126,27 +126,27 @@ class NamingConformance(StoreSuite):
 
     @on_store
     async def test_a_renamed_entity_is_found_by_its_new_names_only(self, store: Store) -> None:
-        await know(store, an_entity("Anna Smith", id="e1", aliases=["Annie", "Nan"]))
-        await know(store, an_entity("Anna Jones", id="e1", aliases=["Nan"], last_seen=day(9)))
+        await store_entities(store, an_entity("Anna Smith", id="e1", aliases=["Annie", "Nan"]))
+        await store_entities(store, an_entity("Anna Jones", id="e1", aliases=["Nan"], last_seen=day(9)))
         assert await _named(store, "Anna Smith, called Annie") == set()
         assert await _named(store, "Anna Jones") == await _named(store, "Nan") == {"Anna Jones"}
 
     @on_store
-    async def test_names_of_a_batch_that_does_not_land_are_not_found(self, store: Store) -> None:
+    async def test_names_of_a_refused_batch_are_not_found(self, store: Store) -> None:
         batch = replace(await a_batch(store), entities=[an_entity("Anna")])
-        await know(store, an_entity("Bern"))
+        await store_entities(store, an_entity("Bern"))
         assert await store.commit(batch) is False
         assert await _named(store, "Anna in Bern") == {"Bern"}
 
     @on_store
     async def test_a_forgotten_entity_is_no_longer_found(self, store: Store) -> None:
-        story = await tell_story(store)
+        story = await store_story(store)
         assert await _named(store, "Caroline in Oslo") == {"Caroline", "Oslo"}
         await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
         assert await _named(store, "Caroline in Oslo") == {"Caroline"}
         await store.forget(BANK, ForgetTarget(entity=story.entities[0].id))
         assert await _named(store, "Caroline in Oslo") == set()
-        await know(store, an_entity("Oslo"))
+        await store_entities(store, an_entity("Oslo"))
         await store.forget(BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())
         assert await _named(store, "Caroline in Oslo") == set()
@@ -161,15 +161,15 @@ class NamingConformance(StoreSuite):
         assert await _named(store, "Roz") == {"Roz"}
 
     @on_store
-    async def test_a_name_without_words_is_kept_and_forgotten_like_others(self, store: Store) -> None:
+    async def test_a_name_without_words_is_stored_and_forgotten(self, store: Store) -> None:
         await _told(store, an_entity("🌷", id="e1"), "A 🌷 on Monday.", "A 🌷 on Tuesday.")
         assert len(await named_entities(store, BANK, "a 🌷")) <= 1
         await store.forget(BANK, ForgetTarget(messages=[(await store.messages(BANK, MessageSelect()))[1].id]))
         assert [(entity.name, entity.mentions) for entity in await store.entities(BANK, EntitySelect())] == [("🌷", 1)]
 
     @on_store
-    async def test_no_text_is_an_error(self, store: Store) -> None:
-        await know(store, an_entity("tulips"))
+    async def test_no_text_raises_when_names_are_searched(self, store: Store) -> None:
+        await store_entities(store, an_entity("tulips"))
         for text in HOSTILE:
             assert await _named(store, text) <= {"tulips"}, text[:50]
         assert await _named(store, '" OR "tulips') == {"tulips"}
@@ -181,6 +181,6 @@ async def _named(store: Store, text: str) -> set[str]:
 
 async def _told(store: Store, entity: Entity, *lines: str) -> None:
     """Messages, each with a fact that mentions the entity."""
-    said = await hear(store, *lines)
+    said = await store_messages(store, *lines)
     facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(entity)]) for m in said]
     assert await store.commit(replace(await a_batch(store, facts), entities=[entity], pending=[m.id for m in said]))

@@ -19,12 +19,12 @@ from vmemo.testing.samples import (
     a_fact,
     an_entity,
     day,
-    hear,
     matches,
     mention_of,
     near,
     quotes,
-    tell,
+    store_fact,
+    store_messages,
     with_vector,
 )
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -49,10 +49,10 @@ class FilterConformance(StoreSuite):
     """The filters of `Scope`."""
 
     @on_store
-    async def test_networks_let_only_their_facts_through(self, store: Store) -> None:
+    async def test_a_network_filter_returns_only_its_facts(self, store: Store) -> None:
         names: tuple[Network, ...] = ("world", "experience", "opinion", "observation")
         for name in names:
-            await tell(store, f"tulips {name}", network=name)
+            await store_fact(store, f"tulips {name}", network=name)
         for wanted in (names[:0], names[:1], names[2:], names):
             expected = {f"tulips {name}" for name in wanted or names}
             assert await _texts(store, Scope(bank=BANK, networks=frozenset(wanted))) == expected
@@ -60,18 +60,18 @@ class FilterConformance(StoreSuite):
     @on_store
     async def test_a_fact_must_have_every_tag(self, store: Store) -> None:
         for tags in ((), ("a",), ("b",), ("a", "b"), ('quo"te', "ü%_")):
-            await tell(store, "tulips " + "".join(tags), tags=tags)
+            await store_fact(store, "tulips " + "".join(tags), tags=tags)
         assert await _texts(store, _tagged("a")) == {"tulips a", "tulips ab"}
         assert await _texts(store, _tagged("a", "b")) == {"tulips ab"}
         assert await _texts(store, _tagged('quo"te')) == await _texts(store, _tagged("ü%_")) == {'tulips quo"teü%_'}
         assert await _texts(store, _tagged("A")) == await _texts(store, _tagged("%")) == set()
 
     @on_store
-    async def test_a_rule_tells_which_of_the_tags_a_fact_must_have(self, store: Store) -> None:
+    async def test_the_tag_rule_decides_which_tags_a_fact_must_have(self, store: Store) -> None:
         for tags in ((), ("a",), ("a", "b"), ("a", "b", "c"), ("c",)):
-            await tell(store, "tulips " + "".join(tags), tags=tags)
-            await hear(store, "roses " + "".join(tags), tags=tags)
-        await tell(store, "tulips believed", network="observation")
+            await store_fact(store, "tulips " + "".join(tags), tags=tags)
+            await store_messages(store, "roses " + "".join(tags), tags=tags)
+        await store_fact(store, "tulips believed", network="observation")
         table: tuple[tuple[TagsMatch, set[str]], ...] = (
             ("all", {"ab", "abc"}),
             ("any", {"a", "ab", "abc"}),
@@ -111,8 +111,8 @@ class FilterConformance(StoreSuite):
     @on_store
     async def test_metadata_is_compared_with_its_type(self, store: Store) -> None:
         for name, value in VALUES.items():
-            await tell(store, f"tulips {name}", metadata={"key": value, "name": name})
-        await tell(store, "tulips none")
+            await store_fact(store, f"tulips {name}", metadata={"key": value, "name": name})
+        await store_fact(store, "tulips none")
         for name, value in VALUES.items():
             assert await _texts(store, _with(key=value)) == {f"tulips {name}"}, name
         assert await _texts(store, _with(key=1, name="one")) == {"tulips one"}
@@ -121,7 +121,7 @@ class FilterConformance(StoreSuite):
 
     @on_store
     async def test_nested_metadata_is_compared_whole_whatever_the_order_of_its_keys(self, store: Store) -> None:
-        await tell(store, "tulips", metadata={"key": {"b": [1, "x"], "a": 1}})
+        await store_fact(store, "tulips", metadata={"key": {"b": [1, "x"], "a": 1}})
         assert await _texts(store, _with(key={"a": 1, "b": [1, "x"]})) == {"tulips"}
         others: tuple[JsonValue, ...] = ({"a": 1}, {"a": 1, "b": ["x", 1]}, {"a": "1", "b": [1, "x"]})
         for other in others:
@@ -129,14 +129,14 @@ class FilterConformance(StoreSuite):
 
     @on_store
     async def test_keys_of_metadata_are_taken_literally(self, store: Store) -> None:
-        await tell(store, "tulips dot", metadata={"a.b": 1, '"': 2, "$": 3})
-        await tell(store, "tulips deep", metadata={"a": {"b": 1}})
+        await store_fact(store, "tulips dot", metadata={"a.b": 1, '"': 2, "$": 3})
+        await store_fact(store, "tulips deep", metadata={"a": {"b": 1}})
         assert await _texts(store, Scope(bank=BANK, metadata={"a.b": 1})) == {"tulips dot"}
         assert await _texts(store, Scope(bank=BANK, metadata={'"': 2, "$": 3})) == {"tulips dot"}
 
     @on_store
     async def test_occurrences_overlap_half_open_ranges(self, store: Store) -> None:
-        await tell(store, "tulips", occurred_start=day(10), occurred_end=day(12), mentioned_at=day(20))
+        await store_fact(store, "tulips", occurred_start=day(10), occurred_end=day(12), mentioned_at=day(20))
         table = (
             (day(10), day(12), True),
             (day(1), day(10), False),
@@ -158,8 +158,8 @@ class FilterConformance(StoreSuite):
     async def test_open_ends_of_an_occurrence_reach_to_the_time_of_mention(self, store: Store) -> None:
         spans = {"point": (None, None), "since": (day(10), None), "until": (None, day(10)), "instant": (day(4), day(4))}
         for name, (start, end) in spans.items():
-            await tell(store, f"tulips {name}", occurred_start=start, occurred_end=end, mentioned_at=day(15))
-        await tell(store, "tulips ahead", occurred_start=day(25), mentioned_at=day(15))
+            await store_fact(store, f"tulips {name}", occurred_start=start, occurred_end=end, mentioned_at=day(15))
+        await store_fact(store, "tulips ahead", occurred_start=day(25), mentioned_at=day(15))
         table = (
             (day(15), day(16), {"point", "since"}),
             (day(12), day(13), {"since"}),
@@ -174,15 +174,15 @@ class FilterConformance(StoreSuite):
         assert "tulips until" in await _texts(store, _during(Interval(end=day(10))))
 
     @on_store
-    async def test_filters_hold_together(self, store: Store) -> None:
+    async def test_filters_are_combined(self, store: Store) -> None:
         for tag in ("a", "b"):
             for number in (1, 2):
-                await tell(store, f"tulips {tag}{number}", tags=[tag], metadata={"n": number})
+                await store_fact(store, f"tulips {tag}{number}", tags=[tag], metadata={"n": number})
         scope = Scope(bank=BANK, tags=frozenset({"a"}), metadata={"n": 2}, networks=frozenset({"world"}))
         assert await _texts(store, scope) == {"tulips a2"}
 
     @on_store
-    async def test_the_best_of_what_filters_let_through_is_found(self, store: Store) -> None:
+    async def test_the_best_facts_that_pass_the_filters_are_found(self, store: Store) -> None:
         """A limit counts what passes the filter, not what would have passed without it."""
         facts = [a_fact(f"tulips {n}", tags=["rare"] if n == 77 else []) for n in range(100)]
         items = [with_vector(fact, EMBEDDER.vector("tulips")) for fact in facts]
@@ -191,10 +191,12 @@ class FilterConformance(StoreSuite):
         assert await near(store, EMBEDDER.vector("tulips"), _tagged("rare"), limit=1) == [facts[77].id]
 
     @on_store
-    async def test_messages_are_filtered_by_what_messages_have(self, store: Store) -> None:
+    async def test_messages_are_filtered_by_message_fields(self, store: Store) -> None:
         old, new = day(2), day(8)
-        [first] = await hear(store, "tulips", timestamp=old, recorded_at=old, tags=["a"], metadata={"n": 1})
-        [second] = await hear(store, "tulips", timestamp=new, recorded_at=new, tags=["a", "b"], metadata={"n": "1"})
+        [first] = await store_messages(store, "tulips", timestamp=old, recorded_at=old, tags=["a"], metadata={"n": 1})
+        [second] = await store_messages(
+            store, "tulips", timestamp=new, recorded_at=new, tags=["a", "b"], metadata={"n": "1"}
+        )
         table = (
             (EVERYTHING, {first.id, second.id}),
             (_tagged("a"), {first.id, second.id}),

@@ -21,14 +21,14 @@ from vmemo.testing.samples import (
     a_fact,
     an_entity,
     an_episode,
-    hear,
     matches,
     mention_of,
     near,
     quotes,
     snapshot,
-    tell,
-    tell_story,
+    store_fact,
+    store_messages,
+    store_story,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
@@ -37,8 +37,8 @@ class ForgettingConformance(StoreSuite):
     """`forget`."""
 
     @on_store
-    async def test_a_forgotten_message_goes_with_all_that_was_read_from_it(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_a_forgotten_message_is_deleted_with_everything_derived_from_it(self, store: Store) -> None:
+        story = await store_story(store)
         forgotten = await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
         assert forgotten == Forgotten(messages=1, facts=3, episodes=1, entities=1, requeued=1)
         assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
@@ -50,8 +50,8 @@ class ForgettingConformance(StoreSuite):
         assert not {fact.id for fact in story.facts[:2]} & set(await near(store, EMBEDDER.vector("piano oslo")))
 
     @on_store
-    async def test_the_rest_of_the_episode_is_read_again(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_the_rest_of_the_episode_is_processed_again(self, store: Store) -> None:
+        story = await store_story(store)
         await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
         [waiting] = await store.messages(BANK, MessageSelect.oldest_pending(9))
         assert waiting == story.messages[1]
@@ -62,8 +62,8 @@ class ForgettingConformance(StoreSuite):
         assert await quotes(store, "crockery") == []
 
     @on_store
-    async def test_a_dissolved_episode_leaves_the_chain_whole(self, store: Store) -> None:
-        said = await hear(store, "one", "two", "three")
+    async def test_dissolving_an_episode_relinks_its_neighbours(self, store: Store) -> None:
+        said = await store_messages(store, "one", "two", "three")
         first = an_episode("first", said[:1])
         second = an_episode("second", said[1:2], previous=first.id)
         third = an_episode("third", said[2:], previous=second.id)
@@ -77,31 +77,31 @@ class ForgettingConformance(StoreSuite):
 
     @on_store
     async def test_several_messages_are_forgotten_at_once(self, store: Store) -> None:
-        story = await tell_story(store)
+        story = await store_story(store)
         ids = [m.id for m in story.messages[:2]]
         forgotten = await store.forget(BANK, ForgetTarget(messages=[*ids, ids[0]]))
         assert forgotten == Forgotten(messages=2, facts=3, episodes=1, entities=1, requeued=0)
 
     @on_store
-    async def test_unread_and_raw_messages_are_forgotten(self, store: Store) -> None:
-        [unread] = await hear(store, "tulips")
-        raw, kept = await hear(store, "tulips", "tulips", state="raw")
+    async def test_pending_and_raw_messages_are_forgotten(self, store: Store) -> None:
+        [unread] = await store_messages(store, "tulips")
+        raw, kept = await store_messages(store, "tulips", "tulips", state="raw")
         forgotten = await store.forget(BANK, ForgetTarget(messages=[unread.id, raw.id]))
         assert forgotten == Forgotten(messages=2)
         assert await quotes(store, "tulips") == [kept.id]
 
     @on_store
-    async def test_a_forgotten_document_goes_and_others_stay(self, store: Store) -> None:
-        story = await tell_story(store)
-        kept = await tell(store, "tulips in another document")
+    async def test_forgetting_a_document_keeps_the_others(self, store: Store) -> None:
+        story = await store_story(store)
+        kept = await store_fact(store, "tulips in another document")
         forgotten = await store.forget(BANK, ForgetTarget(document="letters"))
         assert forgotten == Forgotten(messages=4, facts=5, episodes=2, entities=2)
         assert await _ids(store) == {kept.id}
         assert await store.messages(BANK, MessageSelect(ids=[m.id for m in story.messages])) == []
 
     @on_store
-    async def test_a_forgotten_entity_goes_with_the_messages_that_speak_of_it(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_a_forgotten_entity_is_deleted_with_the_messages_about_it(self, store: Store) -> None:
+        story = await store_story(store)
         forgotten = await store.forget(BANK, ForgetTarget(entity=story.entities[1].id))
         assert forgotten == Forgotten(messages=1, facts=3, episodes=1, entities=1, requeued=1)
         assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
@@ -110,7 +110,7 @@ class ForgettingConformance(StoreSuite):
         assert await store.entities(BANK, EntitySelect()) == []
 
     @on_store
-    async def test_a_forgotten_entity_takes_facts_that_no_message_told(self, store: Store) -> None:
+    async def test_a_forgotten_entity_is_deleted_with_facts_without_messages(self, store: Store) -> None:
         zoe = an_entity("Zoe")
         opinion = a_fact("I trust Zoe.", network="opinion", confidence=0.5, entities=[mention_of(zoe)])
         assert await store.commit(replace(await a_batch(store, [opinion]), entities=[zoe]))
@@ -118,32 +118,32 @@ class ForgettingConformance(StoreSuite):
         assert await matches(store, "trust zoe", Scope(bank=BANK, include_expired=True)) == []
 
     @on_store
-    async def test_a_forgotten_bank_is_gone_whole(self, store: Store) -> None:
+    async def test_a_forgotten_bank_is_deleted_completely(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await tell_story(store)
+        await store_story(store)
         loose = a_fact("told by nobody")
         batch = await a_batch(store, [loose])
         assert await store.commit(replace(batch, entities=[an_entity("Unseen")], episodes=[an_episode("empty", [])]))
-        theirs = await tell_story(store, OTHER)
+        theirs = await store_story(store, OTHER)
         forgotten = await store.forget(BANK, ForgetTarget(bank=True))
         assert forgotten == Forgotten(messages=4, facts=6, episodes=3, entities=3)
         assert [bank.id for bank in await store.banks()] == [OTHER]
         assert len(await store.facts(OTHER, FactSelect())) == len(theirs.facts)
 
     @on_store
-    async def test_a_bank_made_anew_remembers_nothing(self, store: Store) -> None:
-        await tell_story(store)
-        await hear(store, "tulips unread")
+    async def test_a_recreated_bank_is_empty(self, store: Store) -> None:
+        await store_story(store)
+        await store_messages(store, "tulips unread")
         assert await matches(store, "tulips")
         await store.forget(BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())
         assert await matches(store, "tulips") == await quotes(store, "tulips") == []
-        fact = await tell(store, "tulips")
+        fact = await store_fact(store, "tulips")
         assert await matches(store, "tulips") == await near(store, EMBEDDER.vector("tulips")) == [fact.id]
 
     @on_store
-    async def test_facts_that_only_had_it_as_context_are_read_again(self, store: Store) -> None:
-        asked, answered, after = await hear(store, "Where are the tulips?", "Behind the shed.", "Good.")
+    async def test_facts_with_a_forgotten_context_are_processed_again(self, store: Store) -> None:
+        asked, answered, after = await store_messages(store, "Where are the tulips?", "Behind the shed.", "Good.")
         answer = a_fact("Behind the shed.", context=asked.content, context_from=asked.id, messages=[answered.id])
         other = a_fact("Good.", context=answered.content, context_from=answered.id, messages=[after.id])
         assert await store.commit(replace(await a_batch(store, [answer, other]), pending=[answered.id, after.id]))
@@ -154,8 +154,8 @@ class ForgettingConformance(StoreSuite):
         assert await matches(store, "tulips") == []
 
     @on_store
-    async def test_a_fact_of_two_sources_is_read_again_from_the_other(self, store: Store) -> None:
-        first, second, third = await hear(store, "tulips one", "tulips two", "tulips three")
+    async def test_a_fact_of_two_sources_is_processed_again_from_the_other(self, store: Store) -> None:
+        first, second, third = await store_messages(store, "tulips one", "tulips two", "tulips three")
         episodes = [an_episode("one", [first]), an_episode("two", [second, third])]
         both = a_fact("tulips both", messages=[first.id, second.id], episodes=[e.id for e in episodes])
         beside = a_fact("tulips beside", messages=[third.id], episodes=[episodes[1].id])
@@ -167,22 +167,22 @@ class ForgettingConformance(StoreSuite):
         assert set(await quotes(store, "tulips")) == {second.id, third.id}
 
     @on_store
-    async def test_what_rests_on_a_forgotten_fact_falls_with_it(self, store: Store) -> None:
-        basis_fact = await tell(store, "tulips bloomed")
-        view = await tell(
+    async def test_opinions_and_observations_are_deleted_with_their_basis(self, store: Store) -> None:
+        basis_fact = await store_fact(store, "tulips bloomed")
+        view = await store_fact(
             store, "I like tulips.", network="opinion", confidence=0.5, basis=[basis_fact.id], messages=[]
         )
-        profile = await tell(store, "A lover of tulips.", network="observation", basis=[view.id], messages=[])
-        other = await tell(store, "Unrelated.", network="observation", messages=[])
+        profile = await store_fact(store, "A lover of tulips.", network="observation", basis=[view.id], messages=[])
+        other = await store_fact(store, "Unrelated.", network="observation", messages=[])
         forgotten = await store.forget(BANK, ForgetTarget(messages=basis_fact.messages))
         assert forgotten == Forgotten(messages=1, facts=3)
         assert await _ids(store) == {other.id}
         assert profile.id not in await _ids(store)
 
     @on_store
-    async def test_names_that_only_forgotten_text_used_vanish(self, store: Store) -> None:
+    async def test_names_that_only_forgotten_text_used_are_deleted(self, store: Store) -> None:
         known = an_entity("Rosalind", id="e1", aliases=["Roz", "Zaza"])
-        said, secret = await hear(store, "Roz came by.", "Rosalind is called Zaza.")
+        said, secret = await store_messages(store, "Roz came by.", "Rosalind is called Zaza.")
         facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(known)]) for m in (said, secret)]
         begun = replace(await a_batch(store, facts), entities=[known], pending=[said.id, secret.id])
         assert await store.commit(begun)
@@ -191,8 +191,8 @@ class ForgettingConformance(StoreSuite):
         assert (entity.id, entity.name, entity.aliases, entity.mentions) == ("e1", "Roz", (), 1)
 
     @on_store
-    async def test_what_is_not_there_can_not_be_forgotten(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_forgetting_a_missing_target_is_an_error(self, store: Store) -> None:
+        story = await store_story(store)
         before, revision = await snapshot(store), await store.revision(BANK)
         for target in (
             ForgetTarget(messages=[story.messages[0].id, MessageId("missing")]),
@@ -205,15 +205,15 @@ class ForgettingConformance(StoreSuite):
             assert await store.revision(BANK) == revision
 
     @on_store
-    async def test_forgetting_outdates_batches_that_were_begun_before(self, store: Store) -> None:
-        first, second = await hear(store, "tulips one", "tulips two")
+    async def test_forgetting_outdates_batches_started_before(self, store: Store) -> None:
+        first, second = await store_messages(store, "tulips one", "tulips two")
         batch = replace(await a_batch(store, [a_fact("tulips two")]), pending=[second.id])
         await store.forget(BANK, ForgetTarget(messages=[first.id]))
         assert await store.commit(batch) is False
 
     @on_store
-    async def test_the_counts_of_a_status_follow(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_forgetting_updates_the_counts_of_the_status(self, store: Store) -> None:
+        story = await store_story(store)
         await store.forget(BANK, ForgetTarget(messages=[story.messages[2].id]))
         status = await store.status(BANK)
         assert (status.messages, status.pending, status.episodes) == (3, 1, 1)
@@ -221,7 +221,7 @@ class ForgettingConformance(StoreSuite):
 
     @on_store
     async def test_a_thousand_messages_are_forgotten_at_once(self, store: Store) -> None:
-        said = await hear(store, *(f"tulips {n}" for n in range(1200)))
+        said = await store_messages(store, *(f"tulips {n}" for n in range(1200)))
         await _read(store, said)
         kept = said.pop()
         forgotten = await store.forget(BANK, ForgetTarget(messages=[m.id for m in said]))

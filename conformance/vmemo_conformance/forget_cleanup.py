@@ -23,11 +23,11 @@ from vmemo.testing.samples import (
     an_entity,
     an_episode,
     day,
-    hear,
-    know,
     mention_of,
     quotes,
-    tell,
+    store_entities,
+    store_fact,
+    store_messages,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
@@ -38,21 +38,21 @@ class RemnantConformance(StoreSuite):
     """Cleanup by `forget` besides messages, facts, episodes and entities."""
 
     @on_store
-    async def test_steps_of_a_forgotten_opinion_go(self, store: Store) -> None:
-        basis_fact = await tell(store, "tulips bloomed")
-        view = await tell(
+    async def test_confidence_changes_of_a_forgotten_opinion_are_deleted(self, store: Store) -> None:
+        basis_fact = await store_fact(store, "tulips bloomed")
+        view = await store_fact(
             store, "I like tulips.", network="opinion", confidence=0.5, basis=[basis_fact.id], messages=[]
         )
-        other = await tell(store, "I like roses.", network="opinion", confidence=0.5, messages=[])
+        other = await store_fact(store, "I like roses.", network="opinion", confidence=0.5, messages=[])
         await _move(store, view.id, [basis_fact.id], "They bloomed.")
         kept = await _move(store, other.id, [], "Roses too.")
         await store.forget(BANK, ForgetTarget(messages=basis_fact.messages))
         assert await store.confidence_changes(BANK) == [kept]
 
     @on_store
-    async def test_forgotten_evidence_leaves_the_step_without_its_reason(self, store: Store) -> None:
-        secret, told = await tell(store, "tulips wilted"), await tell(store, "tulips bloomed")
-        view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
+    async def test_a_confidence_change_loses_the_reason_of_forgotten_evidence(self, store: Store) -> None:
+        secret, told = await store_fact(store, "tulips wilted"), await store_fact(store, "tulips bloomed")
+        view = await store_fact(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
         both = await _move(store, view.id, [secret.id, told.id], "They wilted, then bloomed.")
         one = await _move(store, view.id, [told.id], "They bloomed.")
         await store.forget(BANK, ForgetTarget(messages=secret.messages))
@@ -62,7 +62,7 @@ class RemnantConformance(StoreSuite):
         ]
 
     @on_store
-    async def test_merges_of_a_forgotten_entity_go(self, store: Store) -> None:
+    async def test_merges_of_a_forgotten_entity_are_deleted(self, store: Store) -> None:
         said, _ = await _meet(store)
         inner = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "inner")
         await merge_entities(store, BANK, EntityId("eve"), EntityId("bob"), "outer")
@@ -88,7 +88,7 @@ class RemnantConformance(StoreSuite):
         ]
 
     @on_store
-    async def test_a_merge_without_any_name_left_goes(self, store: Store) -> None:
+    async def test_a_merge_without_names_is_deleted(self, store: Store) -> None:
         said, _ = await _meet(store)
         merge = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
         await store.forget(BANK, ForgetTarget(messages=[said[0].id, said[1].id]))
@@ -99,7 +99,7 @@ class RemnantConformance(StoreSuite):
         assert bob.aliases == ()
 
     @on_store
-    async def test_an_undone_merge_goes_with_the_entity_that_was_parted(self, store: Store) -> None:
+    async def test_an_undone_merge_is_deleted_with_the_separated_entity(self, store: Store) -> None:
         await _meet(store)
         merge = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
         await undo_merge(store, BANK, merge.id)
@@ -108,18 +108,18 @@ class RemnantConformance(StoreSuite):
         assert {e.name: e.strangers for e in await store.entities(BANK, EntitySelect())} == {"Bob": (), "Eve": ()}
 
     @on_store
-    async def test_a_stranger_stays_while_anyone_goes_by_the_name_or_a_message_holds_it(self, store: Store) -> None:
+    async def test_a_not_alias_stays_while_an_entity_or_message_uses_the_name(self, store: Store) -> None:
         said, _ = await _meet(store)
-        await know(store, an_entity("Eve", strangers=["Anna", "anemone", "Zaza"]))
-        await hear(store, "Anemones bloom.")
+        await store_entities(store, an_entity("Eve", strangers=["Anna", "anemone", "Zaza"]))
+        await store_messages(store, "Anemones bloom.")
         await store.forget(BANK, ForgetTarget(messages=[said[2].id]))
         assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].strangers == ("Anna", "anemone")
         await store.forget(BANK, ForgetTarget(entity=ANNA.id))
         assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].strangers == ("anemone",)
 
     @on_store
-    async def test_a_name_that_only_forgotten_text_used_is_no_longer_said(self, store: Store) -> None:
-        said = await hear(store, "Anna is Zaza.", "She slept, said Ann.")
+    async def test_a_name_that_only_forgotten_text_used_is_deleted(self, store: Store) -> None:
+        said = await store_messages(store, "Anna is Zaza.", "She slept, said Ann.")
         named = ANNA.model_copy(update={"aliases": ("Ann", "Zaza")})
         facts = [
             a_fact(m.content, messages=[m.id], entities=[mention_of(named, "Zaza")], mentioned_at=day(n + 1))
@@ -131,8 +131,8 @@ class RemnantConformance(StoreSuite):
         assert fact.entities == (mention_of(named.model_copy(update={"name": "Ann"})),)
 
     @on_store
-    async def test_grouped_messages_dissolve_with_their_episode(self, store: Store) -> None:
-        said = await hear(store, "tulips one", "tulips two", "tulips three")
+    async def test_grouped_messages_are_ungrouped_with_their_episode(self, store: Store) -> None:
+        said = await store_messages(store, "tulips one", "tulips two", "tulips three")
         episode, other = an_episode("both", said[:2]), an_episode("alone", said[2:])
         assert await store.commit(
             replace(await a_batch(store), pending=[m.id for m in said], episodes=[episode, other], becomes="grouped")
@@ -158,8 +158,8 @@ class RemnantConformance(StoreSuite):
         assert set(await quotes(store, "tulips")) == {said[1].id, said[2].id}
 
     @on_store
-    async def test_messages_to_read_again_are_queued(self, store: Store) -> None:
-        said = await hear(store, "one", "two", "three")
+    async def test_messages_to_process_again_are_queued(self, store: Store) -> None:
+        said = await store_messages(store, "one", "two", "three")
         episodes = [an_episode("both", said[:2]), an_episode("alone", said[2:])]
         assert await store.commit(replace(await a_batch(store), pending=[m.id for m in said], episodes=episodes))
         await _finish_all(store)
@@ -170,8 +170,8 @@ class RemnantConformance(StoreSuite):
         assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))] == [said[1].id]
 
     @on_store
-    async def test_an_error_that_may_quote_the_forgotten_text_goes(self, store: Store) -> None:
-        secret, beside, other = await hear(store, "one", "two", "three")
+    async def test_an_error_that_may_quote_forgotten_text_is_deleted(self, store: Store) -> None:
+        secret, beside, other = await store_messages(store, "one", "two", "three")
         await store.commit(
             Changes(bank=BANK, failures=[MessageFailure(messages=[secret.id, beside.id], error="no sense in: one")])
         )
@@ -194,12 +194,10 @@ class RemnantConformance(StoreSuite):
         assert [job.error for job in await store.jobs(BANK)] == [None]
 
     @on_store
-    async def test_entities_are_described_again_where_their_observation_falls_or_is_outdated(
-        self, store: Store
-    ) -> None:
+    async def test_entities_with_a_deleted_or_outdated_observation_are_queued(self, store: Store) -> None:
         names = ("falls", "outdated", "closed", "plain", "untouched")
         who = {name: an_entity(name) for name in names}
-        said = await hear(store, *(f"{name} here" for name in names), *(f"{name} again" for name in names))
+        said = await store_messages(store, *(f"{name} here" for name in names), *(f"{name} again" for name in names))
         told = [a_fact(m.content, messages=[m.id], entities=[mention_of(who[m.content.split()[0]])]) for m in said]
         profiles = [
             _profile(who["falls"], told[0]),
@@ -218,21 +216,21 @@ class RemnantConformance(StoreSuite):
         }
 
     @on_store
-    async def test_a_forgotten_entity_is_not_described_again(self, store: Store) -> None:
+    async def test_a_forgotten_entity_queues_no_observation(self, store: Store) -> None:
         await _meet(store)
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key) for key in (ANNA.id, "eve")]))
         await store.forget(BANK, ForgetTarget(entity=ANNA.id))
         assert [job.key for job in await store.jobs(BANK, ["observe"])] == ["eve"]
 
     @on_store
-    async def test_a_bank_made_anew_has_no_work_moves_or_merges(self, store: Store) -> None:
+    async def test_a_recreated_bank_has_no_jobs_confidence_changes_or_merges(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await hear(store, "theirs", bank=OTHER)
+        await store_messages(store, "theirs", bank=OTHER)
         await _meet(store)
         await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
-        view = await tell(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
+        view = await store_fact(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
         await _move(store, view.id, [], "because")
-        await hear(store, "unread")
+        await store_messages(store, "unread")
         await store.forget(BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())
         assert await store.jobs(BANK) == await store.confidence_changes(BANK) == await store.merges(BANK) == []
@@ -241,7 +239,7 @@ class RemnantConformance(StoreSuite):
 
 async def _meet(store: Store) -> tuple[list[Message], list[Fact]]:
     """Two messages about Anna, one about Bob, one about Eve, and a fact of each."""
-    said = await hear(store, "Anna came.", "Ann left.", "Bob sang.", "Eve slept.", "Bob sat.")
+    said = await store_messages(store, "Anna came.", "Ann left.", "Bob sang.", "Eve slept.", "Bob sat.")
     bob, eve = an_entity("Bob"), an_entity("Eve")
     who = (mention_of(ANNA), mention_of(ANNA, "Ann"), mention_of(bob), mention_of(eve), mention_of(bob))
     facts = [a_fact(m.content, messages=[m.id], entities=[who[n]]) for n, m in enumerate(said)]

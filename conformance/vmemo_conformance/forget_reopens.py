@@ -6,7 +6,7 @@ from vmemo.models import Fact, FactId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
-from vmemo.testing.samples import BANK, day, matches, tell
+from vmemo.testing.samples import BANK, day, matches, store_fact
 from vmemo_conformance.suite import StoreSuite, on_store
 
 
@@ -14,9 +14,9 @@ class ReopeningConformance(StoreSuite):
     """`forget` of facts that supersede others."""
 
     @on_store
-    async def test_a_superseded_fact_is_current_again_without_its_successor(self, store: Store) -> None:
+    async def test_a_fact_is_current_again_when_its_successor_is_forgotten(self, store: Store) -> None:
         rome = await _closed(store, "tulips in Rome")
-        oslo = await tell(store, "tulips in Oslo", supersedes=rome.id)
+        oslo = await store_fact(store, "tulips in Oslo", supersedes=rome.id)
         assert await matches(store, "tulips") == [oslo.id]
         await store.forget(BANK, ForgetTarget(messages=oslo.messages))
         assert await store.facts(BANK, FactSelect()) == [
@@ -25,18 +25,18 @@ class ReopeningConformance(StoreSuite):
         assert await matches(store, "tulips") == [rome.id]
 
     @on_store
-    async def test_a_successor_no_longer_points_to_a_forgotten_fact(self, store: Store) -> None:
+    async def test_a_successor_does_not_refer_to_a_forgotten_fact(self, store: Store) -> None:
         rome = await _closed(store, "tulips in Rome")
-        oslo = await tell(store, "tulips in Oslo", supersedes=rome.id)
+        oslo = await store_fact(store, "tulips in Oslo", supersedes=rome.id)
         await store.forget(BANK, ForgetTarget(messages=rome.messages))
         assert await store.facts(BANK, FactSelect()) == [oslo.model_copy(update={"supersedes": None})]
 
     @on_store
-    async def test_the_ends_of_a_broken_chain_are_joined(self, store: Store) -> None:
+    async def test_a_broken_supersession_chain_is_rejoined(self, store: Store) -> None:
         rome = await _closed(store, "tulips in Rome")
         bern = await _closed(store, "tulips in Bern", supersedes=rome.id)
         bonn = await _closed(store, "tulips in Bonn", supersedes=bern.id)
-        oslo = await tell(store, "tulips in Oslo", supersedes=bonn.id)
+        oslo = await store_fact(store, "tulips in Oslo", supersedes=bonn.id)
         await store.forget(BANK, ForgetTarget(messages=[*bonn.messages, *bern.messages]))
         assert await store.facts(BANK, FactSelect()) == [rome, oslo.model_copy(update={"supersedes": rome.id})]
         assert await store.facts(BANK, FactSelect(supersedes=rome.id)) == [
@@ -47,12 +47,12 @@ class ReopeningConformance(StoreSuite):
     @on_store
     async def test_a_fact_with_another_successor_stays_closed(self, store: Store) -> None:
         rome = await _closed(store, "tulips in Rome")
-        bern = await tell(store, "tulips in Bern", supersedes=rome.id)
-        oslo = await tell(store, "tulips in Oslo", supersedes=rome.id)
+        bern = await store_fact(store, "tulips in Bern", supersedes=rome.id)
+        oslo = await store_fact(store, "tulips in Oslo", supersedes=rome.id)
         await store.forget(BANK, ForgetTarget(messages=bern.messages))
         assert await store.facts(BANK, FactSelect()) == [rome, oslo]
         assert await matches(store, "tulips") == [oslo.id]
 
 
 async def _closed(store: Store, text: str, *, supersedes: FactId | None = None) -> Fact:
-    return await tell(store, text, invalid_at=day(5), expired_at=day(6), supersedes=supersedes)
+    return await store_fact(store, text, invalid_at=day(5), expired_at=day(6), supersedes=supersedes)

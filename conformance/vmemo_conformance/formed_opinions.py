@@ -21,9 +21,9 @@ from vmemo.testing.samples import (
     a_fact,
     a_message,
     day,
-    hear,
     mention_of,
-    tell_story,
+    store_messages,
+    store_story,
 )
 from vmemo_conformance.reprocess import read_anew, shadow_of
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -50,8 +50,8 @@ class FormedConformance(StoreSuite):
     """Reprocessing and forgetting with opinions that rest on messages."""
 
     @on_store
-    async def test_what_an_episode_told_is_told_and_what_was_formed_of_messages_is_not(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_stated_opinions_are_distinguished_from_formed_ones(self, store: Store) -> None:
+        story = await store_story(store)
         told = a_fact(
             "I like tulips.",
             network="opinion",
@@ -65,10 +65,8 @@ class FormedConformance(StoreSuite):
         assert [fact.id for fact in await store.facts(BANK, FactSelect()) if is_formed(fact)] == [alone.id, both.id]
 
     @on_store
-    async def test_a_formed_opinion_keeps_its_messages_and_facts_when_the_bank_is_derived_anew(
-        self, store: Store
-    ) -> None:
-        story = await tell_story(store)
+    async def test_reprocessing_keeps_the_messages_and_facts_of_a_formed_opinion(self, store: Store) -> None:
+        story = await store_story(store)
         raw = a_message("Tulips want sun.", state="raw")
         await store.append(BANK, [raw])
         alone = await form(store, "Tulips are easy.", [raw])
@@ -90,10 +88,8 @@ class FormedConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect(ids=[alone.id, both.id])) == []
 
     @on_store
-    async def test_a_formed_opinion_that_was_replaced_keeps_its_chain_when_the_bank_is_derived_anew(
-        self, store: Store
-    ) -> None:
-        story = await tell_story(store)
+    async def test_reprocessing_keeps_the_chain_of_a_replaced_formed_opinion(self, store: Store) -> None:
+        story = await store_story(store)
         old = await form(store, "She is no gardener.", story.messages[:1], closed=day(2))
         middle = await form(store, "She may garden.", story.messages[1:2], [old], closed=day(2), supersedes=old.id)
         new = await form(store, "She gardens well.", story.messages[2:3], [middle], supersedes=middle.id)
@@ -106,10 +102,10 @@ class FormedConformance(StoreSuite):
         assert [fact.basis for fact in found] == [(), (old.id,), (middle.id,)]
 
     @on_store
-    async def test_a_formed_opinion_falls_with_a_message_behind_it_and_what_it_replaced_holds_again(
+    async def test_forgetting_a_message_deletes_its_formed_opinion_and_reopens_the_replaced_one(
         self, store: Store
     ) -> None:
-        one, other = await hear(store, "Tulips want sun.", "Tulips want rain.", state="raw")
+        one, other = await store_messages(store, "Tulips want sun.", "Tulips want rain.", state="raw")
         old = await form(store, "Tulips want sun.", [one], closed=day(2))
         new = await form(store, "Tulips want both.", [one, other], supersedes=old.id)
         assert await store.forget(BANK, ForgetTarget(messages=[other.id])) == Forgotten(messages=1, facts=1)
@@ -117,9 +113,9 @@ class FormedConformance(StoreSuite):
         assert (held.id, held.expired_at, held.invalid_at) == (old.id, None, None)
 
     @on_store
-    async def test_other_messages_behind_an_opinion_that_falls_are_not_read_again(self, store: Store) -> None:
-        story = await tell_story(store)
-        [said] = await hear(store, "Tulips want sun.", state="raw")
+    async def test_other_messages_of_a_deleted_formed_opinion_are_not_processed_again(self, store: Store) -> None:
+        story = await store_story(store)
+        [said] = await store_messages(store, "Tulips want sun.", state="raw")
         opinion = await form(store, "She gardens well.", [said, story.messages[2]])
         assert await store.forget(BANK, ForgetTarget(messages=[said.id])) == Forgotten(messages=1, facts=1)
         assert await store.facts(BANK, FactSelect(ids=[opinion.id])) == []
@@ -127,11 +123,11 @@ class FormedConformance(StoreSuite):
         assert len(await store.episodes(BANK, EpisodeSelect())) == 2
 
     @on_store
-    async def test_a_forgotten_entity_takes_opinions_of_it_but_not_messages_that_do_not_name_it(
+    async def test_forgetting_an_entity_deletes_its_opinions_but_not_messages_that_do_not_name_it(
         self, store: Store
     ) -> None:
-        story = await tell_story(store)
-        [said] = await hear(store, "Moving house is hard work.", state="raw")
+        story = await store_story(store)
+        [said] = await store_messages(store, "Moving house is hard work.", state="raw")
         opinion = await form(store, "Oslo is worth it.", [said], entities=[mention_of(story.entities[1])])
         await store.forget(BANK, ForgetTarget(entity=story.entities[1].id))
         assert await store.facts(BANK, FactSelect(ids=[opinion.id])) == []

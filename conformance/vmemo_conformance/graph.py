@@ -23,9 +23,9 @@ from vmemo.testing.samples import (
     at_cosine,
     day,
     find_edges,
-    know,
     mention_of,
-    tell_story,
+    store_entities,
+    store_story,
     with_vector,
 )
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -58,7 +58,7 @@ class EdgeConformance(StoreSuite):
         assert await _edges(store, three, three) == [_edge(three, two, "semantic", 1.0)]
 
     @on_store
-    async def test_a_cause_is_seen_from_the_other_side_as_caused_by(self, store: Store) -> None:
+    async def test_a_cause_is_reported_as_caused_by_from_the_other_side(self, store: Store) -> None:
         there_and_back: tuple[tuple[LinkKind, LinkKind], ...] = (
             ("causes", "caused_by"),
             ("caused_by", "causes"),
@@ -75,7 +75,7 @@ class EdgeConformance(StoreSuite):
                 assert await _edges(store, two, kinds=frozenset({there})) == []
 
     @on_store
-    async def test_only_edges_of_the_kinds_asked_for_are_given(self, store: Store) -> None:
+    async def test_only_edges_of_the_requested_kinds_are_returned(self, store: Store) -> None:
         one, two = a_fact("one", entities=[mention_of(OSLO)]), a_fact("two", entities=[mention_of(OSLO)])
         kinds: tuple[LinkKind, ...] = ("temporal", "semantic", "causes", "enables", "prevents")
         await _write(store, one, two, links=[_link(one, two, kind) for kind in kinds], entities=[OSLO])
@@ -87,7 +87,7 @@ class EdgeConformance(StoreSuite):
         assert await find_edges(store, _query(entities=[OSLO.id], kinds=frozenset({"temporal"}))) == []
 
     @on_store
-    async def test_facts_of_one_entity_lead_to_each_other_by_its_name(self, store: Store) -> None:
+    async def test_facts_of_one_entity_are_connected_through_it(self, store: Store) -> None:
         one, two, other = (
             a_fact(text, tokens=5 + n, entities=[mention_of(entity)])
             for n, (text, entity) in enumerate((("one", OSLO), ("two", OSLO), ("other", an_entity("Bern"))))
@@ -109,7 +109,7 @@ class EdgeConformance(StoreSuite):
         }
 
     @on_store
-    async def test_a_shared_entity_says_the_less_the_more_facts_share_it(self, store: Store) -> None:
+    async def test_an_entity_edge_weighs_less_the_more_facts_share_it(self, store: Store) -> None:
         weights: list[float] = []
         for count in (2, 3, 8, 40):
             entity = an_entity(f"Shared by {count}")
@@ -122,7 +122,7 @@ class EdgeConformance(StoreSuite):
         assert weights[-1] > 0
 
     @on_store
-    async def test_of_an_entity_with_many_facts_those_most_like_the_vector_are_taken(self, store: Store) -> None:
+    async def test_an_entity_with_many_facts_leads_to_the_most_similar_ones(self, store: Store) -> None:
         cosines = (0.1, 0.9, -0.5, 0.7, 0.3, 0.8)
         facts = {c: a_fact(f"cosine {c}", entities=[mention_of(OSLO)]) for c in cosines}
         start = a_fact("start", entities=[mention_of(OSLO)])
@@ -137,7 +137,7 @@ class EdgeConformance(StoreSuite):
         assert len(await _edges(store, start, fan=6)) == 6
 
     @on_store
-    async def test_the_fan_counts_what_the_scope_lets_through(self, store: Store) -> None:
+    async def test_the_fan_counts_facts_in_scope(self, store: Store) -> None:
         facts = [a_fact(f"{n}", entities=[mention_of(OSLO)], tags=["rare"] if n == 17 else []) for n in range(30)]
         items = [with_vector(fact, at_cosine(1 - n / 50)) for n, fact in enumerate(facts)]
         await _write(store, *items, entities=[OSLO])
@@ -145,7 +145,7 @@ class EdgeConformance(StoreSuite):
         assert [edge.target for edge in await _edges(store, facts[0], scope=scope, fan=2)] == [facts[17].id]
 
     @on_store
-    async def test_the_scope_holds_for_what_is_reached(self, store: Store) -> None:
+    async def test_reached_facts_respect_the_scope(self, store: Store) -> None:
         plain = a_fact("plain")
         cases = {
             "closed": {"invalid_at": day(5), "expired_at": day(6)},
@@ -186,7 +186,7 @@ class EdgeConformance(StoreSuite):
     @on_store
     async def test_edges_stay_in_their_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        mine, theirs = await tell_story(store), await tell_story(store, OTHER)
+        mine, theirs = await store_story(store), await store_story(store, OTHER)
         ids, entities = [fact.id for fact in theirs.facts], [entity.id for entity in theirs.entities]
         assert await find_edges(store, _query(facts=ids)) == []
         own = {fact.id for fact in mine.facts}
@@ -194,7 +194,7 @@ class EdgeConformance(StoreSuite):
         leads = await find_edges(store, _query(facts=list(own), entities=entities))
         assert leads
         assert {edge.target for edge in leads} <= own
-        await know(store, an_entity("Bern"), bank=OTHER)
+        await store_entities(store, an_entity("Bern"), bank=OTHER)
         assert await find_edges(store, _query(entities=[EntityId("bern")])) == []
 
     @on_store
@@ -207,9 +207,9 @@ class EdgeConformance(StoreSuite):
         assert {(edge.target, edge.via) for edge in found} == {(other.id, "Oslo"), (other.id, "Bern")}
 
     @on_store
-    async def test_what_is_not_there_leads_nowhere(self, store: Store) -> None:
+    async def test_missing_facts_and_entities_have_no_edges(self, store: Store) -> None:
         assert await find_edges(store, _query()) == []
-        story = await tell_story(store)
+        story = await store_story(store)
         assert await find_edges(store, _query()) == []
         assert await find_edges(store, _query(facts=[FactId("missing")], entities=[EntityId("missing")])) == []
         known = await find_edges(store, _query(facts=[story.facts[1].id]))
@@ -217,10 +217,10 @@ class EdgeConformance(StoreSuite):
 
     @on_store
     async def test_edges_follow_what_is_written_renamed_and_forgotten(self, store: Store) -> None:
-        story = await tell_story(store)
+        story = await store_story(store)
         moved, unpacked, planted, pruned, _ = story.facts
         assert {edge.target for edge in await _edges(store, unpacked)} == {moved.id, planted.id}
-        await know(store, an_entity("Carol", id="caroline"))
+        await store_entities(store, an_entity("Carol", id="caroline"))
         later = a_fact("later", entities=[mention_of(story.entities[0])])
         await _write(store, later, links=[_link(later, pruned, "semantic")])
         assert {(e.target, e.via) for e in await _edges(store, unpacked, kinds=frozenset({"entity"}))} == {

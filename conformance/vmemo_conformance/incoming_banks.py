@@ -17,12 +17,12 @@ from vmemo.testing.samples import (
     OTHER,
     a_bank,
     an_entity,
-    hear,
-    know,
     matches,
     near,
     snapshot,
-    tell_story,
+    store_entities,
+    store_messages,
+    store_story,
 )
 from vmemo.transfer.export_format import line_of, records
 from vmemo.transfer.incoming import activate, begin, find_incoming, hidden_name, incoming_banks, receive
@@ -33,10 +33,10 @@ SOURCE_STORE = Scope(bank=OTHER)
 
 async def told(store: Store) -> list[RestoreRecord]:
     """A bank with a story, a merge and a pending message, as exported."""
-    story = await tell_story(store)
-    await know(store, an_entity("Karoline"))
+    story = await store_story(store)
+    await store_entities(store, an_entity("Karoline"))
     await merge_entities(store, BANK, story.entities[0].id, an_entity("Karoline").id, "alike")
-    await hear(store, "Not read yet.", document="letters")
+    await store_messages(store, "Not read yet.", document="letters")
     return [record async for record in records(store, BANK)]
 
 
@@ -68,7 +68,7 @@ class HiddenBankConformance(StoreSuite):
     """`hidden_banks`, `drop_bank`, and the notes and names of hidden banks."""
 
     @on_store
-    async def test_an_admitted_bank_holds_what_came_in_its_pages(self, store: Store) -> None:
+    async def test_an_activated_bank_contains_its_pages(self, store: Store) -> None:
         found = await arrived(store)
         await name_it(store)
         assert await lines(store, OTHER) == list(map(line_of, found))
@@ -79,7 +79,7 @@ class HiddenBankConformance(StoreSuite):
         assert await near(store, vector, SOURCE_STORE, limit=1) == await near(store, vector, limit=1)
 
     @on_store
-    async def test_a_bank_that_arrives_is_in_no_list_and_in_nobody_s_hands(self, store: Store) -> None:
+    async def test_an_incoming_bank_is_hidden_and_its_jobs_are_not_leased(self, store: Store) -> None:
         found = await arrived(store)
         assert await visible(store) == [BANK]
         assert await store.bank(OTHER) is None
@@ -92,7 +92,7 @@ class HiddenBankConformance(StoreSuite):
         assert hidden.model_copy(update={"id": OTHER}) == a_bank(OTHER)
 
     @on_store
-    async def test_what_is_unread_is_queued_with_the_name(self, store: Store) -> None:
+    async def test_activation_queues_pending_messages(self, store: Store) -> None:
         await arrived(store)
         await name_it(store)
         assert await visible(store) == [BANK, OTHER]
@@ -100,7 +100,7 @@ class HiddenBankConformance(StoreSuite):
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
 
     @on_store
-    async def test_a_page_that_does_not_follow_changes_nothing(self, store: Store) -> None:
+    async def test_a_page_out_of_order_changes_nothing(self, store: Store) -> None:
         found = await told(store)
         begun = await begin(store, a_bank(OTHER), digest="")
         two = await receive(store, begun, found[:2], digest="two")
@@ -112,7 +112,7 @@ class HiddenBankConformance(StoreSuite):
         assert await lines(store, two.hidden) == list(map(line_of, found[:2]))
 
     @on_store
-    async def test_a_page_that_is_there_is_not_added_again(self, store: Store) -> None:
+    async def test_a_stored_page_is_not_added_again(self, store: Store) -> None:
         found = await told(store)
         begun = await begin(store, a_bank(OTHER), digest="")
         for _ in range(2):
@@ -121,7 +121,7 @@ class HiddenBankConformance(StoreSuite):
             assert await begin(store, a_bank(OTHER), digest="") == two
 
     @on_store
-    async def test_a_page_that_can_not_be_stored_changes_nothing(self, store: Store) -> None:
+    async def test_an_invalid_page_changes_nothing(self, store: Store) -> None:
         found = await told(store)
         two = await receive(store, await begin(store, a_bank(OTHER), digest=""), found[:2], digest="two")
         with refused(InvalidInput):
@@ -130,14 +130,14 @@ class HiddenBankConformance(StoreSuite):
         assert await lines(store, two.hidden) == list(map(line_of, found[:2]))
 
     @on_store
-    async def test_an_empty_bank_arrives_too(self, store: Store) -> None:
+    async def test_an_empty_bank_can_be_received(self, store: Store) -> None:
         await begin(store, a_bank(OTHER), digest="head")
         await name_it(store)
         assert await store.bank(OTHER) == a_bank(OTHER)
         assert await store.jobs(OTHER) == []
 
     @on_store
-    async def test_a_dismissed_bank_leaves_nothing_and_can_begin_anew(self, store: Store) -> None:
+    async def test_a_discarded_bank_leaves_nothing_and_can_start_again(self, store: Store) -> None:
         found = await told(store)
         await receive(store, await begin(store, a_bank(OTHER), digest=""), found, digest="all")
         come = await find_incoming(store, OTHER)
@@ -151,17 +151,17 @@ class HiddenBankConformance(StoreSuite):
         assert await matches(store, "piano", SOURCE_STORE) == await matches(store, "piano")
 
     @on_store
-    async def test_a_bank_is_not_admitted_over_one_that_holds_messages(self, store: Store) -> None:
+    async def test_activation_over_a_bank_with_messages_is_refused(self, store: Store) -> None:
         await arrived(store)
         await store.create_bank(a_bank(OTHER))
-        said = await hear(store, "I was here first.", bank=OTHER)
+        said = await store_messages(store, "I was here first.", bank=OTHER)
         with refused(InvalidInput):
             await name_it(store)
         assert await store.messages(OTHER, MessageSelect()) == said
         assert await find_incoming(store, OTHER) is not None
 
     @on_store
-    async def test_a_bank_is_admitted_in_place_of_an_empty_one(self, store: Store) -> None:
+    async def test_activation_replaces_an_empty_bank(self, store: Store) -> None:
         found = await arrived(store)
         await store.create_bank(Bank(id=OTHER, embedder="another", dimension=3))
         await name_it(store)
@@ -169,7 +169,7 @@ class HiddenBankConformance(StoreSuite):
         assert await lines(store, OTHER) == list(map(line_of, found))
 
     @on_store
-    async def test_a_bank_that_has_not_begun_is_not_admitted(self, store: Store) -> None:
+    async def test_a_bank_without_pages_is_not_activated(self, store: Store) -> None:
         assert await find_incoming(store, OTHER) is None
         with refused(NotFound):
             await name_it(store)
@@ -179,7 +179,7 @@ class HiddenBankConformance(StoreSuite):
         assert await visible(store) == [BANK, long]
 
     @on_two_stores
-    async def test_one_store_goes_on_where_another_was(self, one: Store, other: Store) -> None:
+    async def test_another_store_resumes_an_incoming_bank(self, one: Store, other: Store) -> None:
         found = await told(one)
         five = await receive(one, await begin(one, a_bank(OTHER), digest=""), found[:5], digest="five")
         assert await find_incoming(other, OTHER) == five
@@ -190,11 +190,9 @@ class HiddenBankConformance(StoreSuite):
         assert await lines(one, OTHER) == list(map(line_of, found))
 
     @on_store
-    async def test_a_bank_takes_the_place_of_another_only_at_the_revision_and_with_the_messages_it_knows(
-        self, store: Store
-    ) -> None:
+    async def test_replacing_a_bank_requires_its_expected_revision_and_messages(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        story = await tell_story(store, OTHER)
+        story = await store_story(store, OTHER)
         hidden = BankId(f"{HIDDEN}copy")
         await store.create_bank(a_bank(hidden), replaces=OTHER, note="engine")
         [found] = await store.hidden_banks()
@@ -216,8 +214,8 @@ class HiddenBankConformance(StoreSuite):
         assert (await store.facts(OTHER, FactSelect()), await store.hidden_banks()) == ([], [])
 
     @on_store
-    async def test_a_dropped_bank_takes_hidden_banks_derived_from_it_along(self, store: Store) -> None:
-        await tell_story(store)
+    async def test_dropping_a_bank_drops_hidden_banks_derived_from_it(self, store: Store) -> None:
+        await store_story(store)
         await store.create_bank(a_bank(f"{HIDDEN}copy"), replaces=BANK)
         await store.create_bank(a_bank(f"{HIDDEN}other"))
         assert await store.drop_bank(BANK)

@@ -22,7 +22,6 @@ from vmemo.testing.samples import (
     a_fact,
     a_message,
     find_edges,
-    hear,
     ids_of,
     matches,
     named_entities,
@@ -30,8 +29,9 @@ from vmemo.testing.samples import (
     quotes,
     re_embedded,
     snapshot,
-    tell,
-    tell_story,
+    store_fact,
+    store_messages,
+    store_story,
     token_vectors,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
@@ -45,7 +45,7 @@ class IsolationConformance(StoreSuite):
     @on_store
     async def test_ids_of_another_bank_find_nothing(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        theirs = await tell_story(store, OTHER)
+        theirs = await store_story(store, OTHER)
         facts, said = [fact.id for fact in theirs.facts], [m.id for m in theirs.messages]
         episodes, entities = [e.id for e in theirs.episodes], ids_of(theirs.entities)
         assert await store.messages(BANK, MessageSelect(ids=said)) == []
@@ -65,7 +65,7 @@ class IsolationConformance(StoreSuite):
     @on_store
     async def test_a_cursor_of_another_bank_shows_only_this_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        theirs, mine = await tell_story(store, OTHER), await tell_story(store)
+        theirs, mine = await store_story(store, OTHER), await store_story(store)
         said = await store.messages(BANK, MessageSelect(after=theirs.messages[0].id))
         facts = await store.facts(BANK, FactSelect(after=theirs.facts[0].id))
         episodes = await store.episodes(BANK, EpisodeSelect(after=theirs.episodes[0].id))
@@ -74,10 +74,10 @@ class IsolationConformance(StoreSuite):
         assert {episode.id for episode in episodes} <= {episode.id for episode in mine.episodes}
 
     @on_store
-    async def test_entities_of_one_id_live_in_two_banks_apart(self, store: Store) -> None:
+    async def test_entities_with_one_id_in_two_banks_are_separate(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await tell_story(store, OTHER)
-        mine = await tell_story(store)
+        await store_story(store, OTHER)
+        mine = await store_story(store)
         before = await snapshot(store, OTHER)
         await store.forget(BANK, ForgetTarget(entity=mine.entities[0].id))
         assert await snapshot(store, OTHER) == before
@@ -85,11 +85,11 @@ class IsolationConformance(StoreSuite):
     @on_store
     async def test_searches_stay_in_their_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        theirs = await tell(store, "tulips", bank=OTHER)
-        await hear(store, "tulips", bank=OTHER)
+        theirs = await store_fact(store, "tulips", bank=OTHER)
+        await store_messages(store, "tulips", bank=OTHER)
         vector = EMBEDDER.vector("tulips")
         for own in (False, True):
-            mine = [(await tell(store, "tulips")).id] if own else []
+            mine = [(await store_fact(store, "tulips")).id] if own else []
             assert await matches(store, "tulips") == mine
             assert await near(store, vector) == mine
             [around] = await store.nearest(BANK, np.stack([vector]), limit=9, floor=-1.0)
@@ -100,8 +100,8 @@ class IsolationConformance(StoreSuite):
     @on_store
     async def test_filters_do_not_reach_another_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await tell(store, "tulips", bank=OTHER, tags=["a"], metadata={"n": 1})
-        await tell_story(store, OTHER)
+        await store_fact(store, "tulips", bank=OTHER, tags=["a"], metadata={"n": 1})
+        await store_story(store, OTHER)
         for scope in (
             Scope(bank=BANK, tags=frozenset({"a"})),
             Scope(bank=BANK, metadata={"n": 1}),
@@ -113,8 +113,8 @@ class IsolationConformance(StoreSuite):
     @on_store
     async def test_writes_do_not_reach_another_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        theirs = await tell_story(store, OTHER)
-        await hear(store, "unread", bank=OTHER)
+        theirs = await store_story(store, OTHER)
+        await store_messages(store, "unread", bank=OTHER)
         before, revision = await snapshot(store, OTHER), await store.revision(OTHER)
         await store.commit(Changes(bank=BANK, accesses={fact.id: 1 for fact in theirs.facts}))
         await store.commit(
@@ -122,7 +122,7 @@ class IsolationConformance(StoreSuite):
         )
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=Profile(name="somebody"))))
         await store.append(BANK, [m.model_copy(update={"content": "mine"}) for m in before.messages])
-        await tell(store, "tulips")
+        await store_fact(store, "tulips")
         assert await store.commit(re_embedded(BANK, "new", await _vectors(store), dimension=EMBEDDER.dimension))
         for target in (
             ForgetTarget(messages=[theirs.messages[0].id, MessageId("missing")]),

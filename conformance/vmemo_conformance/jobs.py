@@ -18,9 +18,9 @@ from vmemo.testing.samples import (
     a_message,
     an_episode,
     day,
-    hear,
     snapshot,
-    tell,
+    store_fact,
+    store_messages,
 )
 from vmemo_conformance.queue import LONG, SPENT, a_lease, ask
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -30,10 +30,8 @@ class WorkConformance(StoreSuite):
     """`write` with jobs, and `ungroup`."""
 
     @on_store
-    async def test_a_batch_completes_the_job_it_was_made_in_and_brings_new_work_and_its_cost(
-        self, store: Store
-    ) -> None:
-        [said] = await hear(store, "tulips")
+    async def test_a_batch_completes_its_job_and_adds_new_jobs_and_cost(self, store: Store) -> None:
+        [said] = await store_messages(store, "tulips")
         batch = replace(await a_batch(store, [a_fact("tulips", messages=[said.id])]), pending=[said.id])
         new = [NewJob(kind="opinions", key="1", detail={"facts": ["a"]}), NewJob(kind="observe", key="ann")]
         assert await store.commit(replace(batch, jobs=new, spending=[SPENT], finished=[await a_lease(store)]))
@@ -43,7 +41,7 @@ class WorkConformance(StoreSuite):
 
     @on_store
     async def test_a_batch_whose_job_was_lost_changes_nothing(self, store: Store) -> None:
-        [said] = await hear(store, "tulips")
+        [said] = await store_messages(store, "tulips")
         batch = replace(await a_batch(store, [a_fact("tulips", messages=[said.id])]), pending=[said.id])
         whole = replace(batch, jobs=[NewJob(kind="observe", key="ann")], spending=[SPENT])
         taken = await a_lease(store, "slow", seconds=0)
@@ -65,9 +63,9 @@ class WorkConformance(StoreSuite):
 
     @on_store
     async def test_a_batch_that_is_out_of_date_leaves_its_job_leased(self, store: Store) -> None:
-        [said] = await hear(store, "tulips")
+        [said] = await store_messages(store, "tulips")
         stale = replace(await a_batch(store), pending=[said.id], jobs=[NewJob(kind="observe")], spending=[SPENT])
-        await tell(store, "roses")
+        await store_fact(store, "roses")
         lease = await a_lease(store)
         queued = await store.jobs(BANK)
         assert not await store.commit(replace(stale, finished=[lease]))
@@ -76,8 +74,8 @@ class WorkConformance(StoreSuite):
         assert await store.renew([lease], LONG) == [lease]
 
     @on_store
-    async def test_ungrouped_messages_are_in_no_episode_and_wait_to_be_read_from_the_start(self, store: Store) -> None:
-        said = await hear(store, "one", "two", "three", "four")
+    async def test_ungrouped_messages_are_pending_again_without_an_episode(self, store: Store) -> None:
+        said = await store_messages(store, "one", "two", "three", "four")
         first = await _group(store, said[:2])
         second = await _group(store, said[2:3], previous=first)
         await _read(store, said[3], previous=second)
@@ -92,9 +90,7 @@ class WorkConformance(StoreSuite):
         assert await store.ungroup(BANK) == 0
 
     @on_store
-    async def test_an_episode_keeps_its_read_messages_and_their_span_when_the_others_are_ungrouped(
-        self, store: Store
-    ) -> None:
+    async def test_ungrouping_keeps_the_processed_messages_of_an_episode(self, store: Store) -> None:
         days = [a_message(f"day {n}", timestamp=day(n)) for n in (1, 2, 3, 4)]
         await store.append(BANK, days)
         episode = an_episode("days", days)
@@ -111,16 +107,16 @@ class WorkConformance(StoreSuite):
 
     @on_store
     async def test_without_grouped_messages_ungrouping_changes_nothing(self, store: Store) -> None:
-        await tell(store, "roses")
-        await hear(store, "tulips")
+        await store_fact(store, "roses")
+        await store_messages(store, "tulips")
         before, queued = await snapshot(store), await store.jobs(BANK)
         assert await store.ungroup(BANK) == 0
         assert await snapshot(store) == before
         assert await store.jobs(BANK) == queued
 
     @on_store
-    async def test_a_failure_is_noted_on_the_unread_messages_it_is_about(self, store: Store) -> None:
-        pending, grouped, read, other = await hear(store, "pending", "grouped", "read", "other")
+    async def test_a_failure_is_recorded_on_its_pending_messages(self, store: Store) -> None:
+        pending, grouped, read, other = await store_messages(store, "pending", "grouped", "read", "other")
         await _group(store, [grouped])
         assert await store.commit(replace(await a_batch(store), pending=[read.id]))
         about = [pending.id, grouped.id, read.id]

@@ -21,11 +21,11 @@ from vmemo.testing.samples import (
     a_message,
     an_episode,
     day,
-    hear,
     matches,
     snapshot,
-    tell,
-    tell_story,
+    store_fact,
+    store_messages,
+    store_story,
 )
 from vmemo_conformance.queue import HOUR, LONG, a_lease, ask, lease_of
 from vmemo_conformance.suite import StoreSuite, on_store
@@ -46,7 +46,7 @@ class HousekeepingConformance(StoreSuite):
         assert await _pairs(store) == [(one.id, two.id), (two.id, three.id)]
 
     @on_store
-    async def test_pairs_are_small_enough_and_their_messages_all_read(self, store: Store) -> None:
+    async def test_paired_episodes_are_small_and_fully_processed(self, store: Store) -> None:
         one = await _read(store, "tulips", 0, 1, 2)
         two = await _read(store, "roses", 3, 4)
         waiting = a_message("lilies", timestamp=_at(5), document="talk")
@@ -57,7 +57,7 @@ class HousekeepingConformance(StoreSuite):
         assert await _pairs(store, largest=4) == []
 
     @on_store
-    async def test_what_lies_between_two_episodes_in_no_episode_does_not_part_them(self, store: Store) -> None:
+    async def test_ungrouped_messages_between_two_episodes_do_not_separate_them(self, store: Store) -> None:
         one = await _read(store, "tulips", 0)
         await store.append(BANK, [a_message("hm", timestamp=_at(1), document="talk", state="raw")])
         two = await _read(store, "roses", 2)
@@ -70,7 +70,7 @@ class HousekeepingConformance(StoreSuite):
         assert await _pairs(store) == [(one.id, two.id)]
 
     @on_store
-    async def test_pairs_come_page_by_page_in_the_order_of_their_ends(self, store: Store) -> None:
+    async def test_pairs_are_paged_in_order_of_their_ends(self, store: Store) -> None:
         told = [await _read(store, f"topic {n}", n) for n in range(5)]
         seen: list[tuple[str, str]] = []
         mark: Episode | None = None
@@ -80,9 +80,9 @@ class HousekeepingConformance(StoreSuite):
         assert seen == [(one.id, other.id) for one, other in pairwise(told)]
 
     @on_store
-    async def test_a_joined_episode_holds_all_messages_and_the_facts_of_both_lead_to_it(self, store: Store) -> None:
+    async def test_a_joined_episode_has_the_messages_and_facts_of_both(self, store: Store) -> None:
         one, two, three = [await _read(store, word, at) for at, word in enumerate(("tulips", "roses", "lilies"))]
-        both = await tell(store, "tulips and roses", episodes=[one.id, two.id])
+        both = await store_fact(store, "tulips and roses", episodes=[one.id, two.id])
         before = await snapshot(store)
         kept = _united(one, two)
         assert await _join(store, kept, two)
@@ -103,7 +103,7 @@ class HousekeepingConformance(StoreSuite):
     async def test_joining_is_refused_when_the_bank_changed(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
         revision = await store.revision(BANK)
-        await tell(store, "something else")
+        await store_fact(store, "something else")
         before, now = await snapshot(store), await store.revision(BANK)
         assert not await _join(store, _united(one, two), two, revision=revision)
         assert await snapshot(store) == before
@@ -120,11 +120,11 @@ class HousekeepingConformance(StoreSuite):
     async def test_a_commit_can_require_that_documents_have_no_pending_messages(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
         kept = _united(one, two)
-        await hear(store, "elsewhere", document="letters")
+        await store_messages(store, "elsewhere", document="letters")
         assert await store.commit(Changes(bank=BANK, without_pending=["talk", None, "nowhere"]))
-        await hear(store, "no document")
+        await store_messages(store, "no document")
         assert not await store.commit(Changes(bank=BANK, without_pending=["talk", None]))
-        await hear(store, "waits", document="talk", timestamp=day(5))
+        await store_messages(store, "waits", document="talk", timestamp=day(5))
         assert not await _join(store, kept, two)
         waiting = [
             message
@@ -135,7 +135,7 @@ class HousekeepingConformance(StoreSuite):
         assert await _join(store, kept, two)
 
     @on_store
-    async def test_joining_needs_the_lease_it_is_done_under(self, store: Store) -> None:
+    async def test_joining_requires_its_lease(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
         await ask(store, "maintain", "")
         lost = await a_lease(store, "slow", seconds=0, kind="maintain")
@@ -158,8 +158,8 @@ class HousekeepingConformance(StoreSuite):
         ) == [fresh]
 
     @on_store
-    async def test_facts_tell_what_keeps_them_in_memory(self, store: Store) -> None:
-        fact = await tell(store, "tulips", importance=0.3)
+    async def test_retention_scores_include_what_keeps_a_fact(self, store: Store) -> None:
+        fact = await store_fact(store, "tulips", importance=0.3)
         await store.commit(Changes(bank=BANK, accesses={fact.id: 2}))
         [trace] = await store.retention_scores(BANK)
         assert (trace.fact, trace.importance, trace.access_count, trace.stated_at) == (fact.id, 0.3, 2, START)
@@ -171,8 +171,8 @@ class HousekeepingConformance(StoreSuite):
         assert [trace.stated_at for trace in await store.retention_scores(BANK)] == [day(9)]
 
     @on_store
-    async def test_what_is_closed_or_held_by_an_opinion_or_observation_leaves_no_trace(self, store: Store) -> None:
-        facts = [await tell(store, f"tulips {n}") for n in range(4)]
+    async def test_closed_and_supporting_facts_have_no_retention_score(self, store: Store) -> None:
+        facts = [await store_fact(store, f"tulips {n}") for n in range(4)]
         opinion = a_fact("I like tulips.", network="opinion", confidence=0.5, basis=[facts[0].id])
         observation = a_fact("About tulips.", network="observation", basis=[facts[1].id])
         closing = FactClosure(fact=facts[2].id, expired_at=utc_now())
@@ -183,14 +183,14 @@ class HousekeepingConformance(StoreSuite):
         assert [trace.fact for trace in await store.retention_scores(BANK)] == [facts[1].id, facts[3].id]
 
     @on_store
-    async def test_traces_come_page_by_page(self, store: Store) -> None:
-        facts = [await tell(store, f"tulips {n}") for n in range(3)]
+    async def test_retention_scores_are_paged(self, store: Store) -> None:
+        facts = [await store_fact(store, f"tulips {n}") for n in range(3)]
         first = await store.retention_scores(BANK, limit=2)
         rest = await store.retention_scores(BANK, after=first[-1].fact, limit=2)
         assert [trace.fact for trace in (*first, *rest)] == [fact.id for fact in facts]
 
     @on_store
-    async def test_work_that_rests_is_queued_for_later_in_the_same_step(self, store: Store) -> None:
+    async def test_a_rescheduled_job_is_queued_for_later_in_the_same_commit(self, store: Store) -> None:
         later = utc_now() + HOUR
         await ask(store, "maintain", "")
         assert await store.commit(
@@ -206,7 +206,7 @@ class HousekeepingConformance(StoreSuite):
         assert await store.jobs(BANK) == []
 
     @on_store
-    async def test_work_that_was_asked_for_meanwhile_does_not_rest(self, store: Store) -> None:
+    async def test_a_job_requested_meanwhile_is_not_rescheduled(self, store: Store) -> None:
         await ask(store, "maintain", "")
         lease = await a_lease(store, kind="maintain")
         await ask(store, "maintain", "")
@@ -217,7 +217,7 @@ class HousekeepingConformance(StoreSuite):
         assert job.due <= utc_now()
 
     @on_store
-    async def test_work_that_another_took_over_is_left_to_it(self, store: Store) -> None:
+    async def test_a_job_taken_over_by_another_worker_is_not_rescheduled(self, store: Store) -> None:
         await ask(store, "maintain", "")
         lost = await a_lease(store, "slow", seconds=0, kind="maintain")
         await a_lease(store, "quick", kind="maintain")
@@ -228,8 +228,8 @@ class HousekeepingConformance(StoreSuite):
         assert await store.jobs(BANK) == queued
 
     @on_store
-    async def test_indexes_in_order_find_the_same_and_nothing_is_changed(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_optimising_indexes_changes_no_results(self, store: Store) -> None:
+        story = await store_story(store)
         before = await snapshot(store)
         await store.optimise()
         await store.optimise()
@@ -237,7 +237,7 @@ class HousekeepingConformance(StoreSuite):
         assert await matches(store, "tulips") == [story.facts[2].id]
 
     @on_store
-    async def test_upkeep_sees_and_changes_its_own_bank_only(self, store: Store) -> None:
+    async def test_maintenance_is_limited_to_its_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         one, two = await _read(store, "tulips", 0, narrative="t" * 300), await _read(store, "roses", 1)
         before, now = await snapshot(store), await store.revision(OTHER)

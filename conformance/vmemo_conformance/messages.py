@@ -9,7 +9,7 @@ from vmemo.models import Message, MessageId, utc_now
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.select import MessageSelect, first_of
 from vmemo.ports import Store
-from vmemo.testing.samples import BANK, START, a_batch, a_message, day, hear
+from vmemo.testing.samples import BANK, START, a_batch, a_message, day, store_messages
 from vmemo_conformance.suite import StoreSuite, on_store
 
 
@@ -17,7 +17,7 @@ class ArchiveConformance(StoreSuite):
     """`MessageLog`."""
 
     @on_store
-    async def test_an_appended_message_comes_back_equal(self, store: Store) -> None:
+    async def test_an_appended_message_is_read_back_unchanged(self, store: Store) -> None:
         whole = Message(
             role="tool",
             content="Zwölf Boxkämpfer 🥊\n'quoted' \"twice\"",
@@ -34,8 +34,8 @@ class ArchiveConformance(StoreSuite):
         assert await store.messages(BANK, MessageSelect(ids=[whole.id])) == [whole]
 
     @on_store
-    async def test_a_known_id_is_stored_once(self, store: Store) -> None:
-        [first] = await hear(store, "the first wording")
+    async def test_a_message_id_is_stored_once(self, store: Store) -> None:
+        [first] = await store_messages(store, "the first wording")
         again = first.model_copy(update={"content": "another wording"})
         fresh = a_message("something new")
         assert await store.append(BANK, [again, fresh, fresh]) == {fresh.id}
@@ -45,7 +45,7 @@ class ArchiveConformance(StoreSuite):
         ]
 
     @on_store
-    async def test_a_key_is_stored_once_in_its_document(self, store: Store) -> None:
+    async def test_a_message_key_is_stored_once_per_document(self, store: Store) -> None:
         first = a_message("one", document="letters", key="1")
         same = a_message("one again", document="letters", key="1")
         other_bank = a_message("one elsewhere", document="diary", key="1")
@@ -72,14 +72,14 @@ class ArchiveConformance(StoreSuite):
         assert [m.content for m in await store.messages(BANK, MessageSelect.oldest_pending(2))] == ["early", "tie"]
 
     @on_store
-    async def test_only_unread_messages_are_pending(self, store: Store) -> None:
+    async def test_only_unprocessed_messages_are_pending(self, store: Store) -> None:
         await store.append(BANK, [a_message(state, state=state) for state in ("raw", "derived", "extracted")])
-        read, unread = await hear(store, "read", "unread")
+        read, unread = await store_messages(store, "read", "unread")
         assert await store.commit(replace(await a_batch(store), pending=[read.id]))
         assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(10))] == [unread.id]
 
     @on_store
-    async def test_before_is_the_line_before_in_the_same_document(self, store: Store) -> None:
+    async def test_the_previous_message_is_of_the_same_document(self, store: Store) -> None:
         letters = [a_message(f"letter {n}", document="letters", timestamp=day(n)) for n in (1, 3, 3)]
         loose = [a_message(f"loose {n}", timestamp=day(n)) for n in (1, 2)]
         between = a_message("letter 2", document="letters", timestamp=day(2))
@@ -99,16 +99,16 @@ class ArchiveConformance(StoreSuite):
 
     @on_store
     async def test_messages_by_id_leave_missing_ones_out(self, store: Store) -> None:
-        said = await hear(store, *(f"line {n}" for n in range(1200)))
+        said = await store_messages(store, *(f"line {n}" for n in range(1200)))
         wanted = [*(m.id for m in said), MessageId("missing")]
         assert {m.id for m in await store.messages(BANK, MessageSelect(ids=wanted))} == {m.id for m in said}
         assert await store.messages(BANK, MessageSelect(ids=[])) == []
 
     @on_store
-    async def test_pages_of_the_archive_are_complete_and_keep_the_order_of_storing(self, store: Store) -> None:
-        said = await hear(store, *(f"line {n}" for n in range(11)), timestamp=day(5))
+    async def test_pages_of_messages_are_complete_and_in_insertion_order(self, store: Store) -> None:
+        said = await store_messages(store, *(f"line {n}" for n in range(11)), timestamp=day(5))
         pages = [await store.messages(BANK, MessageSelect(limit=4))]
-        said += await hear(store, "an older line that came while paging", timestamp=day(1))
+        said += await store_messages(store, "an older line that came while paging", timestamp=day(1))
         while page := await store.messages(BANK, MessageSelect(after=pages[-1][-1].id, limit=4)):
             pages.append(page)
             assert len(pages) < 9, "paging must end"
@@ -117,17 +117,17 @@ class ArchiveConformance(StoreSuite):
 
     @on_store
     async def test_pages_of_a_document_hold_only_its_lines(self, store: Store) -> None:
-        letters = await hear(store, "a", "b", "c", document="letters")
-        await hear(store, "d", document="diary")
-        await hear(store, "e")
+        letters = await store_messages(store, "a", "b", "c", document="letters")
+        await store_messages(store, "d", document="diary")
+        await store_messages(store, "e")
         page = await store.messages(BANK, MessageSelect(document="letters", limit=2))
         rest = await store.messages(BANK, MessageSelect(document="letters", after=page[-1].id, limit=2))
         assert [m.id for m in (*page, *rest)] == [m.id for m in letters]
         assert await store.messages(BANK, MessageSelect(document="nothing")) == []
 
     @on_store
-    async def test_a_failure_is_seen_on_its_messages_and_in_the_status(self, store: Store) -> None:
-        one, two, three = await hear(store, "one", "two", "three")
+    async def test_a_failure_is_recorded_on_its_messages_and_in_the_status(self, store: Store) -> None:
+        one, two, three = await store_messages(store, "one", "two", "three")
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id, two.id], error="timed out")]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id], error="timed out")]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[three.id], error="refused")]))
@@ -144,8 +144,8 @@ class ArchiveConformance(StoreSuite):
         ]
 
     @on_store
-    async def test_a_failure_is_over_when_its_messages_are_read(self, store: Store) -> None:
-        one, two = await hear(store, "one", "two")
+    async def test_processing_a_message_clears_its_failure(self, store: Store) -> None:
+        one, two = await store_messages(store, "one", "two")
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[one.id], error="timed out")]))
         assert await store.commit(replace(await a_batch(store), pending=[one.id, two.id]))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[two.id], error="too late to fail")]))

@@ -9,7 +9,7 @@ from vmemo.lifecycle.reprocess import swap_in
 from vmemo.models import BankId, Disposition, FormerProfile, Profile, utc_now
 from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.ports import Store
-from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_message, day, hear, snapshot, tell_story
+from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_message, day, snapshot, store_messages, store_story
 from vmemo.transfer.incoming import load_bank
 from vmemo_conformance.reprocess import read_anew, shadow_of
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
@@ -30,7 +30,7 @@ class ProfileConformance(StoreSuite):
     """`save_profile` and `former_profiles`."""
 
     @on_store
-    async def test_former_profiles_are_kept_in_their_order_with_when_and_why(self, store: Store) -> None:
+    async def test_former_profiles_are_kept_in_order_with_time_and_reason(self, store: Store) -> None:
         assert await store.former_profiles(BANK) == []
         before = utc_now()
         assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET)))
@@ -54,7 +54,7 @@ class ProfileConformance(StoreSuite):
         assert await store.former_profiles(BANK) == history
 
     @on_store
-    async def test_a_profile_is_replaced_only_instead_of_the_one_that_was_meant(self, store: Store) -> None:
+    async def test_a_profile_is_replaced_only_if_it_is_the_expected_one(self, store: Store) -> None:
         assert await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, expected=Profile())))
         before, history = await snapshot(store), await store.former_profiles(BANK)
         for new in (PAINTER, POET):
@@ -67,7 +67,7 @@ class ProfileConformance(StoreSuite):
         assert await profile_of(store) == PAINTER
 
     @on_two_stores
-    async def test_of_two_who_replace_the_same_profile_one_does(self, one: Store, other: Store) -> None:
+    async def test_one_of_two_concurrent_profile_changes_succeeds(self, one: Store, other: Store) -> None:
         told = await asyncio.gather(
             one.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, expected=Profile()))),
             other.commit(Changes(bank=BANK, profile=ProfileChange(profile=PAINTER, expected=Profile()))),
@@ -77,7 +77,7 @@ class ProfileConformance(StoreSuite):
         assert [each.profile for each in await one.former_profiles(BANK)] == [Profile()]
 
     @on_store
-    async def test_histories_of_two_banks_are_apart(self, store: Store) -> None:
+    async def test_profile_histories_of_two_banks_are_separate(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET)))
         assert await store.former_profiles(OTHER) == []
@@ -99,7 +99,7 @@ class ProfileConformance(StoreSuite):
                 await call
 
     @on_store
-    async def test_a_forgotten_bank_takes_its_history_along(self, store: Store) -> None:
+    async def test_deleting_a_bank_deletes_its_profile_history(self, store: Store) -> None:
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET)))
         await store.forget(BANK, ForgetTarget(bank=True))
         with refused(NotFound):
@@ -108,15 +108,15 @@ class ProfileConformance(StoreSuite):
         assert await store.former_profiles(BANK) == []
 
     @on_store
-    async def test_forgetting_in_a_bank_leaves_its_history(self, store: Store) -> None:
-        [said] = await hear(store, "tulips")
+    async def test_forgetting_a_message_keeps_the_profile_history(self, store: Store) -> None:
+        [said] = await store_messages(store, "tulips")
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, reason="told")))
         history = await store.former_profiles(BANK)
         await store.forget(BANK, ForgetTarget(messages=[said.id]))
         assert await store.former_profiles(BANK) == history
 
     @on_store
-    async def test_a_restored_bank_has_its_history(self, store: Store) -> None:
+    async def test_the_profile_history_is_restored(self, store: Store) -> None:
         history = [
             FormerProfile(profile=PAINTER, until=day(2), reason="first"),
             FormerProfile(profile=POET, until=day(1), reason="the clock was set back"),
@@ -128,8 +128,8 @@ class ProfileConformance(StoreSuite):
         assert [each.profile for each in await store.former_profiles(COPY)] == [PAINTER, POET, Profile()]
 
     @on_store
-    async def test_a_bank_that_is_derived_anew_keeps_its_history(self, store: Store) -> None:
-        await tell_story(store)
+    async def test_reprocessing_keeps_the_profile_history(self, store: Store) -> None:
+        await store_story(store)
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, reason="before")))
         shadow = await shadow_of(store)
         assert await store.former_profiles(shadow) == []

@@ -26,8 +26,8 @@ from vmemo.testing.samples import (
     a_message,
     an_episode,
     day,
-    hear,
     snapshot,
+    store_messages,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
@@ -43,9 +43,9 @@ class QueueConformance(StoreSuite):
     """`Queue`, and what `append` does with it."""
 
     @on_store
-    async def test_an_unread_message_is_stored_together_with_the_work_of_reading_it(self, store: Store) -> None:
+    async def test_a_pending_message_is_stored_with_its_extraction_job(self, store: Store) -> None:
         begun = utc_now()
-        said = await hear(store, "tulips")
+        said = await store_messages(store, "tulips")
         [job] = await store.jobs(BANK)
         assert (job.bank, job.kind, job.key, job.asked, job.attempts) == (BANK, "process", "", 1, 0)
         assert (job.error, job.owner, job.until, dict(job.detail)) == (None, None, None, {})
@@ -53,16 +53,16 @@ class QueueConformance(StoreSuite):
         assert begun <= job.created_at <= utc_now()
         await store.append(BANK, said)
         assert await store.jobs(BANK) == [job]
-        await hear(store, "roses")
+        await store_messages(store, "roses")
         assert [job.asked for job in await store.jobs(BANK)] == [2]
 
     @on_store
-    async def test_a_message_that_is_not_to_be_read_queues_nothing(self, store: Store) -> None:
+    async def test_a_message_without_inference_queues_nothing(self, store: Store) -> None:
         await store.append(BANK, [a_message(state, state=state) for state in ("raw", "derived", "extracted")])
         assert await store.jobs(BANK) == []
 
     @on_store
-    async def test_the_same_work_waits_once_and_keeps_its_detail_and_its_earlier_time(self, store: Store) -> None:
+    async def test_a_job_is_queued_once_with_its_detail_and_earliest_time(self, store: Store) -> None:
         later, soon = utc_now() + 2 * HOUR, utc_now() + HOUR
         detail: dict[str, JsonValue] = {"n": 1, "names": ["Zoë", {"deep": None}]}
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="ann", detail=detail, due=soon)]))
@@ -75,7 +75,7 @@ class QueueConformance(StoreSuite):
         assert job.due < soon
 
     @on_store
-    async def test_work_of_another_kind_key_or_bank_is_other_work(self, store: Store) -> None:
+    async def test_jobs_are_distinguished_by_kind_key_and_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         for bank in (BANK, OTHER):
             await ask(store, "observe", "ann", "bob", bank=bank)
@@ -118,7 +118,7 @@ class QueueConformance(StoreSuite):
         assert await store.lease("worker", LONG, limit=3) == []
 
     @on_store
-    async def test_jobs_are_leased_by_bank_and_kind_and_beside_others(self, store: Store) -> None:
+    async def test_jobs_are_leased_by_bank_and_kind(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         await ask(store, "observe", "ann", "bob")
         await ask(store, "maintain", "all")
@@ -137,13 +137,13 @@ class QueueConformance(StoreSuite):
         assert len(await store.lease("worker", 0, limit=9)) == 4
 
     @on_store
-    async def test_work_of_a_later_time_is_leased_only_when_asked_for(self, store: Store) -> None:
+    async def test_a_job_due_later_is_leased_only_on_request(self, store: Store) -> None:
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="maintain", due=utc_now() + HOUR)]))
         assert await store.lease("worker", LONG) == []
         assert [job.kind for job in await store.lease("worker", LONG, due=False)] == ["maintain"]
 
     @on_store
-    async def test_jobs_of_a_shadow_are_leased_only_by_its_name(self, store: Store) -> None:
+    async def test_jobs_of_a_staging_bank_are_leased_only_by_its_name(self, store: Store) -> None:
         shadow = await staging_bank(store, BANK, "another", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
         await store.commit(Changes(bank=shadow, jobs=[NewJob(kind="maintain")]))
         await ask(store, "maintain", "all")
@@ -160,8 +160,8 @@ class QueueConformance(StoreSuite):
         assert {job.id: job.owner for job in await other.jobs(BANK)} == {job.id: job.owner for job in taken}
 
     @on_store
-    async def test_a_lease_that_ran_out_can_be_taken_and_is_then_lost(self, store: Store) -> None:
-        [said] = await hear(store, "tulips")
+    async def test_an_expired_lease_can_be_taken_over(self, store: Store) -> None:
+        [said] = await store_messages(store, "tulips")
         slow = await a_lease(store, "slow", seconds=0)
         [job] = await store.lease("quick", LONG)
         before = await snapshot(store)
@@ -178,7 +178,7 @@ class QueueConformance(StoreSuite):
         assert await snapshot(store) == before
 
     @on_store
-    async def test_a_lease_can_be_prolonged_until_another_takes_the_job(self, store: Store) -> None:
+    async def test_a_lease_can_be_renewed_until_it_is_taken_over(self, store: Store) -> None:
         await ask(store, "observe", "ann")
         await ask(store, "maintain", "all")
         held, over = await a_lease(store, kind="observe"), await a_lease(store, kind="maintain", seconds=0)
@@ -190,7 +190,7 @@ class QueueConformance(StoreSuite):
         assert await store.commit(Changes(bank=BANK, finished=[over]))
 
     @on_store
-    async def test_a_finished_job_is_gone_and_its_cost_is_counted(self, store: Store) -> None:
+    async def test_a_finished_job_is_deleted_and_its_cost_counted(self, store: Store) -> None:
         await ask(store, "observe", "ann", "bob")
         lease = await a_lease(store)
         assert await store.commit(Changes(bank=BANK, finished=[lease], spending=[SPENT]))
@@ -201,7 +201,7 @@ class QueueConformance(StoreSuite):
         assert (await store.status(BANK)).spending == (SPENT,)
 
     @on_store
-    async def test_work_asked_for_again_while_it_runs_is_done_again(self, store: Store) -> None:
+    async def test_a_job_requested_again_while_running_runs_again(self, store: Store) -> None:
         await ask(store, "observe", "ann")
         await store.commit(
             Changes(bank=BANK, failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=day(1))])
@@ -217,8 +217,8 @@ class QueueConformance(StoreSuite):
         assert await store.jobs(BANK) == []
 
     @on_store
-    async def test_reading_waits_again_as_long_as_messages_are_in_no_episode(self, store: Store) -> None:
-        one, two, three = await hear(store, "one", "two", "three")
+    async def test_extraction_is_queued_again_while_messages_are_ungrouped(self, store: Store) -> None:
+        one, two, three = await store_messages(store, "one", "two", "three")
         assert await store.commit(Changes(bank=BANK, finished=[await a_lease(store)]))
         for said in (one, two):
             [job] = await store.jobs(BANK)
@@ -229,7 +229,7 @@ class QueueConformance(StoreSuite):
         assert await store.jobs(BANK) == []
 
     @on_store
-    async def test_a_released_job_is_as_it_was(self, store: Store) -> None:
+    async def test_a_released_job_is_unchanged(self, store: Store) -> None:
         await ask(store, "observe", "ann")
         await store.commit(
             Changes(bank=BANK, failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=day(1))])
@@ -242,7 +242,7 @@ class QueueConformance(StoreSuite):
         assert not await store.commit(Changes(bank=BANK, finished=[lease]))
 
     @on_store
-    async def test_a_failed_job_waits_for_its_time_however_often_it_is_asked_for(self, store: Store) -> None:
+    async def test_a_failed_job_keeps_its_retry_time_when_requested_again(self, store: Store) -> None:
         retry = utc_now() + HOUR
         await ask(store, "observe", "ann")
         await store.commit(
@@ -261,7 +261,7 @@ class QueueConformance(StoreSuite):
         assert (job.attempts, job.error) == (2, "x" * 2000)
 
     @on_store
-    async def test_an_error_is_noted_whatever_characters_it_holds(self, store: Store) -> None:
+    async def test_an_error_with_any_characters_is_recorded(self, store: Store) -> None:
         await ask(store, "observe", "ann")
         await store.commit(
             Changes(
@@ -273,7 +273,7 @@ class QueueConformance(StoreSuite):
         assert job.error == "broken ? and ? 👋"
 
     @on_store
-    async def test_a_failure_costs_what_it_cost_even_when_its_job_was_taken(self, store: Store) -> None:
+    async def test_the_cost_of_a_failure_counts_even_if_the_job_was_taken_over(self, store: Store) -> None:
         await ask(store, "observe", "ann")
         slow = await a_lease(store, "slow", seconds=0)
         [job] = await store.lease("quick", LONG)
@@ -284,10 +284,10 @@ class QueueConformance(StoreSuite):
         assert (await store.status(BANK)).spending == (SPENT,)
 
     @on_store
-    async def test_the_status_tells_what_waits_runs_and_failed_of_each_kind(self, store: Store) -> None:
+    async def test_the_status_counts_waiting_running_and_failed_jobs_by_kind(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         assert (await store.status(BANK)).backlog == ()
-        await hear(store, "tulips")
+        await store_messages(store, "tulips")
         await ask(store, "observe", *"abcde")
         await ask(store, "observe", "elsewhere", bank=OTHER)
         soon, later = utc_now() + HOUR, utc_now() + 2 * HOUR
@@ -312,7 +312,7 @@ class QueueConformance(StoreSuite):
         )
 
     @on_store
-    async def test_what_is_spent_adds_up_by_step_and_model(self, store: Store) -> None:
+    async def test_costs_add_up_by_step_and_model(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         dear = SPENT.model_copy(update={"model": "dear", "cost": 1.5})
         await store.commit(Changes(bank=BANK, spending=[SPENT, dear, SPENT]))
@@ -326,13 +326,13 @@ class QueueConformance(StoreSuite):
         assert (await store.status(OTHER)).spending == (SPENT,)
 
     @on_two_stores
-    async def test_commits_of_others_wait_while_a_bank_is_held(self, one: Store, other: Store) -> None:
+    async def test_commits_wait_while_another_holds_the_bank(self, one: Store, other: Store) -> None:
         lease = await one.hold(BANK, "me", LONG)
         assert lease is not None
         assert await other.hold(BANK, "you", LONG) is None
         theirs = asyncio.create_task(other.commit(await a_batch(other, [a_fact("roses")])))
         await other.commit(Changes(bank=BANK, spending=[SPENT]))
-        await hear(other, "messages are stored all the same")
+        await store_messages(other, "messages are stored all the same")
         assert not theirs.done()
         assert await one.commit(replace(await a_batch(one, [a_fact("tulips")]), lease=lease))
         assert not theirs.done()
@@ -342,7 +342,7 @@ class QueueConformance(StoreSuite):
         assert [fact.text for fact in await one.facts(BANK, FactSelect())] == ["tulips", "roses"]
 
     @on_store
-    async def test_a_hold_on_a_bank_expires_and_is_no_work(self, store: Store) -> None:
+    async def test_a_hold_on_a_bank_expires_and_is_not_a_job(self, store: Store) -> None:
         lost = await store.hold(BANK, "slow", 0)
         assert lost is not None
         assert await store.commit(await a_batch(store, [a_fact("tulips")]))

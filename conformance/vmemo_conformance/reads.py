@@ -16,10 +16,10 @@ from vmemo.testing.samples import (
     an_entity,
     an_episode,
     day,
-    hear,
     mention_of,
-    tell,
-    tell_story,
+    store_fact,
+    store_messages,
+    store_story,
 )
 from vmemo_conformance.suite import StoreSuite, on_store
 
@@ -31,17 +31,17 @@ class LibraryConformance(StoreSuite):
     """`Library`, access counts and counts."""
 
     @on_store
-    async def test_facts_by_id_keep_the_order_asked_for(self, store: Store) -> None:
-        one, two, three = [await tell(store, text) for text in ("one", "two", "three")]
+    async def test_facts_by_id_keep_the_requested_order(self, store: Store) -> None:
+        one, two, three = [await store_fact(store, text) for text in ("one", "two", "three")]
         found = await store.facts(BANK, FactSelect(ids=[three.id, MISSING, one.id, two.id]))
         assert found == [three, one, two]
         assert await store.facts(BANK, FactSelect(ids=[])) == []
 
     @on_store
-    async def test_pages_of_facts_are_complete_and_keep_the_order_of_storing(self, store: Store) -> None:
-        facts = [await tell(store, f"fact {n}", mentioned_at=day(9 - n)) for n in range(5)]
+    async def test_pages_of_facts_are_complete_and_in_insertion_order(self, store: Store) -> None:
+        facts = [await store_fact(store, f"fact {n}", mentioned_at=day(9 - n)) for n in range(5)]
         pages = [await store.facts(BANK, FactSelect(limit=2))]
-        facts.append(await tell(store, "written while paging"))
+        facts.append(await store_fact(store, "written while paging"))
         while page := await store.facts(BANK, FactSelect(after=pages[-1][-1].id, limit=2)):
             pages.append(page)
             assert len(pages) < 9, "paging must end"
@@ -69,9 +69,9 @@ class LibraryConformance(StoreSuite):
         assert found == entities
 
     @on_store
-    async def test_episodes_know_their_messages_in_order_of_time(self, store: Store) -> None:
-        [second] = await hear(store, "late", timestamp=day(2))
-        [first] = await hear(store, "early", timestamp=day(1))
+    async def test_messages_of_an_episode_are_in_time_order(self, store: Store) -> None:
+        [second] = await store_messages(store, "late", timestamp=day(2))
+        [first] = await store_messages(store, "early", timestamp=day(1))
         episode = an_episode("order", [second, first], previous=EpisodeId("earlier"))
         assert await store.commit(replace(await a_batch(store), pending=[first.id, second.id], episodes=[episode]))
         [found] = await store.episodes(BANK, EpisodeSelect(ids=[EpisodeId("missing"), episode.id]))
@@ -79,7 +79,7 @@ class LibraryConformance(StoreSuite):
 
     @on_store
     async def test_loaded_facts_come_with_the_titles_of_their_episodes(self, store: Store) -> None:
-        story = await tell_story(store)
+        story = await store_story(store)
         moving, garden = story.episodes
         wanted = [fact.id for fact in reversed(story.facts)]
         loaded = await store.load(BANK, [*wanted, FactId("missing")])
@@ -97,8 +97,8 @@ class LibraryConformance(StoreSuite):
 
     @on_store
     async def test_the_episode_of_a_message_is_found(self, store: Store) -> None:
-        story = await tell_story(store)
-        [loose] = await hear(store, "in no episode")
+        story = await store_story(store)
+        [loose] = await store_messages(store, "in no episode")
         assert [first_of(await store.episodes(BANK, EpisodeSelect(message=m.id))) for m in story.messages] == [
             story.episodes[0],
             story.episodes[0],
@@ -110,7 +110,7 @@ class LibraryConformance(StoreSuite):
 
     @on_store
     async def test_the_facts_of_an_episode_come_with_their_embeddings(self, store: Store) -> None:
-        story = await tell_story(store)
+        story = await store_story(store)
         found = await store.facts(BANK, FactSelect(episode=story.episodes[1].id, with_embeddings=True))
         assert found == await store.facts(BANK, FactSelect(ids=[f.id for f in story.facts[2:4]], with_embeddings=True))
         assert all(fact.embedding for fact in found)
@@ -118,14 +118,14 @@ class LibraryConformance(StoreSuite):
 
     @on_store
     async def test_entities_count_the_facts_that_mention_them(self, store: Store) -> None:
-        await tell_story(store)
+        await store_story(store)
         caroline, oslo = await store.entities(BANK, EntitySelect())
         assert (caroline.mentions, oslo.mentions) == (3, 1)
         assert await store.entities(BANK, EntitySelect(ids=[oslo.id, EntityId("missing")])) == [oslo]
 
     @on_store
-    async def test_links_are_those_that_leave_the_facts(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_links_are_those_from_the_given_facts(self, store: Store) -> None:
+        story = await store_story(store)
         temporal, causes = story.links
         assert _sorted(await store.links(BANK)) == _sorted(story.links)
         assert await store.links(BANK, [temporal.source, MISSING]) == [temporal]
@@ -133,8 +133,8 @@ class LibraryConformance(StoreSuite):
         assert await store.links(BANK, []) == []
 
     @on_store
-    async def test_links_of_every_kind_between_two_facts_stand_side_by_side(self, store: Store) -> None:
-        one, two = await tell(store, "one"), await tell(store, "two")
+    async def test_two_facts_can_have_one_link_of_each_kind(self, store: Store) -> None:
+        one, two = await store_fact(store, "one"), await store_fact(store, "two")
         kinds = ("temporal", "semantic", "causes", "caused_by", "enables", "prevents")
         links = [Link(source=two.id, target=one.id, kind=kind, weight=0.25) for kind in kinds]
         assert await store.commit(replace(await a_batch(store), links=links))
@@ -142,25 +142,25 @@ class LibraryConformance(StoreSuite):
 
     @on_store
     async def test_successors_are_the_facts_that_supersede_it(self, store: Store) -> None:
-        old = await tell(store, "lives in Rome", invalid_at=day(5), expired_at=day(5))
-        new = await tell(store, "lives in Oslo", supersedes=old.id)
+        old = await store_fact(store, "lives in Rome", invalid_at=day(5), expired_at=day(5))
+        new = await store_fact(store, "lives in Oslo", supersedes=old.id)
         assert await store.facts(BANK, FactSelect(supersedes=old.id)) == [new]
         assert await store.facts(BANK, FactSelect(supersedes=new.id)) == []
         assert await store.facts(BANK, FactSelect(supersedes=MISSING)) == []
 
     @on_store
     async def test_recent_facts_are_current_and_nearest_in_time(self, store: Store) -> None:
-        facts = {n: await tell(store, f"day {n}", mentioned_at=day(n)) for n in (1, 4, 6, 20)}
-        await tell(store, "no longer believed", mentioned_at=day(5), expired_at=day(6))
-        await tell(store, "no longer true", mentioned_at=day(5), invalid_at=day(6))
-        ends = await tell(store, "true for long", mentioned_at=day(8), invalid_at=FAR)
+        facts = {n: await store_fact(store, f"day {n}", mentioned_at=day(n)) for n in (1, 4, 6, 20)}
+        await store_fact(store, "no longer believed", mentioned_at=day(5), expired_at=day(6))
+        await store_fact(store, "no longer true", mentioned_at=day(5), invalid_at=day(6))
+        ends = await store_fact(store, "true for long", mentioned_at=day(8), invalid_at=FAR)
         found = await store.facts(BANK, FactSelect(around=day(4), current=True, limit=4))
         assert found == [facts[4], facts[6], facts[1], ends]
         assert len(await store.facts(BANK, FactSelect(around=day(4), current=True, limit=99))) == 5
         assert await store.facts(BANK, FactSelect(around=day(4), current=True, limit=1)) == [facts[4]]
 
     @on_store
-    async def test_entities_of_one_fact_occur_together(self, store: Store) -> None:
+    async def test_entities_of_one_fact_co_occur(self, store: Store) -> None:
         ann, bob, eve, zoe = (an_entity(name) for name in ("Ann", "Bob", "Eve", "Zoe"))
         together = a_fact("Ann and Bob", entities=[mention_of(ann), mention_of(bob)])
         also = a_fact("Ann and Eve", entities=[mention_of(ann), mention_of(eve)])
@@ -170,17 +170,17 @@ class LibraryConformance(StoreSuite):
         assert found == {ann.id: {bob.id, eve.id}, bob.id: {ann.id}, zoe.id: set()}
 
     @on_store
-    async def test_touching_adds_to_access_counts(self, store: Store) -> None:
-        one, two = await tell(store, "one", access_count=5), await tell(store, "two")
+    async def test_access_counts_are_added(self, store: Store) -> None:
+        one, two = await store_fact(store, "one", access_count=5), await store_fact(store, "two")
         await store.commit(Changes(bank=BANK, accesses={one.id: 2, MISSING: 1}))
         await store.commit(Changes(bank=BANK, accesses={one.id: 1}))
         assert [f.access_count for f in await store.facts(BANK, FactSelect(ids=[one.id, two.id]))] == [8, 0]
 
     @on_store
     async def test_the_status_counts_what_the_bank_holds(self, store: Store) -> None:
-        await tell_story(store)
-        await hear(store, "unread")
-        await tell(store, "closed", expired_at=day(3))
+        await store_story(store)
+        await store_messages(store, "unread")
+        await store_fact(store, "closed", expired_at=day(3))
         status = await store.status(BANK)
         assert (status.messages, status.pending, status.episodes) == (6, 1, 2)
         assert (status.facts, status.closed_facts, status.entities, status.links) == (6, 1, 2, 2)

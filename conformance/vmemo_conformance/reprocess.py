@@ -31,8 +31,6 @@ from vmemo.testing.samples import (
     an_episode,
     day,
     find_edges,
-    hear,
-    know,
     matches,
     mention_of,
     named_entities,
@@ -40,8 +38,10 @@ from vmemo.testing.samples import (
     quotes,
     snapshot,
     some_tokens,
-    tell,
-    tell_story,
+    store_entities,
+    store_fact,
+    store_messages,
+    store_story,
     token_vectors,
     with_vector,
 )
@@ -83,9 +83,9 @@ class ReprocessConformance(StoreSuite):
     """Reprocessing on the hidden banks of a store."""
 
     @on_store
-    async def test_a_shadow_is_beside_its_bank_and_changes_nothing_of_it(self, store: Store) -> None:
-        story = await tell_story(store)
-        await hear(store, "tulips unread")
+    async def test_a_staging_bank_leaves_its_bank_unchanged(self, store: Store) -> None:
+        story = await store_story(store)
+        await store_messages(store, "tulips unread")
         before = await snapshot(store)
         shadow = await shadow_of(store)
         await read_anew(store, shadow)
@@ -95,11 +95,11 @@ class ReprocessConformance(StoreSuite):
         assert len(await quotes(store, "tulips")) == 1
 
     @on_store
-    async def test_a_shadow_holds_all_messages_unread_and_as_they_were(self, store: Store) -> None:
-        await tell_story(store)
+    async def test_a_staging_bank_has_all_messages_pending_and_unchanged(self, store: Store) -> None:
+        await store_story(store)
         whole = a_message("tulips raw", state="raw", role="tool", speaker="Мария", document="diary", key="1")
         await store.append(BANK, [whole.model_copy(update={"tags": ("ü",), "metadata": {"n": [1, None]}})])
-        [failed] = await hear(store, "tulips broken", timestamp=day(3), recorded_at=day(4))
+        [failed] = await store_messages(store, "tulips broken", timestamp=day(3), recorded_at=day(4))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[failed.id], error="timed out")]))
         shadow = await shadow_of(store)
         copies = await store.messages(shadow, MessageSelect())
@@ -112,11 +112,11 @@ class ReprocessConformance(StoreSuite):
         assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=shadow))) == 3
 
     @on_store
-    async def test_a_shadow_that_was_begun_goes_on_and_gets_what_came_since(self, store: Store) -> None:
-        [first] = await hear(store, "tulips one")
+    async def test_a_started_staging_bank_resumes_with_newer_messages(self, store: Store) -> None:
+        [first] = await store_messages(store, "tulips one")
         shadow = await shadow_of(store)
         [fact] = await read_anew(store, shadow)
-        second, third = await hear(store, "tulips two", "tulips three")
+        second, third = await store_messages(store, "tulips two", "tulips three")
         assert not await swap_in(store, BANK, EMBEDDER)
         assert await shadow_of(store) == shadow
         assert [f.id for f in await store.facts(shadow, FactSelect())] == [fact.id]
@@ -125,8 +125,8 @@ class ReprocessConformance(StoreSuite):
         assert [job.kind for job in await store.jobs(shadow)] == ["process"]
 
     @on_store
-    async def test_a_shadow_of_another_engine_or_embedder_begins_anew(self, store: Store) -> None:
-        await hear(store, "tulips")
+    async def test_a_staging_bank_of_another_engine_or_embedder_restarts(self, store: Store) -> None:
+        await store_messages(store, "tulips")
         await read_anew(store, await shadow_of(store))
         other = await shadow_of(store, "newer")
         assert await store.facts(other, FactSelect()) == []
@@ -139,16 +139,16 @@ class ReprocessConformance(StoreSuite):
 
     @on_store
     async def test_thousands_of_messages_are_copied_in_their_order(self, store: Store) -> None:
-        said = await hear(store, *(f"line {n}" for n in range(4100)))
+        said = await store_messages(store, *(f"line {n}" for n in range(4100)))
         shadow = await shadow_of(store)
         assert [m.id for m in await store.messages(shadow, MessageSelect(limit=5000))] == [m.id for m in said]
         assert len(await quotes(store, "line", replace(EVERYTHING, bank=shadow), limit=5000)) == 4100
         assert len(await quotes(store, "line", limit=5000)) == 4100
 
     @on_store
-    async def test_nothing_is_adopted_while_something_is_unread_or_queued(self, store: Store) -> None:
+    async def test_a_staging_bank_with_pending_work_is_not_swapped_in(self, store: Store) -> None:
         assert not await swap_in(store, BANK, EMBEDDER)
-        await tell_story(store)
+        await store_story(store)
         before = await snapshot(store)
         shadow = await shadow_of(store)
         assert not await swap_in(store, BANK, EMBEDDER)
@@ -166,8 +166,8 @@ class ReprocessConformance(StoreSuite):
         assert await swap_in(store, BANK, EMBEDDER)
 
     @on_store
-    async def test_a_grouped_message_is_unread(self, store: Store) -> None:
-        await hear(store, "tulips")
+    async def test_a_grouped_message_is_pending(self, store: Store) -> None:
+        await store_messages(store, "tulips")
         shadow = await shadow_of(store)
         said = await store.messages(shadow, MessageSelect.oldest_pending(9))
         batch = await a_batch(store, bank=shadow)
@@ -177,8 +177,8 @@ class ReprocessConformance(StoreSuite):
         assert not await swap_in(store, BANK, EMBEDDER)
 
     @on_store
-    async def test_after_the_switch_all_searches_see_the_new_derivation_alone(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_after_the_swap_all_searches_use_the_new_derivation(self, store: Store) -> None:
+        story = await store_story(store)
         raw = a_message("tulips raw", state="raw")
         await store.append(BANK, [raw])
         said = await store.messages(BANK, MessageSelect())
@@ -208,10 +208,8 @@ class ReprocessConformance(StoreSuite):
             await store.messages(shadow, MessageSelect())
 
     @on_two_stores
-    async def test_a_second_store_answers_from_the_old_derivation_until_the_switch(
-        self, one: Store, other: Store
-    ) -> None:
-        story = await tell_story(one)
+    async def test_another_store_uses_the_old_derivation_until_the_swap(self, one: Store, other: Store) -> None:
+        story = await store_story(one)
         vector = EMBEDDER.vector("tulips")
         assert await matches(other, "tulips") == [story.facts[2].id]
         facts = await read_anew(one, await shadow_of(one))
@@ -221,12 +219,12 @@ class ReprocessConformance(StoreSuite):
         assert await matches(other, "tulips") == [facts[2].id]
         assert set(await near(other, vector)) == {fact.id for fact in facts}
         assert not await swap_in(other, BANK, EMBEDDER)
-        later = await tell(other, "tulips later")
+        later = await store_fact(other, "tulips later")
         assert set(await matches(one, "tulips")) == {facts[2].id, later.id}
 
     @on_store
-    async def test_the_bank_keeps_its_name_profile_age_and_costs(self, store: Store) -> None:
-        await tell_story(store)
+    async def test_the_swap_keeps_name_profile_creation_time_and_costs(self, store: Store) -> None:
+        await store_story(store)
         await store.commit(Changes(bank=BANK, spending=[Spending(step="read", model="m", calls=2, cost=0.5)]))
         shadow = await shadow_of(store)
         await read_anew(store, shadow)
@@ -242,8 +240,8 @@ class ReprocessConformance(StoreSuite):
         assert costs == {"read": (3, 0.75), "see": (1, 0.0)}
 
     @on_store
-    async def test_a_batch_begun_before_the_switch_does_not_land_after_it(self, store: Store) -> None:
-        [said] = await hear(store, "tulips")
+    async def test_a_batch_started_before_the_swap_is_refused_after_it(self, store: Store) -> None:
+        [said] = await store_messages(store, "tulips")
         shadow = await shadow_of(store)
         old, new = [await a_batch(store, [a_fact("late", bank=bank)], bank=bank) for bank in (BANK, shadow)]
         await read_anew(store, shadow)
@@ -255,8 +253,8 @@ class ReprocessConformance(StoreSuite):
         assert len(await store.facts(BANK, FactSelect())) == 1
 
     @on_store
-    async def test_work_that_waits_in_the_shadow_is_the_banks_after_the_switch(self, store: Store) -> None:
-        await tell_story(store)
+    async def test_jobs_of_the_staging_bank_belong_to_the_bank_after_the_swap(self, store: Store) -> None:
+        await store_story(store)
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="oslo")]))
         shadow = await shadow_of(store)
         await read_anew(store, shadow)
@@ -271,11 +269,11 @@ class ReprocessConformance(StoreSuite):
         assert len(await store.lease("anyone", 60, limit=9)) == 2
 
     @on_store
-    async def test_opinions_that_no_message_told_survive_with_their_grounds(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_formed_opinions_survive_the_swap_with_their_basis(self, store: Store) -> None:
+        story = await store_story(store)
         caroline = story.entities[0]
         held = await _believe(store, story.facts, caroline)
-        await tell(store, "Tulips are fine.", network="opinion", confidence=0.5, episodes=[story.episodes[0].id])
+        await store_fact(store, "Tulips are fine.", network="opinion", confidence=0.5, episodes=[story.episodes[0].id])
         shadow = await shadow_of(store)
         facts = await read_anew(store, shadow, [an_entity("Caroline", id="new-caroline")])
         assert await swap_in(store, BANK, EMBEDDER)
@@ -293,8 +291,8 @@ class ReprocessConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect(ids=[new.id])) == []
 
     @on_store
-    async def test_opinions_of_another_embedder_are_adopted_with_new_vectors_or_not_at_all(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_kept_opinions_need_vectors_of_the_new_embedder(self, store: Store) -> None:
+        story = await store_story(store)
         held = await _believe(store, story.facts, story.entities[0])
         shadow = await shadow_of(store, embedder=WIDER)
         said = await store.messages(shadow, MessageSelect.oldest_pending(9))
@@ -320,9 +318,9 @@ class ReprocessConformance(StoreSuite):
         )
 
     @on_store
-    async def test_a_merge_that_was_undone_is_known_to_the_new_derivation(self, store: Store) -> None:
-        await tell_story(store)
-        await know(store, an_entity("Carol"), an_entity("Nobody", strangers=["Someone"]))
+    async def test_an_undone_merge_is_kept_by_the_new_derivation(self, store: Store) -> None:
+        await store_story(store)
+        await store_entities(store, an_entity("Carol"), an_entity("Nobody", strangers=["Someone"]))
         merge = await merge_entities(store, BANK, an_entity("Caroline").id, an_entity("Carol").id, "alike")
         await undo_merge(store, BANK, merge.id)
         shadow = await shadow_of(store)
@@ -336,10 +334,10 @@ class ReprocessConformance(StoreSuite):
         assert await named_entities(store, BANK, "Nobody") == []
 
     @on_store
-    async def test_shadows_of_two_banks_are_apart(self, store: Store) -> None:
+    async def test_staging_banks_of_two_banks_are_separate(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await tell_story(store)
-        await tell_story(store, OTHER)
+        await store_story(store)
+        await store_story(store, OTHER)
         before = await snapshot(store, OTHER)
         shadows = [await shadow_of(store, bank=bank) for bank in (BANK, OTHER)]
         assert len(set(shadows)) == 2
@@ -350,8 +348,8 @@ class ReprocessConformance(StoreSuite):
         assert len(await store.messages(shadows[1], MessageSelect.oldest_pending(9))) == 4
 
     @on_store
-    async def test_what_is_forgotten_is_in_no_shadow(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_forgetting_applies_to_the_staging_bank(self, store: Store) -> None:
+        story = await store_story(store)
         shadow = await shadow_of(store)
         await read_anew(store, shadow)
         await store.forget(BANK, ForgetTarget(messages=[story.messages[2].id]))
@@ -366,8 +364,8 @@ class ReprocessConformance(StoreSuite):
         assert await store.banks() == []
 
     @on_store
-    async def test_a_bank_is_derived_anew_again_and_again_without_doubling(self, store: Store) -> None:
-        story = await tell_story(store)
+    async def test_repeated_reprocessing_duplicates_nothing(self, store: Store) -> None:
+        story = await store_story(store)
         held = await _believe(store, story.facts, story.entities[0])
         for _ in range(3):
             await read_anew(store, await shadow_of(store), [an_entity("Caroline", id="new-caroline")])

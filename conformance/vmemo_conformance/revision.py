@@ -22,13 +22,13 @@ from vmemo.testing.samples import (
     an_entity,
     an_episode,
     day,
-    hear,
     matches,
     mention_of,
     named_entities,
     near,
     snapshot,
-    tell,
+    store_fact,
+    store_messages,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
@@ -41,7 +41,7 @@ class RevisionConformance(StoreSuite):
 
     @on_store
     async def test_a_closed_fact_is_no_longer_current_and_time_travel_sees_it(self, store: Store) -> None:
-        rome = await tell(store, "tulips rome", valid_at=day(2), recorded_at=day(3))
+        rome = await store_fact(store, "tulips rome", valid_at=day(2), recorded_at=day(3))
         assert await _seen(store) == {"rome"}
         oslo = a_fact("tulips oslo", valid_at=day(10), recorded_at=day(12), supersedes=rome.id)
         ends = FactClosure(fact=rome.id, invalid_at=day(10), expired_at=day(12))
@@ -64,8 +64,8 @@ class RevisionConformance(StoreSuite):
         assert (await store.status(BANK)).closed_facts == 1
 
     @on_store
-    async def test_an_end_that_is_not_given_stays(self, store: Store) -> None:
-        fact = await tell(store, "tulips", invalid_at=day(9))
+    async def test_a_closure_without_an_end_keeps_the_stored_end(self, store: Store) -> None:
+        fact = await store_fact(store, "tulips", invalid_at=day(9))
         await _close(store, FactClosure(fact=fact.id, expired_at=day(5)))
         await _close(store, FactClosure(fact=fact.id))
         [found] = await store.facts(BANK, FactSelect())
@@ -76,14 +76,14 @@ class RevisionConformance(StoreSuite):
 
     @on_store
     async def test_a_fact_closed_for_the_future_is_current_until_then(self, store: Store) -> None:
-        fact = await tell(store, "tulips lease")
+        fact = await store_fact(store, "tulips lease")
         await _close(store, FactClosure(fact=fact.id, invalid_at=FAR))
         assert await _seen(store) == {"lease"}
         assert await _seen(store, Scope(bank=BANK, at_time=FAR)) == set()
 
     @on_store
-    async def test_a_batch_may_close_and_source_its_own_facts(self, store: Store) -> None:
-        [said] = await hear(store, "tulips")
+    async def test_a_batch_can_close_and_add_sources_to_its_own_facts(self, store: Store) -> None:
+        [said] = await store_messages(store, "tulips")
         old, new = a_fact("tulips old"), a_fact("tulips new")
         batch = replace(
             await a_batch(store, [old, new]),
@@ -98,20 +98,20 @@ class RevisionConformance(StoreSuite):
         assert [fact.id for fact in await store.facts(BANK, FactSelect(supersedes=old.id))] == [new.id]
 
     @on_two_stores
-    async def test_a_closing_by_one_is_noticed_by_the_other(self, one: Store, other: Store) -> None:
-        facts = [await tell(one, f"tulips {n}") for n in range(3)]
+    async def test_a_closed_fact_is_visible_to_another_store(self, one: Store, other: Store) -> None:
+        facts = [await store_fact(one, f"tulips {n}") for n in range(3)]
         assert await _seen(other) == {"0", "1", "2"}
         await _close(one, FactClosure(fact=facts[1].id, expired_at=day(2)))
         assert await _seen(other) == {"0", "2"}
-        await tell(other, "tulips 3")
+        await store_fact(other, "tulips 3")
         await _close(other, FactClosure(fact=facts[0].id, invalid_at=day(2)))
         assert await _seen(one) == {"2", "3"}
 
     @on_store
-    async def test_what_does_not_exist_is_not_revised_and_nothing_is_written(self, store: Store) -> None:
+    async def test_revising_a_missing_fact_writes_nothing(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        theirs = await tell(store, "tulips theirs", bank=OTHER)
-        mine = await tell(store, "tulips mine")
+        theirs = await store_fact(store, "tulips theirs", bank=OTHER)
+        mine = await store_fact(store, "tulips mine")
         before, revision = await snapshot(store), await store.revision(BANK)
         begun = await a_batch(store, [a_fact("tulips new")])
         for id in (MISSING, theirs.id):
@@ -133,13 +133,13 @@ class RevisionConformance(StoreSuite):
 
     @on_store
     async def test_a_fact_does_not_replace_itself(self, store: Store) -> None:
-        fact = await tell(store, "tulips")
+        fact = await store_fact(store, "tulips")
         with refused(InvalidInput):
             await store.commit(replace(await a_batch(store), successors={fact.id: fact.id}))
 
     @on_store
     async def test_a_fact_gets_further_sources_once(self, store: Store) -> None:
-        said, again, third = await hear(store, "tulips one", "tulips two", "tulips three")
+        said, again, third = await store_messages(store, "tulips one", "tulips two", "tulips three")
         first, second = an_episode("first", [said]), an_episode("second", [again, third])
         fact = a_fact("tulips", messages=[said.id], episodes=[first.id])
         begun = replace(await a_batch(store, [fact]), pending=[m.id for m in (said, again, third)])
@@ -157,15 +157,15 @@ class RevisionConformance(StoreSuite):
 
     @on_store
     async def test_a_stored_fact_becomes_a_successor_once(self, store: Store) -> None:
-        first, second, third = [await tell(store, f"tulips {n}") for n in range(3)]
+        first, second, third = [await store_fact(store, f"tulips {n}") for n in range(3)]
         assert await store.commit(replace(await a_batch(store), successors={second.id: first.id, third.id: second.id}))
         assert await store.commit(replace(await a_batch(store), successors={third.id: first.id}))
         found = {fact.id: fact.supersedes for fact in await store.facts(BANK, FactSelect())}
         assert found == {first.id: None, second.id: first.id, third.id: second.id}
 
     @on_store
-    async def test_moves_are_kept_in_order_and_set_the_confidence(self, store: Store) -> None:
-        basis_fact = await tell(store, "tulips bloom")
+    async def test_confidence_changes_are_ordered_and_set_the_confidence(self, store: Store) -> None:
+        basis_fact = await store_fact(store, "tulips bloom")
         view = await _an_opinion(store, "I like tulips.")
         other = await _an_opinion(store, "I like roses.")
         up = _a_move(view.id, before=0.5, after=0.6, evidence=(basis_fact.id,), at=day(2))
@@ -179,23 +179,23 @@ class RevisionConformance(StoreSuite):
         assert [fact.confidence for fact in await store.facts(BANK, FactSelect(ids=[view.id, other.id]))] == [0.4, 0.5]
 
     @on_store
-    async def test_an_opinion_formed_in_a_batch_may_move_in_it(self, store: Store) -> None:
+    async def test_a_batch_can_change_the_confidence_of_its_own_opinion(self, store: Store) -> None:
         basis_fact, view = a_fact("tulips bloom"), a_fact("I like tulips.", network="opinion", confidence=0.5)
         step = _a_move(view.id, before=0.5, after=0.7, evidence=(basis_fact.id,))
         assert await store.commit(replace(await a_batch(store, [basis_fact, view]), confidence=[step]))
         assert [fact.confidence for fact in await store.facts(BANK, FactSelect.believed("opinion"))] == [0.7]
 
     @on_store
-    async def test_only_opinions_move(self, store: Store) -> None:
-        fact = await tell(store, "tulips")
+    async def test_only_opinions_have_confidence_changes(self, store: Store) -> None:
+        fact = await store_fact(store, "tulips")
         before = await snapshot(store)
         assert fact.id in str(await _refusal(store, replace(await a_batch(store), confidence=[_a_move(fact.id)])))
         assert await snapshot(store) == before
 
     @on_store
-    async def test_what_is_believed_comes_with_its_vectors_in_order(self, store: Store) -> None:
+    async def test_believed_opinions_are_returned_in_order_with_vectors(self, store: Store) -> None:
         views = [await _an_opinion(store, f"I like {name}.") for name in ("tulips", "roses", "daisies", "lilies")]
-        await tell(store, "A gardener.", network="observation")
+        await store_fact(store, "A gardener.", network="observation")
         await _close(store, FactClosure(fact=views[1].id, expired_at=day(2)))
         await _close(store, FactClosure(fact=views[2].id, invalid_at=day(2)))
         await _close(store, FactClosure(fact=views[3].id, invalid_at=FAR))
@@ -205,7 +205,7 @@ class RevisionConformance(StoreSuite):
         assert [fact.text for fact in await store.facts(BANK, FactSelect.believed("observation"))] == ["A gardener."]
 
     @on_store
-    async def test_facts_about_an_entity_are_current_newest_first_and_no_beliefs(self, store: Store) -> None:
+    async def test_facts_about_an_entity_are_current_newest_first_without_opinions(self, store: Store) -> None:
         oslo = an_entity("Oslo")
         networks = ("world", "experience", "world", "observation", "world", "opinion")
         facts = [
@@ -226,7 +226,7 @@ class RevisionConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect.about(an_entity("Nobody").id, limit=100)) == []
 
     @on_store
-    async def test_the_name_that_a_fact_knows_an_entity_by_comes_back(self, store: Store) -> None:
+    async def test_the_entity_name_used_by_a_fact_is_stored(self, store: Store) -> None:
         robert, anna = an_entity("Robert", aliases=["Bob"]), an_entity("Anna")
         facts = [
             a_fact("Bob came.", entities=[mention_of(anna), mention_of(robert, "Bob")]),
@@ -250,7 +250,7 @@ def _a_move(opinion: FactId, **fields: object) -> ConfidenceChange:
 
 
 async def _an_opinion(store: Store, text: str) -> Fact:
-    return await tell(store, text, network="opinion", confidence=0.5, messages=[])
+    return await store_fact(store, text, network="opinion", confidence=0.5, messages=[])
 
 
 async def _close(store: Store, *closings: FactClosure) -> None:

@@ -18,11 +18,11 @@ from vmemo.testing.samples import (
     a_fact,
     at_cosine,
     day,
-    hear,
     matches,
     near,
     quotes,
-    tell,
+    store_fact,
+    store_messages,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
@@ -70,9 +70,11 @@ class SearchConformance(StoreSuite):
     """`Search`."""
 
     @on_store
-    async def test_nearest_facts_come_in_order_of_their_cosine(self, store: Store) -> None:
+    async def test_nearest_facts_are_ordered_by_cosine(self, store: Store) -> None:
         cosines = (0.5, 0.9, -0.4, 0.7, 0.1)
-        facts = {c: await tell(store, f"cosine {c}", vector=at_cosine(c), tokens=int(c * 10) + 9) for c in cosines}
+        facts = {
+            c: await store_fact(store, f"cosine {c}", vector=at_cosine(c), tokens=int(c * 10) + 9) for c in cosines
+        }
         query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[at_cosine(1.0)], limit=4, floor=-1.0)
         hits = (await store.search(query)).semantic[0].hits
         assert [hit.id for hit in hits] == [facts[c].id for c in (0.9, 0.7, 0.5, 0.1)]
@@ -80,14 +82,14 @@ class SearchConformance(StoreSuite):
         assert [hit.tokens for hit in hits] == [facts[c].tokens for c in (0.9, 0.7, 0.5, 0.1)]
 
     @on_store
-    async def test_nothing_below_the_floor_is_near(self, store: Store) -> None:
+    async def test_facts_below_the_floor_are_not_near(self, store: Store) -> None:
         for cosine in (0.2, 0.4, 0.6):
-            await tell(store, f"cosine {cosine}", vector=at_cosine(cosine))
+            await store_fact(store, f"cosine {cosine}", vector=at_cosine(cosine))
         for floor, count in ((0.0, 3), (0.3, 2), (0.5, 1), (0.7, 0)):
             assert len(await near(store, at_cosine(1.0), floor=floor)) == count, floor
 
     @on_store
-    async def test_an_empty_bank_has_nothing_to_find(self, store: Store) -> None:
+    async def test_searching_an_empty_bank_finds_nothing(self, store: Store) -> None:
         assert await near(store, at_cosine(1.0)) == []
         assert await matches(store, "tulips") == []
         assert await quotes(store, "tulips") == []
@@ -95,15 +97,18 @@ class SearchConformance(StoreSuite):
 
     @on_store
     async def test_a_vector_of_another_embedder_is_refused(self, store: Store) -> None:
-        await tell(store, "tulips")
+        await store_fact(store, "tulips")
         with refused(EmbedderMismatch):
             await store.search(SearchRequest(scope=EVERYTHING, space="another", semantic=[at_cosine(1.0)], limit=5))
 
     @on_store
     async def test_each_vector_has_its_own_current_neighbours(self, store: Store) -> None:
-        one, two = await tell(store, "one", vector=at_cosine(1.0)), await tell(store, "two", vector=at_cosine(0.0))
-        await tell(store, "closed", vector=at_cosine(1.0), expired_at=day(2))
-        await tell(store, "over", vector=at_cosine(1.0), invalid_at=day(2))
+        one, two = (
+            await store_fact(store, "one", vector=at_cosine(1.0)),
+            await store_fact(store, "two", vector=at_cosine(0.0)),
+        )
+        await store_fact(store, "closed", vector=at_cosine(1.0), expired_at=day(2))
+        await store_fact(store, "over", vector=at_cosine(1.0), invalid_at=day(2))
         vectors = np.stack([at_cosine(1.0), at_cosine(0.1), at_cosine(-1.0)])
         found = await store.nearest(BANK, vectors, limit=5, floor=0.05)
         assert [[hit.id for hit in hits] for hits in found] == [[one.id], [two.id, one.id], []]
@@ -111,24 +116,25 @@ class SearchConformance(StoreSuite):
         assert await store.nearest(BANK, vectors[:0], limit=5, floor=0.0) == []
 
     @on_store
-    async def test_facts_match_in_order_of_bm25(self, store: Store) -> None:
+    async def test_matching_facts_are_ordered_by_bm25(self, store: Store) -> None:
         for n in range(8):
-            await tell(store, f"an unrelated report number {n}")
-        common = [await tell(store, f"garden walk number {n}") for n in range(3)]
-        rare = await tell(store, "tulips bloom somewhere")
-        both = await tell(store, "tulips stand in a garden")
-        long = await tell(store, "tulips " + "and many further things besides " * 5)
+            await store_fact(store, f"an unrelated report number {n}")
+        common = [await store_fact(store, f"garden walk number {n}") for n in range(3)]
+        rare = await store_fact(store, "tulips bloom somewhere")
+        both = await store_fact(store, "tulips stand in a garden")
+        long = await store_fact(store, "tulips " + "and many further things besides " * 5)
         found = await matches(store, "garden tulips")
         assert found[0] == both.id
         assert set(found) == {rare.id, both.id, long.id, *(fact.id for fact in common)}
         assert found.index(rare.id) < found.index(long.id)
-        twice = await tell(store, "tulips beside tulips")
+        twice = await store_fact(store, "tulips beside tulips")
         assert await matches(store, "tulips", limit=2) == [twice.id, rare.id]
 
     @on_store
-    async def test_scores_of_words_fall_and_tokens_are_those_of_the_fact(self, store: Store) -> None:
+    async def test_word_scores_descend_and_tokens_are_those_of_the_fact(self, store: Store) -> None:
         facts = {
-            f.id: f for f in [await tell(store, "tulips " * n + "bloom " * (9 - n), tokens=n) for n in range(1, 6)]
+            f.id: f
+            for f in [await store_fact(store, "tulips " * n + "bloom " * (9 - n), tokens=n) for n in range(1, 6)]
         }
         hits = (await store.search(SearchRequest(scope=EVERYTHING, keyword=["tulips"], limit=9))).keyword[0].hits
         scores = [hit.score for hit in hits]
@@ -139,22 +145,22 @@ class SearchConformance(StoreSuite):
 
     @on_store
     async def test_a_facts_context_is_searched_too(self, store: Store) -> None:
-        [asked] = await hear(store, "Where are the tulips?")
-        fact = await tell(store, "Behind the shed.", context="Where are the tulips?", context_from=asked.id)
+        [asked] = await store_messages(store, "Where are the tulips?")
+        fact = await store_fact(store, "Behind the shed.", context="Where are the tulips?", context_from=asked.id)
         assert await matches(store, "tulips") == [fact.id]
 
     @on_store
     async def test_words_of_every_script_are_found(self, store: Store) -> None:
         for text, query, other in SCRIPTS:
-            [unread], _ = await hear(store, text), await hear(store, other)
+            [unread], _ = await store_messages(store, text), await store_messages(store, other)
             assert await quotes(store, query) == [unread.id], query
-            fact, _ = await tell(store, text), await tell(store, other)
+            fact, _ = await store_fact(store, text), await store_fact(store, other)
             assert await matches(store, query) == [fact.id], query
 
     @on_store
-    async def test_no_query_is_an_error(self, store: Store) -> None:
-        fact = await tell(store, "tulips behind the shed")
-        [unread] = await hear(store, "tulips behind the house")
+    async def test_no_query_text_raises(self, store: Store) -> None:
+        fact = await store_fact(store, "tulips behind the shed")
+        [unread] = await store_messages(store, "tulips behind the house")
         for text in HOSTILE:
             assert set(await matches(store, text)) <= {fact.id}, text[:50]
             assert set(await quotes(store, text)) <= {unread.id}, text[:50]
@@ -163,16 +169,16 @@ class SearchConformance(StoreSuite):
 
     @on_store
     async def test_stop_words_alone_find_nothing(self, store: Store) -> None:
-        await tell(store, "the tulips are behind the shed")
-        await hear(store, "the tulips are behind the shed")
+        await store_fact(store, "the tulips are behind the shed")
+        await store_messages(store, "the tulips are behind the shed")
         assert await matches(store, "are the") == []
         assert await quotes(store, "are the") == []
 
     @on_store
     async def test_messages_are_quoted_while_no_fact_repeats_their_words(self, store: Store) -> None:
-        unread, kept, extracted = await hear(store, "tulips one", "tulips two", "tulips three")
-        [raw] = await hear(store, "tulips four", state="raw")
-        await hear(store, "tulips five", state="derived")
+        unread, kept, extracted = await store_messages(store, "tulips one", "tulips two", "tulips three")
+        [raw] = await store_messages(store, "tulips four", state="raw")
+        await store_messages(store, "tulips five", state="derived")
         assert await store.commit(replace(await a_batch(store, [a_fact("tulips two")]), pending=[kept.id]))
         assert await store.commit(
             replace(await a_batch(store, [a_fact("flowers")]), pending=[extracted.id], becomes="extracted")
@@ -180,9 +186,9 @@ class SearchConformance(StoreSuite):
         assert set(await quotes(store, "tulips")) == {unread.id, extracted.id, raw.id}
 
     @on_store
-    async def test_quotes_come_best_first_within_the_limit(self, store: Store) -> None:
-        plain = await hear(store, *(f"garden number {n}" for n in range(6)))
-        [best] = await hear(store, "tulips in the garden")
+    async def test_quotes_are_ordered_by_score_within_the_limit(self, store: Store) -> None:
+        plain = await store_messages(store, *(f"garden number {n}" for n in range(6)))
+        [best] = await store_messages(store, "tulips in the garden")
         assert (await quotes(store, "garden tulips"))[0] == best.id
         assert len(await quotes(store, "garden", limit=3)) == 3
         query = SearchRequest(scope=EVERYTHING, verbatim="garden tulips", limit=9)

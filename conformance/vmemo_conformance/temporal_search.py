@@ -13,7 +13,7 @@ from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import Scope, Scored, SearchRequest, TemporalSearch
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
-from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, a_bank, a_batch, at_cosine, day, tell
+from vmemo.testing.samples import BANK, EMBEDDER, EVERYTHING, OTHER, a_bank, a_batch, at_cosine, day, store_fact
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
 MOMENT = timedelta(microseconds=1)
@@ -24,7 +24,7 @@ class DuringConformance(StoreSuite):
     """`during`."""
 
     @on_store
-    async def test_what_overlaps_a_half_open_stretch_is_found(self, store: Store) -> None:
+    async def test_facts_that_overlap_a_half_open_range_are_found(self, store: Store) -> None:
         spans = {"past": (day(2), day(5)), "now": (day(10), day(12)), "long": (day(4), day(20))}
         for name, (start, end) in spans.items():
             await _happen(store, name, occurred_start=start, occurred_end=end, mentioned_at=day(29))
@@ -45,7 +45,7 @@ class DuringConformance(StoreSuite):
             assert await _found(store, during=Interval(start=start, end=end)) == names, (start, end)
 
     @on_store
-    async def test_without_an_occurrence_the_time_of_mention_counts(self, store: Store) -> None:
+    async def test_without_an_occurrence_the_mention_time_is_used(self, store: Store) -> None:
         await _happen(store, "mentioned", mentioned_at=day(10))
         await _happen(store, "happened", mentioned_at=day(10), occurred_start=day(20), occurred_end=day(21))
         table = (
@@ -59,7 +59,7 @@ class DuringConformance(StoreSuite):
             assert await _found(store, during=Interval(start=start, end=end)) == names, (start, end)
 
     @on_store
-    async def test_facts_come_by_their_cosine_and_none_below_the_floor(self, store: Store) -> None:
+    async def test_facts_in_a_range_are_ordered_by_cosine_above_the_floor(self, store: Store) -> None:
         cosines = (0.5, 0.9, -0.4, 0.7)
         facts = {c: await _happen(store, f"{c}", cosine=c, tokens=int(c * 10) + 9) for c in cosines}
         await _happen(store, "later", mentioned_at=day(60))
@@ -94,7 +94,7 @@ class DuringConformance(StoreSuite):
         assert [hit.id for hit in floor] == [edge]
 
     @on_store
-    async def test_nothing_fades_in_an_open_stretch(self, store: Store) -> None:
+    async def test_an_open_range_has_no_edge_penalty(self, store: Store) -> None:
         await _happen(store, "one", mentioned_at=day(2))
         await _happen(store, "two", mentioned_at=day(16))
         for open_ended in (Interval(), Interval(start=day(1)), Interval(end=day(31))):
@@ -102,9 +102,9 @@ class DuringConformance(StoreSuite):
             assert [round(hit.score, 2) for hit in hits] == [1.0, 1.0]
 
     @on_store
-    async def test_the_scope_holds(self, store: Store) -> None:
+    async def test_a_temporal_search_respects_the_scope(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await tell(store, "theirs", bank=OTHER, vector=at_cosine(1.0))
+        await store_fact(store, "theirs", bank=OTHER, vector=at_cosine(1.0))
         await _happen(store, "plain")
         await _happen(store, "opinion", network="opinion")
         await _happen(store, "tagged", tags=["a"], metadata={"n": 1})
@@ -127,9 +127,9 @@ class DuringConformance(StoreSuite):
             assert await _found(store, scope=scope) == names, scope
 
     @on_store
-    async def test_what_is_forgotten_or_not_there_is_not_found(self, store: Store) -> None:
+    async def test_forgotten_and_missing_facts_are_not_found_by_time(self, store: Store) -> None:
         assert await _hits(store) == []
-        fact = await tell(store, "tulips", vector=at_cosine(1.0))
+        fact = await store_fact(store, "tulips", vector=at_cosine(1.0))
         assert [hit.id for hit in await _hits(store)] == [fact.id]
         await store.forget(BANK, ForgetTarget(messages=fact.messages))
         assert await _hits(store) == []
@@ -147,7 +147,7 @@ _REQUEST = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, temporal=_TEMPOR
 
 
 async def _happen(store: Store, text: str, *, cosine: float = 1.0, **fields: object) -> FactId:
-    return (await tell(store, text, bank=BANK, vector=at_cosine(cosine), **fields)).id
+    return (await store_fact(store, text, bank=BANK, vector=at_cosine(cosine), **fields)).id
 
 
 async def _hits(

@@ -9,7 +9,7 @@ from vmemo.models.changes import FactClosure
 from vmemo.models.search import Scope, SearchRequest
 from vmemo.models.select import FactSelect
 from vmemo.ports import Store
-from vmemo.testing.samples import BANK, EMBEDDER, a_batch, a_fact, day, hear, matches, near, tell
+from vmemo.testing.samples import BANK, EMBEDDER, a_batch, a_fact, day, matches, near, store_fact, store_messages
 from vmemo_conformance.suite import StoreSuite, on_store
 
 MOMENT = timedelta(microseconds=1)
@@ -20,19 +20,19 @@ class TimeTravelConformance(StoreSuite):
     """The times of `Scope`."""
 
     @on_store
-    async def test_only_what_is_believed_and_true_now_is_seen(self, store: Store) -> None:
-        await tell(store, "tulips current")
-        await tell(store, "tulips ending", invalid_at=FAR)
-        await tell(store, "tulips planned", valid_at=FAR)
-        await tell(store, "tulips over", invalid_at=day(5))
-        await tell(store, "tulips retracted", expired_at=day(5))
-        await tell(store, "tulips replaced", invalid_at=day(5), expired_at=day(5))
+    async def test_only_current_facts_are_visible_by_default(self, store: Store) -> None:
+        await store_fact(store, "tulips current")
+        await store_fact(store, "tulips ending", invalid_at=FAR)
+        await store_fact(store, "tulips planned", valid_at=FAR)
+        await store_fact(store, "tulips over", invalid_at=day(5))
+        await store_fact(store, "tulips retracted", expired_at=day(5))
+        await store_fact(store, "tulips replaced", invalid_at=day(5), expired_at=day(5))
         assert await _seen(store, Scope(bank=BANK)) == {"current", "ending", "planned"}
         everything = {"current", "ending", "planned", "over", "retracted", "replaced"}
         assert await _seen(store, Scope(bank=BANK, include_expired=True)) == everything
 
     @on_store
-    async def test_at_time_shows_what_was_true_then(self, store: Store) -> None:
+    async def test_at_time_returns_what_was_true_then(self, store: Store) -> None:
         await _moves(store)
         table = (
             (day(1), {"always"}),
@@ -46,7 +46,7 @@ class TimeTravelConformance(StoreSuite):
             assert await _seen(store, Scope(bank=BANK, at_time=moment)) == expected, moment
 
     @on_store
-    async def test_known_at_shows_what_was_believed_then(self, store: Store) -> None:
+    async def test_known_at_returns_what_was_believed_then(self, store: Store) -> None:
         await _moves(store)
         table = (
             (day(3) - MOMENT, {"always"}),
@@ -59,7 +59,7 @@ class TimeTravelConformance(StoreSuite):
             assert await _seen(store, Scope(bank=BANK, known_at=moment)) == expected, moment
 
     @on_store
-    async def test_both_show_what_was_believed_then_about_another_time(self, store: Store) -> None:
+    async def test_at_time_and_known_at_can_be_combined(self, store: Store) -> None:
         await _moves(store)
         table = (
             # On day 11 the move of day 10 was not known yet.
@@ -76,8 +76,10 @@ class TimeTravelConformance(StoreSuite):
     @on_store
     async def test_a_corrected_mistake_was_believed_and_never_true(self, store: Store) -> None:
         """It is closed from the moment it began, so no time of the world shows it."""
-        await tell(store, "tulips wrong", valid_at=day(2), recorded_at=day(3), invalid_at=day(2), expired_at=day(7))
-        await tell(store, "tulips right", valid_at=day(2), recorded_at=day(7))
+        await store_fact(
+            store, "tulips wrong", valid_at=day(2), recorded_at=day(3), invalid_at=day(2), expired_at=day(7)
+        )
+        await store_fact(store, "tulips right", valid_at=day(2), recorded_at=day(7))
         table = (
             (Scope(bank=BANK), {"right"}),
             (Scope(bank=BANK, at_time=day(2)), {"right"}),
@@ -93,15 +95,15 @@ class TimeTravelConformance(StoreSuite):
     @on_store
     async def test_a_retracted_fact_is_not_true_at_any_time(self, store: Store) -> None:
         """Current beliefs decide what was true at an earlier time."""
-        await tell(store, "tulips retracted", valid_at=day(2), recorded_at=day(3), expired_at=day(7))
+        await store_fact(store, "tulips retracted", valid_at=day(2), recorded_at=day(3), expired_at=day(7))
         assert await _seen(store, Scope(bank=BANK, at_time=day(4))) == set()
         assert await _seen(store, Scope(bank=BANK, known_at=day(4))) == {"retracted"}
         assert await _seen(store, Scope(bank=BANK, known_at=day(4), at_time=day(4))) == {"retracted"}
         assert await _seen(store, Scope(bank=BANK, known_at=day(4), at_time=day(1))) == set()
 
     @on_store
-    async def test_an_end_that_was_always_known_counts_at_every_time(self, store: Store) -> None:
-        await tell(store, "tulips holiday", valid_at=day(2), invalid_at=day(9), recorded_at=day(1))
+    async def test_an_end_known_from_the_start_applies_at_every_time(self, store: Store) -> None:
+        await store_fact(store, "tulips holiday", valid_at=day(2), invalid_at=day(9), recorded_at=day(1))
         table = (
             (Scope(bank=BANK), set[str]()),
             (Scope(bank=BANK, at_time=day(8)), {"holiday"}),
@@ -114,10 +116,8 @@ class TimeTravelConformance(StoreSuite):
             assert await _seen(store, scope) == expected, scope
 
     @on_store
-    async def test_the_words_of_a_message_are_quoted_only_for_times_at_which_one_of_its_facts_is_seen(
-        self, store: Store
-    ) -> None:
-        [said] = await hear(store, "tulips grow here", timestamp=day(1), recorded_at=day(1))
+    async def test_a_message_is_quoted_only_at_times_when_one_of_its_facts_is_visible(self, store: Store) -> None:
+        [said] = await store_messages(store, "tulips grow here", timestamp=day(1), recorded_at=day(1))
         old = a_fact("flowers", messages=[said.id], valid_at=day(1), recorded_at=day(1))
         assert await store.commit(replace(await a_batch(store, [old]), pending=[said.id], becomes="extracted"))
         closing = FactClosure(fact=old.id, invalid_at=day(5), expired_at=day(7))
@@ -145,9 +145,11 @@ class TimeTravelConformance(StoreSuite):
 
 async def _moves(store: Store) -> None:
     """Rome from day 2, told on day 3; Oslo from day 10, told on day 12."""
-    await tell(store, "tulips always", recorded_at=day(1))
-    rome = await tell(store, "tulips rome", valid_at=day(2), recorded_at=day(3), invalid_at=day(10), expired_at=day(12))
-    await tell(store, "tulips oslo", valid_at=day(10), recorded_at=day(12), supersedes=rome.id)
+    await store_fact(store, "tulips always", recorded_at=day(1))
+    rome = await store_fact(
+        store, "tulips rome", valid_at=day(2), recorded_at=day(3), invalid_at=day(10), expired_at=day(12)
+    )
+    await store_fact(store, "tulips oslo", valid_at=day(10), recorded_at=day(12), supersedes=rome.id)
 
 
 async def _seen(store: Store, scope: Scope) -> set[str]:

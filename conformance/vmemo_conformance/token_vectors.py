@@ -19,13 +19,13 @@ from vmemo.testing.samples import (
     a_batch,
     a_fact,
     an_entity,
-    hear,
     named_entities,
     near,
     re_embedded,
     snapshot,
     some_tokens,
-    tell,
+    store_fact,
+    store_messages,
     token_vectors,
     with_vector,
 )
@@ -45,7 +45,7 @@ class TokenVectorConformance(StoreSuite):
     """`NewFact.tokens`, `token_vectors` and what new embeddings make of them."""
 
     @on_store
-    async def test_token_vectors_come_back(self, store: Store) -> None:
+    async def test_token_vectors_are_read_back(self, store: Store) -> None:
         given = [some_tokens(3), some_tokens(40, 96), np.array([[1.0, -1.0, 0.0]], np.float32)]
         ids = [(await _write(store, f"fact {n}", tokens)).id for n, tokens in enumerate(given)]
         found = await token_vectors(store, BANK, ids)
@@ -54,9 +54,9 @@ class TokenVectorConformance(StoreSuite):
         assert all(tokens is not None and tokens.dtype == np.float32 for tokens in found)
 
     @on_store
-    async def test_they_come_in_the_order_asked_for_and_none_where_there_are_none(self, store: Store) -> None:
+    async def test_token_vectors_keep_the_requested_order_and_may_be_missing(self, store: Store) -> None:
         one, two = await _write(store, "one", some_tokens(1)), await _write(store, "two", some_tokens(2))
-        plain = await tell(store, "plain")
+        plain = await store_fact(store, "plain")
         empty = await _write(store, "empty", some_tokens(1)[:0])
         ids = [two.id, FactId("missing"), plain.id, one.id, empty.id, two.id]
         found = await token_vectors(store, BANK, ids)
@@ -67,14 +67,14 @@ class TokenVectorConformance(StoreSuite):
         assert await token_vectors(store, BANK, []) == []
 
     @on_store
-    async def test_many_are_read_at_once(self, store: Store) -> None:
+    async def test_many_token_vectors_are_read_at_once(self, store: Store) -> None:
         facts = [with_vector(a_fact(f"{n}"), tokens=some_tokens(n % 7 + 1)) for n in range(1200)]
         assert await store.commit(await a_batch(store, facts))
         found = await token_vectors(store, BANK, [item.fact.id for item in reversed(facts)])
         assert all(_same(tokens, item.tokens) for tokens, item in zip(found, reversed(facts), strict=True))
 
     @on_store
-    async def test_those_of_another_bank_are_not_given(self, store: Store) -> None:
+    async def test_token_vectors_of_another_bank_are_not_returned(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         theirs = await _write(store, "theirs", some_tokens(2), bank=OTHER)
         mine = await _write(store, "mine", some_tokens(3))
@@ -86,9 +86,9 @@ class TokenVectorConformance(StoreSuite):
         assert _same((await token_vectors(store, OTHER, [theirs.id]))[0], some_tokens(2))
 
     @on_store
-    async def test_a_switch_of_embedder_replaces_them(self, store: Store) -> None:
+    async def test_an_embedder_switch_replaces_token_vectors(self, store: Store) -> None:
         one, two, three = [await _write(store, f"{n}", some_tokens(n)) for n in (1, 2, 3)]
-        plain = await tell(store, "plain")
+        plain = await store_fact(store, "plain")
         vector = EMBEDDER.vector("new")
         new = {
             one.id: Encoding(vector, some_tokens(4, 5)),
@@ -104,7 +104,7 @@ class TokenVectorConformance(StoreSuite):
         assert await token_vectors(store, BANK, list(new)) == [None] * 4
 
     @on_store
-    async def test_a_switch_that_fails_leaves_them(self, store: Store) -> None:
+    async def test_a_failed_embedder_switch_keeps_token_vectors(self, store: Store) -> None:
         one, two = await _write(store, "one", some_tokens(1)), await _write(store, "two", some_tokens(2))
         before = await snapshot(store)
         vector = EMBEDDER.vector("new")
@@ -118,7 +118,7 @@ class TokenVectorConformance(StoreSuite):
             assert await snapshot(store) == before, case
 
     @on_store
-    async def test_they_go_with_a_forgotten_fact(self, store: Store) -> None:
+    async def test_token_vectors_are_deleted_with_a_forgotten_fact(self, store: Store) -> None:
         gone, kept = await _write(store, "gone", some_tokens(2)), await _write(store, "kept", some_tokens(3))
         await store.forget(BANK, ForgetTarget(messages=gone.messages))
         [none, left] = await token_vectors(store, BANK, [gone.id, kept.id])
@@ -129,7 +129,7 @@ class TokenVectorConformance(StoreSuite):
         assert await token_vectors(store, BANK, [gone.id]) == [None]
 
     @on_store
-    async def test_they_go_with_a_forgotten_bank(self, store: Store) -> None:
+    async def test_token_vectors_are_deleted_with_a_bank(self, store: Store) -> None:
         fact = await _write(store, "gone", some_tokens(2))
         await store.forget(BANK, ForgetTarget(bank=True))
         with refused(NotFound):
@@ -140,9 +140,9 @@ class TokenVectorConformance(StoreSuite):
         assert await token_vectors(store, BANK, [fact.id]) == [None]
 
     @on_store
-    async def test_bad_ones_land_nothing(self, store: Store) -> None:
+    async def test_a_batch_with_invalid_token_vectors_is_refused(self, store: Store) -> None:
         await _write(store, "good", some_tokens(2))
-        [said] = await hear(store, "tulips")
+        [said] = await store_messages(store, "tulips")
         before, revision = await snapshot(store), await store.revision(BANK)
         for case, tokens in BAD.items():
             items = [with_vector(a_fact("one"), tokens=some_tokens(3)), with_vector(a_fact("two"), tokens=tokens)]
@@ -155,7 +155,7 @@ class TokenVectorConformance(StoreSuite):
         assert len(await near(store, EMBEDDER.vector("one"))) == 1
 
     @on_store
-    async def test_bad_ones_restore_nothing(self, store: Store) -> None:
+    async def test_a_restore_with_invalid_token_vectors_is_refused(self, store: Store) -> None:
         for case, tokens in BAD.items():
             facts = (a_fact("one", bank=OTHER), a_fact("two", bank=OTHER))
             records: list[RestoreRecord] = [with_vector(facts[0], tokens=some_tokens(2))]
@@ -166,7 +166,7 @@ class TokenVectorConformance(StoreSuite):
 
 async def _write(store: Store, text: str, tokens: TokenVectors, *, bank: BankId = BANK) -> Fact:
     """A message and the one fact that was read from it."""
-    [said] = await hear(store, text, bank=bank)
+    [said] = await store_messages(store, text, bank=bank)
     fact = a_fact(text, bank=bank, messages=[said.id])
     batch = await a_batch(store, [with_vector(fact, tokens=tokens)], bank=bank)
     assert await store.commit(replace(batch, pending=[said.id]))

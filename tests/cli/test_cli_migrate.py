@@ -19,7 +19,7 @@ from typer.testing import Result
 
 from vmemo.models import BankId
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import a_bank, hear
+from vmemo.testing.samples import a_bank, store_messages
 
 Run = Callable[..., Result]
 LINES = 6000
@@ -106,7 +106,9 @@ async def _many(path: Path) -> None:
     store = SqliteStore(path)
     await store.open()
     await store.create_bank(a_bank("big"))
-    await hear(store, *(f"Line {number} of a long talk." for number in range(LINES)), bank=BankId("big"), state="raw")
+    await store_messages(
+        store, *(f"Line {number} of a long talk." for number in range(LINES)), bank=BankId("big"), state="raw"
+    )
     await store.close()
 
 

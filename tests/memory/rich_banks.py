@@ -23,10 +23,10 @@ from vmemo.testing.samples import (
     an_entity,
     an_episode,
     day,
-    hear,
     mention_of,
     some_tokens,
-    tell_story,
+    store_messages,
+    store_story,
     with_vector,
 )
 from vmemo.transfer.files import lines
@@ -44,7 +44,7 @@ async def fill(folder: Path) -> Path:
     for bank in BANKS:
         await store.create_bank(a_bank(bank))
     await _enrich(store)
-    await hear(store, "まだ読んでいない。", "Ещё одно.", bank=TOKYO, speaker="山田", tags=["día"])
+    await store_messages(store, "まだ読んでいない。", "Ещё одно.", bank=TOKYO, speaker="山田", tags=["día"])
     await store.close()
     return path
 
@@ -55,7 +55,7 @@ async def exports(store: Store, *banks: BankId) -> dict[BankId, list[str]]:
 
 
 async def _enrich(store: Store) -> None:
-    story = await tell_story(store)
+    story = await store_story(store)
     await _derive_anew(store, story.facts[0])
     await _merge(store)
     await _revise(store)
@@ -112,8 +112,8 @@ async def _merge(store: Store) -> None:
 
 async def _revise(store: Store) -> None:
     """Closed facts and what replaced them, token vectors, metadata, context, costs and messages of other states."""
-    [context] = await hear(store, "Who is it?", document="tea", key="1", metadata={"n": 1})
-    [said] = await hear(store, "Kein Tee für Øystein.", document="tea", key="2", metadata={"n": None})
+    [context] = await store_messages(store, "Who is it?", document="tea", key="1", metadata={"n": 1})
+    [said] = await store_messages(store, "Kein Tee für Øystein.", document="tea", key="2", metadata={"n": None})
     more = {"messages": [said.id], "context": context.content, "context_from": context.id}
     new = a_fact("Øystein drinks no tea.", metadata={"deep": {"a": [None, True, 0.1]}}, tags=["día"], **more)
     old = a_fact("Øystein drinks tea.", occurred_start=day(1), occurred_end=day(2), valid_at=day(1), importance=0.9)
@@ -125,13 +125,13 @@ async def _revise(store: Store) -> None:
     later = replace(await a_batch(store), closures=[closing], successors={new.id: old.id})
     assert await store.commit(later)
     await store.append(BANK, [a_message("Kept in its words.", state="raw", role="tool")])
-    failed = await hear(store, "It can't be read.")
+    failed = await store_messages(store, "It can't be read.")
     await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[failed[0].id], error="timed out: 🕛")]))
 
 
 async def _group(store: Store) -> None:
     """An episode of a read and an unread message, one of an unread one alone, and one after it of a read one."""
-    said = await hear(store, "Read one.", "Waits one.", "Waits two.", "Read two.", timestamp=day(4))
+    said = await store_messages(store, "Read one.", "Waits one.", "Waits two.", "Read two.", timestamp=day(4))
     mixed = an_episode("mixed", said[:2])
     alone = an_episode("alone", said[2:3], previous=mixed.id)
     after = an_episode("after", said[3:], previous=alone.id)

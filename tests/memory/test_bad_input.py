@@ -139,9 +139,7 @@ MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
 
 
 @pytest.mark.parametrize(("option", "value", "words"), MESSAGE_OPTIONS)
-def test_an_option_of_a_message_that_cannot_be_used_is_refused(
-    memory: Memory, option: str, value: object, words: str
-) -> None:
+def test_an_invalid_message_option_is_refused(memory: Memory, option: str, value: object, words: str) -> None:
     given = {option: value}
     for call in (
         lambda: memory.retain_sync("Fine.", **given),  # pyright: ignore[reportArgumentType]
@@ -152,7 +150,7 @@ def test_an_option_of_a_message_that_cannot_be_used_is_refused(
 
 
 @pytest.mark.parametrize("infer", [None, "no", 0])
-def test_infer_is_yes_or_no(memory: Memory, infer: object) -> None:
+def test_infer_must_be_a_boolean(memory: Memory, infer: object) -> None:
     call = lambda: memory.retain_sync("Fine.", infer=cast("bool", infer))  # noqa: E731
     assert_refused(call, InvalidInput, "infer: must be true or false, not")
 
@@ -181,7 +179,7 @@ QUERIES: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("query", "words"), QUERIES)
-def test_a_query_that_says_nothing_is_refused(memory: Memory, query: object, words: str) -> None:
+def test_an_empty_query_is_refused(memory: Memory, query: object, words: str) -> None:
     for verb in (memory.recall_sync, memory.retrieve_sync, memory.reflect_sync):
         assert_refused(lambda verb=verb: verb(anything(query)), InvalidInput, words)
 
@@ -199,7 +197,7 @@ SIZES: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("size", "words"), SIZES)
-def test_a_size_of_a_recall_that_cannot_be_used_is_refused(memory: Memory, size: object, words: str) -> None:
+def test_an_invalid_recall_size_is_refused(memory: Memory, size: object, words: str) -> None:
     size = cast("int", size)
     for call in (
         lambda: memory.recall_sync("station", max_tokens=size),
@@ -250,9 +248,7 @@ RECALL_OPTIONS: list[tuple[str, object, str]] = [
 
 
 @pytest.mark.parametrize(("option", "value", "words"), RECALL_OPTIONS)
-def test_an_option_of_a_recall_that_cannot_be_used_is_refused(
-    memory: Memory, option: str, value: object, words: str
-) -> None:
+def test_an_invalid_recall_option_is_refused(memory: Memory, option: str, value: object, words: str) -> None:
     given = {option: value}
     for verb in (memory.recall_sync, memory.retrieve_sync, memory.reflect_sync):
         call = lambda verb=verb: verb("station", **given)  # noqa: E731  # pyright: ignore[reportArgumentType]
@@ -285,7 +281,7 @@ FORGOTTEN: list[tuple[dict[str, object], type[VmemoError], str]] = [
 
 
 @pytest.mark.parametrize(("target", "kind", "words"), FORGOTTEN)
-def test_a_target_of_forgetting_that_is_not_clear_is_refused(
+def test_an_ambiguous_forget_target_is_refused(
     memory: Memory, target: dict[str, object], kind: type[VmemoError], words: str
 ) -> None:
     call = lambda: memory.forget_sync(**target)  # noqa: E731  # pyright: ignore[reportArgumentType]
@@ -309,7 +305,7 @@ def test_a_profile_out_of_bounds_cannot_be_made(field: str, value: object) -> No
 
 @pytest.mark.parametrize("trait", ["skepticism", "literalism", "empathy"])
 @pytest.mark.parametrize("value", [0, 6, "high", 2.5])
-def test_a_trait_goes_from_one_to_five(trait: str, value: object) -> None:
+def test_a_trait_ranges_from_one_to_five(trait: str, value: object) -> None:
     with pytest.raises(InvalidInput, match=f"Disposition is not valid: {trait}"):
         Disposition.of({trait: value})
 
@@ -332,7 +328,7 @@ PAGES: list[tuple[dict[str, object], type[VmemoError], str]] = [
 
 
 @pytest.mark.parametrize(("page", "kind", "words"), PAGES)
-def test_a_page_that_cannot_be_turned_to_is_refused(
+def test_an_invalid_page_is_refused(
     memory: Memory, page: dict[str, object], kind: type[VmemoError], words: str
 ) -> None:
     for verb in (memory.messages_sync, memory.facts_sync, memory.episodes_sync, memory.entities_sync):
@@ -341,7 +337,7 @@ def test_a_page_that_cannot_be_turned_to_is_refused(
 
 
 @pytest.mark.parametrize("after", ["nobody", "🙂"])
-def test_a_page_after_what_is_not_there_is_refused(each_memory: Memory, after: str) -> None:
+def test_a_page_after_an_unknown_id_is_refused(each_memory: Memory, after: str) -> None:
     memory = each_memory
     for verb in (memory.messages_sync, memory.facts_sync, memory.episodes_sync, memory.entities_sync):
         with pytest.raises(NotFound, match="to continue after"):
@@ -390,15 +386,13 @@ MEMORIES: list[tuple[dict[str, object], type[VmemoError], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "kind", "words"), MEMORIES)
-def test_a_memory_that_cannot_be_made_is_refused_at_once(
-    arguments: dict[str, object], kind: type[VmemoError], words: str
-) -> None:
+def test_an_invalid_memory_is_refused_at_once(arguments: dict[str, object], kind: type[VmemoError], words: str) -> None:
     given = {"url": "sqlite:///:memory:", "embedder": WordEmbedder(), **arguments}
     with pytest.raises(kind, match=words):
         Memory(**given)  # pyright: ignore[reportArgumentType]
 
 
-def test_another_bank_of_a_memory_needs_a_name_too(memory: Memory) -> None:
+def test_another_bank_of_a_memory_requires_a_name(memory: Memory) -> None:
     with pytest.raises(InvalidInput, match="must not be empty"):
         memory.bank(" ")
 
@@ -408,7 +402,7 @@ def test_an_unknown_fusion_is_refused() -> None:
         Settings(fusion=cast("object", "magic"))  # pyright: ignore[reportArgumentType]
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_unchanged(sqlite_url: str, tmp_path: Path) -> None:
     file = tmp_path / "memory.db"
     file.write_text("These are my notes, and no database. " * 100)
     with pytest.raises(StoreError, match="not a database"):
@@ -466,7 +460,7 @@ def test_a_hostile_name_in_a_filter_finds_nothing_and_harms_nothing(each_memory:
     assert each_memory.recall_sync("station").hits
 
 
-def test_a_null_character_in_metadata_keeps_no_filter_from_working(url: str) -> None:
+def test_filters_work_beside_a_null_character_in_metadata(url: str) -> None:
     with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.", metadata={"page": 1, "note": "nul \x00", "nul \x00": 2})
         memory.retain_sync("The kettle is blue.", metadata={"page": 2})
@@ -477,7 +471,7 @@ def test_a_null_character_in_metadata_keeps_no_filter_from_working(url: str) -> 
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_a_hostile_name_of_a_bank_is_a_name_like_any_other(place: str, name: str) -> None:
+def test_a_hostile_bank_name_is_an_ordinary_name(place: str, name: str) -> None:
     with open_memory(place, name) as memory:
         memory.retain_sync("The kettle is red.", document=name, tags=[name], metadata={name: name}, speaker=name)
         (hit,) = memory.recall_sync("kettle", tags=[name], metadata={name: name}).hits
@@ -489,7 +483,7 @@ def test_a_hostile_name_of_a_bank_is_a_name_like_any_other(place: str, name: str
 
 @pytest.mark.parametrize("moment", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)])
 @pytest.mark.parametrize("text", ["Yesterday it rained.", "It will rain next month.", "Two centuries ago it rained."])
-def test_words_from_the_ends_of_time_are_retained(url: str, moment: datetime, text: str) -> None:
+def test_messages_of_extreme_dates_are_retained(url: str, moment: datetime, text: str) -> None:
     with open_memory(url) as memory:
         memory.retain_sync(text, timestamp=moment)
         (hit,) = memory.recall_sync("When did it rain?").hits

@@ -123,7 +123,7 @@ async def expected_facts(url: str) -> list[tuple[str]]:
     return sorted((fact,) for fact in done.derived)
 
 
-def test_a_process_killed_while_retaining_loses_nothing_and_its_work_is_completed_exactly_once(url: str) -> None:
+def test_a_process_killed_while_retaining_loses_nothing_and_is_completed_exactly_once(url: str) -> None:
     interrupted, kills = 0, KILLS[url.partition(":")[0]]
     acknowledged: set[str] = set()
     with forking_writer(url) as writer:

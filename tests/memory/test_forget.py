@@ -98,7 +98,7 @@ def test_forgetting_text_that_was_never_derived_leaves_no_trace_of_it(url: str, 
 
 
 @pytest.mark.parametrize("forget", [by_messages, by_entity])
-def test_neighbours_of_a_forgotten_message_are_read_again_under_the_same_ids(
+def test_neighbours_of_a_forgotten_message_are_processed_again_with_the_same_ids(
     url: str, forget: Callable[[Memory], None]
 ) -> None:
     with open_memory(url) as memory:
@@ -142,9 +142,7 @@ def test_an_entity_keeps_only_the_names_that_remaining_facts_use(url: str, tmp_p
         assert_nowhere(memory, url, tmp_path, "robert")
 
 
-def test_an_entity_is_forgotten_by_any_of_its_names_with_every_message_that_speaks_of_it(
-    url: str, tmp_path: Path
-) -> None:
+def test_forgetting_an_entity_by_any_name_deletes_every_message_about_it(url: str, tmp_path: Path) -> None:
     with open_memory(url) as memory:
         memory.retain_sync([said("I met Robert Zuckerman at the station.", 0), said("Bob Zuckerman was late.", 100)])
         memory.retain_sync(said("The soup was hot.", 200))
@@ -154,7 +152,7 @@ def test_an_entity_is_forgotten_by_any_of_its_names_with_every_message_that_spea
         assert_nowhere(memory, url, tmp_path, "zuckerman")
 
 
-def test_messages_that_were_not_read_yet_are_forgotten_with_the_entity_they_name(url: str, tmp_path: Path) -> None:
+def test_pending_messages_are_forgotten_with_the_entity_they_name(url: str, tmp_path: Path) -> None:
     with open_memory(url) as memory:
         memory.retain_sync(said("I met Robert Zuckerman at the station.", 0))
         memory.add_message_sync(said("Robert Zuckerman was late.", 100))
@@ -175,7 +173,7 @@ def held(sqlite_url: str, tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.mark.parametrize("forget", [by_messages, by_bank])
-def test_a_file_that_cannot_be_rewritten_yet_is_said_to_be_so_and_rewritten_later(
+def test_a_delayed_scrub_is_reported_and_completed_later(
     sqlite_url: str, tmp_path: Path, held: sqlite3.Connection, forget: Callable[[Memory], None]
 ) -> None:
     held.execute("BEGIN")
@@ -235,7 +233,7 @@ def test_forgetting_while_the_embedder_is_down_deletes_and_queues_the_neighbours
         assert len(memory.process_sync().derived) == 2
 
 
-def test_forgetting_what_is_not_there_is_an_error_and_changes_nothing(url: str, tmp_path: Path) -> None:
+def test_forgetting_a_missing_target_is_an_error_and_changes_nothing(url: str, tmp_path: Path) -> None:
     with open_memory(url) as memory:
         retain_talk(memory)
         before = exported(memory, tmp_path)

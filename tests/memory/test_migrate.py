@@ -36,7 +36,7 @@ from vmemo.models.select import EntitySelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, hear, matches, near, snapshot, tell
+from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, matches, near, snapshot, store_fact, store_messages
 from vmemo.transfer.bank_migration import TRIES, move
 from vmemo.transfer.files import export, read
 from vmemo.transfer.incoming import incoming_banks, load_bank
@@ -121,13 +121,13 @@ def stopping(after: int) -> Callable[[MigrationProgress], None]:
     """Interrupts the migration at a sign of progress; one comes after each page, and some with verifying."""
     left = after
 
-    def tell(_: MigrationProgress) -> None:
+    def store_fact(_: MigrationProgress) -> None:
         nonlocal left
         if left == 0:
             raise Interrupted
         left -= 1
 
-    return tell
+    return store_fact
 
 
 async def moved(
@@ -171,7 +171,7 @@ class Counting(SqliteStore):
         return committed
 
 
-def test_banks_go_to_postgresql_and_back_with_equal_exports(
+def test_banks_migrate_to_postgresql_and_back_with_equal_exports(
     source: Path, whole: dict[BankId, list[str]], postgres_url: str, tmp_path: Path
 ) -> None:
     there = migrate_sync(url_of(source), postgres_url)
@@ -190,9 +190,7 @@ def test_banks_go_to_postgresql_and_back_with_equal_exports(
     assert exported(url_of(source)) == whole
 
 
-def test_a_moved_bank_is_found_by_the_same_words_and_vectors_and_its_merges_can_be_undone(
-    source: Path, postgres_url: str
-) -> None:
+def test_a_migrated_bank_is_searched_alike_and_its_merges_can_be_undone(source: Path, postgres_url: str) -> None:
     migrate_sync(url_of(source), postgres_url)
     found: list[object] = []
 
@@ -212,7 +210,7 @@ def test_a_moved_bank_is_found_by_the_same_words_and_vectors_and_its_merges_can_
     assert found[0] == found[1]
 
 
-def test_what_is_unread_is_queued_and_other_work_is_told_to_stay(source: Path, postgres_url: str) -> None:
+def test_migration_queues_pending_messages_and_reports_jobs_left_behind(source: Path, postgres_url: str) -> None:
     alice, _, tokyo = migrate_sync(url_of(source), postgres_url).banks
     assert (alice.left, tokyo.left) == ({"observe": 2}, {})
     assert (alice.unread, tokyo.unread) == (4, 2)
@@ -228,7 +226,7 @@ def test_what_is_unread_is_queued_and_other_work_is_told_to_stay(source: Path, p
     asked(postgres_url, look)
 
 
-def test_a_migration_stopped_after_any_page_goes_on_and_loads_no_page_twice(
+def test_a_migration_stopped_after_any_page_resumes_and_loads_no_page_twice(
     source: Path, whole: dict[BankId, list[str]], target: Path
 ) -> None:
     total = len(whole[BANK]) - 1
@@ -261,9 +259,7 @@ def test_a_migration_stopped_after_any_page_goes_on_and_loads_no_page_twice(
     assert asyncio.run(run()) > total / PAGE
 
 
-def test_a_migration_to_postgresql_goes_on_where_it_was(
-    source: Path, whole: dict[BankId, list[str]], postgres_url: str
-) -> None:
+def test_a_migration_to_postgresql_resumes(source: Path, whole: dict[BankId, list[str]], postgres_url: str) -> None:
     for stops in (1, 2):
         with pytest.raises(Interrupted):
             asyncio.run(moved(url_of(source), store_at(postgres_url), on_progress=stopping(stops)))
@@ -289,7 +285,7 @@ class Failing(SqliteStore):
     _search_index = FailingIndex()
 
 
-def test_a_migration_that_fails_in_the_middle_of_pages_goes_on(
+def test_a_migration_that_fails_between_pages_resumes(
     source: Path, whole: dict[BankId, list[str]], target: Path
 ) -> None:
     store, failures = Failing(target), 0
@@ -303,7 +299,7 @@ def test_a_migration_that_fails_in_the_middle_of_pages_goes_on(
     assert exported(url_of(target)) == whole
 
 
-def test_a_migration_that_is_cancelled_at_random_points_goes_on(
+def test_a_migration_cancelled_at_random_points_resumes(
     source: Path, whole: dict[BankId, list[str]], postgres_url: str
 ) -> None:
     dice = random.Random(11)
@@ -319,7 +315,7 @@ def test_a_migration_that_is_cancelled_at_random_points_goes_on(
     assert exported(postgres_url) == whole
 
 
-def test_a_bank_is_not_seen_before_it_is_whole(source: Path, url: str) -> None:
+def test_a_bank_is_hidden_until_it_is_complete(source: Path, url: str) -> None:
     with pytest.raises(Interrupted):
         asyncio.run(moved(url_of(source), store_at(url), on_progress=stopping(4)))
 
@@ -349,32 +345,32 @@ LATER = "UPDATE messages SET content = content || '.' WHERE content = 'Read two.
     [(RECALL, 1), (RECALL, 6), (PROFILE, 1), (LATER, 4), (LATER, 6)],
     ids=["facts early", "facts when loaded", "the profile", "a message late", "a message when loaded"],
 )
-def test_a_bank_that_is_written_to_once_meanwhile_is_moved_as_it_is_afterwards(
+def test_a_bank_written_to_once_during_migration_is_migrated_with_the_write(
     source: Path, target: Path, statement: str, at: int
 ) -> None:
     calls = 0
 
-    def tell(_: MigrationProgress) -> None:
+    def store_fact(_: MigrationProgress) -> None:
         nonlocal calls
         calls += 1
         if calls == at:
             change(source, statement)
 
-    asyncio.run(moved(url_of(source), SqliteStore(target), on_progress=tell, banks=[BANK]))
+    asyncio.run(moved(url_of(source), SqliteStore(target), on_progress=store_fact, banks=[BANK]))
     assert exported(url_of(target), BANK) == exported(url_of(source), BANK)
 
 
-def test_a_bank_that_is_written_to_all_the_time_is_not_moved(source: Path, target: Path) -> None:
+def test_a_bank_under_constant_writes_is_not_migrated(source: Path, target: Path) -> None:
     changes = 0
 
-    def tell(now: MigrationProgress) -> None:
+    def store_fact(now: MigrationProgress) -> None:
         nonlocal changes
         if now.step == "load":
             changes += 1
             change(source, RECALL)
 
     with pytest.raises(StoreBusy, match="Stop whoever"):
-        asyncio.run(moved(url_of(source), SqliteStore(target), on_progress=tell, banks=[BANK]))
+        asyncio.run(moved(url_of(source), SqliteStore(target), on_progress=store_fact, banks=[BANK]))
     assert changes >= TRIES
 
     async def look(store: Store) -> None:
@@ -405,9 +401,7 @@ def test_what_was_loaded_before_the_source_changed_is_dropped(source: Path, targ
     ],
     ids=["a fact", "a message", "mentions", "the bank"],
 )
-def test_a_hidden_bank_that_was_tampered_with_is_noticed_and_removed(
-    source: Path, target: Path, statement: str, named: str
-) -> None:
+def test_a_modified_hidden_bank_is_detected_and_removed(source: Path, target: Path, statement: str, named: str) -> None:
     with pytest.raises(Interrupted):
         asyncio.run(moved(url_of(source), SqliteStore(target), on_progress=stopping(4), banks=[BANK]))
     change(target, statement)
@@ -418,7 +412,7 @@ def test_a_hidden_bank_that_was_tampered_with_is_noticed_and_removed(
     assert exported(url_of(target), BANK) == exported(url_of(source), BANK)
 
 
-def test_a_bank_that_is_there_and_equal_is_passed_over(source: Path, url: str, whole: dict[BankId, list[str]]) -> None:
+def test_an_equal_bank_in_the_target_is_skipped(source: Path, url: str, whole: dict[BankId, list[str]]) -> None:
     [first] = migrate_sync(url_of(source), url, banks=[BANK]).banks
     again = migrate_sync(url_of(source), url)
     assert [bank.state for bank in again.banks] == ["there", "moved", "moved"]
@@ -426,10 +420,10 @@ def test_a_bank_that_is_there_and_equal_is_passed_over(source: Path, url: str, w
     assert exported(url) == whole
 
 
-def test_a_bank_that_is_there_and_differs_is_refused_before_anything_is_written(source: Path, url: str) -> None:
+def test_a_different_bank_in_the_target_is_refused_before_anything_is_written(source: Path, url: str) -> None:
     async def disagree(store: Store) -> None:
         await store.create_bank(a_bank(TOKYO))
-        await hear(store, "Something else.", bank=TOKYO)
+        await store_messages(store, "Something else.", bank=TOKYO)
 
     asked(url, disagree)
     before = exported(url, TOKYO)
@@ -454,12 +448,12 @@ def test_an_empty_bank_of_the_same_name_is_replaced(source: Path, url: str, whol
     assert exported(url) == whole
 
 
-def test_other_banks_of_the_target_stay_as_they_are(source: Path, url: str) -> None:
+def test_other_banks_of_the_target_are_unchanged(source: Path, url: str) -> None:
     found: list[object] = []
 
     async def write(store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await tell(store, "Bob has a boat.", bank=OTHER)
+        await store_fact(store, "Bob has a boat.", bank=OTHER)
         found.append(await snapshot(store, OTHER))
 
     async def look(store: Store) -> None:
@@ -471,7 +465,7 @@ def test_other_banks_of_the_target_stay_as_they_are(source: Path, url: str) -> N
     assert found[0] == found[1]
 
 
-def test_banks_that_another_migration_left_unfinished_are_told_of_and_can_be_dropped(source: Path, url: str) -> None:
+def test_unfinished_banks_of_another_migration_are_reported_and_can_be_dropped(source: Path, url: str) -> None:
     with pytest.raises(Interrupted):
         asyncio.run(moved(url_of(source), store_at(url), on_progress=stopping(3)))
     assert migrate_sync(url_of(source), url, banks=[EMPTY]).unfinished == (BANK,)
@@ -496,7 +490,7 @@ def test_two_migrations_of_one_bank_do_not_mix(source: Path, url: str, whole: di
     assert exported(url) == whole
 
 
-def test_a_bank_that_was_derived_anew_and_keeps_older_opinions_is_imported_to_the_same_bytes(
+def test_a_reprocessed_bank_with_kept_opinions_is_imported_to_the_same_bytes(
     source: Path, url: str, tmp_path: Path
 ) -> None:
     file, again = tmp_path / "bank.jsonl", tmp_path / "again.jsonl"
@@ -532,7 +526,7 @@ def test_progress_counts_the_records_of_all_banks(source: Path, whole: dict[Bank
         assert done[-1] == lines + 1
 
 
-def test_a_source_that_is_not_there_is_named_and_nothing_is_made(tmp_path: Path) -> None:
+def test_a_missing_source_is_named_and_nothing_is_created(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no database"):
         migrate_sync(url_of(tmp_path / "none.db"), url_of(tmp_path / "target.db"))
     assert list(tmp_path.iterdir()) == []
@@ -554,7 +548,7 @@ def test_a_source_of_a_newer_or_an_earlier_release_is_refused_and_untouched(sour
     assert not (tmp_path / "target.db").exists()
 
 
-def test_wrong_requests_are_refused_and_nothing_is_made(source: Path, tmp_path: Path) -> None:
+def test_invalid_requests_are_refused_and_nothing_is_created(source: Path, tmp_path: Path) -> None:
     target = url_of(tmp_path / "target.db")
     wrong: list[tuple[str, str, Sequence[str] | None, type[Exception], str]] = [
         (url_of(source), url_of(source.parent / "." / source.name), None, InvalidInput, "same database"),

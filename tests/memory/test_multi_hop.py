@@ -41,19 +41,19 @@ def texts(url: str, channels: frozenset[Channel]) -> list[str]:
         return [hit.text for hit in memory.recall_sync(QUESTION, max_tokens=100_000, budget="high").hits]
 
 
-def test_meaning_and_words_alone_do_not_find_it(chained: str) -> None:
+def test_similarity_and_words_alone_do_not_find_the_second_hop(chained: str) -> None:
     found = texts(chained, frozenset({"semantic", "keyword"}))
     assert any(CHAIN[0] in text for text in found)
     assert not any("cello" in text for text in found)
 
 
-def test_the_graph_finds_it(chained: str) -> None:
+def test_the_graph_channel_finds_the_second_hop(chained: str) -> None:
     found = texts(chained, CHANNELS)
     assert any("cello" in text for text in found)
     assert texts(chained, CHANNELS - {"graph"}) == texts(chained, frozenset({"semantic", "keyword"}))
 
 
-def test_explain_shows_the_way_that_led_to_it(chained: str) -> None:
+def test_explain_shows_the_path_to_the_second_hop(chained: str) -> None:
     with Memory(chained, embedder=TOPICS) as memory:
         found = memory.recall_sync(QUESTION, explain=True)
         assert found.explanation is not None

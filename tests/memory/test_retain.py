@@ -50,7 +50,7 @@ def test_text_is_retained_and_derived_at_once(url: str) -> None:
         assert (fact.invalid_at, fact.expired_at, fact.confidence, fact.access_count) == (None, None, None, 0)
 
 
-def test_a_message_keeps_its_own_id_and_adds_what_is_given_for_all(url: str) -> None:
+def test_a_message_keeps_its_id_and_takes_shared_options(url: str) -> None:
     with open_memory(url) as memory:
         message = Message(id=MessageId("mine"), content="The kettle is red.", tags=("own",), metadata={"a": 1, "b": 1})
         done = memory.retain_sync(message, tags=["all"], metadata={"b": 2, "c": 3}, document="diary")
@@ -117,7 +117,7 @@ def test_a_message_with_a_known_id_is_skipped(url: str) -> None:
 # R2: episodes
 
 
-def test_a_silence_of_more_than_half_an_hour_splits_and_one_of_half_an_hour_does_not(url: str) -> None:
+def test_a_pause_of_more_than_half_an_hour_splits_an_episode(url: str) -> None:
     with open_memory(url, embedder=ALIKE) as memory:
         memory.retain_sync([said(f"Line {n}.", at) for n, at in enumerate((0, 30, 60, 90.02, 100))])
         assert sizes(memory.episodes_sync()) == [3, 2]
@@ -138,7 +138,7 @@ def test_an_episode_holds_at_most_25_messages_and_each_message_has_one(url: str)
         assert len(held) == len(set(held)) == 70
 
 
-def test_interleaved_topics_are_told_apart(sqlite_url: str) -> None:
+def test_interleaved_topics_are_separated(sqlite_url: str) -> None:
     topics = TopicEmbedder({"garden": (1.0, 0.1), "engine": (0.1, 1.0)})
     with open_memory(sqlite_url, embedder=topics) as memory:
         talk = [said(f"Something about the {('garden', 'engine')[n % 2]}, part {n}.", n) for n in range(8)]
@@ -230,7 +230,7 @@ def test_a_long_turn_is_split_at_sentence_ends_with_an_overlap(sqlite_url: str) 
 
 
 @pytest.mark.parametrize("content", ["x" * 5000, "word " * 1000, "駅。" * 2000, "a\n" * 2500])
-def test_a_long_turn_without_sentences_is_split_all_the_same(sqlite_url: str, content: str) -> None:
+def test_a_long_turn_without_sentences_is_split(sqlite_url: str, content: str) -> None:
     with open_memory(sqlite_url) as memory:
         memory.retain_sync(content, speaker="M")
         pieces = [fact.text.removeprefix("M: ") for fact in memory.facts_sync()]
@@ -286,7 +286,7 @@ def test_relative_dates_become_absolute_and_the_occurrence_is_their_interval(
         assert memory.messages_sync()[0].content == content
 
 
-def test_two_weeks_ago_is_placed_near_that_day(sqlite_url: str) -> None:
+def test_two_weeks_ago_is_resolved_to_about_that_day(sqlite_url: str) -> None:
     with open_memory(sqlite_url) as memory:
         memory.retain_sync("I met Ann two weeks ago.", timestamp=NOON)
         (fact,) = memory.facts_sync()
@@ -304,7 +304,7 @@ def test_words_without_a_time_have_no_occurrence(sqlite_url: str) -> None:
         assert (fact.occurred_start, fact.occurred_end, fact.valid_at) == (None, None, NOON)
 
 
-def test_the_embedded_text_carries_the_day_and_the_stored_text_does_not(sqlite_url: str) -> None:
+def test_the_embedded_text_includes_the_date_and_the_stored_text_does_not(sqlite_url: str) -> None:
     embedder = WordEmbedder()
     with open_memory(sqlite_url, embedder=embedder) as memory:
         memory.retain_sync("The kettle is red.", speaker="Mira", timestamp=NOON)
@@ -327,7 +327,7 @@ def names(memory: Memory) -> dict[str, set[str]]:
     return {entity.name: set(entity.aliases) for entity in memory.entities_sync()}
 
 
-def test_nicknames_and_short_forms_join_the_clear_case(url: str) -> None:
+def test_nicknames_and_short_forms_resolve_to_one_entity_if_clear(url: str) -> None:
     with open_memory(url) as memory:
         memory.retain_sync(said("I had lunch with Robert Hale.", 0))
         memory.retain_sync(said("Bob Hale ordered soup.", 1))
@@ -338,7 +338,7 @@ def test_nicknames_and_short_forms_join_the_clear_case(url: str) -> None:
         assert entity.last_seen == NOON + timedelta(minutes=2)
 
 
-def test_two_people_of_one_name_stay_two(url: str) -> None:
+def test_two_people_with_the_same_name_stay_separate(url: str) -> None:
     with open_memory(url) as memory:
         memory.retain_sync(said("I had lunch with Anna Weber.", 0))
         memory.retain_sync(said("Then Anna Schmidt called me.", 1))
@@ -409,7 +409,7 @@ def test_a_fact_has_at_most_five_links_of_each_kind_and_entity_links_are_not_sto
 # R12: words alone
 
 
-def test_what_is_not_to_be_inferred_is_found_by_its_words_and_never_derived(url: str) -> None:
+def test_a_message_stored_without_inference_is_found_by_words_only(url: str) -> None:
     embedder = WordEmbedder()
     with open_memory(url, embedder=embedder) as memory:
         done = memory.retain_sync("The kettle is red.", infer=False, speaker="Mira", timestamp=NOON)
@@ -464,7 +464,7 @@ def test_when_the_embedder_fails_messages_stay_and_a_later_process_completes_the
 
 
 @pytest.mark.parametrize(("value", "dimension"), [(float("nan"), 64), (0.0, 64), (1.0, 32)])
-def test_vectors_that_are_of_no_use_never_reach_the_bank(url: str, value: float, dimension: int) -> None:
+def test_unusable_vectors_are_not_stored(url: str, value: float, dimension: int) -> None:
     with open_memory(url, embedder=Crooked(value, dimension)) as memory:
         with pytest.raises(EmbeddingFailed):
             memory.retain_sync("The kettle is red.")
@@ -474,7 +474,7 @@ def test_vectors_that_are_of_no_use_never_reach_the_bank(url: str, value: float,
         assert len(memory.process_sync().derived) == 1
 
 
-def test_several_processings_at_once_derive_each_message_once(url: str) -> None:
+def test_concurrent_processing_derives_each_message_once(url: str) -> None:
     async def work() -> None:
         async with open_memory(url) as memory, open_memory(url) as other:
             await memory.add_message("The kettle is red.")

@@ -43,7 +43,7 @@ def test_an_imported_bank_exports_to_the_same_bytes(file: Path, url: str, tmp_pa
     assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
 
 
-def test_a_bank_moves_to_the_other_store_and_back_as_it_is(postgres_url: str, sqlite_url: str, tmp_path: Path) -> None:
+def test_a_bank_moves_to_the_other_store_and_back_unchanged(postgres_url: str, sqlite_url: str, tmp_path: Path) -> None:
     first, second, third = (tmp_path / f"{n}.jsonl" for n in range(3))
     with open_memory(sqlite_url) as memory:
         fill(memory)
@@ -108,7 +108,7 @@ def test_token_vectors_are_exported_with_their_facts_and_imported_to_the_same_by
     assert (tmp_path / "again.jsonl").read_bytes() == tokens_file.read_bytes()
 
 
-def test_a_bank_with_token_vectors_is_switched_to_an_embedder_without(
+def test_a_bank_with_token_vectors_switches_to_an_embedder_without_them(
     tokens_file: Path, url: str, tmp_path: Path
 ) -> None:
     with open_memory(url, embedder=WordEmbedder("other", 32)) as memory:
@@ -118,7 +118,7 @@ def test_a_bank_with_token_vectors_is_switched_to_an_embedder_without(
         assert memory.recall_sync("Robert Hale").hits
 
 
-def test_an_imported_bank_answers_as_the_exported_one_did(source: str, file: Path, url: str) -> None:
+def test_an_imported_bank_recalls_like_the_exported_one(source: str, file: Path, url: str) -> None:
     with open_memory(url, "home") as home, open_memory(source) as old:
         memory = home.bank("default")
         memory.import_bank_sync(file)
@@ -148,7 +148,7 @@ def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, 
     assert {**json.loads(first), "id": "default"} == json.loads(head)
 
 
-def test_a_bank_that_holds_something_is_not_imported_over(file: Path, url: str, tmp_path: Path) -> None:
+def test_importing_over_a_bank_with_messages_is_refused(file: Path, url: str, tmp_path: Path) -> None:
     with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.")
         before = exported(memory, tmp_path)
@@ -167,7 +167,7 @@ def test_a_bank_of_another_embedder_is_imported_whole_and_can_be_switched(file: 
         assert memory.recall_sync("Robert Hale").hits
 
 
-def test_an_export_that_fails_leaves_the_earlier_file_alone(url: str, tmp_path: Path) -> None:
+def test_a_failed_export_leaves_the_earlier_file_unchanged(url: str, tmp_path: Path) -> None:
     file = tmp_path / "bank.jsonl"
     with open_memory(url) as memory:
         memory.export_sync(file)
@@ -277,7 +277,7 @@ UNREADABLE: list[tuple[str, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize("fields", [case[1] for case in UNREADABLE], ids=[case[0] for case in UNREADABLE])
-def test_token_vectors_that_can_not_be_read_stop_the_import(
+def test_unreadable_token_vectors_stop_the_import(
     tokens_file: Path, here: Memory, tmp_path: Path, fields: dict[str, object]
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in tokens_file.read_text(encoding="utf-8").splitlines()]
@@ -309,7 +309,7 @@ RAW: list[tuple[str, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("content", "words"), [case[1:] for case in RAW], ids=[case[0] for case in RAW])
-def test_a_file_that_is_no_export_is_refused(
+def test_a_file_that_is_not_an_export_is_refused(
     file: Path, here: Memory, tmp_path: Path, content: bytes, words: str
 ) -> None:
     head = file.read_bytes().splitlines()[0]

@@ -21,7 +21,7 @@ from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.results import Spending
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, first_of
 from vmemo.ports import Store
-from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, hear, mention_of
+from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, mention_of, store_messages
 
 DEFAULT = BankId("default")
 
@@ -89,7 +89,9 @@ async def revise(url: str) -> None:
 async def group(store: Store) -> None:
     """One episode of a read and an unread message, one of an unread one alone, and one after it of a read one."""
     last = first_of(await store.episodes(DEFAULT, EpisodeSelect(last_first=True, limit=1)))
-    lines = await hear(store, "Read one.", "Waits one.", "Waits two.", "Read two.", bank=DEFAULT, timestamp=NOON)
+    lines = await store_messages(
+        store, "Read one.", "Waits one.", "Waits two.", "Read two.", bank=DEFAULT, timestamp=NOON
+    )
     mixed = an_episode("mixed", lines[:2], previous=None if last is None else last.id)
     alone = an_episode("alone", lines[2:3], previous=mixed.id)
     after = an_episode("after", lines[3:], previous=alone.id)
@@ -111,7 +113,7 @@ def test_confidence_changes_merges_and_costs_are_imported_to_the_same_bytes(
     assert (tmp_path / "again.jsonl").read_bytes() == revised_file.read_bytes()
 
 
-def test_former_profiles_follow_the_bank_and_are_imported(revised: str, revised_file: Path, url: str) -> None:
+def test_former_profiles_are_exported_and_imported(revised: str, revised_file: Path, url: str) -> None:
     lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]
     assert [line["record"] for line in lines][:4] == ["bank", "profile", "profile", "message"]
     assert [line["reason"] for line in lines if line["record"] == "profile"] == ["", "You like chaos now. 🙂"]
@@ -160,7 +162,7 @@ def test_merges_can_be_undone_after_an_import_as_before_it(
         assert asyncio.run(parted(url)) == asyncio.run(parted(original))
 
 
-def test_messages_that_wait_in_episodes_are_exported_as_unread_and_read_after_an_import(
+def test_grouped_pending_messages_are_exported_as_pending_and_processed_after_import(
     revised_file: Path, url: str
 ) -> None:
     lines: list[Line] = [json.loads(line) for line in revised_file.read_text(encoding="utf-8").splitlines()]

@@ -40,14 +40,14 @@ def test_each_async_verb_has_a_synchronous_twin_with_the_same_signature(name: st
     assert name in twin.__doc__
 
 
-def test_there_is_no_twin_without_a_verb_and_every_verb_says_what_it_does() -> None:
+def test_every_synchronous_twin_has_a_verb_and_every_verb_a_docstring() -> None:
     twins = {name.removesuffix("_sync") for name in VERBS if name.endswith("_sync")}
     assert twins == set(ASYNC_VERBS)
     for name, verb in VERBS.items():
         assert verb.__doc__, name
 
 
-def test_the_verbs_of_this_release_are_there() -> None:
+def test_memory_has_every_verb_of_this_release() -> None:
     verbs = """add_message add_messages add_exchange retain process recall retrieve reflect why forget status profile
         exists entities episodes messages facts reembed export import_bank open close banks opinions observations
         trajectory merges jobs merge_entities undo_merge maintain reprocess schedule_maintenance left_to_reprocess work
@@ -56,7 +56,7 @@ def test_the_verbs_of_this_release_are_there() -> None:
     assert callable(Memory.process_async)
 
 
-def test_twins_work_without_a_running_loop_and_inside_one(url: str) -> None:
+def test_synchronous_verbs_work_with_and_without_a_running_loop(url: str) -> None:
     with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.")
 
@@ -69,7 +69,7 @@ def test_twins_work_without_a_running_loop_and_inside_one(url: str) -> None:
         assert len(memory.recall_sync("kettle").hits) >= 1
 
 
-def test_twins_work_from_several_threads_at_once(url: str) -> None:
+def test_synchronous_verbs_work_from_several_threads(url: str) -> None:
     with open_memory(url) as memory, ThreadPoolExecutor(6) as threads:
 
         def work(n: int) -> int:
@@ -80,7 +80,7 @@ def test_twins_work_from_several_threads_at_once(url: str) -> None:
         assert (memory.status_sync().facts, memory.status_sync().pending) == (18, 0)
 
 
-def test_a_twin_called_on_the_twins_own_loop_fails_at_once_instead_of_hanging(url: str) -> None:
+def test_a_synchronous_verb_on_its_own_loop_raises_instead_of_hanging(url: str) -> None:
     class Calling(WordEmbedder):
         async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
             memory.status_sync()
@@ -92,7 +92,7 @@ def test_a_twin_called_on_the_twins_own_loop_fails_at_once_instead_of_hanging(ur
     memory.close_sync()
 
 
-def test_a_memory_can_be_used_from_one_loop_after_another(url: str) -> None:
+def test_a_memory_works_in_one_event_loop_after_another(url: str) -> None:
     memory = open_memory(url)
     for n in range(3):
         assert len(asyncio.run(memory.retain(f"Kettle {n} is red.")).derived) == 1
@@ -109,7 +109,7 @@ def test_a_closed_memory_opens_again_with_the_next_verb(url: str) -> None:
     memory.close_sync()
 
 
-def test_a_memory_without_a_file_lives_as_long_as_it_is_open() -> None:
+def test_an_in_memory_database_lasts_until_it_is_closed() -> None:
     with Memory("sqlite:///:memory:", embedder=WordEmbedder()) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."])
         assert memory.recall_sync("red kettle").hits[0].text == "User: The kettle is red."
@@ -149,7 +149,7 @@ def test_banks_do_not_see_each_other(url: str, tmp_path: Path) -> None:
         assert bob.banks_sync() == ["alice", "bob"]
 
 
-def test_the_same_message_may_stand_in_two_banks(url: str) -> None:
+def test_the_same_message_can_be_in_two_banks(url: str) -> None:
     message = said("The kettle is red.")
     with open_memory(url, "alice") as alice:
         bob = alice.bank("bob")
@@ -181,7 +181,7 @@ def test_each_bank_has_its_own_profile(url: str) -> None:
 # L3: process_async
 
 
-def test_a_handle_to_processing_can_be_awaited_and_polled(url: str) -> None:
+def test_a_processing_handle_can_be_awaited_and_polled(url: str) -> None:
     async def work() -> None:
         async with open_memory(url) as memory:
             await memory.add_exchange("The kettle is red.", "Indeed.")
@@ -194,7 +194,7 @@ def test_a_handle_to_processing_can_be_awaited_and_polled(url: str) -> None:
     asyncio.run(work())
 
 
-def test_a_handle_works_without_a_loop(url: str) -> None:
+def test_a_processing_handle_works_without_a_loop(url: str) -> None:
     with open_memory(url) as memory:
         memory.add_message_sync("The kettle is red.")
         task = memory.process_async()
@@ -316,7 +316,7 @@ def test_a_bank_of_another_embedder_is_refused_and_reembed_switches_it(url: str,
 
 
 @pytest.mark.parametrize("dimension", [64, 32])
-def test_who_still_has_the_old_embedder_open_gets_an_error_and_not_garbage(url: str, dimension: int) -> None:
+def test_a_memory_with_the_old_embedder_gets_an_error_after_reembed(url: str, dimension: int) -> None:
     with open_memory(url) as old:
         old.retain_sync(["The kettle is red.", "The door is green."])
         assert old.recall_sync("kettle").hits
@@ -331,14 +331,14 @@ def test_who_still_has_the_old_embedder_open_gets_an_error_and_not_garbage(url: 
         switching.close_sync()
 
 
-def test_reembedding_a_bank_that_is_not_there_is_refused(url: str) -> None:
+def test_reembedding_a_missing_bank_is_refused(url: str) -> None:
     memory = open_memory(url)
     with pytest.raises(NotFound, match="There is no bank 'default'"):
         memory.reembed_sync()
     memory.close_sync()
 
 
-def test_readers_go_on_while_a_bank_is_reembedded(url: str) -> None:
+def test_reads_continue_while_a_bank_is_reembedded(url: str) -> None:
     async def work() -> None:
         async with open_memory(url) as old:
             await old.retain([f"Kettle {n} is red." for n in range(20)])
@@ -371,7 +371,7 @@ class Plain:
         return np.array([(1.0, float("kettle" in text), 0.5) for text in texts], np.float32)
 
 
-def test_an_embedder_of_ones_own_works_without_inheriting_anything(url: str) -> None:
+def test_a_custom_embedder_needs_no_base_class(url: str) -> None:
     with open_memory(url, embedder=Plain()) as memory:
         memory.retain_sync(["The kettle is red.", "The door is green."])
         assert memory.recall_sync("kettle").hits[0].text == "User: The kettle is red."
@@ -408,7 +408,7 @@ def test_importing_vmemo_opens_no_socket_and_no_file_but_installed_modules() -> 
     assert [each for each in ours if not each.endswith((".py", ".pyc"))] == []
 
 
-def test_making_a_memory_touches_no_file(tmp_path: Path) -> None:
+def test_creating_a_memory_touches_no_file(tmp_path: Path) -> None:
     Memory(f"sqlite:///{tmp_path / 'deeper' / 'memory.db'}", embedder=WordEmbedder())
     assert list(tmp_path.iterdir()) == []
 
@@ -436,7 +436,7 @@ def test_several_new_memories_open_at_once_in_one_process(new_database: NewDatab
         assert asyncio.run(all_of_them(urls)) == [1] * 6
 
 
-def test_a_block_that_can_not_be_entered_leaves_nothing_open(url: str) -> None:
+def test_a_failed_context_manager_leaves_nothing_open(url: str) -> None:
     with open_memory(url) as memory:
         memory.retain_sync("The kettle is red.")
     other = open_memory(url, embedder=WordEmbedder("another", 32))
@@ -447,7 +447,7 @@ def test_a_block_that_can_not_be_entered_leaves_nothing_open(url: str) -> None:
 
 
 @pytest.mark.parametrize("step", range(0, 30, 6))
-def test_a_recall_that_is_cancelled_anywhere_leaves_nothing_behind(url: str, step: int) -> None:
+def test_a_recall_cancelled_anywhere_leaves_no_task_or_connection(url: str, step: int) -> None:
     """Warnings are errors here: a search that was prepared and never begun would be one."""
 
     async def cancelled() -> None:

@@ -42,7 +42,7 @@ from vmemo.testing.samples import (
     day,
     matches,
     snapshot,
-    tell,
+    store_fact,
 )
 
 ALIKE = "Caroline planted red tulips behind the old shed"
@@ -266,7 +266,7 @@ def test_a_model_that_fails_keeps_nothing_from_being_shortened(url: str, fault: 
 
 @on_store
 async def test_nothing_fades_unless_asked_for(store: Store) -> None:
-    await tell(store, "tulips", importance=0.01)
+    await store_fact(store, "tulips", importance=0.01)
     before = await snapshot(store)
     assert (await maintain(BANK, context(store), MaintenanceSettings(), now=day(9999))).pruned == 0
     assert await snapshot(store) == before
@@ -274,9 +274,9 @@ async def test_nothing_fades_unless_asked_for(store: Store) -> None:
 
 @on_store
 async def test_what_is_old_unimportant_and_never_recalled_is_closed_and_not_deleted(store: Store) -> None:
-    faint = await tell(store, "tulips", importance=0.2)
-    firm = await tell(store, "roses", importance=0.9)
-    used = await tell(store, "lilies", importance=0.2)
+    faint = await store_fact(store, "tulips", importance=0.2)
+    firm = await store_fact(store, "roses", importance=0.9)
+    used = await store_fact(store, "lilies", importance=0.2)
     await store.commit(Changes(bank=BANK, accesses={used.id: 1}))
     now = START + timedelta(days=180)
     messages = await store.messages(BANK, MessageSelect())
@@ -292,7 +292,7 @@ async def test_what_is_old_unimportant_and_never_recalled_is_closed_and_not_dele
 
 @on_store
 async def test_what_opinions_and_observations_rest_on_does_not_fade(store: Store) -> None:
-    facts = [await tell(store, f"tulips {n}", importance=0.1) for n in range(4)]
+    facts = [await store_fact(store, f"tulips {n}", importance=0.1) for n in range(4)]
     opinion = a_fact("I like tulips.", network="opinion", confidence=0.5, basis=[facts[0].id], importance=0.1)
     seen = a_fact("About tulips.", network="observation", basis=[facts[1].id], importance=0.1)
     step = ConfidenceChange(
@@ -335,7 +335,7 @@ async def test_maintenance_that_is_never_due_again_leaves_no_job(store: Store) -
 async def test_a_worker_that_lost_the_job_stops_and_changes_nothing(store: Store) -> None:
     await read(store, f"{ALIKE}.", narrative=LONG)
     await read(store, f"{ALIKE}.", minute=2)
-    await tell(store, "faint", importance=0.1)
+    await store_fact(store, "faint", importance=0.1)
     await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="maintain")]))
     lost = await lease(store, "slow", seconds=0)
     await lease(store, "quick")
@@ -351,7 +351,7 @@ async def test_a_worker_that_lost_the_job_stops_and_changes_nothing(store: Store
 async def test_done_twice_it_changes_nothing_more(store: Store) -> None:
     await read(store, f"{ALIKE}.", f"{ALIKE} {'again and ' * 30}again.", narrative=LONG)
     await read(store, f"{ALIKE}.", minute=4)
-    await tell(store, "faint", importance=0.1)
+    await store_fact(store, "faint", importance=0.1)
     upkeep, now = MaintenanceSettings(fade_below=0.05), day(400)
     first = await maintain(BANK, context(store), upkeep, now=now)
     assert (first.joined, first.shortened, first.pruned) == (1, 1, 1)
@@ -399,7 +399,7 @@ def test_a_database_that_another_holds_is_busy_and_tidied_later(tmp_path: Path) 
         store = SqliteStore(tmp_path / "memory.db", busy_seconds=0.05)
         await store.open()
         await store.create_bank(a_bank())
-        await tell(store, "tulips")
+        await store_fact(store, "tulips")
         with closing(sqlite3.connect(tmp_path / "memory.db")) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreBusy):

@@ -12,7 +12,7 @@ from vmemo.errors import InvalidInput, StoreError
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 
 
-def test_a_server_runs_for_a_while_and_leaves_nothing_behind(postgres: EmbeddedPostgres) -> None:
+def test_a_stopped_server_leaves_no_files_and_no_process(postgres: EmbeddedPostgres) -> None:
     assert postgres.execute("SELECT 1") == "1"
     with EmbeddedPostgres(settings={"work_mem": "5MB"}) as server:
         folder = Path(server.execute("SHOW data_directory")).parent
@@ -26,7 +26,7 @@ def test_a_server_runs_for_a_while_and_leaves_nothing_behind(postgres: EmbeddedP
         closed.connect((address.hostname, address.port))
 
 
-def test_a_server_that_was_killed_starts_again_with_all_it_had(postgres: EmbeddedPostgres) -> None:
+def test_a_killed_server_restarts_with_its_data(postgres: EmbeddedPostgres) -> None:
     address = postgres.create("killed")
     postgres.execute("CREATE TABLE things AS SELECT 1 AS number", "killed")
     postgres.kill()
@@ -38,7 +38,7 @@ def test_a_server_that_was_killed_starts_again_with_all_it_had(postgres: Embedde
     postgres.drop("killed")
 
 
-def test_a_database_is_made_from_another_and_dropped(postgres: EmbeddedPostgres) -> None:
+def test_a_database_is_created_from_a_template_and_dropped(postgres: EmbeddedPostgres) -> None:
     postgres.create("first")
     postgres.execute("CREATE TABLE things AS SELECT 1 AS number", "first")
     postgres.create("second", template="first")
@@ -48,12 +48,12 @@ def test_a_database_is_made_from_another_and_dropped(postgres: EmbeddedPostgres)
     assert postgres.execute("SELECT count(*) FROM pg_database WHERE datname IN ('first', 'second')") == "0"
 
 
-def test_a_statement_that_fails_is_told(postgres: EmbeddedPostgres) -> None:
+def test_a_failed_statement_raises_its_error(postgres: EmbeddedPostgres) -> None:
     with pytest.raises(StoreError, match="syntax error"):
         postgres.execute("SELEC 1")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
-def test_root_is_told_when_there_is_nobody_to_run_the_server_as() -> None:
+def test_root_without_another_user_to_run_the_server_is_an_error() -> None:
     with pytest.raises(InvalidInput, match="does not run as root"):
         EmbeddedPostgres(user="no such user")

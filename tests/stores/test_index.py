@@ -49,7 +49,7 @@ def test_sign_bits_find_nearly_all_of_the_nearest_rows(clusters: int, spread: fl
 
 
 @pytest.mark.parametrize("clusters", [20, 100])
-def test_among_near_duplicates_only_rows_of_about_the_same_cosine_change_places(clusters: int) -> None:
+def test_near_duplicates_swap_ranks_only_at_about_the_same_cosine(clusters: int) -> None:
     data = clustered(20_040, 384, clusters=clusters, spread=0.5)
     assert recall(data[:20_000], data[20_000:], 50) >= 0.95
     vectors = Vectors.empty(384).extended(data[:20_000])
@@ -59,7 +59,7 @@ def test_among_near_duplicates_only_rows_of_about_the_same_cosine_change_places(
         assert np.abs(np.sort(exact[rows]) - np.sort(exact)[-50:]).max() < 0.005
 
 
-def test_what_lies_beyond_a_small_topic_is_found_less_surely() -> None:
+def test_recall_falls_for_neighbours_beyond_a_small_topic() -> None:
     """A topic of 20 rows is found whole; the 30 unrelated rows that fill up 50 are close to random."""
     data = clustered(20_040, 384, clusters=1000)
     assert recall(data[:20_000], data[20_000:], 10) >= 0.98
@@ -96,7 +96,7 @@ def test_only_allowed_rows_are_found_however_few_they_are() -> None:
     assert len(nothing) == 0
 
 
-def test_extending_leaves_the_older_view_as_it_was() -> None:
+def test_extending_an_index_leaves_the_older_view_unchanged() -> None:
     data = clustered(5_000, 64)
     old = Vectors.empty(64).extended(data[:3_000])
     before = old.nearest(data[0], np.ones(3_000, np.bool_), 10)
@@ -132,7 +132,7 @@ def hashed(rows: Sequence[Sequence[str]]) -> list[NDArray[np.uint32]]:
 
 
 @given(texts, st.lists(st.integers(1, 4), max_size=40))
-def test_merged_segments_give_the_scores_of_one_build(rows: list[list[str]], steps: list[int]) -> None:
+def test_merged_segments_score_like_a_single_build(rows: list[list[str]], steps: list[int]) -> None:
     grown, rest = Postings.empty(), rows
     for step in steps:
         grown, rest = grown.extended(hashed(rest[:step])), rest[step:]
@@ -144,7 +144,7 @@ def test_merged_segments_give_the_scores_of_one_build(rows: list[list[str]], ste
 
 
 @given(texts)
-def test_scores_are_those_of_bm25(rows: list[list[str]]) -> None:
+def test_scores_equal_bm25(rows: list[list[str]]) -> None:
     scores = Postings.empty().extended(hashed(rows)).scores(("oak", "elm"))
     mean = max(sum(map(len, rows)) / len(rows), 1.0) if rows else 1.0
     expected = [sum(bm25(word, row, rows, mean) for word in ("oak", "elm")) for row in rows]
@@ -157,7 +157,7 @@ def bm25(word: str, row: list[str], rows: list[list[str]], mean: float) -> float
     return rarity * often * (K1 + 1) / (often + K1 * (1 - B + B * len(row) / mean))
 
 
-def test_a_hash_names_the_same_term_in_every_release() -> None:
+def test_term_hashes_are_stable_across_releases() -> None:
     """Files hold these numbers."""
     assert [term_hash(word) for word in ("oak", "木", "")] == [94473572, 3021337282, 634351890]
 
@@ -200,7 +200,7 @@ steps_of_a_bank = st.lists(
 
 @settings(max_examples=60)
 @given(steps_of_a_bank)
-def test_a_refreshed_index_equals_one_built_anew(steps: list[tuple[list[list[str]], set[int]]]) -> None:
+def test_a_refreshed_index_equals_a_rebuilt_one(steps: list[tuple[list[list[str]], set[int]]]) -> None:
     """Each step adds facts and closes some older ones, with gaps between their numbers as forgetting leaves them."""
     rows: dict[int, IndexRow] = {}
     index = BankIndex.empty(8, number=1, purges=0)

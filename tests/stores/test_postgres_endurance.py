@@ -254,9 +254,7 @@ async def all_messages(bank: Memory) -> list[Message]:
 
 
 @pytest.mark.timeout(SECONDS + 280)
-def test_nothing_is_lost_and_nothing_done_twice_while_the_server_is_killed(
-    postgres: EmbeddedPostgres, postgres_url: str
-) -> None:
+def test_server_kills_lose_nothing_and_repeat_nothing(postgres: EmbeddedPostgres, postgres_url: str) -> None:
     report, facts, messages = asyncio.run(endure(postgres_url, postgres))
     print(f"\n{SECONDS:g} seconds: {report}")
     assert report.others == [], "a client or a worker saw an error that it can't simply wait out"

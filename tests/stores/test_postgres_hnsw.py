@@ -184,7 +184,7 @@ def test_small_banks_and_narrow_scopes_are_scanned(database: Database) -> None:
     assert database.scans() == 0
 
 
-def test_an_index_is_built_while_others_write(database: Database) -> None:
+def test_an_index_is_built_during_concurrent_writes(database: Database) -> None:
     new = [_item(FACTS + number) for number in range(200)]
 
     async def write(store: PostgresStore) -> None:
@@ -202,7 +202,7 @@ def test_an_index_is_built_while_others_write(database: Database) -> None:
     asyncio.run(_same_as_exact(database.url, [FACTS + number for number in (1, 55, 198)]))
 
 
-def test_maintainers_that_meet_build_an_index_once(database: Database) -> None:
+def test_concurrent_maintenance_builds_an_index_once(database: Database) -> None:
     async def meet() -> None:
         async with _opened(database.url) as one, _opened(database.url) as other, _opened(database.url) as third:
             await asyncio.gather(one.optimise(), other.optimise(), third.optimise())
@@ -215,7 +215,7 @@ def test_maintainers_that_meet_build_an_index_once(database: Database) -> None:
     assert database.indexes() == [hnsw.name(database.bank(), EMBEDDER.dimension)]
 
 
-def test_an_index_that_a_crash_left_unfinished_is_not_used_and_built_anew(database: Database) -> None:
+def test_an_index_left_unfinished_by_a_crash_is_not_used_and_is_rebuilt(database: Database) -> None:
     database.maintain()
     database.invalidate()
     database.run(lambda store: _nearest(store, 1))
@@ -226,7 +226,7 @@ def test_an_index_that_a_crash_left_unfinished_is_not_used_and_built_anew(databa
     assert database.scans() == 1
 
 
-def test_a_bank_keeps_its_index_until_it_is_half_as_large(database: Database) -> None:
+def test_a_bank_keeps_its_index_until_it_shrinks_to_half_the_size(database: Database) -> None:
     database.maintain()
     database.maintain(2 * FACTS)
     assert len(database.indexes()) == 1
@@ -240,7 +240,7 @@ def test_the_index_of_a_forgotten_bank_is_dropped_with_it(database: Database) ->
     assert database.indexes() == []
 
 
-def test_the_index_of_a_bank_is_dropped_when_its_shadow_takes_its_place(database: Database) -> None:
+def test_reprocessing_drops_the_index_of_the_replaced_bank(database: Database) -> None:
     async def adopt(store: PostgresStore) -> None:
         await staging_bank(store, BANK, "newer", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
         assert await swap_in(store, BANK, EMBEDDER)
@@ -250,7 +250,7 @@ def test_the_index_of_a_bank_is_dropped_when_its_shadow_takes_its_place(database
     assert database.indexes() == []
 
 
-def test_vectors_of_another_dimension_take_the_place_of_indexed_ones(database: Database) -> None:
+def test_indexed_vectors_are_replaced_by_vectors_of_another_dimension(database: Database) -> None:
     new = {FactId(f"f{number}"): Encoding(_vector(number, WIDER)) for number in range(FACTS)}
 
     async def reembed(store: PostgresStore) -> None:
@@ -267,7 +267,7 @@ def test_vectors_of_another_dimension_take_the_place_of_indexed_ones(database: D
     assert database.scans() == 1
 
 
-def test_vectors_of_more_dimensions_than_an_index_can_hold_are_scanned(postgres_url: str) -> None:
+def test_vectors_with_too_many_dimensions_for_an_index_are_scanned(postgres_url: str) -> None:
     wide = hnsw.WIDEST + 1
 
     async def build() -> None:
@@ -286,14 +286,14 @@ def _large(bank: int, facts: int, part: str = "p") -> Large:
     return Large(bank, 8, facts, part)
 
 
-def test_the_largest_banks_have_the_indexes_where_there_are_too_many() -> None:
+def test_with_too_many_banks_only_the_largest_have_indexes() -> None:
     many_banks = [_large(number, 1000 + number) for number in range(hnsw.MOST_IN_PART + 4)]
     assert [bank.bank for bank in due([], many_banks, 1000).build] == list(range(19, 3, -1))
     spread = [_large(number, 1000 + number, f"p{number}") for number in range(hnsw.MOST + 4)]
     assert len(due([], spread, 1000).build) == hnsw.MOST
 
 
-def test_a_bank_must_be_twice_as_large_to_take_anothers_index() -> None:
+def test_a_bank_must_be_twice_as_large_to_take_over_an_index() -> None:
     many_banks = [_large(number, 1000 + number) for number in range(hnsw.MOST_IN_PART)]
     standing = [Standing(bank.name, bank.part, True) for bank in many_banks]
     assert due(standing, [*many_banks, _large(99, 1999)], 1000) == Due([], [], [])
@@ -301,7 +301,7 @@ def test_a_bank_must_be_twice_as_large_to_take_anothers_index() -> None:
     assert due(standing, [*many_banks, newcomer], 1000) == Due([many_banks[0].name], [], [newcomer])
 
 
-def test_indexes_of_banks_that_are_gone_are_dropped() -> None:
+def test_indexes_of_deleted_banks_are_dropped() -> None:
     bank = _large(1, 1000)
     standing = [Standing(bank.name, "p", True), Standing("fact_search_hnsw_2_8", "p", True)]
     assert due(standing, [bank], 1000).drop == ["fact_search_hnsw_2_8"]

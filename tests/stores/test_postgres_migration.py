@@ -43,7 +43,7 @@ def tables(connection: Connection) -> set[str]:
     return set(inspect(connection).get_table_names())
 
 
-def test_an_empty_database_gets_every_table_divided_by_bank(empty_postgres_url: str) -> None:
+def test_an_empty_database_gets_tables_partitioned_by_bank(empty_postgres_url: str) -> None:
     def run(connection: Connection) -> None:
         assert migrate.current(connection) is None
         upgraded(connection)
@@ -57,7 +57,7 @@ def test_an_empty_database_gets_every_table_divided_by_bank(empty_postgres_url: 
     write(empty_postgres_url, run)
 
 
-def test_the_tables_have_the_columns_and_indexes_of_the_shared_schema(postgres_url: str) -> None:
+def test_tables_match_the_shared_schema(postgres_url: str) -> None:
     def run(connection: Connection) -> None:
         for name in SHARED:
             table = schema.metadata.tables[name]
@@ -69,7 +69,7 @@ def test_the_tables_have_the_columns_and_indexes_of_the_shared_schema(postgres_u
     write(postgres_url, run)
 
 
-def test_numbers_are_given_by_the_database_and_differ_between_banks(postgres_url: str) -> None:
+def test_sequence_numbers_are_assigned_by_the_database_across_banks(postgres_url: str) -> None:
     def run(connection: Connection) -> None:
         bank = {"profile": "{}", "embedder": "e", "dimension": 3, "created_at": 0}
         seqs = [
@@ -84,7 +84,7 @@ def test_numbers_are_given_by_the_database_and_differ_between_banks(postgres_url
     write(postgres_url, run)
 
 
-def test_text_is_ordered_byte_by_byte_in_every_language(postgres_url: str) -> None:
+def test_text_is_ordered_bytewise_in_every_language(postgres_url: str) -> None:
     def run(connection: Connection) -> None:
         names = ["b", "B", "a", "Ä", "_"]
         connection.execute(insert(schema.notes), [{"name": name, "value": ""} for name in names])
@@ -94,7 +94,7 @@ def test_text_is_ordered_byte_by_byte_in_every_language(postgres_url: str) -> No
     write(postgres_url, run)
 
 
-def test_vectors_come_back_as_arrays_and_are_compared(postgres_url: str) -> None:
+def test_vectors_are_read_as_arrays_and_can_be_compared(postgres_url: str) -> None:
     vectors = np.eye(3, dtype=np.float32)
 
     def run(connection: Connection) -> None:
@@ -121,7 +121,7 @@ def test_upgrading_again_changes_nothing(postgres_url: str) -> None:
     write(postgres_url, run)
 
 
-def test_processes_that_open_a_new_database_at_once_take_turns(empty_postgres_url: str) -> None:
+def test_processes_that_open_a_new_database_concurrently_create_its_schema_once(empty_postgres_url: str) -> None:
     failed: list[BaseException] = []
     ready = threading.Barrier(3)
 
@@ -141,7 +141,7 @@ def test_processes_that_open_a_new_database_at_once_take_turns(empty_postgres_ur
     assert write(empty_postgres_url, migrate.current) == migrate.HEAD
 
 
-def test_an_upgrade_that_breaks_off_leaves_nothing(empty_postgres_url: str) -> None:
+def test_an_interrupted_upgrade_leaves_nothing(empty_postgres_url: str) -> None:
     with pytest.raises(ZeroDivisionError):
         write(empty_postgres_url, lambda connection: (upgraded(connection), 1 / 0))
     assert write(empty_postgres_url, tables) == set()
@@ -155,7 +155,7 @@ def test_an_older_program_refuses_a_newer_schema(postgres_url: str) -> None:
     assert write(postgres_url, migrate.current) == "9999"
 
 
-def test_the_database_of_another_program_is_left_alone(empty_postgres_url: str) -> None:
+def test_the_database_of_another_program_is_refused_and_unchanged(empty_postgres_url: str) -> None:
     def occupy(connection: Connection) -> None:
         connection.execute(text("CREATE TABLE alembic_version (version_num varchar(32) NOT NULL)"))
         connection.execute(text("INSERT INTO alembic_version VALUES ('1f3a9c')"))
@@ -166,7 +166,9 @@ def test_the_database_of_another_program_is_left_alone(empty_postgres_url: str) 
     assert write(empty_postgres_url, tables) == {"alembic_version"}
 
 
-def test_a_user_who_may_not_add_pgvector_is_told_who_can(postgres: EmbeddedPostgres, empty_postgres_url: str) -> None:
+def test_the_error_for_a_missing_pgvector_permission_names_who_can_add_it(
+    postgres: EmbeddedPostgres, empty_postgres_url: str
+) -> None:
     name = urlsplit(empty_postgres_url).path[1:]
     postgres.execute("DROP ROLE IF EXISTS plain")
     postgres.execute("CREATE ROLE plain LOGIN PASSWORD 'hidden'")

@@ -56,7 +56,7 @@ def test_messages_are_stored_once_and_counted_as_stored(postgres_url: str) -> No
     with_store(postgres_url, work)
 
 
-def test_a_message_that_was_there_before_is_not_counted(postgres_url: str) -> None:
+def test_a_message_stored_before_is_not_counted(postgres_url: str) -> None:
     known, new = a_message("tulips"), a_message("roses")
 
     async def work(store: PostgresStore, held: Wire) -> None:
@@ -68,7 +68,7 @@ def test_a_message_that_was_there_before_is_not_counted(postgres_url: str) -> No
     with_store(postgres_url, work)
 
 
-def test_a_batch_lands_once_and_is_said_to_have_landed(postgres_url: str) -> None:
+def test_a_batch_is_committed_once_and_reported_as_committed(postgres_url: str) -> None:
     async def work(store: PostgresStore, held: Wire) -> None:
         before = await store.revision(BANK)
         batch = await a_batch(store, [a_fact("tulips"), a_fact("roses")])
@@ -80,7 +80,7 @@ def test_a_batch_lands_once_and_is_said_to_have_landed(postgres_url: str) -> Non
     with_store(postgres_url, work)
 
 
-def test_jobs_are_taken_once_and_none_is_left_in_nobodys_hands(postgres_url: str) -> None:
+def test_jobs_are_leased_once_and_none_stays_without_a_worker(postgres_url: str) -> None:
     async def work(store: PostgresStore, held: Wire) -> None:
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key) for key in ("ann", "bob", "eve")]))
         held.cuts = 0
@@ -94,7 +94,7 @@ def test_jobs_are_taken_once_and_none_is_left_in_nobodys_hands(postgres_url: str
     with_store(postgres_url, work)
 
 
-def test_a_count_that_is_perhaps_written_is_told_and_not_written_twice(postgres_url: str) -> None:
+def test_a_count_of_unknown_outcome_is_an_error_and_not_written_twice(postgres_url: str) -> None:
     async def work(store: PostgresStore, held: Wire) -> None:
         spent = Spending(step="extract", model="m", calls=1)
         with pytest.raises(OutcomeUnknown, match="look before you repeat") as raised:
@@ -105,7 +105,7 @@ def test_a_count_that_is_perhaps_written_is_told_and_not_written_twice(postgres_
     with_store(postgres_url, work)
 
 
-def test_a_client_that_retains_notices_nothing(postgres_url: str) -> None:
+def test_retain_succeeds_when_the_reply_to_a_commit_is_lost(postgres_url: str) -> None:
     async def run() -> None:
         with wire(postgres_url) as (held, url):
             async with Memory(url, "alice", embedder=HashEmbedder()) as memory:
@@ -119,7 +119,9 @@ def test_a_client_that_retains_notices_nothing(postgres_url: str) -> None:
     asyncio.run(run())
 
 
-def test_an_outcome_that_stays_unknown_is_told_as_such(postgres: EmbeddedPostgres, empty_postgres_url: str) -> None:
+def test_an_outcome_that_stays_unknown_is_reported_as_unknown(
+    postgres: EmbeddedPostgres, empty_postgres_url: str
+) -> None:
     name = urlsplit(empty_postgres_url).path[1:]
 
     def cut_off(connection: Connection) -> None:
@@ -169,7 +171,7 @@ def test_a_server_lost_while_deriving_reports_that_messages_are_stored(
     asyncio.run(run())
 
 
-def test_a_worker_takes_up_again_what_it_lost_with_the_server(postgres: EmbeddedPostgres, postgres_url: str) -> None:
+def test_a_worker_resumes_jobs_after_losing_the_server(postgres: EmbeddedPostgres, postgres_url: str) -> None:
     async def run() -> RunResult:
         stop, failed, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
         settings = Settings(lease_seconds=600, poll_seconds=0.05)

@@ -57,7 +57,7 @@ async def told(url: str, bank: str) -> list[str]:
         return [recalled.hits[0].fact.text for recalled in found]
 
 
-def test_clients_that_share_sessions_keep_apart_and_leave_nothing_in_them(postgres_url: str, port: int) -> None:
+def test_clients_that_share_sessions_are_isolated_and_leave_no_state(postgres_url: str, port: int) -> None:
     url, places = through(postgres_url, port), ["Oslo", "Rome", "Bern", "Riga", "Kyiv", "Lima"]
 
     async def run() -> list[list[str]]:
@@ -87,7 +87,9 @@ async def sessions(url: str) -> set[tuple[int, int]]:
         await pool.close()
 
 
-def test_clients_that_open_an_empty_database_at_once_make_its_schema_once(empty_postgres_url: str, port: int) -> None:
+def test_clients_that_open_an_empty_database_concurrently_create_its_schema_once(
+    empty_postgres_url: str, port: int
+) -> None:
     url = through(empty_postgres_url, port)
 
     async def opened() -> str:
@@ -104,7 +106,7 @@ def test_clients_that_open_an_empty_database_at_once_make_its_schema_once(empty_
     assert asyncio.run(run()) == [migrate.HEAD] * CLIENTS
 
 
-def test_a_worker_that_can_not_be_woken_looks_by_itself(postgres_url: str, port: int) -> None:
+def test_a_worker_without_notifications_polls(postgres_url: str, port: int) -> None:
     url = through(postgres_url, port)
 
     async def run() -> RunResult:
@@ -137,7 +139,7 @@ async def until_back(client: Memory) -> None:
         return
 
 
-def test_a_server_that_goes_away_behind_it_is_busy_until_it_is_back(
+def test_a_server_lost_behind_pgbouncer_is_busy_until_it_returns(
     postgres: EmbeddedPostgres, postgres_url: str, port: int
 ) -> None:
     async def run() -> None:

@@ -59,7 +59,7 @@ def failure(url: str, run: Callable[[Connection], object], *, busy_seconds: floa
     return error
 
 
-def test_a_write_is_there_for_all_and_one_that_fails_is_not(empty_postgres_url: str) -> None:
+def test_a_write_is_visible_to_all_and_a_failed_one_is_rolled_back(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
         await pool.write(doing("INSERT INTO things VALUES (1, 'one')"))
@@ -70,7 +70,7 @@ def test_a_write_is_there_for_all_and_one_that_fails_is_not(empty_postgres_url: 
     with_pool(empty_postgres_url, work)
 
 
-def test_a_reader_sees_one_moment_and_can_not_write(empty_postgres_url: str) -> None:
+def test_a_read_sees_one_snapshot_and_cannot_write(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
         counted, written = threading.Event(), asyncio.Event()
@@ -106,7 +106,7 @@ def test_only_a_write_is_marked_as_one(empty_postgres_url: str) -> None:
     assert with_pool(empty_postgres_url, work) == [None, True, None]
 
 
-def test_one_pool_serves_several_loops_one_after_the_other_and_at_once(empty_postgres_url: str) -> None:
+def test_a_pool_serves_several_event_loops_in_turn_and_concurrently(empty_postgres_url: str) -> None:
     pool = PostgresPool(empty_postgres_url, size=3)
     asyncio.run(pool.write(doing(MAKE)))
     numbers: list[object] = []
@@ -126,9 +126,7 @@ def test_one_pool_serves_several_loops_one_after_the_other_and_at_once(empty_pos
     asyncio.run(pool.close())
 
 
-def test_a_closed_pool_opens_again_and_closing_twice_is_harmless(
-    postgres: EmbeddedPostgres, empty_postgres_url: str
-) -> None:
+def test_a_closed_pool_reopens_and_can_be_closed_twice(postgres: EmbeddedPostgres, empty_postgres_url: str) -> None:
     pool = PostgresPool(empty_postgres_url)
     asyncio.run(pool.close())
     assert asyncio.run(pool.read(doing("SELECT 1"))) == 1
@@ -159,7 +157,7 @@ def test_no_more_connections_are_opened_than_allowed(postgres: EmbeddedPostgres,
     with_pool(empty_postgres_url, work, size=2)
 
 
-def test_nothing_of_a_transaction_stays_in_its_session(empty_postgres_url: str) -> None:
+def test_a_transaction_leaves_no_state_in_its_session(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         before = await pool.read(doing("SELECT current_setting('lock_timeout')"))
         assert before == "20s"
@@ -170,7 +168,7 @@ def test_nothing_of_a_transaction_stays_in_its_session(empty_postgres_url: str) 
     with_pool(empty_postgres_url, work, size=1)
 
 
-def test_a_patient_write_may_take_longer_than_others_wait(empty_postgres_url: str) -> None:
+def test_a_patient_write_may_exceed_the_timeout(empty_postgres_url: str) -> None:
     limits = "SELECT current_setting('statement_timeout') || ' ' || current_setting('lock_timeout')"
 
     async def work(pool: PostgresPool) -> list[object]:
@@ -179,7 +177,7 @@ def test_a_patient_write_may_take_longer_than_others_wait(empty_postgres_url: st
     assert with_pool(empty_postgres_url, work, busy_seconds=3) == ["3s 3s", "0 3s"]
 
 
-def test_what_no_transaction_can_hold_runs_alone(empty_postgres_url: str) -> None:
+def test_a_statement_not_allowed_in_a_transaction_runs_outside_one(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
         await pool.alone("VACUUM (ANALYZE) things")
@@ -189,7 +187,7 @@ def test_what_no_transaction_can_hold_runs_alone(empty_postgres_url: str) -> Non
     with_pool(empty_postgres_url, work)
 
 
-def test_a_wait_for_a_row_ends_after_the_time_allowed(empty_postgres_url: str) -> None:
+def test_waiting_for_a_row_lock_ends_at_the_timeout(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
         await pool.write(doing("INSERT INTO things VALUES (1, 'one')"))
@@ -215,13 +213,13 @@ def test_a_wait_for_a_row_ends_after_the_time_allowed(empty_postgres_url: str) -
     with_pool(empty_postgres_url, work)
 
 
-def test_a_statement_that_takes_too_long_is_ended(empty_postgres_url: str) -> None:
+def test_a_statement_ends_at_the_timeout(empty_postgres_url: str) -> None:
     error = failure(empty_postgres_url, doing("SELECT pg_sleep(30)"), busy_seconds=0.2)
     assert isinstance(error, StoreBusy)
     assert "took longer than 0.2 seconds" in str(error)
 
 
-def test_writers_that_wait_for_each_other_both_get_through(empty_postgres_url: str) -> None:
+def test_deadlocked_writers_both_succeed(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
         await pool.write(doing("INSERT INTO things VALUES (1, ''), (2, '')"))
@@ -246,7 +244,7 @@ def test_writers_that_wait_for_each_other_both_get_through(empty_postgres_url: s
     with_pool(empty_postgres_url, work)
 
 
-def test_what_is_cancelled_is_not_written_and_holds_nothing(empty_postgres_url: str) -> None:
+def test_a_cancelled_write_is_rolled_back_and_releases_its_connection(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
         written = threading.Event()
@@ -267,7 +265,7 @@ def test_what_is_cancelled_is_not_written_and_holds_nothing(empty_postgres_url: 
     with_pool(empty_postgres_url, work, size=1)
 
 
-def test_closing_ends_what_is_under_way(empty_postgres_url: str) -> None:
+def test_closing_cancels_running_statements(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         begun = threading.Event()
 
@@ -284,19 +282,19 @@ def test_closing_ends_what_is_under_way(empty_postgres_url: str) -> None:
     with_pool(empty_postgres_url, work)
 
 
-def test_a_null_character_is_named(empty_postgres_url: str) -> None:
+def test_the_error_for_a_null_character_names_it(empty_postgres_url: str) -> None:
     error = failure(empty_postgres_url, doing("SELECT CAST(:word AS text)", word="a\0b"))
     assert isinstance(error, InvalidInput)
     assert "null character" in str(error)
 
 
-def test_a_value_that_can_not_be_sent_is_named_without_being_told(empty_postgres_url: str) -> None:
+def test_the_error_for_an_unsendable_value_does_not_show_it(empty_postgres_url: str) -> None:
     error = failure(empty_postgres_url, doing("SELECT CAST(:word AS text)", word="secret \ud800"))
     assert isinstance(error, InvalidInput)
     assert "secret" not in str(error)
 
 
-def test_what_the_server_refuses_is_told_in_its_words_without_values(empty_postgres_url: str) -> None:
+def test_a_server_error_is_quoted_without_values(empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
         add = doing("INSERT INTO things (number, word) VALUES (1, :word)", word="tulips")
@@ -316,7 +314,7 @@ def test_what_the_server_refuses_is_told_in_its_words_without_values(empty_postg
         (("127.0.0.1", "nowhere.invalid"), StoreError, "can't be found"),
     ],
 )
-def test_a_wrong_url_is_told_without_its_password(
+def test_the_error_for_a_wrong_url_hides_the_password(
     empty_postgres_url: str, change: tuple[str, str], kind: type[VmemoError], message: str
 ) -> None:
     error = failure(empty_postgres_url.replace(*change), doing("SELECT 1"))
@@ -324,7 +322,7 @@ def test_a_wrong_url_is_told_without_its_password(
     assert message in str(error)
 
 
-def test_a_server_without_tls_is_told_when_the_url_demands_it(empty_postgres_url: str) -> None:
+def test_requiring_tls_of_a_server_without_it_is_an_error(empty_postgres_url: str) -> None:
     error = failure(empty_postgres_url + "?sslmode=require", doing("SELECT 1"))
     assert not isinstance(error, StoreBusy)
     assert "SSL" in str(error)
@@ -346,13 +344,13 @@ def test_a_server_without_tls_is_told_when_the_url_demands_it(empty_postgres_url
         ("postgresql://u:secret@h/db?port=x", "port is a number"),
     ],
 )
-def test_a_url_that_would_be_misread_is_refused_without_its_password(url: str, message: str) -> None:
+def test_an_ambiguous_url_is_refused_without_showing_the_password(url: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message) as raised:
         PostgresPool(url)
     assert "sec" not in "".join(traceback.format_exception(raised.value)).replace("seconds", "")
 
 
-def test_a_lost_connection_is_replaced_and_its_work_is_done_again(
+def test_a_lost_connection_is_replaced_and_its_transaction_retried(
     postgres: EmbeddedPostgres, empty_postgres_url: str
 ) -> None:
     name = urlsplit(empty_postgres_url).path[1:]
@@ -377,7 +375,7 @@ def test_a_lost_connection_is_replaced_and_its_work_is_done_again(
     with_pool(empty_postgres_url, work)
 
 
-def test_a_connection_lost_during_the_commit_leaves_no_false_promise(
+def test_a_connection_lost_during_commit_reports_an_unknown_outcome(
     postgres: EmbeddedPostgres, empty_postgres_url: str
 ) -> None:
     name = urlsplit(empty_postgres_url).path[1:]
@@ -397,9 +395,7 @@ def test_a_connection_lost_during_the_commit_leaves_no_false_promise(
     with_pool(empty_postgres_url, work)
 
 
-def test_a_server_that_is_down_is_busy_and_what_was_committed_is_there_when_it_is_back(
-    postgres: EmbeddedPostgres, empty_postgres_url: str
-) -> None:
+def test_a_stopped_server_is_busy_and_keeps_committed_rows(postgres: EmbeddedPostgres, empty_postgres_url: str) -> None:
     async def work(pool: PostgresPool) -> None:
         await pool.write(doing(MAKE))
         await pool.write(doing("INSERT INTO things VALUES (1, 'one')"))
@@ -420,7 +416,7 @@ def test_a_missing_driver_is_an_error_with_the_command(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("url", ["postgres://u:secret@h/db", "u:secret@h/db", "postgresql:/u:secret@h/db"])
-def test_a_memory_with_another_url_is_refused_without_its_password(url: str) -> None:
+def test_an_unsupported_url_is_refused_without_showing_the_password(url: str) -> None:
     with pytest.raises(InvalidInput, match="or postgresql://") as raised:
         Memory(url)
     assert "secret" not in str(raised.value)

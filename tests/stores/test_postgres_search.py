@@ -214,14 +214,14 @@ def test_nearest_facts_are_the_same(both: tuple[Store, Store], scope: Scope) -> 
         _ask(both, replace(query, floor=0.12, limit=400))
 
 
-def test_facts_of_equal_cosine_come_in_the_order_they_were_written(both: tuple[Store, Store]) -> None:
+def test_facts_of_equal_cosine_are_ordered_by_insertion(both: tuple[Store, Store]) -> None:
     query = SearchRequest(scope=EVERYTHING, space=EMBEDDER.name, semantic=[_vector(3)], limit=200, floor=-1.0)
     hits = _ask(both, query).hits
     assert len({hit.score for hit in hits}) < len(hits) / 2
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_facts_of_a_stretch_of_time_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+def test_facts_of_a_date_range_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
     stretches = (Interval(start=day(10), end=day(31)), Interval(start=day(40)), Interval(end=day(9)), Interval())
     for seed, during in enumerate(stretches):
         temporal = TemporalSearch(vector=_asked(seed), during=during, floor=0.02, edge_penalty=0.4)
@@ -229,13 +229,13 @@ def test_facts_of_a_stretch_of_time_are_the_same(both: tuple[Store, Store], scop
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_facts_with_the_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+def test_facts_matching_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
     for text in queries(6):
         _ask(both, SearchRequest(scope=scope, keyword=[text], limit=40))
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_messages_with_the_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
+def test_messages_matching_words_are_the_same(both: tuple[Store, Store], scope: Scope) -> None:
     for text in queries(6):
         _ask(both, SearchRequest(scope=scope, verbatim=text, limit=40))
 
@@ -289,7 +289,7 @@ def test_loaded_facts_and_token_vectors_are_the_same(both: tuple[Store, Store]) 
     asyncio.run(asked())
 
 
-def test_current_facts_are_found_behind_many_closed_ones(postgres_url: str) -> None:
+def test_current_facts_are_found_among_many_closed_ones(postgres_url: str) -> None:
     closed = [a_fact(f"tulips {n}", id=f"c{n}", expired_at=day(2), invalid_at=day(2)) for n in range(90)]
     current = [a_fact(f"tulips and {n}", id=f"f{n}") for n in range(3)]
     items = [with_vector(fact, at_cosine(0.9)) for fact in closed] + [with_vector(f, at_cosine(0.3)) for f in current]
@@ -310,7 +310,7 @@ def test_current_facts_are_found_behind_many_closed_ones(postgres_url: str) -> N
     asyncio.run(asked())
 
 
-def test_the_baseline_of_a_large_bank_is_that_of_a_sample(postgres_url: str) -> None:
+def test_the_baseline_of_a_large_bank_is_estimated_from_a_sample(postgres_url: str) -> None:
     count, vectors = 3000, [_vector(n) for n in range(3000)]
     facts = [with_vector(a_fact(f"number {n}"), vectors[n]) for n in range(count)]
 

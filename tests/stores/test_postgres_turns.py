@@ -11,7 +11,18 @@ from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, NewJo
 from vmemo.models.results import Job, Spending
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_batch, a_fact, a_message, day, hear, tell
+from vmemo.testing.samples import (
+    BANK,
+    EMBEDDER,
+    OTHER,
+    a_bank,
+    a_batch,
+    a_fact,
+    a_message,
+    day,
+    store_fact,
+    store_messages,
+)
 from vmemo.transfer.incoming import load_bank
 
 MANY = 8
@@ -37,7 +48,7 @@ def leases(jobs: Sequence[Job], owner: str) -> list[Lease]:
     return [Lease(job=job.id, owner=owner, asked=job.asked) for job in jobs]
 
 
-def test_many_create_the_same_bank_and_all_get_the_stored_one(postgres_url: str) -> None:
+def test_concurrent_creators_of_a_bank_all_get_the_stored_one(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         given = [a_bank("new").model_copy(update={"created_at": day(number + 1)}) for number in range(MANY)]
         returned = await asyncio.gather(*map(store.create_bank, given))
@@ -47,7 +58,7 @@ def test_many_create_the_same_bank_and_all_get_the_stored_one(postgres_url: str)
     meeting(postgres_url, test)
 
 
-def test_of_many_batches_begun_together_one_lands(postgres_url: str) -> None:
+def test_one_of_many_concurrent_batches_commits(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         batches = [await a_batch(store, [a_fact(f"tulips {number}")]) for number in range(MANY)]
         assert sum(await asyncio.gather(*map(store.commit, batches))) == 1
@@ -56,7 +67,7 @@ def test_of_many_batches_begun_together_one_lands(postgres_url: str) -> None:
     meeting(postgres_url, test)
 
 
-def test_what_many_ask_for_at_once_is_queued_once(postgres_url: str) -> None:
+def test_concurrent_requests_for_the_same_job_queue_it_once(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         await asyncio.gather(
             *(store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="alice")])) for _ in range(MANY))
@@ -67,7 +78,7 @@ def test_what_many_ask_for_at_once_is_queued_once(postgres_url: str) -> None:
     meeting(postgres_url, test)
 
 
-def test_what_many_spend_at_once_is_all_counted(postgres_url: str) -> None:
+def test_concurrent_costs_are_all_counted(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         call = Spending(step="extract", model="small", calls=1, input_tokens=10, output_tokens=1, cost=0.5)
         await asyncio.gather(*(store.commit(Changes(bank=BANK, spending=[call])) for _ in range(MANY)))
@@ -77,7 +88,7 @@ def test_what_many_spend_at_once_is_all_counted(postgres_url: str) -> None:
     meeting(postgres_url, test)
 
 
-def test_the_same_message_told_by_many_is_stored_once(postgres_url: str) -> None:
+def test_a_message_appended_concurrently_is_stored_once(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         said = [a_message("tulips", document="diary", key="1") for _ in range(MANY)]
         stored = await asyncio.gather(*(store.append(BANK, [message]) for message in said))
@@ -86,7 +97,7 @@ def test_the_same_message_told_by_many_is_stored_once(postgres_url: str) -> None
     meeting(postgres_url, test)
 
 
-def test_no_job_is_taken_by_two(postgres_url: str) -> None:
+def test_a_job_is_leased_by_one_worker_only(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=str(number)) for number in range(20)]))
         await store.commit(Changes(bank=OTHER, jobs=[NewJob(kind="observe", key=str(number)) for number in range(20)]))
@@ -110,19 +121,19 @@ def test_no_job_is_taken_by_two(postgres_url: str) -> None:
     meeting(postgres_url, test)
 
 
-def test_banks_are_forgotten_from_at_the_same_time(postgres_url: str) -> None:
+def test_forgetting_in_several_banks_runs_concurrently(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         names = [BankId(f"bank {number}") for number in range(MANY)]
         for name in names:
             await store.create_bank(a_bank(name))
-            await hear(store, "tulips", bank=name)
+            await store_messages(store, "tulips", bank=name)
         await asyncio.gather(*(store.forget(name, ForgetTarget(bank=True)) for name in names))
         assert {bank.id for bank in await store.banks()} == {BANK, OTHER}
 
     meeting(postgres_url, test)
 
 
-def test_what_is_said_while_a_bank_is_replaced_is_kept(postgres_url: str) -> None:
+def test_messages_appended_while_a_bank_is_replaced_are_kept(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         for round in range(5):
             shadow = await staging_bank(
@@ -132,7 +143,8 @@ def test_what_is_said_while_a_bank_is_replaced_is_kept(postgres_url: str) -> Non
             claimed = replace(await a_batch(store, bank=shadow), pending=[message.id for message in said])
             assert await store.commit(claimed)
             adopted, *_ = await asyncio.gather(
-                swap_in(store, BANK, EMBEDDER), *(hear(store, f"tulips {round} {number}") for number in range(MANY))
+                swap_in(store, BANK, EMBEDDER),
+                *(store_messages(store, f"tulips {round} {number}") for number in range(MANY)),
             )
             there = await store.messages(BANK, MessageSelect(limit=1000))
             assert len(there) == MANY * (round + 1), adopted
@@ -141,7 +153,7 @@ def test_what_is_said_while_a_bank_is_replaced_is_kept(postgres_url: str) -> Non
     meeting(postgres_url, test)
 
 
-def test_one_of_two_imports_under_a_new_name_is_refused(postgres_url: str) -> None:
+def test_one_of_two_concurrent_imports_under_a_new_name_is_refused(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         async def load(content: str) -> str | None:
             try:
@@ -157,11 +169,11 @@ def test_one_of_two_imports_under_a_new_name_is_refused(postgres_url: str) -> No
     meeting(postgres_url, test)
 
 
-def test_work_goes_on_while_leases_are_renewed_and_memories_are_forgotten(postgres_url: str) -> None:
+def test_jobs_complete_while_leases_are_renewed_and_memories_forgotten(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=str(number)) for number in range(12)]))
         held = leases(await store.lease("worker", 60, limit=12), "worker")
-        told = [await tell(store, f"tulips {number}") for number in range(4)]
+        told = [await store_fact(store, f"tulips {number}") for number in range(4)]
 
         async def again(run: Callable[[], Awaitable[object]], times: int) -> None:
             for _ in range(times):
@@ -188,7 +200,7 @@ def test_work_goes_on_while_leases_are_renewed_and_memories_are_forgotten(postgr
     meeting(postgres_url, test)
 
 
-def test_who_lost_a_lease_lands_nothing(postgres_url: str) -> None:
+def test_a_worker_that_lost_its_lease_commits_nothing(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         for round in range(10):
             await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=str(round))]))
@@ -204,7 +216,7 @@ def test_who_lost_a_lease_lands_nothing(postgres_url: str) -> None:
     meeting(postgres_url, test)
 
 
-def test_a_bank_is_forgotten_once(postgres_url: str) -> None:
+def test_one_of_two_concurrent_deletions_of_a_bank_succeeds(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
         async def forget() -> bool:
             try:
@@ -213,7 +225,7 @@ def test_a_bank_is_forgotten_once(postgres_url: str) -> None:
                 return False
             return True
 
-        await hear(store, "tulips")
+        await store_messages(store, "tulips")
         assert sorted(await asyncio.gather(forget(), forget())) == [False, True]
         assert await store.bank(BANK) is None
 

@@ -59,7 +59,7 @@ async def queue(store: PostgresStore, *keys: str, later: bool = False) -> None:
     await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key, due=due) for key in keys]))
 
 
-def test_who_waits_is_woken_by_what_another_process_queues(postgres_url: str) -> None:
+def test_a_waiting_worker_is_woken_by_a_job_of_another_process(postgres_url: str) -> None:
     async def work(store: PostgresStore, other: PostgresStore) -> None:
         heard = await listening(store)
         waiting = asyncio.create_task(store.wait_for_work(FOREVER, heard))
@@ -69,7 +69,7 @@ def test_who_waits_is_woken_by_what_another_process_queues(postgres_url: str) ->
     with_stores(postgres_url, work)
 
 
-def test_what_is_queued_before_somebody_waits_is_not_missed(postgres_url: str) -> None:
+def test_a_job_queued_before_the_wait_is_not_missed(postgres_url: str) -> None:
     async def work(store: PostgresStore, other: PostgresStore) -> None:
         heard = await listening(store)
         await queue(other, "ann")
@@ -78,7 +78,7 @@ def test_what_is_queued_before_somebody_waits_is_not_missed(postgres_url: str) -
     with_stores(postgres_url, work)
 
 
-def test_one_transaction_wakes_once_and_only_for_new_work_that_is_due(postgres_url: str) -> None:
+def test_a_transaction_notifies_once_and_only_for_new_due_jobs(postgres_url: str) -> None:
     async def work(store: PostgresStore, other: PostgresStore) -> None:
         heard = await listening(store)
         await queue(other, "ann", "bob")
@@ -96,7 +96,7 @@ def test_one_transaction_wakes_once_and_only_for_new_work_that_is_due(postgres_u
     with_stores(postgres_url, work)
 
 
-def test_what_is_rolled_back_wakes_nobody(postgres_url: str) -> None:
+def test_a_rolled_back_transaction_wakes_no_worker(postgres_url: str) -> None:
     async def work(store: PostgresStore, other: PostgresStore) -> None:
         heard = await listening(store)
         with pytest.raises(InvalidInput):
@@ -107,7 +107,7 @@ def test_what_is_rolled_back_wakes_nobody(postgres_url: str) -> None:
     with_stores(postgres_url, work)
 
 
-def test_listening_takes_no_connection_of_the_pool_and_ends_with_it(
+def test_the_listener_uses_no_pool_connection_and_closes_with_the_pool(
     postgres: EmbeddedPostgres, postgres_url: str
 ) -> None:
     name = urlsplit(postgres_url).path[1:]
@@ -132,7 +132,7 @@ def test_listening_takes_no_connection_of_the_pool_and_ends_with_it(
     with_stores(postgres_url, work, size=1)
 
 
-def test_a_listener_that_was_cut_off_listens_again(postgres: EmbeddedPostgres, postgres_url: str) -> None:
+def test_a_disconnected_listener_reconnects(postgres: EmbeddedPostgres, postgres_url: str) -> None:
     name = urlsplit(postgres_url).path[1:]
 
     async def work(store: PostgresStore, other: PostgresStore) -> None:
@@ -150,7 +150,9 @@ def memory(url: str, *, poll: float = FOREVER) -> Memory:
     return Memory(url, "alice", embedder=HashEmbedder(), settings=Settings(poll_seconds=poll))
 
 
-def test_an_idle_worker_reads_at_once_what_another_memory_stores(postgres: EmbeddedPostgres, postgres_url: str) -> None:
+def test_an_idle_worker_processes_messages_of_another_memory_at_once(
+    postgres: EmbeddedPostgres, postgres_url: str
+) -> None:
     async def run() -> RunResult:
         stop, done = asyncio.Event(), asyncio.Event()
         async with memory(postgres_url, poll=1.0) as worker, memory(postgres_url) as client:
@@ -173,9 +175,7 @@ def until_listening(server: EmbeddedPostgres, url: str) -> None:
         assert time.monotonic() < deadline, "nobody listens"
 
 
-def test_a_worker_that_is_told_to_stop_while_it_waits_leaves_at_once(
-    postgres: EmbeddedPostgres, postgres_url: str
-) -> None:
+def test_a_waiting_worker_stops_at_once(postgres: EmbeddedPostgres, postgres_url: str) -> None:
     async def run() -> RunResult:
         stop = asyncio.Event()
         async with memory(postgres_url) as worker:
@@ -187,9 +187,7 @@ def test_a_worker_that_is_told_to_stop_while_it_waits_leaves_at_once(
     assert asyncio.run(run()).jobs == 0
 
 
-def test_the_worker_command_leaves_when_it_is_told_to_while_it_waits(
-    postgres: EmbeddedPostgres, postgres_url: str
-) -> None:
+def test_the_worker_command_exits_on_a_signal_while_waiting(postgres: EmbeddedPostgres, postgres_url: str) -> None:
     command = [sys.executable, "-W", "error", "-m", "vmemo", "worker", "--db", postgres_url, "--maintain-every", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
@@ -203,7 +201,7 @@ def test_the_worker_command_leaves_when_it_is_told_to_while_it_waits(
     assert (run.returncode, out, err) == (0, "0 jobs done, 0 failed\n", "")
 
 
-def test_a_worker_waits_for_a_server_that_is_away_and_tells_so_once(
+def test_a_worker_waits_for_an_unavailable_server_and_logs_it_once(
     postgres: EmbeddedPostgres, postgres_url: str
 ) -> None:
     async def run() -> tuple[RunResult, list[StoreError], list[Job]]:

@@ -23,12 +23,12 @@ from vmemo.testing.samples import (
     a_bank,
     a_batch,
     a_fact,
-    hear,
     matches,
     quotes,
     snapshot,
-    tell,
-    tell_story,
+    store_fact,
+    store_messages,
+    store_story,
 )
 
 
@@ -60,7 +60,7 @@ def tables(path: Path) -> dict[str, str]:
 def make(path: Path) -> None:
     async def run() -> None:
         async with opened(path) as store:
-            await tell_story(store)
+            await store_story(store)
 
     asyncio.run(run())
 
@@ -84,18 +84,18 @@ def test_rows_vectors_and_text_live_in_one_file(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*), length(embedding) FROM fact_index").fetchone() == (5, 128)
 
 
-def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
+def test_missing_parent_folders_are_created(tmp_path: Path) -> None:
     make(tmp_path / "a" / "b" / "memory.db")
     assert (tmp_path / "a" / "b" / "memory.db").exists()
 
 
 @pytest.mark.parametrize("name", ["what?.db", "50%25.db", "a#b&c=d.db", "зима ä.db", "file:memory.db", "no suffix"])
-def test_every_name_of_a_file_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
+def test_any_file_name_is_accepted_literally(tmp_path: Path, name: str) -> None:
     make(tmp_path / name)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-def test_the_version_of_the_schema_is_stored(tmp_path: Path) -> None:
+def test_the_schema_version_is_stored(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path / "memory.db") as store:
             assert await store.schema_version() == migrate.HEAD
@@ -105,7 +105,7 @@ def test_the_version_of_the_schema_is_stored(tmp_path: Path) -> None:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(migrate.HEAD,)]
 
 
-def test_every_migration_is_numbered_in_order() -> None:
+def test_migrations_are_numbered_in_order() -> None:
     folder = Path(migrate.__file__).parent / "migrations" / "versions"
     numbers = sorted(file.name.split("_")[0] for file in folder.glob("*.py"))
     assert numbers == [f"{n:04}" for n in range(1, len(numbers) + 1)]
@@ -145,7 +145,7 @@ def test_opening_again_changes_nothing(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_an_upgrade_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_upgrade_is_rolled_back(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
 
     def broken(connection: Connection) -> None:
@@ -161,7 +161,7 @@ def test_an_upgrade_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert "banks" in tables(path)
 
 
-def test_an_upgrade_to_an_unknown_version_leaves_nothing(tmp_path: Path) -> None:
+def test_an_upgrade_to_an_unknown_version_is_rolled_back(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     file = SqliteFile(path, busy_seconds=0.1)
     with pytest.raises(Exception, match="9999"):
@@ -170,7 +170,7 @@ def test_an_upgrade_to_an_unknown_version_leaves_nothing(tmp_path: Path) -> None
     assert tables(path) == {}
 
 
-def test_a_file_that_another_process_upgrades_is_busy_and_opens_later(tmp_path: Path) -> None:
+def test_a_file_being_upgraded_by_another_process_is_busy_until_it_is_done(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with raw(path) as other:
         other.execute("PRAGMA journal_mode=WAL")
@@ -193,23 +193,23 @@ def test_two_stores_open_one_new_file_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"this is no database " * 500, b"SQLite format 3\x00" + b"\x7f" * 5000])
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "memory.db"
     path.write_bytes(content)
     asyncio.run(refuse_to_open(path, StoreError))
     assert path.read_bytes() == content
 
 
-def test_a_place_that_can_hold_no_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     asyncio.run(refuse_to_open(tmp_path / "file" / "memory.db", StoreError))
     asyncio.run(refuse_to_open(tmp_path, StoreError))
 
 
-def test_a_write_behind_a_lock_is_busy_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_write_to_a_locked_file_is_busy_and_writes_nothing(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path / "memory.db") as store:
-            [said] = await hear(store, "tulips")
+            [said] = await store_messages(store, "tulips")
             batch = replace(await a_batch(store, [a_fact("tulips")]), pending=[said.id])
             before = await snapshot(store)
             with raw(tmp_path / "memory.db") as other:
@@ -217,7 +217,7 @@ def test_a_write_behind_a_lock_is_busy_and_writes_nothing(tmp_path: Path) -> Non
                 with pytest.raises(StoreBusy):
                     await store.commit(batch)
                 with pytest.raises(StoreBusy):
-                    await hear(store, "roses")
+                    await store_messages(store, "roses")
                 other.execute("ROLLBACK")
             assert await snapshot(store) == before
             assert await store.commit(batch)
@@ -225,10 +225,10 @@ def test_a_write_behind_a_lock_is_busy_and_writes_nothing(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
-def test_reading_goes_on_while_another_process_writes(tmp_path: Path) -> None:
+def test_reads_continue_while_another_process_writes(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path / "memory.db") as store:
-            fact = await tell(store, "tulips")
+            fact = await store_fact(store, "tulips")
             with raw(tmp_path / "memory.db") as other:
                 other.execute("BEGIN IMMEDIATE")
                 other.execute("UPDATE facts SET text = 'unfinished'")
@@ -239,11 +239,11 @@ def test_reading_goes_on_while_another_process_writes(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_store_serves_one_loop_after_another() -> None:
+def test_a_store_works_in_one_event_loop_after_another() -> None:
     store = SqliteStore(None)
     asyncio.run(store.open())
     asyncio.run(_make_bank(store))
-    fact = asyncio.run(tell(store, "tulips"))
+    fact = asyncio.run(store_fact(store, "tulips"))
     assert asyncio.run(matches(store, "tulips")) == [fact.id]
     asyncio.run(store.close())
 
@@ -252,12 +252,12 @@ async def _make_bank(store: SqliteStore) -> None:
     await store.create_bank(a_bank())
 
 
-def test_many_calls_at_once_are_all_served(tmp_path: Path) -> None:
+def test_many_concurrent_calls_are_all_answered(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path / "memory.db", busy_seconds=30) as store:
-            fact = await tell(store, "tulips")
+            fact = await store_fact(store, "tulips")
             calls = [matches(store, "tulips") for _ in range(30)]
-            results = await asyncio.gather(*calls, *(hear(store, f"roses {n}") for n in range(30)))
+            results = await asyncio.gather(*calls, *(store_messages(store, f"roses {n}") for n in range(30)))
             assert results[:30] == [[fact.id]] * 30
             assert len(await quotes(store, "roses")) == 30
 
@@ -276,10 +276,10 @@ BIG: JsonValue = 10**30
         Scope(bank=BANK, entities=frozenset({"\ud800"})),
     ],
 )
-def test_a_filter_that_sqlite_can_not_hold_is_the_callers_error(scope: Scope) -> None:
+def test_a_filter_beyond_the_limits_of_sqlite_is_invalid_input(scope: Scope) -> None:
     async def run() -> None:
         async with opened(None) as store:
-            fact = await tell(store, "tulips")
+            fact = await store_fact(store, "tulips")
             with pytest.raises(InvalidInput):
                 await matches(store, "tulips", scope)
             assert await matches(store, "tulips") == [fact.id]
@@ -287,10 +287,10 @@ def test_a_filter_that_sqlite_can_not_hold_is_the_callers_error(scope: Scope) ->
     asyncio.run(run())
 
 
-def test_a_great_number_in_metadata_comes_back_equal() -> None:
+def test_a_large_number_in_metadata_is_read_back_unchanged() -> None:
     async def run() -> None:
         async with opened(None) as store:
-            fact = await tell(store, "tulips", metadata={"n": BIG})
+            fact = await store_fact(store, "tulips", metadata={"n": BIG})
             assert await store.facts(BANK, FactSelect()) == [fact]
             assert json.dumps(fact.metadata["n"]) == str(BIG)
 

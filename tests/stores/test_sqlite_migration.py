@@ -32,8 +32,6 @@ from vmemo.testing.samples import (
     a_fact,
     an_entity,
     find_edges,
-    hear,
-    know,
     matches,
     named_entities,
     near,
@@ -41,8 +39,10 @@ from vmemo.testing.samples import (
     re_embedded,
     snapshot,
     some_tokens,
-    tell,
-    tell_story,
+    store_entities,
+    store_fact,
+    store_messages,
+    store_story,
     token_vectors,
     with_vector,
 )
@@ -65,10 +65,10 @@ async def fill(path: Path, unread: Sequence[str] = ()) -> tuple[Story, Snapshot]
     await store.open()
     await store.create_bank(a_bank())
     await store.create_bank(a_bank(OTHER))
-    await tell_story(store, OTHER)
-    story = await tell_story(store)
-    await know(store, an_entity("Robert Hale", id="bob", aliases=["Bob", "山田さん", "🌷"]))
-    await hear(store, *unread)
+    await store_story(store, OTHER)
+    story = await store_story(store)
+    await store_entities(store, an_entity("Robert Hale", id="bob", aliases=["Bob", "山田さん", "🌷"]))
+    await store_messages(store, *unread)
     kept = await snapshot(store)
     await store.close()
     return story, kept
@@ -122,7 +122,7 @@ def first_release(path: Path) -> tuple[Story, Snapshot]:
     return filled
 
 
-def test_a_database_of_the_second_schema_keeps_all_it_holds_and_queues_what_is_unread(tmp_path: Path) -> None:
+def test_upgrading_the_second_schema_keeps_its_data_and_queues_pending_messages(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     story, kept = older(path, "0002", unread=["orchids", "orchids again"])
     assert tables(path) & NEW == {"entity_names", "token_vectors"}
@@ -141,14 +141,14 @@ def test_a_database_of_the_second_schema_keeps_all_it_holds_and_queues_what_is_u
         assert [entity.strangers for entity in await store.entities(BANK, EntitySelect(ids=[EntityId("bob")]))] == [
             ("Caroline",)
         ]
-        await tell(store, "lilies")
+        await store_fact(store, "lilies")
         assert await store.damage() == []
         await store.close()
 
     asyncio.run(run())
 
 
-def test_a_database_of_the_third_schema_keeps_all_it_holds_and_begins_a_history_of_profiles(tmp_path: Path) -> None:
+def test_upgrading_the_third_schema_keeps_its_data_and_starts_the_profile_history(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     _, kept = older(path, "0003", unread=["orchids"])
     assert NEW - tables(path) == {"profiles"}
@@ -190,7 +190,7 @@ def test_an_upgraded_database_has_the_tables_columns_and_indexes_of_a_new_one(tm
     }
 
 
-def test_a_database_of_the_first_release_keeps_all_it_holds_and_finds_its_names(tmp_path: Path) -> None:
+def test_upgrading_the_first_release_keeps_its_data_and_indexes_entity_names(tmp_path: Path) -> None:
     story, kept = first_release(tmp_path / "memory.db")
 
     async def run() -> None:
@@ -213,7 +213,7 @@ def test_a_database_of_the_first_release_keeps_all_it_holds_and_finds_its_names(
     asyncio.run(run())
 
 
-def test_facts_of_the_first_release_are_searched_without_token_vectors_and_can_be_given_some(tmp_path: Path) -> None:
+def test_facts_of_the_first_release_are_searched_without_token_vectors_until_reembedded(tmp_path: Path) -> None:
     story, _ = first_release(tmp_path / "memory.db")
     ids = [fact.id for fact in story.facts]
     vector = EMBEDDER.vector("tulips")
@@ -253,7 +253,7 @@ def test_a_memory_of_the_first_release_is_recalled(tmp_path: Path, embedder: Tok
         assert {story.facts[2].id} < {hit.id for hit in found}
 
 
-def test_an_upgrade_that_breaks_off_leaves_the_first_release(tmp_path: Path) -> None:
+def test_an_interrupted_upgrade_leaves_the_first_release_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     first_release(path)
     before = tables(path)
@@ -272,7 +272,7 @@ def test_an_upgrade_that_breaks_off_leaves_the_first_release(tmp_path: Path) -> 
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
 
 
-def test_a_program_of_the_first_release_refuses_todays_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_release_refuses_the_current_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "memory.db"
     asyncio.run(fill(path))
     before = path.read_bytes()

@@ -15,7 +15,7 @@ from vmemo.stores.sql import bank_rows, message_rows, migrate
 from vmemo.stores.sqlite import rows
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
-from vmemo.testing.samples import BANK, OTHER, a_bank, a_batch, a_message, hear
+from vmemo.testing.samples import BANK, OTHER, a_bank, a_batch, a_message, store_messages
 
 JOBS, WORKERS = 200, 4
 
@@ -50,7 +50,7 @@ def fill(path: Path) -> set[int]:
     return asyncio.run(run())
 
 
-def test_processes_that_lease_from_one_file_take_each_job_once(tmp_path: Path) -> None:
+def test_processes_that_share_a_file_lease_each_job_once(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     queued = fill(path)
     workers = [
@@ -74,7 +74,7 @@ def test_processes_that_lease_from_one_file_take_each_job_once(tmp_path: Path) -
     assert Counter(id for ids in taken for id in ids) == dict.fromkeys(queued, 1)
 
 
-def test_what_an_earlier_release_left_unread_is_queued_by_the_upgrade_and_asked_for_again(tmp_path: Path) -> None:
+def test_the_upgrade_queues_messages_that_an_earlier_release_left_pending(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
 
     def second_release(connection: Connection) -> None:
@@ -96,7 +96,7 @@ def test_what_an_earlier_release_left_unread_is_queued_by_the_upgrade_and_asked_
         [queued] = await store.jobs(BANK)
         assert (queued.kind, queued.key, queued.asked, queued.attempts, queued.error) == ("process", "", 1, 0, None)
         assert await store.jobs(OTHER) == []
-        await hear(store, "roses")
+        await store_messages(store, "roses")
         assert await store.jobs(BANK) == [queued.model_copy(update={"asked": 2})]
         [job] = await store.lease("worker", 600)
         claims = [message.id for message in await store.messages(BANK, MessageSelect.oldest_pending(9))]

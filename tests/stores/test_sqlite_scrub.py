@@ -26,12 +26,12 @@ from vmemo.testing.samples import (
     an_entity,
     an_episode,
     day,
-    hear,
     matches,
     mention_of,
     named_entities,
     re_embedded,
-    tell,
+    store_fact,
+    store_messages,
     with_vector,
 )
 from vmemo.text.tokens import terms
@@ -58,12 +58,12 @@ The last two stand only among the names that entities are found by, and in the t
 async def tell_secret(store: SqliteStore, count: int) -> None:
     """A secret, a reply that has it as context, and some messages of other episodes around them."""
     for n in range(count):
-        await tell(store, f"An unrelated line, number {n}, about gardening.")
+        await store_fact(store, f"An unrelated line, number {n}, about gardening.")
     await store.append(BANK, [SECRET])
     await store.commit(
         Changes(bank=BANK, failures=[MessageFailure(messages=[SECRET.id], error="Krakatau: could not read it")])
     )
-    [reply] = await hear(store, "Nobody will look there.")
+    [reply] = await store_messages(store, "Nobody will look there.")
     facts = [
         a_fact(SECRET.content, messages=[SECRET.id], entities=[mention_of(ZEPHYRINE)]),
         a_fact(reply.content, messages=[reply.id], context=SECRET.content, context_from=SECRET.id),
@@ -76,7 +76,7 @@ async def tell_secret(store: SqliteStore, count: int) -> None:
         replace(batch, pending=[SECRET.id, reply.id], episodes=[episode], entities=[ZEPHYRINE], becomes="extracted")
     )
     for n in range(count):
-        await hear(store, f"A later line, number {n}, about gardening.")
+        await store_messages(store, f"A later line, number {n}, about gardening.")
 
 
 def traces(folder: Path) -> set[str]:
@@ -96,7 +96,7 @@ def traces(folder: Path) -> set[str]:
     ],
     ids=["message", "document", "entity", "bank"],
 )
-def test_no_trace_is_left_in_the_file_or_its_log(tmp_path: Path, target: ForgetTarget, count: int) -> None:
+def test_forgotten_text_is_in_neither_the_file_nor_its_log(tmp_path: Path, target: ForgetTarget, count: int) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
@@ -106,7 +106,7 @@ def test_no_trace_is_left_in_the_file_or_its_log(tmp_path: Path, target: ForgetT
         assert set(TRACES) - {"krakatau"} <= traces(tmp_path)
         await store.forget(BANK, target)
         assert traces(tmp_path) == set()
-        await hear(store, "A line that comes after.", bank=OTHER)
+        await store_messages(store, "A line that comes after.", bank=OTHER)
         assert traces(tmp_path) == set()
         await store.close()
 
@@ -114,13 +114,13 @@ def test_no_trace_is_left_in_the_file_or_its_log(tmp_path: Path, target: ForgetT
     assert traces(tmp_path) == set()
 
 
-def test_a_forgotten_unread_message_leaves_no_words_in_the_text_index(tmp_path: Path) -> None:
+def test_a_forgotten_pending_message_leaves_no_words_in_the_text_index(tmp_path: Path) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
         await store.create_bank(a_bank())
         await store.append(BANK, [SECRET])
-        await hear(store, *(f"line {n}" for n in range(50)))
+        await store_messages(store, *(f"line {n}" for n in range(50)))
         await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
         assert traces(tmp_path) == set()
         await store.close()
@@ -128,13 +128,13 @@ def test_a_forgotten_unread_message_leaves_no_words_in_the_text_index(tmp_path: 
     asyncio.run(run())
 
 
-def test_a_name_that_only_forgotten_text_used_leaves_no_trace(tmp_path: Path) -> None:
+def test_a_name_that_only_forgotten_text_used_is_scrubbed(tmp_path: Path) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
         await store.create_bank(a_bank())
         known = an_entity("Rosalind", aliases=["Çõntràriän"])
-        said, secret = await hear(store, "Rosalind came by.", "They call her Çõntràriän.")
+        said, secret = await store_messages(store, "Rosalind came by.", "They call her Çõntràriän.")
         facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(known)]) for m in (said, secret)]
         batch = replace(await a_batch(store, facts), entities=[known], pending=[said.id, secret.id])
         assert await store.commit(batch)
@@ -151,7 +151,7 @@ async def revise_secret(store: SqliteStore) -> tuple[MessageId, str]:
     """A secret that moved an opinion, that work failed on, and whose entity became part of one that others told of."""
     rosalind = an_entity("Rosalind", aliases=["Rosa"], strangers=["Zephyrine's veranda"])
     eve = an_entity("Eve", strangers=["Vorpal"])
-    said, other, secret = await hear(store, "Rosalind came by.", "Eve slept.", SECRET.content)
+    said, other, secret = await store_messages(store, "Rosalind came by.", "Eve slept.", SECRET.content)
     facts = [
         a_fact(said.content, messages=[said.id], entities=[mention_of(rosalind)]),
         a_fact(other.content, messages=[other.id], entities=[mention_of(eve)]),
@@ -198,7 +198,7 @@ def test_no_text_is_left_in_merges_names_confidence_changes_and_jobs(tmp_path: P
     asyncio.run(run())
 
 
-def test_token_vectors_that_were_replaced_leave_no_trace_after_the_next_scrub(tmp_path: Path) -> None:
+def test_replaced_token_vectors_are_removed_by_the_next_scrub(tmp_path: Path) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
@@ -215,7 +215,7 @@ def test_token_vectors_that_were_replaced_leave_no_trace_after_the_next_scrub(tm
     asyncio.run(run())
 
 
-def test_a_profile_and_those_before_it_go_with_their_bank(tmp_path: Path) -> None:
+def test_deleting_a_bank_scrubs_its_profiles(tmp_path: Path) -> None:
     async def run() -> None:
         store = SqliteStore(tmp_path / "memory.db")
         await store.open()
@@ -247,7 +247,7 @@ def test_the_file_shrinks_after_forgetting(tmp_path: Path) -> None:
         await store.open()
         await store.create_bank(a_bank())
         empty = (await store.status(BANK)).bytes
-        await hear(store, *("tulips and roses " * 20 + str(n) for n in range(2000)), document="long")
+        await store_messages(store, *("tulips and roses " * 20 + str(n) for n in range(2000)), document="long")
         full = (await store.status(BANK)).bytes
         await store.forget(BANK, ForgetTarget(document="long"))
         assert (await store.status(BANK)).bytes < empty + (full - empty) / 4

@@ -33,7 +33,7 @@ def test_queries_and_documents_are_embedded_alike_and_in_order() -> None:
     assert asyncio.run(EMBEDDER.embed([], "query")).shape == (0, 64)
 
 
-def test_texts_that_share_words_are_alike() -> None:
+def test_texts_that_share_words_are_similar() -> None:
     query, near, far = map(EMBEDDER.vector, ("painting tulips", "she paints a tulip", "quarterly tax report"))
     assert query @ near > 0.6 > query @ far
 
@@ -50,7 +50,7 @@ def test_name_and_dimension_are_chosen() -> None:
     assert asyncio.run(embedder.embed(["x"], "query")).shape == (1, 7)
 
 
-def test_a_failing_embedder_fails_as_often_as_told() -> None:
+def test_a_failing_embedder_fails_the_given_number_of_times() -> None:
     embedder: Embedder = FailingEmbedder(EMBEDDER, times=2, error=TimeoutError("too slow"))
     for _ in range(2):
         with pytest.raises(TimeoutError, match="too slow"):

@@ -123,16 +123,18 @@ def re_embedded(bank: BankId, embedder: str, vectors: Mapping[FactId, Encoding],
     return Changes(bank=bank, embeddings=NewEmbeddings(embedder=embedder, dimension=dimension, vectors=vectors))
 
 
-async def hear(store: Store, *contents: str, bank: BankId = BANK, **fields: object) -> list[Message]:
+async def store_messages(store: Store, *contents: str, bank: BankId = BANK, **fields: object) -> list[Message]:
     """Store pending messages and return them."""
     said = [a_message(content, **fields) for content in contents]
     await store.append(bank, said)
     return said
 
 
-async def tell(store: Store, text: str, *, bank: BankId = BANK, vector: Vector | None = None, **fields: object) -> Fact:
+async def store_fact(
+    store: Store, text: str, *, bank: BankId = BANK, vector: Vector | None = None, **fields: object
+) -> Fact:
     """Store a message with one fact, and return the fact."""
-    [said] = await hear(store, text, bank=bank)
+    [said] = await store_messages(store, text, bank=bank)
     fact = a_fact(text, **{"bank": bank, "messages": [said.id], **fields})
     begun = await a_batch(store, [with_vector(fact, vector)], bank=bank)
     landed = await store.commit(
@@ -142,7 +144,7 @@ async def tell(store: Store, text: str, *, bank: BankId = BANK, vector: Vector |
     return fact
 
 
-async def know(store: Store, *entities: Entity, bank: BankId = BANK) -> None:
+async def store_entities(store: Store, *entities: Entity, bank: BankId = BANK) -> None:
     """Store or replace entities."""
     landed = await store.commit(replace(await a_batch(store, bank=bank), entities=entities))
     assert landed, "a commit against the current revision must succeed"
@@ -224,7 +226,7 @@ def _plain(found: Iterable[TokenVectors | None]) -> list[tuple[tuple[float, ...]
 
 @dataclass(frozen=True)
 class Story:
-    """The records that `tell_story` wrote."""
+    """The records that `store_story` wrote."""
 
     messages: list[Message]
     facts: list[Fact]
@@ -233,9 +235,9 @@ class Story:
     links: list[Link]
 
 
-async def tell_story(store: Store, bank: BankId = BANK) -> Story:
+async def store_story(store: Store, bank: BankId = BANK) -> Story:
     """Store four messages in two episodes with a fact each, an observation of two facts, two entities and two links."""
-    said = await hear(store, *_LINES, bank=bank, document="letters")
+    said = await store_messages(store, *_LINES, bank=bank, document="letters")
     caroline, oslo = an_entity("Caroline", type="PERSON"), an_entity("Oslo", type="LOCATION")
     first = an_episode("moving", said[:2], id=EpisodeId(new_id()))
     second = an_episode("garden", said[2:], previous=first.id, ended_at=day(2))
