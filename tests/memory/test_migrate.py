@@ -282,7 +282,9 @@ class FailingIndex(SqliteSearchIndex):
 class Failing(SqliteStore):
     """A store with such an index."""
 
-    _search_index = FailingIndex()
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._index = FailingIndex()
 
 
 def test_a_migration_that_fails_between_pages_resumes(

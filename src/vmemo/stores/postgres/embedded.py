@@ -32,7 +32,7 @@ SMALL: Mapping[str, str] = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
 }
-"""Settings of a server whose data nobody needs tomorrow; a crash of the machine may lose some."""
+"""Settings of a server for temporary data; a crash of the machine may lose some."""
 STARTUP_SECONDS = 60.0
 """Seconds that a start or a stop may take."""
 _LOG = "server.log"
@@ -76,7 +76,7 @@ class EmbeddedPostgres:
         """Stop the server and remove all it wrote."""
         if self._server is not None:
             if self._server.poll() is None:
-                # A fast shutdown, which does not wait for those who are connected.
+                # A fast shutdown, which does not wait for clients to disconnect.
                 self._server.send_signal(signal.SIGINT)
                 _ended(self._server)
             self._server = None
@@ -95,18 +95,18 @@ class EmbeddedPostgres:
         return f"postgresql://postgres:{self._password}@127.0.0.1:{self._port}/{database}"
 
     def create(self, database: str, template: str | None = None) -> str:
-        """Make a database, empty or as a copy of another that nobody is connected to; returns its URL."""
+        """Create a database, empty or as a copy of another without connections, and return its URL."""
         # A copy by files is several times faster than one through the log while the template is small.
         copied = f' TEMPLATE "{template}" STRATEGY FILE_COPY' if template is not None else ""
         self.execute(f'CREATE DATABASE "{database}"{copied}')
         return self.url(database)
 
     def drop(self, database: str) -> None:
-        """Remove a database, even while somebody is connected to it."""
+        """Drop a database, even with open connections."""
         self.execute(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
 
     def execute(self, statement: str, database: str = "postgres") -> str:
-        """Run a statement as the administrator, outside any transaction; returns what it gave, a row a line."""
+        """Run a statement as the administrator, outside any transaction; return its rows, one on each line."""
         assert self._folder is not None, "the server was never started"
         place = ("-h", "127.0.0.1", "-p", str(self._port), "-U", "postgres", "-d", database)
         done = subprocess.run(
@@ -152,7 +152,7 @@ class EmbeddedPostgres:
             self._server = self._spawn(command)
             if self._answers(deadline):
                 return
-            # Processes of a killed server may outlive it for a moment, and no other is started beside them.
+            # Processes of a killed server may outlive it briefly, and no other can start beside them.
             if time.monotonic() > deadline or "shared memory" not in self._said():
                 raise StoreError(f"PostgreSQL can't start: {self._said()}")
             time.sleep(0.02)

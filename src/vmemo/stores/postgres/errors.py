@@ -44,12 +44,12 @@ _REFUSED = {
     "3D000": "has no such database; create it, or correct the URL",
 }
 _LOST = frozenset({"57P01", "57P02", "25P03"})
-"""The server ended the connection: told to, after a crash, or because the transaction stood still."""
+"""The server ended the connection: on command, after a crash, or because the transaction was idle."""
 Foreign = DBAPIError | OSError | NoneFree | PostgresError | InterfaceError
 
 
 def named_error(error: Foreign, step: Step, where: str, seconds: float) -> VmemoError:
-    """The error to raise in place of a foreign one; `where` is the server's name, without user and password."""
+    """Return the error to raise in place of a foreign one; `where` is the server's name, without user and password."""
     state = str(getattr(getattr(error, "orig", error), "sqlstate", None) or "")
     if state in _CONFLICTS:
         return Passing(f"{_CONFLICTS[state]}. {_NOTHING}")
@@ -61,7 +61,7 @@ def named_error(error: Foreign, step: Step, where: str, seconds: float) -> Vmemo
     if state in _UNSTORABLE or _unsendable(error):
         reason = _UNSTORABLE.get(state, "it is no text, or a number too large")
         return InvalidInput(f"PostgreSQL can't hold a value: {reason}. {_UNDONE}")
-    # What comes without a state while something runs does not come from the server.
+    # An error without a state during a statement does not come from the server.
     if _lost(error, state) or (step != "connect" and isinstance(error, OSError)):
         return _cut_off(step, where)
     if step == "connect" and not isinstance(error, DBAPIError):
@@ -94,12 +94,12 @@ def _unreached(error: Foreign, where: str, seconds: float) -> VmemoError:
 
 
 def _unsendable(error: Foreign) -> bool:
-    # The driver's own words hold the value, which has no place in an error.
+    # The driver's message contains the value, which errors must not repeat.
     return isinstance(error, DBAPIError) and "invalid input for query argument" in str(error.orig)
 
 
 def _words(error: Foreign) -> str:
-    """The server's own words, without the statement and without its details, which repeat values."""
+    """Return the server's message without the statement and its details, which repeat values."""
     orig = getattr(error, "orig", None)
     cause = getattr(orig, "__cause__", None) or orig or error
     return str(cause.args[0] if cause.args else cause).rstrip(".")

@@ -1,4 +1,4 @@
-"""SQL conditions of a scope on PostgreSQL; those of its times are in `time_filter`."""
+"""SQL conditions of a scope on PostgreSQL; those of its times and tags are in `sql.scope_conditions`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from vmemo.models import Interval, Network
 from vmemo.models.search import Scope
-from vmemo.stores.sql.in_list import storable
-from vmemo.stores.sql.rows import names_of
+from vmemo.stores.sql.conditions import storable
+from vmemo.stores.sql.rows import micros, names_of
 from vmemo.stores.sql.schema import facts, mentions
-from vmemo.stores.sql.tag_filter import tagged, untagged
-from vmemo.stores.sql.time_filter import visible
-from vmemo.stores.sql.timestamps import micros
+from vmemo.stores.sql.scope_conditions import tagged, untagged, visible
 from vmemo.text.names.fold import fold_name
 
 _f = facts.c

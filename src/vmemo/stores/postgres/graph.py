@@ -28,9 +28,9 @@ from vmemo.models.search import Edge, EdgeQuery
 from vmemo.stores.postgres.filters import one_of
 from vmemo.stores.postgres.schema import fact_search
 from vmemo.stores.postgres.vectors import NUMBER, cosine
-from vmemo.stores.sql import row_conditions
+from vmemo.stores.sql import conditions
 from vmemo.stores.sql.batch_rows import LINK_KINDS
-from vmemo.stores.sql.in_list import storable
+from vmemo.stores.sql.conditions import storable
 from vmemo.stores.sql.rows import AnyRow
 from vmemo.stores.sql.schema import entities, facts, links, mentions
 
@@ -43,7 +43,7 @@ LINKS = 16
 """Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
 
 LIGHTEST = 1e-4
-"""No edge is so light that it must be told from lighter ones."""
+"""Weights below this one are not distinguished."""
 
 
 def find(connection: Connection, bank: int, passes: Sequence[ColumnElement[bool]], query: EdgeQuery) -> list[Edge]:
@@ -104,7 +104,7 @@ def _shared(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElem
     heavy = select(known).where(known.c.weight >= query.least).cte("heavy").prefix_with("MATERIALIZED")
     reached = (
         select(facts.c.id, facts.c.tokens)
-        .join_from(mentions, facts, row_conditions.points(mentions, "fact", facts))
+        .join_from(mentions, facts, conditions.points(mentions, "fact", facts))
         .join(fact_search, (fact_search.c.bank == bank) & (fact_search.c.seq == mentions.c.fact))
         .where(mentions.c.bank == bank, mentions.c.entity == heavy.c.entity, *passes)
         .order_by(cosine(query.vector).desc(), facts.c.seq)

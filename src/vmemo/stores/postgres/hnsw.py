@@ -3,7 +3,7 @@
 Small banks have none: every search of a partition locks all its indexes, and every new row is a search in its index.
 An index covers one bank and one dimension, so that vectors of another dimension can be written beside it. It is built
 without holding up writers, by one maintainer at a time: two that build in one partition would wait for each other.
-Whoever builds is seen in the server's own list of builds, and the moment before is held by a note.
+A running build is visible in the server's progress view, and a note claims the time before it starts.
 """
 
 from __future__ import annotations
@@ -153,9 +153,9 @@ _RELEASE = "DELETE FROM notes WHERE name = 'hnsw' AND split_part(value, ' ', 1) 
 
 
 async def tend(pool: PostgresPool, large: int, *, build: bool = True, without: str | None = None) -> None:
-    """Drop what is not needed, build anew what was left unfinished, and build what is missing, one after the other.
+    """Drop unneeded indexes, rebuild unfinished ones, and build missing ones, one after another.
 
-    Whoever finds another one at it leaves all to that one. An index named by `without` counts as not needed.
+    If another process is doing so, leave it to that one. An index named by `without` counts as unneeded.
     """
     owner = new_id()
 
@@ -176,13 +176,13 @@ async def tend(pool: PostgresPool, large: int, *, build: bool = True, without: s
         while await _step(pool, await pool.write(claim, repeatable=True)):
             pass
     finally:
-        # Left behind, it runs out by itself.
+        # An abandoned claim expires by itself.
         with suppress(StoreError):
             await pool.write(lambda connection: connection.exec_driver_sql(_RELEASE, (owner,)), repeatable=True)
 
 
 async def _step(pool: PostgresPool, work: Due) -> bool:
-    """Do the first of what is due; False if there was nothing, or somebody was in the way."""
+    """Do the first step that is due; return False if there is none, or another process blocked it."""
     for each in work.drop:
         await pool.alone(f"DROP INDEX CONCURRENTLY IF EXISTS {each}")
         return True
@@ -230,9 +230,9 @@ _LEFT = "SELECT indexrelid::bigint FROM pg_index WHERE indexrelid = to_regclass(
 
 
 async def _set_aside(pool: PostgresPool, index: Standing) -> bool:
-    """Give an index that was left unfinished another name, to be dropped by it; False if somebody is at work there.
+    """Rename an unfinished index, to be dropped by its new name; return False if another process is building there.
 
-    Whoever builds holds this lock from the beginning to the end: no index is dropped while it is built.
+    A build holds this lock from beginning to end: no index is dropped while it is built.
     """
 
     def rename(connection: Connection) -> None:

@@ -1,8 +1,8 @@
-"""Hearing from PostgreSQL that work is queued, on a connection that does nothing else.
+"""Notifications of queued jobs from PostgreSQL, on a dedicated connection.
 
-A listener lives on one event loop. It connects when somebody waits for the first time and again whenever it was cut
-off; who waits meanwhile waits for the time to pass. Through PgBouncer and its like nothing can be heard, because each
-transaction may run in another session: they are known by it that the session's number is not the one they told.
+A listener belongs to one event loop. It connects at the first wait, and again after the connection was lost; until then
+a wait lasts its full time. Poolers such as PgBouncer deliver no notifications, because each transaction may run in
+another session: they are recognised by a backend pid that differs from the one reported at connect.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Session(Protocol):
 
 
 class Listener:
-    """Counts what was told on the channel of queued work."""
+    """Counts the notifications of queued jobs."""
 
     def __init__(self, url: str, timeout: float) -> None:
         self._url = url
@@ -43,7 +43,7 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
 
     async def wait(self, seconds: float, heard: int) -> int:
-        """Wait until more was heard than `heard`, or for some seconds; how much was heard by now."""
+        """Wait until the count exceeds `heard`, or for some seconds; return the count."""
         if self._task is None:
             self._task = asyncio.create_task(self._listen())
         if self._heard == heard:
@@ -52,7 +52,7 @@ class Listener:
         return self._heard
 
     async def _listen(self) -> None:
-        """Listen on one connection after the other, until there is one that nothing can be heard on."""
+        """Listen on one connection after another, until one delivers no notifications."""
         while True:
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 if not await self._listen_once():
@@ -60,7 +60,7 @@ class Listener:
             await asyncio.sleep(PAUSE)
 
     async def _listen_once(self) -> bool:
-        """Listen until the connection is lost; False if it leads to no session of its own."""
+        """Listen until the connection is lost; return False if it has no session of its own."""
         connect = cast("Callable[..., Awaitable[_Session]]", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
         connection = await connect(self._url, timeout=self._timeout, statement_cache_size=0)
         try:
@@ -70,10 +70,10 @@ class Listener:
                 return False
             lost = asyncio.Event()
             connection.add_termination_listener(_ignoring(lost.set))
-            await connection.add_listener(CHANNEL, _ignoring(self._told))
+            await connection.add_listener(CHANNEL, _ignoring(self._notified))
             self._hearing = True
-            # Whatever was queued while nobody listened.
-            self._told()
+            # Jobs may have been queued before the connection was made.
+            self._notified()
             await lost.wait()
             return True
         finally:
@@ -81,12 +81,12 @@ class Listener:
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await connection.close(timeout=PAUSE)
 
-    def _told(self) -> None:
+    def _notified(self) -> None:
         self._heard += 1
         self._news.set()
         self._news = asyncio.Event()
 
 
 def _ignoring(call: Callable[[], None]) -> Callable[..., None]:
-    """A call that takes no interest in what it is given."""
+    """Return a callback that ignores its arguments."""
     return lambda *_: call()

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from vmemo.models import BankId, EpisodeId, Fact, FactId, Mention
-from vmemo.stores.sql.in_list import storable
+from vmemo.stores.sql.conditions import storable
 from vmemo.stores.sql.rows import fact_of, mentions_of
 from vmemo.stores.sql.schema import BASIS, EPISODE, facts
 
@@ -45,10 +45,10 @@ def facts_with_titles(
     if not ids:
         return [], {}
     rows = connection.exec_driver_sql(_LOAD, (number, [id for id in ids if storable(id)])).all()
-    told: list[tuple[int, Sequence[Any]]] = [
+    rows_of_mentions: list[tuple[int, Sequence[Any]]] = [
         (row[0], mention) for row in rows for mention in json.loads(row[_WIDTH] or "[]")
     ]
-    mentioned = mentions_of((seq, *mention) for seq, mention in told)
+    mentioned = mentions_of((seq, *mention) for seq, mention in rows_of_mentions)
     titles: dict[EpisodeId, str] = {}
     found = {row[2]: _fact(row, bank, mentioned.get(row[0], ()), titles) for row in rows}
     return [found[id] for id in ids if id in found], titles

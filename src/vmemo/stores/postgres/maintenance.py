@@ -1,4 +1,4 @@
-"""Looking after a PostgreSQL database: what its plans rest on, its size, its soundness."""
+"""Maintenance of a PostgreSQL database: planner statistics, vacuum, size and integrity."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ WHERE own.relnamespace = current_schema()::regnamespace AND n_mod_since_analyze 
 
 
 def changed(connection: Connection) -> list[str]:
-    """Tables of which a part has changed by a tenth since it was measured, or never was."""
+    """Return the tables with a partition that changed by a tenth since its last analysis, or was never analysed."""
     found = set(connection.exec_driver_sql(_CHANGED).scalars())
     return [name for name in TABLES if name in found]
 
 
 def analyse(tables: Sequence[str]) -> str:
-    """The statement that measures what plans rest on; what others are at work on is left to the next time."""
+    """Return the statement that updates planner statistics; locked tables are left to the next time."""
     return f"ANALYZE (SKIP_LOCKED) {', '.join(tables)}"
 
 
 def vacuum(tables: Sequence[str]) -> str:
-    """The statement that gives the room of deleted rows free; a table that others hold is left to autovacuum."""
+    """Return the statement that releases the space of deleted rows; locked tables are left to autovacuum."""
     return f"VACUUM (SKIP_LOCKED) {', '.join(tables)}"
 
 
@@ -53,7 +53,7 @@ WHERE parent.relname = ANY($2::text[]) AND parent.relnamespace = current_schema(
 
 
 def parts(connection: Connection, bank: int) -> list[str]:
-    """The parts of the tables that hold a bank's rows."""
+    """Return the partitions that contain a bank's rows."""
     return list(connection.exec_driver_sql(_PARTS, (bank, list(TABLES))).scalars())
 
 
@@ -64,7 +64,7 @@ WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
 
 
 def size(connection: Connection) -> int:
-    """Bytes of all tables with their indexes."""
+    """Return the size of all tables and indexes in bytes."""
     return int(connection.exec_driver_sql(_SIZE).scalar_one())
 
 

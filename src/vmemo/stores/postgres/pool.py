@@ -1,4 +1,4 @@
-"""Connections to one PostgreSQL database: how transactions begin, how errors are named, what is tried again.
+"""Connections to one PostgreSQL database: transactions, errors, and retries.
 
 A connection works only on the event loop where it began, so all of them live on a loop of the pool's own, in a thread
 of its own: callers come from any number of loops, and nothing that runs on a connection holds up theirs. Nothing is
@@ -69,14 +69,14 @@ class PostgresPool:
         self._listener: Listener | None = None
 
     async def read(self, run: Callable[[Connection], R]) -> R:
-        """Run in one read transaction: everything it sees is of one moment."""
+        """Run in one read transaction, which sees one state of the database."""
         return await self._here(lambda: self._persistent(run, writes=False))
 
     async def write(self, run: Callable[[Connection], R], *, patient: bool = False, repeatable: bool = False) -> R:
         """Run in one transaction and commit it; `patient` lets a statement take as long as it needs.
 
-        `run` may be run several times, each time after the one before was rolled back. What is `repeatable` is also run
-        again, for as long as a call may wait, where a commit's outcome is not known; otherwise that is raised.
+        `run` may be run several times, each time after the one before was rolled back. A repeatable one is also
+        run again, for as long as a call may wait, if the outcome of its commit is not known; otherwise that is raised.
         """
         return await self._here(lambda: self._persistent(run, writes=True, patient=patient, repeatable=repeatable))
 
@@ -100,7 +100,7 @@ class PostgresPool:
         loop.close()
 
     async def _here(self, work: Callable[[], Coroutine[object, object, R]]) -> R:
-        """Do something on the pool's loop."""
+        """Run a coroutine on the pool's loop."""
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -126,7 +126,7 @@ class PostgresPool:
     async def _persistent(
         self, run: Callable[[Connection], R], *, writes: bool, patient: bool = False, repeatable: bool = False
     ) -> R:
-        """Try again what was rolled back for a reason that passes: a deadlock, a lost or a refused connection."""
+        """Retry a transaction that was rolled back by a transient error: a deadlock, a lost or a refused connection."""
         unsure, until, turn = None, 0.0, 0
         while True:
             try:
@@ -148,7 +148,7 @@ class PostgresPool:
         step: Step = "connect"
         try:
             async with self._connect(writes=writes) as connection:
-                # Where PgBouncer waits for a server, or a host is gone without a word, nobody else ends the wait.
+                # Nothing else ends the wait if PgBouncer waits for a server, or a host vanished.
                 async with asyncio.timeout(self._busy_seconds):
                     await connection.run_sync(self._limit, patient)
                 step = "run"
@@ -167,7 +167,7 @@ class PostgresPool:
         try:
             async with self._connect(writes=True) as connection:
                 driver = cast("_Driver", (await connection.get_raw_connection()).driver_connection)
-                # What is not prepared comes to PgBouncer in one piece, and needs no transaction.
+                # A statement that is not prepared passes PgBouncer whole, and needs no transaction.
                 step = "run"
                 await driver.execute(statement)
         except (DBAPIError, OSError, NoneFree, PostgresError, InterfaceError) as error:
@@ -191,8 +191,8 @@ class PostgresPool:
             pool_size=self._size,
             max_overflow=0,
             pool_timeout=self._busy_seconds,
-            # What was used last is used next, so that the fewest connections are in use.
+            # The connection used last is used next, so that the fewest are in use.
             pool_use_lifo=True,
-            # What a user said has no place in an error.
+            # Errors must not contain the text of users.
             hide_parameters=True,
         )

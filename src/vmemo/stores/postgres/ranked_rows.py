@@ -52,13 +52,13 @@ def best(connection: Connection, candidates: Candidates, wanted: RankedQuery) ->
         if found is not None:
             return found
     rows = connection.execute(_whole(candidates, wanted)).all()
-    # The database is not asked about the floor, for it would ask it of everything before it asks the conditions.
+    # The floor is applied here: in the statement the planner would check it before the conditions.
     hits = [Scored(FactId(id), float(score), tokens) for id, score, tokens, *_ in rows if score >= wanted.floor]
     return Ranking(hits, _baseline(connection, wanted, rows))
 
 
 def _shortlisted(connection: Connection, candidates: Candidates, wanted: RankedQuery) -> Ranking | None:
-    """The best rows, or None if they can't be told from a shortlist."""
+    """Return the best rows, or None if a shortlist does not determine them."""
     length = shortlist(wanted.limit)
     rows = connection.execute(_short(candidates, wanted, length)).all()
     if wanted.first is not None and len(rows) < length:

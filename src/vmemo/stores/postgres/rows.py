@@ -15,13 +15,13 @@ from sqlalchemy import Connection, select
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, TokenVectors, Vectors
 from vmemo.stores.postgres.schema import fact_search
-from vmemo.stores.sql import row_conditions
+from vmemo.stores.sql import conditions
+from vmemo.stores.sql.conditions import storable
 from vmemo.stores.sql.forget import Removal
-from vmemo.stores.sql.in_list import storable
 from vmemo.stores.sql.message_rows import BankState
+from vmemo.stores.sql.rows import packed_tokens, unpacked_tokens
 from vmemo.stores.sql.schema import facts, messages
-from vmemo.stores.sql.search_index import Indexed
-from vmemo.stores.sql.token_rows import ONE, packed
+from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sqlite.index.postings import term_hash
 from vmemo.text.tokens import terms
 
@@ -127,7 +127,7 @@ def flat(vectors: Vectors) -> tuple[list[float], int]:
 def _token_columns(found: Sequence[TokenVectors | None]) -> tuple[list[int | None], list[bytes | None]]:
     known = [tokens if tokens is not None and tokens.size else None for tokens in found]
     widths = [None if tokens is None else int(tokens.shape[1]) for tokens in known]
-    return widths, [None if tokens is None else packed(tokens) for tokens in known]
+    return widths, [None if tokens is None else packed_tokens(tokens) for tokens in known]
 
 
 _REPLACE = """
@@ -208,6 +208,20 @@ def numbers_of(connection: Connection, bank: int, ids: Sequence[MessageId]) -> l
     return list(connection.exec_driver_sql(_NUMBERS, (bank, list(ids))).scalars())
 
 
+_DROP_FACTS = """
+WITH gone AS (
+    DELETE FROM fact_search WHERE bank = $1 AND seq = ANY($2::bigint[]) RETURNING length
+), posted AS (
+    DELETE FROM postings WHERE bank = $1 AND fact = ANY($2::bigint[])
+)
+UPDATE search_sizes
+SET facts = facts - (SELECT count(*) FROM gone),
+    fact_terms = fact_terms - (SELECT coalesce(sum(length), 0) FROM gone)
+WHERE bank = $1
+"""
+_DROP_EMPTY = "DELETE FROM search_sizes WHERE bank = $1 AND facts = 0 AND messages = 0"
+
+
 class PostgresSearchIndex:
     """The search index of a commit."""
 
@@ -232,38 +246,22 @@ class PostgresSearchIndex:
         """Remove messages from the word index."""
         drop_words(connection, bank, numbers_of(connection, bank, messages))
 
+    def remove(self, connection: Connection, bank: int, removal: Removal) -> None:
+        """Remove facts and messages that are forgotten, and index messages that become pending again."""
+        if removal.facts:
+            connection.exec_driver_sql(_DROP_FACTS, (bank, list(removal.facts)))
+        drop_words(connection, bank, removal.messages)
+        unworded = select(messages.c.seq, messages.c.content).where(
+            conditions.rows(messages, bank, removal.again), messages.c.state == "derived"
+        )
+        if removal.again:
+            add_words(connection, bank, [(seq, content) for seq, content in connection.execute(unworded).all()])
+        connection.exec_driver_sql(_DROP_EMPTY, (bank,))
 
-_DROP_FACTS = """
-WITH gone AS (
-    DELETE FROM fact_search WHERE bank = $1 AND seq = ANY($2::bigint[]) RETURNING length
-), posted AS (
-    DELETE FROM postings WHERE bank = $1 AND fact = ANY($2::bigint[])
-)
-UPDATE search_sizes
-SET facts = facts - (SELECT count(*) FROM gone),
-    fact_terms = fact_terms - (SELECT coalesce(sum(length), 0) FROM gone)
-WHERE bank = $1
-"""
-_DROP_EMPTY = "DELETE FROM search_sizes WHERE bank = $1 AND facts = 0 AND messages = 0"
-
-
-def unindex(connection: Connection, bank: int, removal: Removal) -> None:
-    """Drop vectors and words of what is forgotten; index the words of what will be read again."""
-    if removal.facts:
-        connection.exec_driver_sql(_DROP_FACTS, (bank, list(removal.facts)))
-    drop_words(connection, bank, removal.messages)
-    unworded = select(messages.c.seq, messages.c.content).where(
-        row_conditions.rows(messages, bank, removal.again), messages.c.state == "derived"
-    )
-    if removal.again:
-        add_words(connection, bank, [(seq, content) for seq, content in connection.execute(unworded).all()])
-    connection.exec_driver_sql(_DROP_EMPTY, (bank,))
-
-
-def embeddings(connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
-    """Stored vectors by number."""
-    statement = select(fact_search.c.seq, fact_search.c.embedding).where(row_conditions.rows(fact_search, bank, seqs))
-    return {seq: tuple(vector.tolist()) for seq, vector in connection.execute(statement).all()}
+    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        """Return the vectors of facts by number."""
+        statement = select(fact_search.c.seq, fact_search.c.embedding).where(conditions.rows(fact_search, bank, seqs))
+        return {seq: tuple(vector.tolist()) for seq, vector in connection.execute(statement).all()}
 
 
 _TOKENS = """
@@ -275,11 +273,5 @@ WHERE bank = $1 AND facts.id = ANY($2::text[]) AND token_width IS NOT NULL
 def token_vectors(connection: Connection, bank: int, ids: Sequence[FactId]) -> list[TokenVectors | None]:
     """Token vectors in the order of the ids; None for a fact that has none."""
     rows = connection.exec_driver_sql(_TOKENS, (bank, [id for id in ids if storable(id)])).all()
-    joined = np.frombuffer(b"".join([vectors for _, _, vectors in rows]), np.int8).astype(np.float32)
-    joined *= np.float32(1 / ONE)
-    found: dict[FactId, TokenVectors] = {}
-    start = 0
-    for id, width, vectors in rows:
-        found[FactId(id)] = joined[start : start + len(vectors)].reshape(-1, width)
-        start += len(vectors)
+    found = unpacked_tokens((FactId(id), width, vectors) for id, width, vectors in rows)
     return [found.get(id) for id in ids]

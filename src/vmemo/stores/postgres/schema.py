@@ -104,7 +104,7 @@ fact_search = Table(
     Column("token_width", Integer),
     Column("token_vectors", LargeBinary),
 )
-"""By what a fact is found: its vector, how many terms it has, and the vectors of its tokens, a byte per component."""
+"""The search data of a fact: its vector, its number of terms, and its token vectors, a byte per component."""
 
 postings = Table(
     "postings",
@@ -119,7 +119,7 @@ postings = Table(
 )
 """The frequency of a term in a fact, and the fact's total number of terms; a term is its signed 32-bit hash.
 
-What BM25 needs of a posting stands in the key, so that the table itself is not read.
+The key includes all that BM25 needs of a posting, so that the table itself is not read.
 """
 
 message_postings = Table(
@@ -207,7 +207,7 @@ def _divide(connection: Connection, name: str, partitions: int) -> None:
 
 
 def _demand_vectors(connection: Connection) -> None:
-    """Have pgvector in the database, or say who must install it."""
+    """Install pgvector in the database, or raise StoreError with the way to install it."""
     if connection.scalar(text("SELECT 1 FROM pg_extension WHERE extname = 'vector'")) is None:
         offered = connection.scalar(text("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"))
         if offered is None:
@@ -226,13 +226,13 @@ def _demand_vectors(connection: Connection) -> None:
 
 
 def vector_version(connection: Connection) -> tuple[int, ...]:
-    """The first two numbers of the database's pgvector."""
+    """Return the first two numbers of the version of the database's pgvector."""
     version = str(connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")))
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def _demand_permission(connection: Connection) -> None:
-    """Ask before trying, because a refused statement would only say what is missing, not what to do."""
+    """Raise StoreError if this user may not install pgvector; the server's own error would not name the remedy."""
     allowed = text(
         "SELECT rolsuper OR (has_database_privilege(current_database(), 'CREATE') AND EXISTS (SELECT 1 "
         "FROM pg_available_extension_versions WHERE name = 'vector' AND trusted)) "

@@ -31,8 +31,8 @@ from vmemo.stores.postgres import vectors as vector_rows
 from vmemo.stores.postgres.hnsw import Searched
 from vmemo.stores.postgres.ranked_rows import Candidates
 from vmemo.stores.sql import name_rows, reads
-from vmemo.stores.sql.bank_search import run_expansion, run_search
 from vmemo.stores.sql.message_rows import bank_state
+from vmemo.stores.sql.search import run_expansion, run_search
 
 
 class PostgresBankSearch:

@@ -26,8 +26,8 @@ from vmemo.stores.postgres.hnsw import Searched, usable
 from vmemo.stores.postgres.ranked_rows import Candidates, RankedQuery, best, shortlist
 from vmemo.stores.postgres.rows import flat
 from vmemo.stores.postgres.schema import Halfvec, fact_search
+from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import facts
-from vmemo.stores.sql.timestamps import micros
 from vmemo.stores.sqlite.index.vectors import SAMPLE
 
 _s = fact_search.c
@@ -143,7 +143,7 @@ given AS MATERIALIZED (
     SELECT place, ($2::real[])[(place - 1) * $3::integer + 1 : place * $3::integer]::halfvec AS vector
     FROM generate_series(1, $4::integer) AS place
 )"""
-# Each fact is looked up by its key: what the server expects of the sizes may lead to worse.
+# Each fact is looked up by its key: the server's estimates of sizes may lead to a worse plan.
 _KNOWN = """
 SELECT place, known.id, score, known.tokens, known.current
 FROM near CROSS JOIN LATERAL (
@@ -152,7 +152,7 @@ FROM near CROSS JOIN LATERAL (
 ) AS known
 ORDER BY place, score DESC, near.seq
 """
-# The bank is read once for all vectors. The best of its newest facts tell from which score on a fact can be among the
+# The bank is read once for all vectors. The best of its newest facts give the lowest score that can be among the
 # best of all, so that few pairs are sorted.
 _SCANNED = f"""
 WITH {_GIVEN}, newest AS MATERIALIZED (

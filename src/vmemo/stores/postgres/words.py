@@ -28,8 +28,7 @@ from vmemo.stores.postgres.filters import labelled, wide
 from vmemo.stores.postgres.ranked_rows import Candidates, RankedQuery, best
 from vmemo.stores.postgres.rows import Sizes, signed
 from vmemo.stores.sql.schema import messages
-from vmemo.stores.sql.tag_filter import untagged
-from vmemo.stores.sql.time_filter import said_within, speaks_still
+from vmemo.stores.sql.scope_conditions import shown_verbatim, untagged, written_within
 from vmemo.stores.sqlite.index.postings import K1, B, query_terms
 
 
@@ -106,7 +105,7 @@ def matching_messages(
         bank=bank,
         # Tokens are estimated here; recall counts the few it keeps.
         tokens=func.length(messages.c.content, type_=Integer) // 4 + 1,
-        conditions=[messages.c.bank == bank, *_conditions(scope), speaks_still(bank, scope)],
+        conditions=[messages.c.bank == bank, *_conditions(scope), shown_verbatim(bank, scope)],
         common=wide(scope),
     )
     return best(connection, candidates, wanted)
@@ -114,4 +113,4 @@ def matching_messages(
 
 def _conditions(scope: Scope) -> list[ColumnElement[bool]]:
     found = labelled(messages.c.tags, messages.c.metadata, scope, untagged(messages.c.tags))
-    return found + said_within(scope)
+    return found + written_within(scope)

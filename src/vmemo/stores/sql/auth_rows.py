@@ -1,4 +1,4 @@
-"""Statements over keys, the record of writes, and replies to repeated requests."""
+"""Statements over API keys, the audit log and idempotent responses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from vmemo.models import utc_now
 from vmemo.models.auth import ApiKey, AuditEntry, IdempotentReply
 from vmemo.stores.sql.auth_schema import api_keys, audit, replies
-from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.message_rows import insert_missing
-from vmemo.stores.sql.rows import AnyRow, dump
-from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
+from vmemo.stores.sql.rows import AnyRow, dump, instant, micros, micros_or_none
 
 KEPT = timedelta(days=1)
 """Time for which a response is replayed."""
@@ -36,13 +35,13 @@ def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
 
 
 def find_key(connection: Connection, digest: str) -> ApiKey | None:
-    """The key with this hash."""
+    """Return the key with this hash, or None."""
     row = connection.execute(select(api_keys).where(api_keys.c.digest == digest)).one_or_none()
     return None if row is None else _key(row)
 
 
 def keys(connection: Connection) -> list[ApiKey]:
-    """Every key, oldest first."""
+    """Return every key, oldest first."""
     return [_key(row) for row in connection.execute(select(api_keys).order_by(api_keys.c.seq))]
 
 
@@ -59,14 +58,14 @@ def _key(row: AnyRow) -> ApiKey:
 
 
 def revoke(connection: Connection, id: str, at: datetime) -> bool:
-    """End a key, once."""
+    """Revoke a key, once; return False if the id is unknown."""
     ended = update(api_keys).where(api_keys.c.id == id, api_keys.c.revoked_at.is_(None))
     connection.execute(ended.values(revoked_at=micros(at)))
     return connection.execute(select(api_keys.c.seq).where(api_keys.c.id == id)).first() is not None
 
 
 def add_audit_entries(connection: Connection, entries: Sequence[AuditEntry]) -> None:
-    """Keep a record of writes."""
+    """Append to the audit log."""
     rows = [
         {
             "at": micros(each.at),
@@ -85,7 +84,7 @@ def add_audit_entries(connection: Connection, entries: Sequence[AuditEntry]) -> 
 def audit_entries(
     connection: Connection, banks: Sequence[str] | None, before: int | None, limit: int
 ) -> list[AuditEntry]:
-    """Writes, newest first."""
+    """Return audit entries, newest first."""
     statement = select(audit).order_by(audit.c.seq.desc()).limit(limit)
     if banks is not None:
         statement = statement.where(among(audit.c.bank_name, banks))
@@ -109,7 +108,7 @@ def audit_entries(
 def claim_idempotency_key(
     connection: Connection, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
 ) -> IdempotentReply | None:
-    """Claim an idempotency key, or return what is known of the request that has it."""
+    """Claim an idempotency key, or return the reply of the request that holds it."""
     now = utc_now()
     connection.execute(delete(replies).where(replies.c.at < micros(now - KEPT)))
     abandoned = replies.c.status.is_(None), replies.c.at < micros(stale)
@@ -125,7 +124,7 @@ def claim_idempotency_key(
     if insert_missing(connection, replies, values):
         return None
     row = connection.execute(select(replies).where(*_named(owner, token))).one_or_none()
-    # One that was there a moment ago and is not any more was dropped, for its request changed nothing.
+    # A claim that was deleted in the meantime belonged to a request that changed nothing.
     return None if row is None else IdempotentReply(fingerprint=row.fingerprint, status=row.status, body=row.body)
 
 
@@ -134,15 +133,15 @@ def _named(owner: str, token: str) -> tuple[ColumnElement[bool], ColumnElement[b
 
 
 def save_reply(connection: Connection, owner: str, token: str, status: int, body: str) -> None:
-    """Keep what was answered, unless the claim is gone."""
+    """Store the response, unless the claim was deleted."""
     connection.execute(update(replies).where(*_named(owner, token)).values(status=status, body=body))
 
 
 def release_idempotency_key(connection: Connection, owner: str, token: str) -> None:
-    """Free a token."""
+    """Delete a claim."""
     connection.execute(delete(replies).where(*_named(owner, token)))
 
 
 def drop_replies(connection: Connection, bank: str) -> None:
-    """Take away what was answered about a bank; what is being worked on holds nothing of it yet."""
+    """Delete the responses about a bank; claims without a response contain nothing of it."""
     connection.execute(delete(replies).where(replies.c.bank_name == bank, replies.c.status.is_not(None)))

@@ -1,4 +1,4 @@
-"""The tables of doors. They stand apart from the banks' tables: no bank owns them, and no export holds them."""
+"""The tables of API keys, the audit log and idempotent responses. No bank owns them, and no export contains them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ api_keys = Table(
     Column("revoked_at", BigInteger),
     sqlite_autoincrement=True,
 )
-"""`banks` is a JSON list of names and beginnings of names."""
+"""`banks` is a JSON list of names and name prefixes."""
 
 audit = Table(
     "audit",
@@ -37,7 +37,7 @@ audit = Table(
     Index("audit_bank", "bank_name", "seq"),
     sqlite_autoincrement=True,
 )
-"""A bank's name stays here when the bank is gone."""
+"""Entries keep the name of a deleted bank."""
 
 replies = Table(
     "replies",
@@ -52,4 +52,4 @@ replies = Table(
     PrimaryKeyConstraint("owner", "token"),
     Index("replies_at", "at"),
 )
-"""Answers to writes that may be repeated; whoever forgets something of a bank takes the bank's answers with it."""
+"""Idempotent responses; forgetting anything of a bank deletes the responses about it."""

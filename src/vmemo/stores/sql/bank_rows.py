@@ -1,23 +1,24 @@
-"""Statements over whole banks: hidden banks, renaming one, and deleting a bank with everything in it.
+"""Statements over whole banks: creating, renaming and deleting one, hidden banks, and profiles.
 
 A hidden bank has a name that users can't give. Its `shadow_of` is the number of the bank it was derived from, or
-`NO_BANK`, and its `engine` column holds the note of whoever fills it.
+`NO_BANK`, and its `engine` column holds the note of the process that fills it.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, null, select, update
+from collections.abc import Sequence
 
-from vmemo.models import Bank, BankId
-from vmemo.models.changes import NoteChange, Rename
+from sqlalchemy import Connection, insert, null, select, update
+
+from vmemo.models import Bank, BankId, FormerProfile, Profile, utc_now
+from vmemo.models.changes import NoteChange, ProfileChange, Rename
 from vmemo.models.results import Spending
 from vmemo.ports import HIDDEN, HiddenBank
-from vmemo.stores.sql import auth_rows, message_rows, profiles, queue
+from vmemo.stores.sql import auth_rows, message_rows, queue
 from vmemo.stores.sql.message_rows import SCRUB, BankState
-from vmemo.stores.sql.rows import bank_of
-from vmemo.stores.sql.schema import banks, messages, notes, spending
-from vmemo.stores.sql.search_index import SearchIndex
-from vmemo.stores.sql.timestamps import micros
+from vmemo.stores.sql.rows import bank_of, instant, micros
+from vmemo.stores.sql.schema import banks, messages, notes, profiles, spending
+from vmemo.stores.sql.search import SearchIndex
 
 NO_BANK = 0
 """The origin of a hidden bank that was derived from no other; numbers of banks begin with 1."""
@@ -94,7 +95,7 @@ def _lacks_messages(connection: Connection, bank: int, replaced: int) -> bool:
 def _inherited(connection: Connection, state: BankState, replaced: BankState) -> dict[str, object]:
     """Hand over the history and costs of the replaced bank; return the columns that are taken over.
 
-    Both counters continue from the larger ones, so that no commit begun before succeeds, and every index is read anew.
+    Both counters continue from the larger ones, so that no commit begun before succeeds, and every index is rebuilt.
     """
     counters = {
         "revision": max(state.revision, replaced.revision),
@@ -107,7 +108,7 @@ def _inherited(connection: Connection, state: BankState, replaced: BankState) ->
     costs = connection.execute(select(spending).where(spending.c.bank == replaced.seq)).mappings().all()
     spent = [Spending.of({name: value for name, value in cost.items() if name != "bank"}) for cost in costs]
     queue.spend(connection, state.seq, spent)
-    profiles.hand_on(connection, replaced.seq, state.seq)
+    connection.execute(update(profiles).where(profiles.c.bank == replaced.seq).values(bank=state.seq))
     return {**counters, "profile": row.profile, "created_at": row.created_at}
 
 
@@ -140,3 +141,42 @@ def drop_derived(connection: Connection, bank: int, index: SearchIndex) -> None:
 def _clear(connection: Connection, bank: int, index: SearchIndex) -> None:
     index.drop_bank(connection, bank)
     message_rows.clear(connection, bank)
+
+
+def save_profile(connection: Connection, bank: int, change: ProfileChange) -> bool:
+    """Replace the bank's profile and keep the previous one; return False if that is not the expected one."""
+    stored = connection.execute(select(banks.c.profile).where(banks.c.seq == bank)).scalar_one()
+    present = Profile.model_validate_json(stored)
+    if change.expected is not None and present != change.expected:
+        return False
+    if present != change.profile:
+        keep_profiles(connection, bank, [FormerProfile(profile=present, until=utc_now(), reason=change.reason)])
+        connection.execute(update(banks).where(banks.c.seq == bank).values(profile=change.profile.model_dump_json()))
+    return True
+
+
+def keep_profiles(connection: Connection, bank: int, former: Sequence[FormerProfile]) -> None:
+    """Add former profiles to the bank's history."""
+    rows = [
+        {
+            "bank": bank,
+            "profile": each.profile.model_dump_json(),
+            "until": micros(each.until),
+            "reason": each.reason,
+        }
+        for each in former
+    ]
+    connection.execute(insert(profiles), rows)
+
+
+def former_profiles(connection: Connection, bank: int) -> list[FormerProfile]:
+    """Return the former profiles of the bank, oldest first."""
+    rows = connection.execute(select(profiles).where(profiles.c.bank == bank).order_by(profiles.c.seq))
+    return [
+        FormerProfile(
+            profile=Profile.model_validate_json(row.profile),
+            until=instant(row.until),
+            reason=row.reason,
+        )
+        for row in rows
+    ]

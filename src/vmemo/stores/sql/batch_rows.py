@@ -1,4 +1,4 @@
-"""Landing a batch of derived memories. Everything here runs inside the caller's one transaction."""
+"""Rows of derived memories. Everything here runs inside the caller's one transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vmemo.models import Entity, EntityId, Episode, Fact, FactId, Link, LinkKind
 from vmemo.models.changes import Changes, EntityMention, NewFact
 from vmemo.models.search import Encoding
 from vmemo.stores.sql import name_rows
-from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import Values, entity_values, episode_values, fact_values
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -50,7 +50,7 @@ def claim(connection: Connection, bank: int, changes: Changes) -> bool:
 
 
 def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:
-    """Numbers of rows by their ids."""
+    """Return the numbers of rows by their ids."""
     wanted = set(ids)
     if not wanted:
         return {}
@@ -59,7 +59,7 @@ def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str])
 
 
 def _save(connection: Connection, table: Table, values: Sequence[Values], known: Seqs) -> Seqs:
-    """Update rows whose ids are known and insert the others; the numbers of all are returned."""
+    """Update rows whose ids are known, insert the others, and return the numbers of all."""
     fresh = [row for row in values if row["id"] not in known]
     changed = [
         {**row, "known_bank": row["bank"], "known_seq": known[str(row["id"])]} for row in values if row["id"] in known
@@ -71,7 +71,7 @@ def _save(connection: Connection, table: Table, values: Sequence[Values], known:
 
 
 def insert_rows(connection: Connection, table: Table, values: Sequence[Values]) -> Seqs:
-    """Insert rows; their numbers by id are returned."""
+    """Insert rows and return their numbers by id."""
     if not values:
         return {}
     statement = insert(table).returning(table.c.seq, sort_by_parameter_order=True)
@@ -116,7 +116,7 @@ def save_episodes(connection: Connection, bank: int, new: Sequence[Episode]) -> 
 
 
 def demand_vectors(encodings: Iterable[Encoding], dimension: int) -> None:
-    """Refuse vectors that no search of the bank could compare."""
+    """Raise InvalidInput for vectors that no search of the bank could compare."""
     for vector, tokens in encodings:
         if vector.shape != (dimension,) or not np.isfinite(vector).all():
             raise InvalidInput(f"A vector must be {dimension} finite numbers. Nothing was written.")
@@ -130,16 +130,16 @@ def save_facts(connection: Connection, bank: int, new: Sequence[NewFact], revisi
 
 
 def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs) -> None:
-    """Insert what each fact comes from. Facts may rest on older facts of the bank."""
+    """Insert the sources of each fact. Facts may rest on older facts of the bank."""
     said = seqs_of(connection, messages, bank, (id for fact in new for id in (*fact.messages, *_context(fact))))
-    told = seqs_of(connection, episodes, bank, (id for fact in new for id in fact.episodes))
+    inside = seqs_of(connection, episodes, bank, (id for fact in new for id in fact.episodes))
     behind = seqs_of(connection, facts, bank, (id for fact in new for id in fact.basis))
     rows: list[dict[str, int]] = []
     for fact in new:
         origins = (
             (MESSAGE, "message", said, fact.messages),
             (CONTEXT, "message", said, _context(fact)),
-            (EPISODE, "episode", told, fact.episodes),
+            (EPISODE, "episode", inside, fact.episodes),
             (BASIS, "fact", behind, fact.basis),
         )
         rows += [
@@ -151,7 +151,7 @@ def save_sources(connection: Connection, bank: int, new: Sequence[Fact], seqs: S
 
 
 def number_of(known: Seqs, what: str, id: str) -> int:
-    """The number of what a batch refers to; InvalidInput if it is not there."""
+    """Return the number of a record that a batch refers to; raise InvalidInput if it does not exist."""
     if id not in known:
         raise InvalidInput(f"There is no {what} {id!r} in this bank to refer to. Nothing was written.")
     return known[id]
@@ -162,7 +162,7 @@ def _context(fact: Fact) -> tuple[MessageId, ...]:
 
 
 def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: Seqs, known: Seqs) -> None:
-    """Insert which entities each fact mentions."""
+    """Insert the mentions of entities in each fact."""
     missing = {mention.id for fact in new for mention in fact.entities} - known.keys()
     numbers = {**known, **seqs_of(connection, entities, bank, missing)}
     pairs = {
@@ -213,7 +213,7 @@ def delete_entities(connection: Connection, bank: int, deleted: Sequence[EntityI
 
 
 def save_links(connection: Connection, bank: int, new: Sequence[Link], known: Seqs) -> None:
-    """Insert links; one whose other end is gone by now is left out."""
+    """Insert links; one whose other end was deleted is left out."""
     ends = {end for link in new for end in (link.source, link.target)} - known.keys()
     numbers = {**known, **seqs_of(connection, facts, bank, ends)}
     rows = {

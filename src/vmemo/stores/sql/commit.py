@@ -1,4 +1,4 @@
-"""Committing changes: preconditions first, then rows and indexes, all in the caller's one transaction."""
+"""The commit of changes: preconditions first, then rows and indexes, all in the caller's one transaction."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from vmemo.stores.sql import (
     fact_revisions,
     merge_rows,
     message_rows,
-    profiles,
     queue,
     statistics,
 )
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.schema import banks, episodes
-from vmemo.stores.sql.search_index import SearchIndex
+from vmemo.stores.sql.search import SearchIndex
 
 
 class BankHeld(Exception):
@@ -74,7 +73,7 @@ def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool
         return False
     if message_rows.any_pending(connection, state.seq, changes.without_pending):
         return False
-    if changes.profile is not None and not profiles.save(connection, state.seq, changes.profile):
+    if changes.profile is not None and not bank_rows.save_profile(connection, state.seq, changes.profile):
         return False
     if changes.note is not None and not bank_rows.save_note(connection, state.seq, changes.note):
         return False
@@ -128,11 +127,11 @@ def _delete(connection: Connection, bank: int, changes: Changes) -> None:
 
 
 def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
-    """Write what no search depends on: failures, access counts and costs."""
+    """Write records that no search depends on: failures, former profiles, access counts and spending."""
     for failure in changes.failures:
         message_rows.record_failure(connection, bank, failure)
     if changes.former_profiles:
-        profiles.keep(connection, bank, changes.former_profiles)
+        bank_rows.keep_profiles(connection, bank, changes.former_profiles)
     statistics.touch(connection, bank, changes.accesses)
     queue.spend(connection, bank, changes.spending)
 

@@ -12,12 +12,11 @@ from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, select,
 from vmemo.errors import InvalidInput
 from vmemo.models import ConfidenceChange, FactId
 from vmemo.models.changes import AddedSource, FactClosure
-from vmemo.stores.sql import row_conditions
+from vmemo.stores.sql import conditions
 from vmemo.stores.sql.batch_rows import Seqs, insert_all, number_of, seqs_of
-from vmemo.stores.sql.in_list import among
-from vmemo.stores.sql.rows import dump, names_of
+from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.rows import dump, instant, micros, micros_or_none, names_of
 from vmemo.stores.sql.schema import EPISODE, MESSAGE, episodes, facts, messages, moves, sources
-from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
 
 
 def close(connection: Connection, bank: int, closings: Sequence[FactClosure], revision: int) -> None:
@@ -40,7 +39,7 @@ def close(connection: Connection, bank: int, closings: Sequence[FactClosure], re
 _CLOSE = (
     update(facts)
     .where(
-        row_conditions.bank_of(facts) == bindparam("of", type_=BigInteger),
+        conditions.bank_of(facts) == bindparam("of", type_=BigInteger),
         facts.c.seq == bindparam("number", type_=BigInteger),
     )
     .values(
@@ -55,11 +54,11 @@ def source(connection: Connection, bank: int, sourced: Sequence[AddedSource]) ->
     """Add messages and episodes that state a fact; known ones stay as they are."""
     if not sourced:
         return
-    told = _numbers(connection, bank, (item.fact for item in sourced))
+    stated = _numbers(connection, bank, (item.fact for item in sourced))
     said = seqs_of(connection, messages, bank, (id for item in sourced for id in item.messages))
     held = seqs_of(connection, episodes, bank, (id for item in sourced for id in item.episodes))
     new = {
-        (told[item.fact], kind, number_of(known, what, id))
+        (stated[item.fact], kind, number_of(known, what, id))
         for item in sourced
         for kind, what, known, ids in (
             (MESSAGE, "message", said, item.messages),
@@ -68,7 +67,7 @@ def source(connection: Connection, bank: int, sourced: Sequence[AddedSource]) ->
         for id in ids
     }
     there = select(sources.c.fact, sources.c.kind, sources.c.source).where(
-        sources.c.bank == bank, among(sources.c.fact, told.values())
+        sources.c.bank == bank, among(sources.c.fact, stated.values())
     )
     new -= {(fact, kind, origin) for fact, kind, origin in connection.execute(there)}
     rows = [{"bank": bank, "fact": fact, "kind": kind, "source": origin} for fact, kind, origin in sorted(new)]
@@ -76,29 +75,29 @@ def source(connection: Connection, bank: int, sourced: Sequence[AddedSource]) ->
 
 
 def succeed(connection: Connection, bank: int, successors: Mapping[FactId, FactId], revision: int) -> None:
-    """Let stored facts replace others; one that replaces a fact already keeps to that one."""
+    """Let stored facts supersede others; one that supersedes a fact already stays as it is."""
     known = _numbers(connection, bank, (*successors, *successors.values()))
     for new, old in successors.items():
         if new == old:
             raise InvalidInput(f"The fact {new!r} can't replace itself. Nothing was written.")
-        statement = update(facts).where(row_conditions.row(facts, bank, known[new]), facts.c.supersedes.is_(None))
+        statement = update(facts).where(conditions.row(facts, bank, known[new]), facts.c.supersedes.is_(None))
         connection.execute(statement.values(supersedes=old, revision=revision))
 
 
 def move(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> None:
-    """Keep steps of opinions and give each opinion the confidence it arrived at."""
+    """Record confidence changes and set the confidence of their opinions."""
     if not new:
         return
     known = _numbers(connection, bank, (id for step in new for id in (step.opinion, *step.evidence)))
     _demand_opinions(connection, bank, [(step.opinion, known[step.opinion]) for step in new])
     insert_all(connection, moves, [_history_row(bank, known[step.opinion], step) for step in new])
     for step in new:
-        opinion = update(facts).where(row_conditions.row(facts, bank, known[step.opinion]))
+        opinion = update(facts).where(conditions.row(facts, bank, known[step.opinion]))
         connection.execute(opinion.values(confidence=step.after))
 
 
 def record_history(connection: Connection, bank: int, past: Sequence[ConfidenceChange]) -> None:
-    """Record earlier confidence changes: the opinions have the confidence they led to, and evidence may be gone."""
+    """Record earlier confidence changes: the opinions have their confidence already, and evidence may be deleted."""
     opinions = seqs_of(connection, facts, bank, (step.opinion for step in past))
     rows = [_history_row(bank, number_of(opinions, "fact", step.opinion), step) for step in past]
     insert_all(connection, moves, rows)
@@ -117,11 +116,11 @@ def _history_row(bank: int, opinion: int, step: ConfidenceChange) -> dict[str, i
     }
 
 
-def moved(connection: Connection, bank: int, opinion: FactId | None) -> list[ConfidenceChange]:
-    """Steps of one opinion or of all, oldest first."""
+def confidence_changes(connection: Connection, bank: int, opinion: FactId | None) -> list[ConfidenceChange]:
+    """Return the confidence changes of one opinion or of all, oldest first."""
     statement = (
         select(facts.c.id, moves)
-        .join(facts, row_conditions.points(moves, "fact", facts))
+        .join(facts, conditions.points(moves, "fact", facts))
         .where(moves.c.bank == bank)
         .order_by(moves.c.at, moves.c.seq)
     )
@@ -142,7 +141,7 @@ def moved(connection: Connection, bank: int, opinion: FactId | None) -> list[Con
 
 
 def _numbers(connection: Connection, bank: int, ids: Iterable[FactId]) -> Seqs:
-    """Numbers of facts that must all be there."""
+    """Return the numbers of facts; raise InvalidInput if one does not exist."""
     wanted = list(ids)
     known = seqs_of(connection, facts, bank, wanted)
     for id in wanted:
@@ -151,7 +150,7 @@ def _numbers(connection: Connection, bank: int, ids: Iterable[FactId]) -> Seqs:
 
 
 def _demand_opinions(connection: Connection, bank: int, of: Sequence[tuple[FactId, int]]) -> None:
-    moved = row_conditions.rows(facts, bank, [seq for _, seq in of])
+    moved = conditions.rows(facts, bank, [seq for _, seq in of])
     wrong = set(connection.execute(select(facts.c.seq).where(moved, facts.c.network != "opinion")).scalars())
     for id, seq in of:
         if seq in wrong:

@@ -11,8 +11,8 @@ from sqlalchemy import Column, Connection, Table, and_, delete, select, update
 from vmemo.errors import NotFound
 from vmemo.models.changes import ForgetTarget, NewJob
 from vmemo.models.results import Forgotten
-from vmemo.stores.sql import forget_cleanup, message_rows, queue, row_conditions, selects
-from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql import conditions, forget_cleanup, message_rows, queue, selects
+from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import names_of
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -106,7 +106,7 @@ def _targeted(connection: Connection, bank: int, target: ForgetTarget) -> Seqs:
 
 def _naming(connection: Connection, bank: int, named: Seqs) -> Seqs:
     """Messages kept in their own words that hold one of the entity's names; such messages have no mentions."""
-    known = select(entities.c.name, entities.c.aliases).where(row_conditions.rows(entities, bank, named))
+    known = select(entities.c.name, entities.c.aliases).where(conditions.rows(entities, bank, named))
     row = connection.execute(known).one()
     names = "|".join(re.escape(name) for name in (row.name, *names_of(row.aliases)))
     pattern = re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE)
@@ -142,17 +142,15 @@ def _related(connection: Connection, bank: int, by: Column[int], values: Iterabl
 
 def _resting(connection: Connection, bank: int, kind: int, on: Iterable[int]) -> Seqs:
     """Facts that come from these sources."""
-    conditions = sources.c.bank == bank, sources.c.kind == kind, among(sources.c.source, on)
-    return set(connection.execute(select(sources.c.fact).where(*conditions)).scalars())
+    resting = sources.c.bank == bank, sources.c.kind == kind, among(sources.c.source, on)
+    return set(connection.execute(select(sources.c.fact).where(*resting)).scalars())
 
 
 def _sources_of(connection: Connection, bank: int, of: Iterable[int]) -> Seqs:
     """Messages that these facts were read from. To read the evidence of a formed opinion again brings nothing back."""
-    conditions = sources.c.bank == bank, among(sources.c.fact, of), sources.c.kind == MESSAGE
-    read = (
-        select(sources.c.source).join(facts, row_conditions.points(sources, "fact", facts)).where(~selects.formed(bank))
-    )
-    return set(connection.execute(read.where(*conditions)).scalars())
+    stating = sources.c.bank == bank, among(sources.c.fact, of), sources.c.kind == MESSAGE
+    read = select(sources.c.source).join(facts, conditions.points(sources, "fact", facts)).where(~selects.formed(bank))
+    return set(connection.execute(read.where(*stating)).scalars())
 
 
 def _with_dependents(connection: Connection, bank: int, fallen: Seqs) -> Seqs:
@@ -190,7 +188,7 @@ def remove(connection: Connection, bank: int, removal: Removal) -> None:
 
 
 def _ids(connection: Connection, bank: int, table: Table, seqs: Iterable[int]) -> set[str]:
-    return set(connection.execute(select(table.c.id).where(row_conditions.rows(table, bank, seqs))).scalars())
+    return set(connection.execute(select(table.c.id).where(conditions.rows(table, bank, seqs))).scalars())
 
 
 def _described(connection: Connection, bank: int, kept: Seqs, fallen: Iterable[int]) -> Seqs:
@@ -198,7 +196,7 @@ def _described(connection: Connection, bank: int, kept: Seqs, fallen: Iterable[i
     told = among(facts.c.seq, fallen) | and_(*current(bank))
     statement = (
         select(mentions.c.entity)
-        .join(facts, row_conditions.points(mentions, "fact", facts))
+        .join(facts, conditions.points(mentions, "fact", facts))
         .where(mentions.c.bank == bank, among(mentions.c.entity, kept), facts.c.network == "observation", told)
     )
     return set(connection.execute(statement).scalars())
@@ -216,7 +214,7 @@ def _delete_all(connection: Connection, bank: int, removal: Removal) -> None:
 
 def _requeue(connection: Connection, bank: int, again: Iterable[int], outdated: Iterable[int]) -> None:
     """Queue messages that are read again, and entities that are described again."""
-    read = update(messages).where(row_conditions.rows(messages, bank, again), messages.c.state != "raw")
+    read = update(messages).where(conditions.rows(messages, bank, again), messages.c.state != "raw")
     waiting = connection.execute(read.values(state="pending")).rowcount
     new = [NewJob(kind="process")] if waiting else []
     described = sorted(_ids(connection, bank, entities, outdated))

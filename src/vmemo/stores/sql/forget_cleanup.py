@@ -13,8 +13,8 @@ from dataclasses import replace
 from sqlalchemy import Connection, delete, select, update
 
 from vmemo.models import Entity
-from vmemo.stores.sql import merge_rows, name_rows, row_conditions
-from vmemo.stores.sql.in_list import among
+from vmemo.stores.sql import conditions, merge_rows, name_rows
+from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.merge_rows import Joined, StoredMerge
 from vmemo.stores.sql.rows import dump, names_of
 from vmemo.stores.sql.schema import entities, entity_names, facts, jobs, mentions, merges, messages, moves
@@ -24,12 +24,12 @@ from vmemo.text.names.fold import fold_name, folded_names
 def forget_names(connection: Connection, bank: int, kept: Iterable[int]) -> None:
     """Drop names of entities that no remaining fact uses: they may have stood in the forgotten text alone."""
     for seq in sorted(kept):
-        row = connection.execute(select(entities).where(row_conditions.row(entities, bank, seq))).one()
+        row = connection.execute(select(entities).where(conditions.row(entities, bank, seq))).one()
         texts = _texts(connection, bank, [seq])
         names = _used((row.name, *names_of(row.aliases)), texts)
         if names:
             values = {"name": names[0], "aliases": dump(names[1:])}
-            connection.execute(update(entities).where(row_conditions.row(entities, bank, seq)).values(values))
+            connection.execute(update(entities).where(conditions.row(entities, bank, seq)).values(values))
             name_rows.replace(connection, bank, {seq: folded_names(names[0], names[1:])})
             _unsay(connection, bank, seq, texts)
         else:
@@ -51,7 +51,7 @@ def _texts(connection: Connection, bank: int, of: Iterable[int]) -> str:
     """Texts of the facts that mention one of these entities, in lower case."""
     statement = (
         select(facts.c.text)
-        .join(mentions, row_conditions.points(mentions, "fact", facts))
+        .join(mentions, conditions.points(mentions, "fact", facts))
         .where(mentions.c.bank == bank, among(mentions.c.entity, of))
     )
     return "\n".join(connection.execute(statement).scalars()).casefold()
@@ -81,7 +81,7 @@ def forget_merges(connection: Connection, bank: int, touched: Set[int]) -> None:
             kept = _still_used(merge, _texts(connection, bank, {keeper, merge.joined.seq}))
         if kept is None:
             into.pop(merge.joined.seq, None)
-            connection.execute(delete(merges).where(row_conditions.row(merges, bank, merge.seq)))
+            connection.execute(delete(merges).where(conditions.row(merges, bank, merge.seq)))
         elif kept is not merge:
             merge_rows.save(connection, bank, kept)
 
@@ -131,7 +131,7 @@ def forget_unrelated_names(connection: Connection, bank: int) -> None:
     known = _standing(connection, bank, names)
     for row in rows:
         left = dump([name for name in names_of(row.strangers) if name in known])
-        connection.execute(update(entities).where(row_conditions.row(entities, bank, row.seq)).values(strangers=left))
+        connection.execute(update(entities).where(conditions.row(entities, bank, row.seq)).values(strangers=left))
     for merge, entity in estranged:
         kept = entity.model_copy(update={"strangers": tuple(name for name in entity.strangers if name in known)})
         merge_rows.save(connection, bank, replace(merge, absorbed=kept))
@@ -160,7 +160,7 @@ def forget_moves(connection: Connection, bank: int, fallen: Iterable[int], ids: 
         known = names_of(evidence)
         left = [id for id in known if id not in ids]
         if len(left) < len(known):
-            step = update(moves).where(row_conditions.row(moves, bank, seq))
+            step = update(moves).where(conditions.row(moves, bank, seq))
             connection.execute(step.values(evidence=dump(left), reason=""))
 
 
@@ -173,13 +173,13 @@ def forget_jobs(connection: Connection, bank: int, *, episodes: Set[str], entiti
         if (kind == "extract" and json.loads(detail).get("episode") in episodes)
         or (kind == "observe" and key in entities)
     ]
-    connection.execute(delete(jobs).where(row_conditions.rows(jobs, bank, gone)))
+    connection.execute(delete(jobs).where(conditions.rows(jobs, bank, gone)))
     connection.execute(update(jobs).where(jobs.c.bank == bank, jobs.c.error.is_not(None)).values(error=None))
 
 
 def forget_errors(connection: Connection, bank: int, gone: Iterable[int], again: Iterable[int]) -> None:
     """Drop errors of messages that are read again, and those that others share with a message that is about to go."""
-    shared = select(messages.c.error).where(row_conditions.rows(messages, bank, gone), messages.c.error.is_not(None))
+    shared = select(messages.c.error).where(conditions.rows(messages, bank, gone), messages.c.error.is_not(None))
     texts = connection.execute(shared.distinct()).scalars().all()
     told = messages.c.bank == bank, among(messages.c.error, texts) | among(messages.c.seq, again)
     connection.execute(update(messages).where(*told).values(error=None, failed_at=None))

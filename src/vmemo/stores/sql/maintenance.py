@@ -1,4 +1,4 @@
-"""Statements of upkeep: which episodes could be one or be told in fewer words, and which facts may fade."""
+"""Reads of maintenance: consecutive episodes that may be joined, and the retention scores of facts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sqlalchemy import (
 )
 
 from vmemo.models import Episode, FactId, RetentionScore
-from vmemo.stores.sql import reads, row_conditions, selects
+from vmemo.stores.sql import conditions, reads, selects
+from vmemo.stores.sql.rows import instant
 from vmemo.stores.sql.schema import BASIS, MESSAGE, episode_messages, episodes, facts, messages, sources
-from vmemo.stores.sql.timestamps import instant
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -26,7 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 def consecutive(
     connection: Connection, bank: int, *, gap: timedelta, largest: int, after: Episode | None, limit: int
 ) -> list[tuple[Episode, Episode]]:
-    """Pairs of read episodes, the second of which goes on where the first was, in the order the second ones ended."""
+    """Return pairs of processed episodes, the second of which continues the document of the first."""
     earlier, later, first = episodes.alias("earlier"), episodes.alias("later"), messages.alias("first")
     statement = (
         select(earlier.c.seq, later.c.seq)
@@ -45,11 +45,11 @@ def consecutive(
 
 
 def _opening(bank: int, episode: FromClause) -> ScalarSelect[int]:
-    """The first message of an episode."""
+    """Select the first message of an episode."""
     line, member = messages.alias("line"), episode_messages.alias("opening")
     return (
         select(line.c.seq)
-        .join(member, row_conditions.points(member, "message", line))
+        .join(member, conditions.points(member, "message", line))
         .where(member.c.bank == bank, member.c.episode == episode.c.seq)
         .order_by(line.c.timestamp, line.c.seq)
         .limit(1)
@@ -59,11 +59,11 @@ def _opening(bank: int, episode: FromClause) -> ScalarSelect[int]:
 
 
 def _episode_before(bank: int, first: FromClause, episode: FromClause, *, gap: timedelta) -> ScalarSelect[int]:
-    """The other episode with the nearest message before this one in its document; messages may be in no episode."""
+    """Select the other episode with the nearest message before this one in the same document."""
     line, member = messages.alias("line"), episode_messages.alias("before")
     return (
         select(member.c.episode)
-        .join(line, row_conditions.points(member, "message", line))
+        .join(line, conditions.points(member, "message", line))
         .where(
             line.c.bank == bank,
             line.c.document.is_not_distinct_from(first.c.document),
@@ -86,38 +86,38 @@ def _size(bank: int, episode: FromClause) -> ScalarSelect[int]:
 
 
 def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[int, Episode]:
-    rows = connection.execute(select(episodes).where(row_conditions.rows(episodes, bank, seqs))).all()
+    rows = connection.execute(select(episodes).where(conditions.rows(episodes, bank, seqs))).all()
     return {row.seq: episode for row, episode in zip(rows, reads.episodes_of_rows(connection, bank, rows), strict=True)}
 
 
-def traces(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:
+def retention_scores(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:
     """Return the retention scores of current world and experience facts on which no other fact rests."""
     holder = facts.alias("holder")
     held = (
         select(holder.c.seq)
-        .join(sources, row_conditions.points(sources, "fact", holder))
+        .join(sources, conditions.points(sources, "fact", holder))
         .where(sources.c.bank == bank, sources.c.kind == BASIS, sources.c.source == facts.c.seq)
         .where(holder.c.expired_at.is_(None))
         .correlate(facts)
         .exists()
     )
-    told = (
+    last_stated = (
         select(func.max(messages.c.recorded_at))
-        .join(sources, row_conditions.points(sources, "source", messages))
+        .join(sources, conditions.points(sources, "source", messages))
         .where(sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.fact == facts.c.seq)
         .correlate(facts)
         .scalar_subquery()
     )
     statement = (
-        select(facts.c.id, facts.c.importance, facts.c.access_count, func.coalesce(told, facts.c.recorded_at))
+        select(facts.c.id, facts.c.importance, facts.c.access_count, func.coalesce(last_stated, facts.c.recorded_at))
         .where(*selects.current(bank), facts.c.network.in_(("world", "experience")), ~held)
         .where(*_mentioned_after(connection, bank, after))
         .order_by(facts.c.mentioned_at, facts.c.seq)
         .limit(limit)
     )
     return [
-        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, stated_at=instant(moment))
-        for id, importance, accesses, moment in connection.execute(statement)
+        RetentionScore(fact=FactId(id), importance=importance, access_count=accesses, stated_at=instant(time))
+        for id, importance, accesses, time in connection.execute(statement)
     ]
 
 
@@ -127,5 +127,5 @@ def _mentioned_after(connection: Connection, bank: int, mark: FactId | None) -> 
     row = connection.execute(place).one_or_none() if mark is not None else None
     if row is None:
         return []
-    moment = facts.c.mentioned_at
-    return [moment >= row.mentioned_at, or_(moment > row.mentioned_at, facts.c.seq > row.seq)]
+    at = facts.c.mentioned_at
+    return [at >= row.mentioned_at, or_(at > row.mentioned_at, facts.c.seq > row.seq)]

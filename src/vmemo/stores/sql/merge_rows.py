@@ -15,11 +15,10 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select,
 from vmemo.models import Entity, EntityId, EntityType, FactId, Merge
 from vmemo.models.base import Instant, Record
 from vmemo.models.changes import AbsorbedMention, MergeRecord
-from vmemo.stores.sql import row_conditions
+from vmemo.stores.sql import conditions
 from vmemo.stores.sql.batch_rows import insert_rows, number_of, seqs_of
-from vmemo.stores.sql.rows import AnyRow, Values, dump, entity_values, names_of
+from vmemo.stores.sql.rows import AnyRow, Values, dump, entity_values, instant, micros, micros_or_none, names_of
 from vmemo.stores.sql.schema import entities, facts, merges
-from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
 
 StoredMention = tuple[int, str | None, bool]
 """`AbsorbedMention` with the fact's number."""
@@ -67,7 +66,7 @@ def _absorbed_ids(found: Iterable[StoredMerge]) -> dict[int, str]:
 
 
 def _ids(connection: Connection, bank: int, table: Table, seqs: set[int]) -> dict[int, str]:
-    known = select(table.c.seq, table.c.id).where(row_conditions.rows(table, bank, seqs))
+    known = select(table.c.seq, table.c.id).where(conditions.rows(table, bank, seqs))
     return dict(connection.execute(known).all())
 
 
@@ -147,7 +146,7 @@ class _Numbers:
         if id not in self._entities and id in self._absorbed:
             bare = Entity(id=id, name=merge.names[0], first_seen=merge.at, last_seen=merge.at)
             seq = insert_rows(self._connection, entities, [entity_values(self._bank, bare)])[id]
-            self._connection.execute(delete(entities).where(row_conditions.row(entities, self._bank, seq)))
+            self._connection.execute(delete(entities).where(conditions.row(entities, self._bank, seq)))
             self._entities[id] = seq
         return number_of(self._entities, "entity", id)
 
@@ -168,7 +167,7 @@ def save(connection: Connection, bank: int, merge: StoredMerge) -> None:
     """Insert the row of a merge, or replace the one of its number."""
     values = _merge_values(bank, merge)
     if merge.seq:
-        connection.execute(update(merges).where(row_conditions.row(merges, bank, merge.seq)).values(values))
+        connection.execute(update(merges).where(conditions.row(merges, bank, merge.seq)).values(values))
     else:
         connection.execute(insert(merges).values(values))
 

@@ -11,20 +11,18 @@ from sqlalchemy.dialects import postgresql, sqlite
 from vmemo.errors import EmbedderMismatch, NotFound
 from vmemo.models import Bank, BankId, Message, utc_now
 from vmemo.models.changes import MessageFailure
-from vmemo.stores.sql import row_conditions
-from vmemo.stores.sql.in_list import among
-from vmemo.stores.sql.rows import bank_of, message_values
+from vmemo.stores.sql import conditions
+from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.rows import bank_of, message_values, micros
 from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, sources
-from vmemo.stores.sql.timestamps import micros
+from vmemo.stores.sql.selects import UNPROCESSED
 
 SCRUB = "scrub"
-"""Name of the note that the file is still to be rewritten."""
+"""Name of the note that deleted rows are still to be scrubbed from the file."""
 WRITES = "vmemo_writes"
 """The execution option of a connection that writes."""
 MOST_ERROR = 2000
 """Characters of an error that are kept."""
-UNREAD = ("pending", "grouped")
-"""States of messages that were not read yet."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ _LOCKED = _STATE.with_for_update()
 
 
 def bank_state(connection: Connection, bank: BankId) -> BankState:
-    """The bank's state now; NotFound when there is no such bank.
+    """Return the bank's state; raise NotFound if there is no such bank.
 
     On a connection that writes, the bank's row is locked, so that its writers take turns where a database lets several
     write. Every function that writes calls this before it reads anything else of the bank.
@@ -65,11 +63,11 @@ def bank_state(connection: Connection, bank: BankId) -> BankState:
 
 
 def state_or_none(connection: Connection, bank: BankId) -> BankState | None:
-    """As `bank_state`, but None when there is no such bank."""
+    """Return the bank's state as `bank_state` does, or None if there is no such bank."""
     writing = writes(connection)
     row = connection.execute(_LOCKED if writing else _STATE, {"bank": bank}).one_or_none()
     if row is None and writing:
-        # Who waited for a row that another bank took the name of meanwhile finds that one now.
+        # The bank may have been replaced while we waited for its row lock; look it up again.
         row = connection.execute(_LOCKED, {"bank": bank}).one_or_none()
     return None if row is None else BankState(*row)
 
@@ -80,37 +78,37 @@ def writes(connection: Connection) -> bool:
 
 
 def lock(connection: Connection, bank: int) -> bool:
-    """Wait for the bank's other writers, as `bank_state` does; False if the bank is gone."""
+    """Wait for the bank's other writers, as `bank_state` does; return False if the bank does not exist."""
     return connection.execute(select(banks.c.seq).where(banks.c.seq == bank).with_for_update()).first() is not None
 
 
 def all_banks(connection: Connection) -> list[Bank]:
-    """Every bank by name; shadows are none."""
+    """Return the banks by name, without hidden ones."""
     statement = select(banks).where(banks.c.shadow_of.is_(None)).order_by(banks.c.id)
     return [bank_of(row) for row in connection.execute(statement)]
 
 
 def find_bank(connection: Connection, bank: BankId) -> Bank | None:
-    """The bank, or None."""
+    """Return the bank, or None."""
     row = connection.execute(select(banks).where(banks.c.id == bank)).one_or_none()
     return None if row is None else bank_of(row)
 
 
 def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int]) -> bool:
-    """Insert a row unless one of its key is there, or is just being inserted by another; whether it was inserted."""
+    """Insert a row unless its key exists or is being inserted by another transaction; return True if inserted."""
     new = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
     return connection.execute(new.values(values).on_conflict_do_nothing().inline()).rowcount == 1
 
 
 def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
-    """Count a change of the bank's facts; the new revision is returned."""
+    """Count a change of the bank's facts and return the new revision."""
     changes = {"revision": banks.c.revision + 1, "purges": banks.c.purges + int(purge)}
     connection.execute(update(banks).where(banks.c.seq == bank).values(changes))
     return connection.execute(select(banks.c.revision).where(banks.c.seq == bank)).scalar_one()
 
 
 def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tuple[int, Message]]:
-    """Insert messages that are not there yet; those inserted come back with their numbers."""
+    """Insert messages that are not stored yet; return those inserted with their numbers."""
     known = _known(connection, bank, new)
     fresh: list[Message] = []
     for message in new:
@@ -129,7 +127,7 @@ def append(connection: Connection, bank: int, new: Sequence[Message]) -> list[tu
 
 
 def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[object]:
-    """Ids, and pairs of document and key, of these messages that are stored already."""
+    """Return the ids, and pairs of document and key, of these messages that are stored already."""
     same = messages.c.bank == bank
     ids = select(messages.c.id).where(same, among(messages.c.id, [message.id for message in new]))
     keyed = select(messages.c.document, messages.c.key).where(
@@ -144,7 +142,7 @@ def _known(connection: Connection, bank: int, new: Sequence[Message]) -> set[obj
 
 def record_failure(connection: Connection, bank: int, failure: MessageFailure) -> None:
     """Note an error on messages that are still pending."""
-    waiting = messages.c.bank == bank, among(messages.c.id, failure.messages), messages.c.state.in_(UNREAD)
+    waiting = messages.c.bank == bank, among(messages.c.id, failure.messages), messages.c.state.in_(UNPROCESSED)
     noted = {
         "attempts": messages.c.attempts + 1,
         "error": storable_error(failure.error),
@@ -159,7 +157,7 @@ def storable_error(error: str) -> str:
 
 
 def ungroup(connection: Connection, bank: int) -> int:
-    """Take unread messages out of their episodes; what they leave empty goes. Their number is returned."""
+    """Take pending messages out of their episodes, delete episodes left empty, and return the number of messages."""
     grouped = messages.c.bank == bank, messages.c.state == "grouped"
     lines = connection.execute(select(messages.c.seq).where(*grouped)).scalars().all()
     if not lines:
@@ -169,24 +167,24 @@ def ungroup(connection: Connection, bank: int) -> int:
     connection.execute(delete(episode_messages).where(*inside))
     connection.execute(update(messages).where(*grouped).values(state="pending"))
     _shrink(connection, bank, left)
-    # A batch that was begun before may hold these episodes as they were.
+    # A commit prepared earlier may contain these episodes in their former state.
     bump(connection, bank)
     return len(lines)
 
 
 def _shrink(connection: Connection, bank: int, left: set[int]) -> None:
     """Give episodes the span of their remaining messages; dissolve those that have none."""
-    member, moment = episode_messages.c, messages.c.timestamp
+    member, at = episode_messages.c, messages.c.timestamp
     spans = (
-        select(member.episode, func.min(moment), func.max(moment))
-        .join(messages, row_conditions.points(episode_messages, "message", messages))
+        select(member.episode, func.min(at), func.max(at))
+        .join(messages, conditions.points(episode_messages, "message", messages))
         .where(member.bank == bank, among(member.episode, left))
         .group_by(member.episode)
     )
     kept = connection.execute(spans).all()
     for seq, start, end in kept:
         connection.execute(
-            update(episodes).where(row_conditions.row(episodes, bank, seq)).values(started_at=start, ended_at=end)
+            update(episodes).where(conditions.row(episodes, bank, seq)).values(started_at=start, ended_at=end)
         )
     dissolve(connection, bank, left - {seq for seq, _, _ in kept})
 
@@ -202,20 +200,20 @@ def any_pending(connection: Connection, bank: int, documents: Sequence[str | Non
 
 
 def dissolve(connection: Connection, bank: int, broken: Iterable[int]) -> None:
-    """Delete episodes; those that followed one follow what came before it."""
+    """Delete episodes; an episode that followed one follows its predecessor."""
     gone = sorted(broken)
     if not gone:
         return
     for seq in gone:
-        told = select(episodes.c.id, episodes.c.previous).where(row_conditions.row(episodes, bank, seq))
-        row = connection.execute(told).one()
+        deleted = select(episodes.c.id, episodes.c.previous).where(conditions.row(episodes, bank, seq))
+        row = connection.execute(deleted).one()
         following = update(episodes).where(episodes.c.bank == bank, episodes.c.previous == row.id)
         connection.execute(following.values(previous=row.previous))
-    told = sources.c.bank == bank, sources.c.kind == EPISODE, among(sources.c.source, gone)
-    connection.execute(delete(sources).where(*told))
+    stating = sources.c.bank == bank, sources.c.kind == EPISODE, among(sources.c.source, gone)
+    connection.execute(delete(sources).where(*stating))
     inside = episode_messages.c.bank == bank, among(episode_messages.c.episode, gone)
     connection.execute(delete(episode_messages).where(*inside))
-    connection.execute(delete(episodes).where(row_conditions.rows(episodes, bank, gone)))
+    connection.execute(delete(episodes).where(conditions.rows(episodes, bank, gone)))
 
 
 _OWNED = tuple(table for table in metadata.sorted_tables if "bank" in table.c)

@@ -14,15 +14,15 @@ from vmemo.errors import NotFound, SchemaTooNew, StoreError
 from vmemo.stores.postgres.schema import PARTITIONS
 
 _ALEMBIC = Lock()
-"""Alembic keeps what it works on in a global place, so one database of a process is upgraded at a time."""
+"""Alembic's context is global, so a process upgrades one database at a time."""
 HEAD = "0006"
-"""The schema this release writes. Versions are numbered, so a greater one is newer."""
+"""The schema that this release writes. Versions are numbered, so a greater one is newer."""
 _TURN = 0x766D656D6F
 """The lock under which processes upgrade a PostgreSQL database; a SQLite file is locked by its transaction."""
 
 
 def current(connection: Connection) -> str | None:
-    """The database's version; None when it holds no vmemo tables yet."""
+    """Return the database's version, or None if it has no vmemo tables."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select
 
 from vmemo.models import Entity, EntityId, Mention
-from vmemo.stores.sql import row_conditions
-from vmemo.stores.sql.in_list import among, later, listed
+from vmemo.stores.sql import conditions
+from vmemo.stores.sql.conditions import among, later, listed
 from vmemo.stores.sql.schema import entities, entity_names
 from vmemo.text.names.fold import folded_names, name_runs
 
@@ -30,7 +30,7 @@ def replace(connection: Connection, bank: int, names: Mapping[int, set[str]]) ->
 
 _NAMED = (
     select(entity_names.c.name, entities.c.id, entities.c.name.label("known_as"), entities.c.type)
-    .join(entities, row_conditions.points(entity_names, "entity", entities))
+    .join(entities, conditions.points(entity_names, "entity", entities))
     .where(entity_names.c.bank == bindparam("bank", type_=BigInteger), among(entity_names.c.name, later("names")))
     .order_by(entity_names.c.name, entity_names.c.entity)
 )

@@ -1,8 +1,8 @@
-"""Statements over queued work and what it cost.
+"""Statements over queued jobs and their spending.
 
-A job is held while its lease runs. A lease that ran out is free to take, and its owner's until another takes it.
-Who changes several jobs has locked their bank before, or skips those that others hold; who has not changes one in a
-transaction. So nobody waits in a circle.
+A job is held while its lease runs. An expired lease may be taken by another worker, and is its owner's until then.
+A transaction that changes several jobs locks their bank first or skips locked rows; any other changes a single job.
+This order prevents deadlocks.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.changes import JobFailure, Lease, MessageFailure, NewJob
 from vmemo.models.results import Job, Spending
 from vmemo.stores.sql import message_rows
-from vmemo.stores.sql.in_list import among
-from vmemo.stores.sql.rows import AnyRow, dump
+from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.rows import AnyRow, dump, instant, micros
 from vmemo.stores.sql.schema import banks, jobs, messages, spending
-from vmemo.stores.sql.timestamps import instant, micros
 
 CHANNEL = "vmemo_work"
 """The PostgreSQL channel that announces queued jobs."""
@@ -61,7 +60,7 @@ def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:
 
 
 EXCLUSIVE = "exclusive"
-"""The kind of a row that stands for a hold on the whole bank; it is no work, and no worker is given it."""
+"""The kind of a row that holds the whole bank; workers are never given it."""
 
 
 def hold(connection: Connection, bank: int, owner: str, seconds: float) -> Lease | None:
@@ -89,14 +88,14 @@ _ASK = (
     .where(jobs.c.bank == bindparam("of"), jobs.c.kind == bindparam("what"), jobs.c.key == bindparam("which"))
     .values(
         asked=jobs.c.asked + 1,
-        # After a failure the job waits for its time, however often it is asked for.
+        # After a failure the job waits until it is due, however often it is requested.
         due=case((jobs.c.attempts > 0, jobs.c.due), (jobs.c.due > _AT, _AT), else_=jobs.c.due),
     )
 )
 
 
 def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
-    """Queue work; what waits already is asked for once more. Idle workers are told of new work that is due."""
+    """Queue jobs; one that waits already is requested again. Idle workers are notified of new jobs that are due."""
     now, fresh = micros(utc_now()), False
     for job in new:
         due = now if job.due is None else micros(job.due)
@@ -105,20 +104,20 @@ def enqueue(connection: Connection, bank: int, new: Sequence[NewJob]) -> None:
             values = {"bank": bank, "kind": job.kind, "key": job.key, "detail": dump(job.detail)}
             connection.execute(insert(jobs).values(**values, asked=1, due=due, created_at=now))
             fresh |= due <= now
-    # What waits already was told of, or its holder finds that more was asked for. Transactions that tell are committed
-    # one at a time by the whole server, so that it is not told more often than needed.
+    # A job that waits already was notified, or its worker finds that it was requested again. PostgreSQL commits
+    # transactions that notify one at a time, so notifications are kept to those needed.
     if fresh:
-        tell(connection)
+        notify(connection)
 
 
-def tell(connection: Connection) -> None:
+def notify(connection: Connection) -> None:
     """Wake idle workers when the transaction is committed, where the database can."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_notify(CHANNEL, "")))
 
 
 def give_back(connection: Connection, taken: Sequence[Job]) -> None:
-    """Free jobs that were taken by a transaction which nobody knows the outcome of; other leases stay."""
+    """Free jobs that were leased by a transaction of unknown outcome; other leases stay."""
     for job in taken:
         assert job.until is not None
         mine = jobs.c.seq == job.id, jobs.c.owner == job.owner, jobs.c.until == micros(job.until)
@@ -126,7 +125,7 @@ def give_back(connection: Connection, taken: Sequence[Job]) -> None:
 
 
 def lease(connection: Connection, owner: str, seconds: float, wanted: LeaseRequest) -> list[Job]:
-    """Take the oldest free jobs. Those that another is taking or changing at this moment are passed over."""
+    """Take the oldest free jobs, skipping rows that another transaction has locked."""
     now = utc_now()
     until = now + timedelta(seconds=seconds)
     rows = connection.execute(free(wanted, micros(now)).with_for_update(of=jobs, skip_locked=True)).all()
@@ -137,7 +136,7 @@ def lease(connection: Connection, owner: str, seconds: float, wanted: LeaseReque
 
 
 def free(wanted: LeaseRequest, now: int) -> Select[*tuple[object, ...]]:
-    """The jobs that may be taken now, oldest first."""
+    """Return the statement of the jobs that may be taken now, oldest first."""
     statement = select(jobs, banks.c.id.label("name")).join(banks, banks.c.seq == jobs.c.bank).where(~held(now))
     statement = statement.where(jobs.c.kind != EXCLUSIVE)
     named = banks.c.shadow_of.is_(None) if wanted.bank is None else jobs.c.bank == wanted.bank
@@ -184,18 +183,18 @@ def holds(connection: Connection, bank: int, lease: Lease) -> bool:
 
 
 def renew(connection: Connection, lease: Lease, seconds: float) -> bool:
-    """Hold a job for some seconds more; False if the lease was lost."""
+    """Extend a lease; return False if it was lost."""
     until = micros(utc_now() + timedelta(seconds=seconds))
     return connection.execute(update(jobs).where(*_mine(lease)).values(until=until)).rowcount > 0
 
 
 def complete(connection: Connection, bank: int, lease: Lease) -> bool:
-    """Take a job off the queue, or let it wait again where more was asked for; False if the lease was lost."""
+    """Delete a finished job, or free it if it was requested again; return False if the lease was lost."""
     mine = jobs.c.bank == bank, *_mine(lease)
     row = connection.execute(select(jobs.c.kind, jobs.c.asked).where(*mine).with_for_update()).one_or_none()
     if row is None:
         return False
-    again = row.asked != lease.asked or (row.kind == "process" and _unread(connection, bank))
+    again = row.asked != lease.asked or (row.kind == "process" and _any_pending(connection, bank))
     if again:
         fresh = {"attempts": 0, "error": None, "failed_at": None, "due": micros(utc_now())}
         connection.execute(update(jobs).where(*mine).values(**_FREED, **fresh))
@@ -205,19 +204,19 @@ def complete(connection: Connection, bank: int, lease: Lease) -> bool:
 
 
 def settle(connection: Connection, bank: int) -> None:
-    """Once nothing is unread, nobody has to be told to read; who was told already finds that out."""
-    if not _unread(connection, bank):
+    """Delete the processing job once no message is pending; a worker that holds it finds nothing to do."""
+    if not _any_pending(connection, bank):
         waiting = jobs.c.bank == bank, jobs.c.kind == "process", ~held(micros(utc_now()))
         connection.execute(delete(jobs).where(*waiting))
 
 
-def _unread(connection: Connection, bank: int) -> bool:
+def _any_pending(connection: Connection, bank: int) -> bool:
     statement = select(messages.c.seq).where(messages.c.bank == bank, messages.c.state == "pending").limit(1)
     return connection.execute(statement).first() is not None
 
 
 def fail(connection: Connection, bank: int, failure: JobFailure) -> None:
-    """Note why a job failed, on it and on its messages, unless its lease was lost."""
+    """Record the error of a job on it and on its messages, unless its lease was lost."""
     error = message_rows.storable_error(failure.error)
     noted = {"attempts": jobs.c.attempts + 1, "error": error, "failed_at": micros(utc_now())}
     failed = update(jobs).where(jobs.c.bank == bank, *_mine(failure.lease))
@@ -229,12 +228,17 @@ def release(connection: Connection, bank: int, lease: Lease) -> None:
     """Free a job as it was leased."""
     freed = update(jobs).where(jobs.c.bank == bank, *_mine(lease)).values(_FREED)
     if connection.execute(freed).rowcount:
-        tell(connection)
+        notify(connection)
 
 
-def drop(connection: Connection, bank: int, kind: JobKind) -> None:
-    """Take all jobs of a kind off the queue; who works on one loses its lease."""
-    connection.execute(delete(jobs).where(jobs.c.bank == bank, jobs.c.kind == kind))
+def ungroup(connection: Connection, bank: int) -> int:
+    """Take pending messages out of their episodes, and replace the jobs of these episodes; return their number."""
+    count = message_rows.ungroup(connection, bank)
+    if count:
+        # Workers that hold a lease on a deleted job lose it.
+        connection.execute(delete(jobs).where(jobs.c.bank == bank, jobs.c.kind == "extract"))
+        enqueue(connection, bank, [NewJob(kind="process")])
+    return count
 
 
 _COUNTED = ("calls", "failures", "input_tokens", "output_tokens", "cost")
@@ -250,7 +254,7 @@ _ADD = (
 
 
 def spend(connection: Connection, bank: int, spent: Sequence[Spending]) -> None:
-    """Add to what the bank has cost."""
+    """Add to the spending of a bank."""
     for item in spent:
         counts = item.model_dump(include=set(_COUNTED))
         known = {"of": bank, "on": item.step, "by": item.model}

@@ -10,10 +10,10 @@ from sqlalchemy import BigInteger, Connection, ScalarSelect, Table, bindparam, c
 from vmemo.models import BankId, Entity, EntityId, Episode, Fact, FactId, Link, Message, MessageId
 from vmemo.models.changes import EntityMention
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.sql import row_conditions, selects
+from vmemo.stores.sql import conditions, selects
 from vmemo.stores.sql.batch_rows import LINK_KINDS
-from vmemo.stores.sql.in_list import among, later, listed
-from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, mentions_of, message_of
+from vmemo.stores.sql.conditions import among, later, listed
+from vmemo.stores.sql.rows import AnyRow, entity_of, episode_of, fact_of, instant, mentions_of, message_of, micros
 from vmemo.stores.sql.schema import (
     BASIS,
     EPISODE,
@@ -26,7 +26,6 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.timestamps import instant, micros
 
 SEQ, _, ID = range(3)
 """Positions of the number, the bank and the id in the rows of every table with ids; names cost more to look up."""
@@ -77,7 +76,7 @@ def _fact_rows(connection: Connection, bank: int, wanted: FactSelect) -> list[An
 
 _MENTIONS = (
     select(mentions.c.fact, entities.c.id, entities.c.name, entities.c.type, mentions.c.said)
-    .join(entities, row_conditions.points(mentions, "entity", entities))
+    .join(entities, conditions.points(mentions, "entity", entities))
     .where(mentions.c.bank == bindparam("bank", type_=BigInteger), among(mentions.c.fact, later("facts")))
     .order_by(mentions.c.fact, mentions.c.entity)
 )
@@ -118,7 +117,7 @@ def episodes_of_rows(connection: Connection, bank: int, rows: Sequence[AnyRow]) 
     """Return the episodes of rows, with their messages in order of time."""
     statement = (
         select(episode_messages.c.episode, messages.c.id)
-        .join(messages, row_conditions.points(episode_messages, "message", messages))
+        .join(messages, conditions.points(episode_messages, "message", messages))
         .where(episode_messages.c.bank == bank, among(episode_messages.c.episode, [row.seq for row in rows]))
         .order_by(messages.c.timestamp, messages.c.seq)
     )
@@ -148,8 +147,8 @@ def links_of(connection: Connection, bank: int, ids: Sequence[FactId] | None) ->
     origin, target = facts.alias("origin"), facts.alias("target")
     statement = (
         select(origin.c.id, target.c.id, links.c.kind, links.c.weight)
-        .join(origin, row_conditions.points(links, "source", origin))
-        .join(target, row_conditions.points(links, "target", target))
+        .join(origin, conditions.points(links, "source", origin))
+        .join(target, conditions.points(links, "target", target))
         .where(links.c.bank == bank)
         .order_by(links.c.source, links.c.target, links.c.kind)
     )
@@ -175,7 +174,7 @@ _LATEST_FACTS = (
 )
 _BESIDE = (
     select(entities.c.id)
-    .join(mentions, row_conditions.points(mentions, "entity", entities))
+    .join(mentions, conditions.points(mentions, "entity", entities))
     .where(
         mentions.c.bank == bindparam("bank", type_=BigInteger),
         mentions.c.fact.in_(_LATEST_FACTS.scalar_subquery()),
@@ -197,8 +196,8 @@ def entity_mentions(connection: Connection, bank: int, wanted: Sequence[EntityId
     """Return the mentions of entities, in the order of their facts."""
     statement = (
         select(facts.c.id, facts.c.mentioned_at, entities.c.id.label("entity"), mentions.c.said)
-        .join(facts, row_conditions.points(mentions, "fact", facts))
-        .join(entities, row_conditions.points(mentions, "entity", entities))
+        .join(facts, conditions.points(mentions, "fact", facts))
+        .join(entities, conditions.points(mentions, "entity", entities))
         .where(mentions.c.bank == bank, entities.c.bank == bank, among(entities.c.id, wanted))
         .order_by(mentions.c.fact, mentions.c.entity)
     )

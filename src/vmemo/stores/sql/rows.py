@@ -5,19 +5,44 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, TypeVar
 
+import numpy as np
 from pydantic import JsonValue
 from sqlalchemy import Row
 
 from vmemo.models import Bank, BankId, Entity, EntityId, Episode, Fact, Mention, Message, MessageId, Profile
+from vmemo.models.search import TokenVectors
 from vmemo.stores.sql.schema import facts
-from vmemo.stores.sql.timestamps import instant, micros, micros_or_none
 
 Values = dict[str, str | int | float | None]
 AnyRow = Row[*tuple[Any, ...]]
 Cells = Sequence[Any]
-"""A row's values by place."""
+"""A row's values by position."""
+K = TypeVar("K", int, str)
+_ONE = 127.0
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(time: datetime) -> int:
+    """Return an aware datetime as whole microseconds since 1970, as every dialect stores it."""
+    return (time - _EPOCH) // _MICROSECOND
+
+
+@lru_cache(maxsize=16_384)
+def instant(value: int) -> datetime:
+    """Return stored microseconds as an aware UTC datetime."""
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def micros_or_none(time: datetime | None) -> int | None:
+    """Return `micros` of a time, or None."""
+    return None if time is None else micros(time)
 
 
 def dump(value: Sequence[JsonValue] | Mapping[str, JsonValue]) -> str:
@@ -192,7 +217,7 @@ def fact_of(
 ) -> Fact:
     """A fact from its row, its mentions and its sources by kind (message, context, episode, basis)."""
     values: dict[str, object] = dict(zip(_FACT_FIELDS, row[2:-1], strict=True))
-    for name, at in _FACT_MOMENTS:
+    for name, at in _FACT_TIMES:
         if row[at] is not None:
             values[name] = instant(row[at])
     values["bank"] = bank
@@ -207,10 +232,29 @@ def fact_of(
     return Fact.trusted(values)
 
 
+def packed_tokens(tokens: TokenVectors) -> bytes:
+    """Return token vectors as stored: one signed byte for each component, 127 for 1."""
+    return np.rint(tokens * _ONE).clip(-_ONE, _ONE).astype(np.int8).tobytes()
+
+
+def unpacked_tokens(rows: Iterable[tuple[K, int, bytes]]) -> dict[K, TokenVectors]:
+    """Return token vectors by the key of their row, from rows of the key, the width and the packed vectors."""
+    given = list(rows)
+    # All rows are decoded at once: one conversion of a megabyte beats two hundred of a few kilobytes.
+    joined = np.frombuffer(b"".join([vectors for _, _, vectors in given]), np.int8).astype(np.float32)
+    joined *= np.float32(1 / _ONE)
+    found: dict[K, TokenVectors] = {}
+    start = 0
+    for key, width, vectors in given:
+        found[key] = joined[start : start + len(vectors)].reshape(-1, width)
+        start += len(vectors)
+    return found
+
+
 _COLUMNS = tuple(column.name for column in facts.columns)
 _TAGS, _METADATA = _COLUMNS.index("tags"), _COLUMNS.index("metadata")
 _FACT_FIELDS = _COLUMNS[2:-1]
 """All columns but the numbers of fact and bank in front and the revision at the end."""
-_FACT_MOMENTS = tuple(
+_FACT_TIMES = tuple(
     (name, at) for at, name in enumerate(_COLUMNS) if name.endswith("_at") or name.startswith("occurred")
 )

@@ -1,7 +1,7 @@
 """The one schema of all SQL stores. The bank leads every key, and rows refer to each other by number.
 
 `fact_index`, `token_vectors` and `message_words` are SQLite's own (vectors, terms and FTS5); the migrations make them
-there. How PostgreSQL holds these tables, and what it has besides, stands in `postgres_schema`.
+there. The schema of PostgreSQL is in `vmemo.stores.postgres.schema`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ banks = Table(
     Column("engine", Text),
     sqlite_autoincrement=True,
 )
-"""A bank that is derived anew beside another is that one's shadow; `engine` is who derives it."""
+"""A hidden bank has a `shadow_of`, the bank that it replaces, and a note in `engine`; see `bank_rows`."""
 
 profiles = Table(
     "profiles",
@@ -78,7 +78,7 @@ profiles = Table(
     Index("profiles_bank", "bank", "seq"),
     sqlite_autoincrement=True,
 )
-"""The profiles that banks had before; the present one stands with its bank."""
+"""Former profiles; the current one is a column of its bank."""
 
 messages = Table(
     "messages",
@@ -177,7 +177,7 @@ sources = Table(
 )
 
 MESSAGE, CONTEXT, EPISODE, BASIS = range(4)
-"""Kinds of source: a message it was read from, one that only gave context, an episode, a fact behind it."""
+"""Kinds of source: a message that states the fact, one that only gave context, an episode, a fact it rests on."""
 
 entities = Table(
     "entities",
@@ -215,7 +215,7 @@ entity_names = Table(
     Index("entity_names_entity", "bank", "entity"),
     sqlite_with_rowid=False,
 )
-"""Every name an entity goes by, folded, so that a query's words find it."""
+"""The folded names and aliases of entities, by which a query's words find them."""
 
 token_vectors = Table(
     "token_vectors",
@@ -258,7 +258,7 @@ jobs = Table(
     Index("jobs_due", "due", "seq"),
     sqlite_autoincrement=True,
 )
-"""Queued work. It is held by `owner` until `until`; done work has no row."""
+"""Queued jobs, leased by `owner` until `until`; completed jobs have no row."""
 
 spending = Table(
     "spending",
@@ -289,7 +289,7 @@ moves = Table(
     Index("moves_fact", "bank", "fact"),
     sqlite_autoincrement=True,
 )
-"""Steps of opinions' confidence; `evidence` holds the ids of facts."""
+"""Confidence changes of opinions; `evidence` contains the ids of facts."""
 
 merges = Table(
     "merges",

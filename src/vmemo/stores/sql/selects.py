@@ -21,8 +21,9 @@ from sqlalchemy import (
 
 from vmemo.models import Episode, EpisodeId, Message, utc_now
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
-from vmemo.stores.sql import row_conditions
-from vmemo.stores.sql.in_list import among, later
+from vmemo.stores.sql import conditions
+from vmemo.stores.sql.conditions import among, later
+from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import (
     BASIS,
     EPISODE,
@@ -34,7 +35,6 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
-from vmemo.stores.sql.timestamps import micros
 
 AnySelect = Select[*tuple[Any, ...]]
 UNPROCESSED = ("pending", "grouped")
@@ -54,7 +54,7 @@ def page(table: Table, bank: int, after: str | None, limit: int | None) -> AnySe
 
 def _stored_after(table: Table, bank: int, after: str | None, *, joined: bool = False) -> list[ColumnElement[bool]]:
     """Return the conditions of a bank's rows after one; `joined` rows are found by number, and not by bank."""
-    of_bank = (row_conditions.bank_of(table) if joined else table.c.bank) == bank
+    of_bank = (conditions.bank_of(table) if joined else table.c.bank) == bank
     if after is None:
         return [of_bank]
     start = select(table.c.seq).where(table.c.bank == bank, table.c.id == after).scalar_subquery()
@@ -89,8 +89,8 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = _of_episode(statement, bank, wanted.episode)
     if wanted.entity is not None:
         statement = (
-            statement.join(mentions, row_conditions.points(mentions, "fact", facts))
-            .join(entities, row_conditions.points(mentions, "entity", entities))
+            statement.join(mentions, conditions.points(mentions, "fact", facts))
+            .join(entities, conditions.points(mentions, "entity", entities))
             .where(mentions.c.bank == bank, entities.c.bank == bank, entities.c.id == wanted.entity)
         )
     if wanted.networks:
@@ -108,8 +108,8 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
 
 def _of_episode(statement: AnySelect, bank: int, episode: EpisodeId) -> AnySelect:
     return (
-        statement.join(sources, row_conditions.points(sources, "fact", facts) & (sources.c.kind == EPISODE))
-        .join(episodes, row_conditions.points(sources, "source", episodes))
+        statement.join(sources, conditions.points(sources, "fact", facts) & (sources.c.kind == EPISODE))
+        .join(episodes, conditions.points(sources, "source", episodes))
         .where(sources.c.bank == bank, episodes.c.bank == bank, episodes.c.id == episode)
     )
 
@@ -145,8 +145,8 @@ def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
     statement = select(episodes).where(*stored).limit(wanted.limit)
     if wanted.message is not None:
         statement = (
-            statement.join(episode_messages, row_conditions.points(episode_messages, "episode", episodes))
-            .join(messages, row_conditions.points(episode_messages, "message", messages))
+            statement.join(episode_messages, conditions.points(episode_messages, "episode", episodes))
+            .join(messages, conditions.points(episode_messages, "message", messages))
             .where(episode_messages.c.bank == bank, messages.c.bank == bank, messages.c.id == wanted.message)
         )
     if wanted.condensable is not None:
@@ -171,5 +171,5 @@ def unprocessed(bank: int, episode: FromClause) -> ColumnElement[bool]:
     """Return the condition of episodes with a message that waits to be processed."""
     line, member = messages.alias(), episode_messages.alias()
     inside = member.c.bank == bank, member.c.episode == episode.c.seq, line.c.state.in_(UNPROCESSED)
-    lines = select(line.c.seq).join(member, row_conditions.points(member, "message", line))
+    lines = select(line.c.seq).join(member, conditions.points(member, "message", line))
     return lines.where(*inside).correlate(episode).exists()

@@ -1,4 +1,4 @@
-"""Counts: what a bank holds, what troubles it, what waits, what it cost, and how often its facts were recalled."""
+"""Statistics of a bank: its records, problems, backlog and spending, and the access counts of its facts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from sqlalchemy import Connection, Table, and_, bindparam, case, func, select, u
 
 from vmemo.models import BankId, FactId, JobKind, utc_now
 from vmemo.models.results import Backlog, ProcessingProblem, Spending, Status
-from vmemo.stores.sql.message_rows import SCRUB, UNREAD, bank_state, find_bank
+from vmemo.stores.sql.message_rows import SCRUB, bank_state, find_bank
 from vmemo.stores.sql.queue import EXCLUSIVE, held
+from vmemo.stores.sql.rows import instant, micros
 from vmemo.stores.sql.schema import entities, episodes, facts, jobs, links, messages, notes, spending
-from vmemo.stores.sql.timestamps import instant, micros
+from vmemo.stores.sql.selects import UNPROCESSED
 
 _KINDS: tuple[JobKind, ...] = get_args(JobKind)
 
@@ -33,7 +34,7 @@ def status(connection: Connection, bank: BankId) -> Status:
     number = bank_state(connection, bank).seq
     stored = find_bank(connection, bank)
     assert stored is not None
-    waiting = messages.c.state.in_(UNREAD)
+    waiting = messages.c.state.in_(UNPROCESSED)
     return Status(
         bank=bank,
         engine="",
@@ -64,7 +65,7 @@ def _count(connection: Connection, table: Table, bank: int) -> int:
 def _problems(connection: Connection, bank: int) -> tuple[ProcessingProblem, ...]:
     statement = (
         select(messages.c.error, func.count(), func.max(messages.c.attempts), func.min(messages.c.failed_at))
-        .where(messages.c.bank == bank, messages.c.state.in_(UNREAD), messages.c.error.is_not(None))
+        .where(messages.c.bank == bank, messages.c.state.in_(UNPROCESSED), messages.c.error.is_not(None))
         .group_by(messages.c.error)
         .order_by(func.min(messages.c.failed_at), messages.c.error)
     )
@@ -103,7 +104,7 @@ def _backlog(connection: Connection, bank: int) -> tuple[Backlog, ...]:
 
 
 def _errors(connection: Connection, bank: int) -> dict[str, str]:
-    """By kind the error of the job that failed last."""
+    """Return by kind the error of the job that failed last."""
     latest = func.row_number().over(partition_by=jobs.c.kind, order_by=(jobs.c.failed_at.desc(), jobs.c.seq.desc()))
     failed = (
         select(jobs.c.kind, jobs.c.error, latest.label("place"))

@@ -1,15 +1,15 @@
-"""The part that all SQL stores share: the port's methods over the shared statements.
+"""The part that all SQL stores share: the methods of the port over the shared statements.
 
-A dialect says how a function runs on a connection, how facts and words are indexed, and how they are searched.
+A dialect provides the transactions, the search index, and the searches.
 """
 
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from time import monotonic
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -17,27 +17,42 @@ from vmemo.errors import StoreBusy
 from vmemo.models import (
     Bank,
     BankId,
+    ConfidenceChange,
+    Entity,
+    EntityId,
+    Episode,
+    Fact,
+    FactId,
+    FormerProfile,
+    JobKind,
+    Link,
     Message,
     MessageId,
+    RetentionScore,
 )
-from vmemo.models.changes import Changes, ForgetTarget, NewJob
-from vmemo.models.results import Forgotten, Status
+from vmemo.models.auth import ApiKey, AuditEntry, IdempotentReply
+from vmemo.models.changes import Changes, EntityMention, ForgetTarget, Lease, MergeRecord, NewJob
+from vmemo.models.results import Forgotten, Job, Status
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import HiddenBank
 from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
+    fact_revisions,
     forget,
+    maintenance,
+    merge_rows,
     message_rows,
     queue,
+    reads,
     statistics,
 )
-from vmemo.stores.sql.auth_store import SqlAuthStore
 from vmemo.stores.sql.commit import BankHeld, commit
+from vmemo.stores.sql.database import Database
 from vmemo.stores.sql.message_rows import bank_state
-from vmemo.stores.sql.queue_store import QueueStore
-from vmemo.stores.sql.read_store import ReadStore
-from vmemo.stores.sql.search_index import SearchIndex
+from vmemo.stores.sql.search import SearchIndex
 
+D = TypeVar("D", bound=Database)
 P = ParamSpec("P")
 R = TypeVar("R")
 HELD_SECONDS = 60.0
@@ -46,48 +61,63 @@ HELD_PAUSE = 0.02
 """Seconds between two attempts to commit to a held bank."""
 
 
-class SqlStore(QueueStore, ReadStore, SqlAuthStore):
+class SqlStore(Generic[D]):
     """The shared part of every SQL store."""
 
-    _search_index: SearchIndex
+    def __init__(self, database: D, index: SearchIndex) -> None:
+        self._connections = database
+        self._index = index
+        self._ready = False
 
-    @abstractmethod
-    def _unindex(self, connection: Connection, bank: int, removal: forget.Removal) -> None:
-        """Remove from the indexes what is about to be forgotten."""
+    @property
+    def _database(self) -> D:
+        # A call after close() must not open connections again.
+        assert self._ready, "the store is not open"
+        return self._connections
+
+    async def _read(
+        self, bank: BankId, run: Callable[Concatenate[Connection, int, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Read from a bank with a function that takes its number."""
+        return await self._database.read(lambda c: run(c, bank_state(c, bank).seq, *args, **kwargs))
 
     async def banks(self) -> list[Bank]:
-        """Every bank by name."""
-        return await self._read(message_rows.all_banks)
+        """Return the banks by name."""
+        return await self._database.read(message_rows.all_banks)
 
     async def bank(self, bank: BankId) -> Bank | None:
-        """The bank, or None."""
-        return await self._read(message_rows.find_bank, bank)
+        """Return the bank, or None."""
+        return await self._database.read(lambda c: message_rows.find_bank(c, bank))
 
     async def create_bank(self, bank: Bank, *, replaces: BankId | None = None, note: str = "") -> Bank:
         """Create the bank unless it exists; return the stored one."""
-        return await self._insist(bank_rows.create, bank, replaces, note)
+        return await self._database.write(lambda c: bank_rows.create(c, bank, replaces, note), repeatable=True)
 
     async def hidden_banks(self) -> list[HiddenBank]:
         """Return the hidden banks."""
-        return await self._read(bank_rows.hidden)
+        return await self._database.read(bank_rows.hidden)
 
     async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it."""
-        return await self._insist(bank_rows.drop, bank, self._search_index)
+        return await self._database.write(lambda c: bank_rows.drop(c, bank, self._index), repeatable=True)
 
     async def revision(self, bank: BankId) -> int:
-        """The bank's change counter."""
-        return (await self._read(bank_state, bank)).revision
+        """Return the bank's change counter."""
+        return (await self._database.read(lambda c: bank_state(c, bank))).revision
+
+    async def status(self, bank: BankId) -> Status:
+        """Return the status of a bank."""
+        return await self._database.read(lambda c: statistics.status(c, bank))
 
     async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
         """Store messages durably."""
-        return await self._write(self._append, bank, messages)
+        return await self._database.write(lambda c: self._append(c, bank, messages))
 
     def _append(self, connection: Connection, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
         number = bank_state(connection, bank).seq
         stored = message_rows.append(connection, number, messages)
         worded = [(seq, message.content) for seq, message in stored if message.state != "derived"]
-        self._search_index.add_words(connection, number, worded)
+        self._index.add_words(connection, number, worded)
         if any(message.state == "pending" for _, message in stored):
             queue.enqueue(connection, number, [NewJob(kind="process")])
         return {message.id for _, message in stored}
@@ -106,18 +136,18 @@ class SqlStore(QueueStore, ReadStore, SqlAuthStore):
             await asyncio.sleep(HELD_PAUSE)
 
     async def _commit(self, changes: Changes) -> bool:
-        return await self._write(commit, changes, self._search_index)
+        return await self._database.write(lambda c: commit(c, changes, self._index))
 
     async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
         """Delete a target with all that rests on it."""
-        return await self._write(self._forget, bank, target)
+        return await self._database.write(lambda c: self._forget(c, bank, target))
 
     def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
         number = bank_state(connection, bank).seq
         auth_rows.drop_replies(connection, bank)
-        bank_rows.drop_derived(connection, number, self._search_index)
+        bank_rows.drop_derived(connection, number, self._index)
         removal = forget.plan(connection, number, target)
-        self._unindex(connection, number, removal)
+        self._index.remove(connection, number, removal)
         if target.bank:
             forget.remove_bank(connection, number)
         else:
@@ -125,6 +155,140 @@ class SqlStore(QueueStore, ReadStore, SqlAuthStore):
             message_rows.bump(connection, number, purge=True)
         return removal.counts()
 
-    async def status(self, bank: BankId) -> Status:
-        """Return the status of a bank."""
-        return await self._read(statistics.status, bank)
+    async def ungroup(self, bank: BankId) -> int:
+        """Take pending messages out of their episodes, with the jobs that would process them."""
+        return await self._database.write(lambda c: queue.ungroup(c, bank_state(c, bank).seq))
+
+    async def lease(
+        self,
+        owner: str,
+        seconds: float,
+        *,
+        bank: BankId | None = None,
+        kinds: Sequence[JobKind] = (),
+        limit: int = 1,
+        due: bool = True,
+        beside: Sequence[int] = (),
+    ) -> list[Job]:
+        """Take the oldest free jobs."""
+        taken: list[Job] = []
+
+        def run(connection: Connection) -> list[Job]:
+            # An earlier run may have been committed after all.
+            queue.give_back(connection, taken)
+            number = None if bank is None else bank_state(connection, bank).seq
+            wanted = queue.LeaseRequest(bank=number, kinds=kinds, limit=limit, due=due, beside=beside)
+            taken[:] = queue.lease(connection, owner, seconds, wanted)
+            return taken
+
+        return await self._database.write(run, repeatable=True)
+
+    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
+        """Extend leases; return those that are still held."""
+        return [lease for lease in leases if await self._renew(lease, seconds)]
+
+    async def _renew(self, lease: Lease, seconds: float) -> bool:
+        return await self._database.write(lambda c: queue.renew(c, lease, seconds), repeatable=True)
+
+    async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
+        """Hold a bank, so that the commits of others wait."""
+        return await self._database.write(lambda c: queue.hold(c, bank_state(c, bank).seq, owner, seconds))
+
+    async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
+        """Return the queued jobs of a bank, oldest first."""
+        return await self._read(bank, queue.listed, kinds)
+
+    async def messages(self, bank: BankId, select: MessageSelect) -> list[Message]:
+        """Return the messages of a selection."""
+        return await self._read(bank, reads.messages_of, select)
+
+    async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]:
+        """Return the facts of a selection."""
+        return await self._read(bank, reads.facts_of, bank, select, self._index.embeddings)
+
+    async def episodes(self, bank: BankId, select: EpisodeSelect) -> list[Episode]:
+        """Return the episodes of a selection."""
+        return await self._read(bank, reads.episodes_of, select)
+
+    async def consecutive_episodes(
+        self, bank: BankId, *, gap: timedelta, largest: int, after: Episode | None = None, limit: int = 100
+    ) -> list[tuple[Episode, Episode]]:
+        """Return pairs of episodes, the second of which continues the document of the first."""
+        return await self._read(bank, maintenance.consecutive, gap=gap, largest=largest, after=after, limit=limit)
+
+    async def entities(self, bank: BankId, select: EntitySelect) -> list[Entity]:
+        """Return the entities of a selection."""
+        return await self._read(bank, reads.entities_of, select)
+
+    async def cooccurring(self, bank: BankId, entities: Sequence[EntityId]) -> dict[EntityId, set[EntityId]]:
+        """Return for each entity those it shares a fact with."""
+        return await self._read(bank, reads.cooccurring, entities)
+
+    async def mentions(self, bank: BankId, entities: Sequence[EntityId]) -> list[EntityMention]:
+        """Return the mentions of entities, in the order of their facts."""
+        return await self._read(bank, reads.entity_mentions, entities)
+
+    async def merges(self, bank: BankId) -> list[MergeRecord]:
+        """Return all merges in the order they were made."""
+        return await self._read(bank, merge_rows.records)
+
+    async def links(self, bank: BankId, facts: Sequence[FactId] | None = None) -> list[Link]:
+        """Return the links that leave these facts, or all."""
+        return await self._read(bank, reads.links_of, facts)
+
+    async def confidence_changes(self, bank: BankId, opinion: FactId | None = None) -> list[ConfidenceChange]:
+        """Return the confidence changes of one opinion, or of all, oldest first."""
+        return await self._read(bank, fact_revisions.confidence_changes, opinion)
+
+    async def retention_scores(
+        self, bank: BankId, *, after: FactId | None = None, limit: int = 500
+    ) -> list[RetentionScore]:
+        """Return the retention scores of facts in the order they were mentioned."""
+        return await self._read(bank, maintenance.retention_scores, after, limit)
+
+    async def former_profiles(self, bank: BankId) -> list[FormerProfile]:
+        """Return the former profiles of the bank, oldest first."""
+        return await self._read(bank, bank_rows.former_profiles)
+
+    async def add_key(self, key: ApiKey, digest: str) -> None:
+        """Store an API key under the hash of its secret."""
+        await self._database.write(lambda c: auth_rows.add_key(c, key, digest))
+
+    async def find_key(self, digest: str) -> ApiKey | None:
+        """Return the API key with this hash, or None."""
+        return await self._database.read(lambda c: auth_rows.find_key(c, digest))
+
+    async def keys(self) -> list[ApiKey]:
+        """Return every API key, oldest first."""
+        return await self._database.read(auth_rows.keys)
+
+    async def revoke_key(self, id: str, at: datetime) -> bool:
+        """Revoke an API key; return False if the id is unknown."""
+        return await self._database.write(lambda c: auth_rows.revoke(c, id, at))
+
+    async def add_audit_entries(self, entries: Sequence[AuditEntry]) -> None:
+        """Append to the audit log."""
+        if entries:
+            await self._database.write(lambda c: auth_rows.add_audit_entries(c, entries))
+
+    async def audit_entries(
+        self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
+    ) -> list[AuditEntry]:
+        """Return audit entries, newest first."""
+        return await self._database.read(lambda c: auth_rows.audit_entries(c, banks, before, limit))
+
+    async def claim_idempotency_key(
+        self, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
+    ) -> IdempotentReply | None:
+        """Claim an idempotency key, or return the reply of the request that holds it."""
+        return await self._database.write(
+            lambda c: auth_rows.claim_idempotency_key(c, owner, token, fingerprint, bank=bank, stale=stale)
+        )
+
+    async def save_reply(self, owner: str, token: str, status: int, body: str) -> None:
+        """Store the response to a claimed request."""
+        await self._database.write(lambda c: auth_rows.save_reply(c, owner, token, status, body))
+
+    async def release_idempotency_key(self, owner: str, token: str) -> None:
+        """Delete the claim of a request that changed nothing."""
+        await self._database.write(lambda c: auth_rows.release_idempotency_key(c, owner, token))

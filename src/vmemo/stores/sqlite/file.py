@@ -1,4 +1,4 @@
-"""Connections to one SQLite file: how transactions begin, how errors are named, how the file is scrubbed."""
+"""Connections to one SQLite file: transactions, errors, and scrubbing."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class SqliteFile:
         self._engine: Engine | None = None
 
     def demand(self) -> None:
-        """Refuse a file that is not there, which connecting would make."""
+        """Raise NotFound for a missing file, which connecting would create."""
         if self._path is not None and not self._path.is_file():
             raise NotFound(f"There is no database {self._path}. Nothing was made; correct its name.")
 
     def read(self, run: Callable[[Connection], R]) -> R:
-        """Run in one read transaction: everything it sees is of one moment."""
+        """Run in one read transaction, which sees one state of the database."""
         with _named_errors(), self._connect() as connection:
             return run(connection)
 
@@ -110,7 +110,7 @@ class SqliteFile:
             raise ScrubDelayed(_DELAYED) from error
 
     def tidy(self) -> None:
-        """Merge the text index, measure the tables, and fold as much of the log into the file as readers allow."""
+        """Merge the text index, update the planner's statistics, and checkpoint as much of the log as readers allow."""
         self.write(_tidied)
         if self._path is not None:
             self._raw("PRAGMA wal_checkpoint(PASSIVE)")
@@ -121,7 +121,7 @@ class SqliteFile:
             raise ScrubDelayed(_DELAYED)
 
     def _raw(self, statement: str) -> int:
-        """Run a statement outside any transaction; the first number of its answer, or 0."""
+        """Run a statement outside any transaction; return the first number of its result, or 0."""
         with _named_errors():
             assert self._engine is not None
             raw = self._engine.raw_connection()
@@ -134,14 +134,14 @@ class SqliteFile:
                 raw.close()
 
     def size(self) -> int:
-        """Bytes of the file and its log."""
+        """Return the size of the file and its log in bytes."""
         if self._path is None:
             return 0
         files = (self._path, self._path.with_name(self._path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
-        """Close every connection; SQLite then folds the log into the file."""
+        """Close every connection; SQLite then checkpoints the log."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None

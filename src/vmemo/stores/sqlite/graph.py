@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from vmemo.models import EntityId, FactId, LinkKind
 from vmemo.models.search import Edge, EdgeQuery
 from vmemo.stores.sql.batch_rows import LINK_KINDS
-from vmemo.stores.sql.in_list import listed
+from vmemo.stores.sql.conditions import listed
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.vectors import Mask, Rows
 from vmemo.stores.sqlite.raw import fetch

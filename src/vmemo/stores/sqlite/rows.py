@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from pydantic import JsonValue
 from sqlalchemy import (
     Column,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     column,
+    delete,
     func,
     insert,
     literal_column,
@@ -28,14 +30,13 @@ from sqlalchemy import (
 from sqlalchemy import table as sql_table
 
 from vmemo.models import FactId, MessageId
-from vmemo.models.search import Encoding, Ranking, Scope, Scored
-from vmemo.stores.sql import forget, token_rows
-from vmemo.stores.sql.in_list import among
-from vmemo.stores.sql.rows import dump
+from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
+from vmemo.stores.sql.conditions import among, listed
+from vmemo.stores.sql.forget import Removal
+from vmemo.stores.sql.rows import dump, packed_tokens, unpacked_tokens
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages, token_vectors
-from vmemo.stores.sql.search_index import Indexed
-from vmemo.stores.sql.tag_filter import tagged, untagged
-from vmemo.stores.sql.time_filter import said_within, speaks_still
+from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
+from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
 from vmemo.stores.sqlite.index.postings import encode
 from vmemo.stores.sqlite.raw import fetch
@@ -59,7 +60,7 @@ def index_facts(connection: Connection, batch: Sequence[Indexed]) -> None:
     ]
     if rows:
         connection.execute(insert(fact_index), rows)
-    token_rows.save(connection, ((seq, item.tokens) for seq, item in batch))
+    _save_tokens(connection, ((seq, item.tokens) for seq, item in batch))
 
 
 class SqliteSearchIndex:
@@ -90,6 +91,21 @@ class SqliteSearchIndex:
     def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
         """Remove messages from the word index."""
         drop_words(connection, bank, contents(connection, bank, messages))
+
+    def remove(self, connection: Connection, bank: int, removal: Removal) -> None:
+        """Remove facts and messages that are forgotten, and index messages that become pending again."""
+        connection.execute(fact_index.delete().where(among(fact_index.c.seq, removal.facts)))
+        _drop_tokens(connection, removal.facts)
+        drop_words(connection, bank, _by_state(connection, removal.messages, worded=True))
+        add_words(connection, bank, _by_state(connection, removal.again, worded=False))
+
+    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        """Return the vectors of facts by number."""
+        statement = select(fact_index.c.seq, fact_index.c.embedding).where(among(fact_index.c.seq, seqs))
+        return {
+            seq: tuple(np.frombuffer(vector, "<f2").astype(float).tolist())
+            for seq, vector in connection.execute(statement).all()
+        }
 
 
 _START = func.coalesce(
@@ -131,15 +147,36 @@ def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRo
     return [IndexRow(*row) for row in connection.execute(statement).all()]
 
 
+_TOKENS = "SELECT fact, width, vectors FROM token_vectors WHERE fact IN (SELECT value FROM json_each(?))"
+
+
+def tokens_of(
+    connection: Connection, numbers: Mapping[int, FactId], ids: Sequence[FactId]
+) -> list[TokenVectors | None]:
+    """Return token vectors in the order of the ids, of facts whose numbers are known."""
+    found = unpacked_tokens(fetch(connection, _TOKENS, listed(numbers)))
+    by_id = {numbers[seq]: vectors for seq, vectors in found.items()}
+    return [by_id.get(id) for id in ids]
+
+
+def _save_tokens(connection: Connection, new: Iterable[tuple[int, TokenVectors | None]]) -> None:
+    """Store the token vectors of facts by number; a text without tokens has none."""
+    rows = [
+        {"fact": seq, "width": tokens.shape[1], "vectors": packed_tokens(tokens)}
+        for seq, tokens in new
+        if tokens is not None and tokens.size
+    ]
+    if rows:
+        connection.execute(insert(token_vectors), rows)
+
+
+def _drop_tokens(connection: Connection, seqs: Iterable[int]) -> None:
+    connection.execute(delete(token_vectors).where(among(token_vectors.c.fact, seqs)))
+
+
 def _network_number() -> ColumnElement[int]:
     cases = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(NETWORKS))
     return literal_column(f"CASE facts.network {cases} END")
-
-
-def vectors(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Stored vectors by number."""
-    statement = select(fact_index.c.seq, fact_index.c.embedding).where(among(fact_index.c.seq, seqs))
-    return [(seq, vector) for seq, vector in connection.execute(statement).all()]
 
 
 def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
@@ -151,8 +188,8 @@ def replace_vectors(connection: Connection, bank: int, new: Mapping[FactId, Enco
     rows = [{"fact": seq, "vector": new[FactId(id)].vector.astype("<f2").tobytes()} for id, seq in seqs.items()]
     if rows:
         connection.execute(statement, rows)
-    token_rows.drop(connection, seqs.values())
-    token_rows.save(connection, ((seq, new[FactId(id)].tokens) for id, seq in seqs.items()))
+    _drop_tokens(connection, seqs.values())
+    _save_tokens(connection, ((seq, new[FactId(id)].tokens) for id, seq in seqs.items()))
     return True
 
 
@@ -228,14 +265,6 @@ def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> lis
     return [(seq, content) for seq, content in connection.execute(statement).all()]
 
 
-def unindex(connection: Connection, bank: int, removal: forget.Removal) -> None:
-    """Drop vectors and words of what is forgotten; index the words of what will be read again."""
-    connection.execute(fact_index.delete().where(among(fact_index.c.seq, removal.facts)))
-    token_rows.drop(connection, removal.facts)
-    drop_words(connection, bank, _by_state(connection, removal.messages, worded=True))
-    add_words(connection, bank, _by_state(connection, removal.again, worded=False))
-
-
 def _by_state(connection: Connection, seqs: Iterable[int], *, worded: bool) -> list[tuple[int, str]]:
     state = messages.c.state != "derived" if worded else messages.c.state == "derived"
     statement = select(messages.c.seq, messages.c.content).where(among(messages.c.seq, seqs), state)
@@ -259,7 +288,7 @@ def matching_messages(connection: Connection, bank: int, scope: Scope, words: Se
         select(messages.c.id, score, func.length(messages.c.content))
         .select_from(_words.join(messages, messages.c.seq == _words.c.rowid))
         .where(literal_column("message_words", Text).op("MATCH")(match), messages.c.bank == bank)
-        .where(*_message_conditions(scope), speaks_still(bank, scope))
+        .where(*_message_conditions(scope), shown_verbatim(bank, scope))
         .order_by(score.desc(), messages.c.seq)
         .limit(limit)
     )
@@ -271,4 +300,4 @@ def matching_messages(connection: Connection, bank: int, scope: Scope, words: Se
 def _message_conditions(scope: Scope) -> list[ColumnElement[bool]]:
     conditions = _tagged(messages.c.tags, scope, untagged(messages.c.tags))
     conditions += [_has_value(messages.c.metadata, key, value) for key, value in sorted(scope.metadata.items())]
-    return conditions + said_within(scope)
+    return conditions + written_within(scope)

@@ -25,9 +25,9 @@ from vmemo.models.search import (
 from vmemo.models.select import MessageSelect
 from vmemo.models.timings import StageTimer
 from vmemo.ports import Loaded
-from vmemo.stores.sql import name_rows, reads, token_rows
-from vmemo.stores.sql.bank_search import run_expansion, run_search
-from vmemo.stores.sql.timestamps import micros
+from vmemo.stores.sql import name_rows, reads
+from vmemo.stores.sql.rows import micros
+from vmemo.stores.sql.search import run_expansion, run_search
 from vmemo.stores.sqlite import graph, load, rows
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.cache import IndexCache
@@ -77,7 +77,7 @@ class SqliteBankSearch:
 
     def token_vectors(self, facts: Sequence[FactId]) -> list[TokenVectors | None]:
         """Return token vectors in the order of the facts."""
-        return token_rows.load(self._connection, self._index.numbers(facts), facts)
+        return rows.tokens_of(self._connection, self._index.numbers(facts), facts)
 
 
 def search(connection: Connection, indexes: IndexCache, request: SearchRequest) -> SearchResult:

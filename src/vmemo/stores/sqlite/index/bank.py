@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vmemo.models import FactId, Interval, Network
 from vmemo.models.search import Ranking, Scope, Scored, TemporalSearch
-from vmemo.stores.sql.timestamps import micros
+from vmemo.stores.sql.rows import micros
 from vmemo.stores.sqlite.index.postings import Postings
 from vmemo.stores.sqlite.index.vectors import Mask, Rows, Vectors, best
 
@@ -174,7 +174,7 @@ class BankIndex:
             return np.ones(self.count, np.bool_) if scope.include_expired else self.current(now)
         mask = np.ones(self.count, np.bool_)
         if scope.known_at is None:
-            # What is believed now decides: a fact that expired without an end was never true.
+            # The current belief decides: a fact that expired without an end was never true.
             mask &= (expired == LATEST) | (invalid < LATEST)
         else:
             known = micros(scope.known_at)
@@ -182,8 +182,8 @@ class BankIndex:
             # A fact closed later was, at that time, believed to be still true.
             invalid = np.where(expired == LATEST, invalid, LATEST)
         if scope.at_time is not None:
-            moment = micros(scope.at_time)
-            mask &= (self.column("valid") <= moment) & (invalid > moment)
+            at = micros(scope.at_time)
+            mask &= (self.column("valid") <= at) & (invalid > at)
         return mask
 
     def column(self, name: Column) -> NDArray[np.int64]:

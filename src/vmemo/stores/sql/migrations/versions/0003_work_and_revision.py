@@ -1,4 +1,4 @@
-"""Queued work and its cost, the ways of opinions, merges that can be undone, and banks derived anew."""
+"""Jobs and spending, confidence changes, merges that can be undone, and hidden banks."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from alembic import op
 from sqlalchemy import Column, Connection, Table, insert, inspect, select
 
 from vmemo.models import utc_now
+from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import banks, entities, jobs, mentions, merges, messages, moves, spending
-from vmemo.stores.sql.timestamps import micros
 
 revision = "0003"
 down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Create the tables, add the columns that a database of 0001 lacks, and queue what is unread."""
+    """Create the tables, add the columns that a database of 0001 lacks, and queue pending messages."""
     bind = op.get_bind()
     if bind.dialect.name != "sqlite":
         return

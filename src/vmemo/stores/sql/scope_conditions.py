@@ -1,13 +1,16 @@
-"""SQL conditions for the times of a scope; the in-memory index applies the same rules."""
+"""SQL conditions for the times and tags of a scope; the in-memory index of SQLite applies the same rules to times."""
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, and_, or_, select, true
+from collections.abc import Sequence
+from typing import assert_never
+
+from sqlalchemy import Column, ColumnElement, and_, or_, select, true
 
 from vmemo.models import utc_now
-from vmemo.models.search import Scope
+from vmemo.models.search import Scope, TagsMatch
+from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import MESSAGE, facts, messages, sources
-from vmemo.stores.sql.timestamps import micros
 
 _f = facts.c
 
@@ -18,7 +21,7 @@ def visible(scope: Scope) -> ColumnElement[bool]:
         now = and_(_f.expired_at.is_(None), or_(_f.invalid_at.is_(None), _f.invalid_at > micros(utc_now())))
         return true() if scope.include_expired else now
     if scope.known_at is None:
-        # What is believed now decides: a fact that expired without an end was never true.
+        # The current belief decides: a fact that expired without an end was never true.
         believed, ended = or_(_f.expired_at.is_(None), _f.invalid_at.is_not(None)), true()
     else:
         known = micros(scope.known_at)
@@ -27,26 +30,26 @@ def visible(scope: Scope) -> ColumnElement[bool]:
         ended = _f.expired_at.is_(None)
     if scope.at_time is None:
         return believed
-    moment = micros(scope.at_time)
-    began = or_(_f.valid_at.is_(None), _f.valid_at <= moment)
-    over = and_(ended, _f.invalid_at.is_not(None), _f.invalid_at <= moment)
+    at = micros(scope.at_time)
+    began = or_(_f.valid_at.is_(None), _f.valid_at <= at)
+    over = and_(ended, _f.invalid_at.is_not(None), _f.invalid_at <= at)
     return and_(believed, began, ~over)
 
 
-def speaks_still(bank: int, scope: Scope) -> ColumnElement[bool]:
+def shown_verbatim(bank: int, scope: Scope) -> ColumnElement[bool]:
     """Return the condition that a message may be shown verbatim: it has no facts, or a visible one.
 
-    Otherwise what was replaced would come back in the words it was told in.
+    Otherwise a superseded fact would come back in the words of its message.
     """
     stating = sources.c.bank == bank, sources.c.kind == MESSAGE, sources.c.source == messages.c.seq
-    told = select(1).where(*stating)
+    stated = select(1).where(*stating)
     seen = (
         select(1).join_from(sources, facts, _f.seq == sources.c.fact).where(*stating, _f.bank == bank, visible(scope))
     )
-    return or_(~told.exists(), seen.exists())
+    return or_(~stated.exists(), seen.exists())
 
 
-def said_within(scope: Scope) -> list[ColumnElement[bool]]:
+def written_within(scope: Scope) -> list[ColumnElement[bool]]:
     """Return the conditions for messages within the scope's times."""
     found: list[ColumnElement[bool]] = []
     if scope.occurred is not None and scope.occurred.start is not None:
@@ -58,3 +61,30 @@ def said_within(scope: Scope) -> list[ColumnElement[bool]]:
     if scope.known_at is not None:
         found.append(messages.c.recorded_at <= micros(scope.known_at))
     return found
+
+
+def tagged(
+    rule: TagsMatch, held: Sequence[ColumnElement[bool]], *, none: ColumnElement[bool], count: ColumnElement[int]
+) -> list[ColumnElement[bool]]:
+    """Return the condition for a scope's tags; `held` are conditions for each tag, `none` the one for untagged rows."""
+    if not held:
+        return []
+    match rule:
+        case "all":
+            return list(held)
+        case "any":
+            return [or_(*held)]
+        case "exact":
+            return [*held, count == len(held)]
+        case "all_or_none":
+            return [or_(and_(*held), none)]
+        case "any_or_none":
+            return [or_(*held, none)]
+        case _:
+            assert_never(rule)
+
+
+def untagged(tags: Column[str], network: Column[str] | None = None) -> ColumnElement[bool]:
+    """Return the condition of rows without tags, beliefs excepted: those have none, whatever their basis has."""
+    bare = tags == "[]"
+    return bare if network is None else bare & network.in_(("world", "experience"))

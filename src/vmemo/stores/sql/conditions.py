@@ -1,7 +1,10 @@
-"""Comparing a column with many values in one statement whose text never changes.
+"""Conditions that find rows by a list of values, or by number.
 
-An IN list is rendered anew for every number of values, which costs more than the search itself; here all values are
-one parameter, so that the statement is compiled once and no limit on parameters applies.
+All values of a list are one parameter. A plain IN list is rendered again for every number of values, which costs more
+than the search itself; here the statement is compiled once, and no limit on parameters applies.
+
+Conditions by number name the bank too: it leads every key, and PostgreSQL partitions by bank. SQLite finds a row by its
+number alone, and must not choose the bank's index, which would read the whole bank.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, ColumnElement, Integer, Text, bindparam
+from sqlalchemy import BigInteger, BindParameter, ColumnElement, FromClause, Integer, Text, and_, bindparam
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -58,7 +61,7 @@ def among(column: ColumnElement[int] | ColumnElement[str], values: Values | Bind
 
 
 def listed(values: Values) -> str:
-    """Values as the parameter of `among`, without texts that no store can keep, which are nowhere to be found."""
+    """Return the parameter of `among` for values, without texts that no store can hold and that match no row."""
     given = list(values)
     written = json.dumps(given)
     if "\\u0000" not in written and "\\ud" not in written:
@@ -67,7 +70,7 @@ def listed(values: Values) -> str:
 
 
 def storable(text: str) -> bool:
-    """Return True if every store can hold a text; others cannot match anything."""
+    """Return True if every store can hold a text."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -76,5 +79,43 @@ def storable(text: str) -> bool:
 
 
 def later(name: str) -> BindParameter[str]:
-    """A parameter to be filled with `listed` values when the statement runs."""
+    """Return a parameter that takes `listed` values when the statement runs."""
     return bindparam(name, type_=Text)
+
+
+class _Bank(FunctionElement[int]):
+    """The column of the bank, without SQLite's use of its index."""
+
+    name = "bank"
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(_Bank)
+def _bank_column(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    return compiler.process(element.clauses, **more)
+
+
+@compiles(_Bank, "sqlite")
+def _bank_in_sqlite(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    return f"+{compiler.process(element.clauses, **more)}"
+
+
+def bank_of(table: FromClause) -> ColumnElement[int]:
+    """Return the bank column of rows that are found by their numbers."""
+    return _Bank(table.c.bank)
+
+
+def row(table: FromClause, bank: int, seq: int) -> ColumnElement[bool]:
+    """Return the condition for the row of a bank with this number."""
+    return and_(bank_of(table) == bank, table.c.seq == seq)
+
+
+def rows(table: FromClause, bank: int, seqs: Values) -> ColumnElement[bool]:
+    """Return the condition for rows of a bank with these numbers."""
+    return and_(bank_of(table) == bank, among(table.c.seq, seqs))
+
+
+def points(table: FromClause, column: str, to: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a column refers to another row of the same bank."""
+    return and_(bank_of(to) == table.c.bank, to.c.seq == table.c[column])

@@ -1,14 +1,18 @@
-"""The searches of one recall over one bank, the same for every SQL store."""
+"""The protocols of a dialect's search: its index, written with the rows, and the searches of a recall."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from vmemo.models import FactId, Mention
+from sqlalchemy import Connection
+
+from vmemo.models import FactId, Mention, MessageId
+from vmemo.models.changes import NewFact
 from vmemo.models.search import (
     Edge,
     EdgeQuery,
+    Encoding,
     ExpandRequest,
     Expansion,
     Ranking,
@@ -21,6 +25,42 @@ from vmemo.models.search import (
     temporal_link_query,
 )
 from vmemo.models.timings import StageTimer
+from vmemo.stores.sql.forget import Removal
+
+Indexed = tuple[int, NewFact]
+"""A stored fact with its row number."""
+
+
+class SearchIndex(Protocol):
+    """Vectors and words, written in the transaction that writes their rows."""
+
+    def add_facts(self, connection: Connection, bank: int, new: Sequence[Indexed]) -> None:
+        """Index new facts by vector and words."""
+        ...
+
+    def add_words(self, connection: Connection, bank: int, new: Sequence[tuple[int, str]]) -> None:
+        """Index messages, by row number and content."""
+        ...
+
+    def drop_bank(self, connection: Connection, bank: int) -> None:
+        """Remove all facts and messages of a bank, before their rows are deleted."""
+        ...
+
+    def replace_vectors(self, connection: Connection, bank: int, new: Mapping[FactId, Encoding]) -> bool:
+        """Replace the vectors of all facts; return False, with nothing written, if one is missing."""
+        ...
+
+    def drop_words(self, connection: Connection, bank: int, messages: Sequence[MessageId]) -> None:
+        """Remove messages from the word index, because facts repeat their words."""
+        ...
+
+    def remove(self, connection: Connection, bank: int, removal: Removal) -> None:
+        """Remove facts and messages that are about to be forgotten, and index messages that become pending again."""
+        ...
+
+    def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        """Return the vectors of facts by number."""
+        ...
 
 
 class BankSearch(Protocol):

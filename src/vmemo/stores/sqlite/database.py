@@ -1,0 +1,52 @@
+"""The transactions of a SQLite file, each run whole in a worker thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import ParamSpec, TypeVar
+
+from sqlalchemy import Connection
+
+from vmemo.stores.sqlite.file import SqliteFile
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class SqliteDatabase:
+    """A file, or a database in memory when there is no path, and the threads that use it."""
+
+    def __init__(self, path: Path | None, *, threads: int, busy_seconds: float) -> None:
+        self.file = SqliteFile(path, busy_seconds=busy_seconds)
+        # A database in memory lives in its one connection, so its calls take turns.
+        self._threads = 1 if path is None else threads
+        self._starting = Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    async def read(self, run: Callable[[Connection], R]) -> R:
+        """Run a function in one read transaction."""
+        return await self.run(self.file.read, run)
+
+    async def write(self, run: Callable[[Connection], R], *, repeatable: bool = False) -> R:
+        """Run a function in one write transaction; the outcome of a commit is always known here."""
+        return await self.run(self.file.write, run)
+
+    async def run(self, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function in a worker thread."""
+        with self._starting:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="vmemo-sqlite")
+            executor = self._executor
+        return await asyncio.get_running_loop().run_in_executor(executor, lambda: run(*args, **kwargs))
+
+    async def close(self) -> None:
+        """Close all connections and end the threads; the next call starts new ones."""
+        with self._starting:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            await asyncio.get_running_loop().run_in_executor(executor, self.file.close)
+            executor.shutdown()
