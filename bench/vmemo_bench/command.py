@@ -22,6 +22,7 @@ from vmemo_bench.command_options import (
     RetainCommandOptions,
     SampleCommandOptions,
     SpeedCommandOptions,
+    UpdatesCommandOptions,
     takes_options,
 )
 from vmemo_bench.console import ProgressBars, tables_of
@@ -106,6 +107,13 @@ def retain(options: RetainCommandOptions) -> None:
     _run(_bench_options("retain", options), options)
 
 
+@command("vmemo benchmark updates --data ../shared/data", name="benchmark updates")
+@takes_options(UpdatesCommandOptions)
+def updates(options: UpdatesCommandOptions) -> None:
+    """Measure how well a bank distinguishes current values from outdated ones."""
+    _run(_bench_options("updates", options), options)
+
+
 @command("vmemo benchmark load --clients 64 --seconds 120", name="benchmark load")
 @takes_options(LoadCommandOptions)
 def load(options: LoadCommandOptions) -> None:
@@ -117,7 +125,7 @@ def load(options: LoadCommandOptions) -> None:
 benchmark = CommandGroup(
     "benchmark",
     "Measure retrieval, answers, speed and cost.",
-    (sample, locomo, longmemeval, ours, ablation, speed, retain, load),
+    (sample, locomo, longmemeval, ours, ablation, speed, retain, load, updates),
 )
 
 

@@ -149,11 +149,17 @@ class AblationCommandOptions(CachedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetainCommandOptions(CachedOptions):
-    """Options of `retain`."""
+class UpdatesCommandOptions(CachedOptions):
+    """Options of `updates`."""
 
     data: Data = None
     file: DataFile = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetainCommandOptions(UpdatesCommandOptions):
+    """Options of `retain`."""
+
     drain: Annotated[int | None, typer.Option(min=1, help="Drain a queue of N messages instead.")] = None
 
 

@@ -20,9 +20,10 @@ from vmemo_bench.report import Report
 from vmemo_bench.retain import measure_drain, measure_retain
 from vmemo_bench.retrieval import measure_retrieval
 from vmemo_bench.speed import measure_speed
+from vmemo_bench.updates import measure_updates
 
 _WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load}
-_WITH_CACHE = {"ablation": measure_ablation, "retain": measure_retain}
+_WITH_CACHE = {"ablation": measure_ablation, "retain": measure_retain, "updates": measure_updates}
 
 
 async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) -> Report:
@@ -40,9 +41,9 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
 
 
 def _check(options: BenchOptions) -> None:
-    if options.store != "sqlite" and (options.mode == "qa" or options.benchmark in ("retain", "load")):
-        raise InvalidInput("QA mode, retain and load are measured on sqlite only; omit --store.")
-    if options.mode == "qa" and options.benchmark in ("speed", "load", "ablation", "retain"):
+    if options.store != "sqlite" and (options.mode == "qa" or options.benchmark in ("retain", "load", "updates")):
+        raise InvalidInput("QA mode, retain, load and updates are measured on sqlite only; omit --store.")
+    if options.mode == "qa" and options.benchmark in ("speed", "load", "ablation", "retain", "updates"):
         raise InvalidInput(f"QA mode is for locomo, longmemeval, ours and sample, not for {options.benchmark}.")
     if options.mode != "qa" and options.qa != QaOptions():
         raise InvalidInput("Options of the answerer and the judge apply to QA mode only: pass --mode qa as well.")

@@ -44,8 +44,8 @@ def load(options: BenchOptions) -> Dataset:
 
 
 def _name(options: BenchOptions) -> DatasetName:
-    if options.benchmark == "speed" or options.benchmark == "load":
-        raise InvalidInput(f"{options.benchmark} has no dataset: it generates its own texts.")
+    if options.benchmark == "speed" or options.benchmark == "load" or options.benchmark == "updates":
+        raise InvalidInput(f"{options.benchmark} has no conversations with questions and evidence.")
     return options.dataset if options.benchmark in ("ablation", "retain") else options.benchmark
 
 
