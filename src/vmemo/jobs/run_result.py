@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from vmemo.models import JobKind
 from vmemo.models.results import Retained
-from vmemo.retain.pipeline import combine
 
 PROCESSING_JOBS: tuple[JobKind, ...] = ("process", "extract")
 """Jobs that derive facts from messages."""
@@ -36,7 +35,7 @@ class RunResult:
     @property
     def retained(self) -> Retained:
         """Everything that the jobs retained."""
-        return combine(*self._parts)
+        return Retained.combined(self._parts)
 
     def add(self, kind: JobKind, outcome: Retained | Exception) -> None:
         """Count the outcome of one job."""

@@ -30,7 +30,6 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.ports import Embedder
-from vmemo.retain.pipeline import combine
 from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
 
@@ -124,17 +123,17 @@ async def schedule_maintenance(session: MemorySession, hours: float | None, bank
 async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
     """Derive everything into a staging bank, and swap it in once no message is pending."""
     await session.store.open()
-    context, done = session.context, Retained()
+    context, done = session.context, list[Retained]()
     engine = f"{context.engine}/{context.settings.style}"
     while True:
         staging = await staging_bank(
             session.store, session.bank, engine, embedder=context.embedder.name, dimension=context.embedder.dimension
         )
         session.runtime.staging_banks[session.bank] = staging
-        done = combine(done, await derive(session.runtime, staging))
+        done.append(await derive(session.runtime, staging))
         if await swap_in(session.store, session.bank, context.embedder):
             session.runtime.open_banks.discard(session.bank)
-            return done
+            return Retained.combined(done)
 
 
 async def left_to_reprocess(session: MemorySession) -> int:

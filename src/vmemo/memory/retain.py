@@ -13,7 +13,6 @@ from vmemo.models.requests import ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained
 from vmemo.models.select import EpisodeSelect, FactSelect, first_of
 from vmemo.retain import pipeline
-from vmemo.retain.prepare import prepare
 
 
 async def retain(session: MemorySession, request: RetainRequest) -> Retained:
@@ -22,7 +21,7 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
     A failure to derive does not raise: the messages are stored and queued, and the result's `problem` describes it.
     """
     await session.open()
-    messages = prepare(request.messages, infer=request.infer)
+    messages = pipeline.prepare(request.messages, infer=request.infer)
     stored = await pipeline.store_messages(session.bank, messages, session.store)
     if not (request.infer and request.wait):
         return stored

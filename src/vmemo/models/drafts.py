@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -88,3 +88,15 @@ class ExtractionResult:
     skipped: tuple[Skipped, ...] = ()
     usage: Usage = field(default_factory=Usage)
     engine: str = ""
+
+    @staticmethod
+    def combined(results: Sequence[ExtractionResult]) -> ExtractionResult:
+        """Return several results of one engine as one."""
+        return ExtractionResult(
+            drafts=tuple(draft for result in results for draft in result.drafts),
+            restated=tuple(each for result in results for each in result.restated),
+            known=frozenset[FactId]().union(*(result.known for result in results)),
+            skipped=tuple(each for result in results for each in result.skipped),
+            usage=sum((result.usage for result in results), Usage()),
+            engine=results[0].engine if results else "",
+        )

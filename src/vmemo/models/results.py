@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from pydantic import Field, JsonValue, PrivateAttr
@@ -110,6 +110,19 @@ class Retained(Record):
     problem: DerivationProblem | None = Field(
         default=None, description="the reason why facts were not derived; the messages are stored and queued"
     )
+
+    @staticmethod
+    def combined(parts: Sequence[Retained]) -> Retained:
+        """Return several results as one."""
+        return Retained(
+            stored=tuple(id for part in parts for id in part.stored),
+            derived=tuple(id for part in parts for id in part.derived),
+            revised=tuple(dict.fromkeys(id for part in parts for id in part.revised)),
+            episodes=tuple(dict.fromkeys(id for part in parts for id in part.episodes)),
+            skipped=tuple(each for part in parts for each in part.skipped),
+            pending=sum(part.pending for part in parts),
+            usage=sum((part.usage for part in parts), Usage()),
+        )
 
 
 class Forgotten(Record):

@@ -1,8 +1,8 @@
-"""Retain: from messages to facts.
+"""Retain: from messages to facts. `pipeline` is the way of a message; `extract` is its way through LLM jobs.
 
-1. `prepare` validates the content and returns messages; `pipeline.store_messages` stores them.
-2. Without an LLM, `derive` runs the `local` extractor on pending messages and places them in `episodes` (`segment`).
-   With an LLM, jobs first `group` the messages into episodes and then `extract` each episode (`llm_extraction`).
-3. `write_plan` embeds the drafts, resolves names (`resolve`), compares the facts with known ones (`revise`) and links
-   them (`link`). The result is committed as one unit against the bank's revision.
+- Extraction: `local` by rules; `llm_extraction` with its input (`extraction_input`), answer schemas (`llm_schemas`) and
+  conversion to drafts (`drafts_from_llm`).
+- Episodes: `segment` finds their borders, `episodes` places messages in them, `group` does so for LLM jobs.
+- `write_plan` turns drafts into the changes to commit: it resolves names (`entity_cache`, `resolve`), compares the
+  facts with known ones (`revise`, `llm_judgements`) and links them (`link`).
 """

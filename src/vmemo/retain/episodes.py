@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId, new_id
+from vmemo.models.search import Vector, Vectors
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import MessageLog, Reads
+from vmemo.ports import Store
+from vmemo.retain.llm_extraction import EpisodeTopic
 from vmemo.retain.segment import MAX_MESSAGES, MessageVector, is_repetition, segment
-from vmemo.retain.summarise import narrative, title
 
-MessageVectors = Mapping[MessageId, NDArray[np.float32]]
-
-
-class EpisodeStore(MessageLog, Reads, Protocol):
-    """The store methods that placement needs."""
+MessageVectors = Mapping[MessageId, Vector]
+MAX_TITLE = 80
+"""Characters of an extractive title."""
+NARRATIVE_MESSAGES = 3
+"""Messages that an extractive narrative quotes."""
+QUOTED_CHARACTERS = 300
+"""Characters of a quoted message."""
+MAX_NARRATIVE = 2000
+"""Characters of a narrative that grows with its episode."""
+_SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
 
 
 @dataclass(frozen=True)
@@ -31,8 +37,27 @@ class OpenEpisode:
     lines: tuple[MessageVector, ...]
 
 
+def by_document(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
+    """Group messages by document, in order of each document's first message."""
+    first: dict[str | None, int] = {}
+    for i, message in enumerate(messages):
+        first.setdefault(message.document, i)
+    ordered = sorted(messages, key=lambda message: first[message.document])
+    return [tuple(group) for _, group in groupby(ordered, key=lambda message: message.document)]
+
+
+async def message_before(bank: BankId, message: Message, store: Store) -> Message | None:
+    """Return the previous message of the same document."""
+    return first_of(await store.messages(bank, MessageSelect(preceding=message, limit=1)))
+
+
+async def last_episode(bank: BankId, store: Store) -> Episode | None:
+    """Return the bank's latest episode."""
+    return first_of(await store.episodes(bank, EpisodeSelect(last_first=True, limit=1)))
+
+
 async def place_messages(
-    bank: BankId, stream: Sequence[Message], vectors: MessageVectors, store: EpisodeStore, before: Message | None
+    bank: BankId, stream: Sequence[Message], vectors: MessageVectors, store: Store, before: Message | None
 ) -> list[Episode]:
     """Return the episodes of one conversation's new messages; an extended episode keeps its id."""
     earlier = await _open(bank, store, before)
@@ -44,7 +69,7 @@ async def place_messages(
     return _episodes(groups, earlier, stream, vectors)
 
 
-async def _open(bank: BankId, store: EpisodeStore, before: Message | None) -> OpenEpisode | None:
+async def _open(bank: BankId, store: Store, before: Message | None) -> OpenEpisode | None:
     episode = first_of(await store.episodes(bank, EpisodeSelect(message=before.id))) if before is not None else None
     if episode is None:
         return None
@@ -102,16 +127,45 @@ def extend_episode(earlier: OpenEpisode, messages: Sequence[Message], vectors: M
     return episode.model_copy(update={**kept, "messages": (*earlier.episode.messages, *(m.id for m in messages))})
 
 
-def _summarised(id: EpisodeId, messages: Sequence[Message], vectors: NDArray[np.float32]) -> Episode:
+def _summarised(id: EpisodeId, messages: Sequence[Message], vectors: Vectors) -> Episode:
+    central = _by_centrality(messages, vectors)
     return Episode(
         id=id,
-        title=title(messages, vectors),
-        narrative=narrative(messages, vectors),
+        title=_title(messages[central[0]]),
+        narrative=_narrative(messages, sorted(central[:NARRATIVE_MESSAGES])),
         started_at=messages[0].timestamp,
         ended_at=messages[-1].timestamp,
         messages=tuple(message.id for message in messages),
         recorded_at=max(message.recorded_at for message in messages),
     )
+
+
+def _by_centrality(messages: Sequence[Message], vectors: Vectors) -> list[int]:
+    """Return the indexes of messages, the most central first, with short messages weighted down."""
+    weight = np.array([min(len(message.content), 120) / 120 for message in messages])
+    scores = (vectors @ vectors.mean(axis=0)) * weight
+    return np.argsort(-scores, kind="stable").tolist()
+
+
+def _title(message: Message) -> str:
+    """Return the message's first sentence."""
+    match = _SENTENCE.search(message.content)
+    return _shortened((match.group() if match else message.content).strip(), MAX_TITLE)
+
+
+def _narrative(messages: Sequence[Message], quoted: Sequence[int]) -> str:
+    """Return the date, the speakers and some of the messages."""
+    voices = list(dict.fromkeys(message.voice for message in messages))
+    speakers = voices[0] if len(voices) == 1 else f"{', '.join(voices[:-1])} and {voices[-1]}"
+    first = messages[0].timestamp
+    lines = [
+        f"{messages[i].voice}: {_shortened(' '.join(messages[i].content.split()), QUOTED_CHARACTERS)}" for i in quoted
+    ]
+    return "\n".join([f"On {first.day} {first:%B %Y} {speakers} talked.", *lines])
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
 def link_to_previous(episodes: Sequence[Episode], last: Episode | None) -> list[Episode]:
@@ -123,3 +177,40 @@ def link_to_previous(episodes: Sequence[Episode], last: Episode | None) -> list[
         linked.append(episode.model_copy(update={"previous": previous}) if fresh else episode)
         previous = episode.id
     return linked
+
+
+def split_by_topics(episode: Episode, extracted: Sequence[Message], topics: Sequence[EpisodeTopic]) -> list[Episode]:
+    """Split an extracted episode by its topics. The first keeps the episode's id and earlier messages."""
+    if not topics:
+        return [episode]
+    fresh = {message.id: message for message in extracted}
+    before = [id for id in episode.messages if id not in fresh]
+    first = topics[0]
+    # Messages that consist only of recalled memories are in no topic.
+    rest = [id for id in fresh if not any(id in topic.messages for topic in topics[1:])]
+    described = {"title": first.title or episode.title, "narrative": first.narrative or episode.narrative}
+    continued = {"narrative": f"{episode.narrative}\n{first.narrative}".strip()[-MAX_NARRATIVE:]}
+    kept = episode.model_copy(
+        update={
+            **(continued if before else described),
+            "messages": (*before, *rest),
+            "started_at": episode.started_at if before else fresh[rest[0]].timestamp,
+            "ended_at": fresh[rest[-1]].timestamp,
+        }
+    )
+    episodes = [kept]
+    for topic in topics[1:]:
+        own = [fresh[id] for id in topic.messages]
+        episodes.append(
+            Episode(
+                id=EpisodeId(new_id()),
+                title=topic.title,
+                narrative=topic.narrative,
+                started_at=own[0].timestamp,
+                ended_at=own[-1].timestamp,
+                previous=episodes[-1].id,
+                messages=topic.messages,
+                recorded_at=max(message.recorded_at for message in own),
+            )
+        )
+    return episodes

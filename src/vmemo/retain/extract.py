@@ -17,8 +17,9 @@ from vmemo.models.results import Retained, Usage
 from vmemo.models.search import Scope, SearchRequest
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext
+from vmemo.retain.episodes import message_before, split_by_topics
 from vmemo.retain.extraction_input import PRECEDING_MESSAGES, ExtractionInput, extraction_lines
-from vmemo.retain.group import GROUPING_BATCH, GroupingResult, group_messages, split_by_topics
+from vmemo.retain.group import GROUPING_BATCH, group_messages
 from vmemo.retain.llm_extraction import EpisodeExtraction
 from vmemo.retain.pipeline import retained_by
 from vmemo.retain.write_plan import embed_messages, encode_drafts, plan_writes, stack_vectors
@@ -56,32 +57,12 @@ async def group_pending(bank: BankId, context: RetainContext, llm: StructuredLLM
         async with context.bank_locks(bank):
             # Facts committed meanwhile do not affect the grouping.
             revision = await context.store.revision(bank)
-            written = await context.store.commit(_grouping(bank, revision, messages, grouped, context, llm))
+            written = await context.store.commit(replace(grouped, revision=revision, spending=llm.spending))
         if written:
             usage += llm.take_usage()
         else:
             await require_lease(lease, context)
     return Retained(usage=usage)
-
-
-def _grouping(
-    bank: BankId,
-    revision: int,
-    messages: Sequence[Message],
-    grouped: GroupingResult,
-    context: RetainContext,
-    llm: StructuredLLM,
-) -> Changes:
-    return Changes(
-        bank=bank,
-        revision=revision,
-        embedder=context.embedder.name,
-        pending=[message.id for message in messages],
-        episodes=grouped.episodes,
-        jobs=grouped.jobs,
-        spending=llm.spending,
-        becomes="grouped",
-    )
 
 
 async def require_lease(lease: Lease, context: RetainContext) -> None:
@@ -137,12 +118,11 @@ async def _batch(
         raise LeaseLost
     episodes = split_by_topics(episode, pending, extraction.topics)
     encoded = await encode_drafts(bank, revision, extraction.result, context, llm)
-    return (await plan_writes(bank, encoded, episodes, context, llm)).batch(bank, revision, context)
+    return await plan_writes(bank, revision, encoded, episodes, context, llm)
 
 
 async def _episode(bank: BankId, job: ExtractionJob, context: RetainContext) -> Episode | None:
-    found = await context.store.episodes(bank, EpisodeSelect(ids=[job.episode]))
-    return found[0] if found else None
+    return first_of(await context.store.episodes(bank, EpisodeSelect(ids=[job.episode])))
 
 
 async def _extract(
@@ -170,7 +150,7 @@ async def _before(
     earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
     if earlier:
         return tuple(await context.store.messages(bank, MessageSelect(ids=earlier)))
-    before = first_of(await context.store.messages(bank, MessageSelect(preceding=pending[0], limit=1)))
+    before = await message_before(bank, pending[0], context.store)
     return () if before is None else (before,)
 
 

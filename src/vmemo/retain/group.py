@@ -14,20 +14,21 @@ from pathlib import Path
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Episode, EpisodeId, Message, new_id
-from vmemo.models.changes import NewJob
+from vmemo.models import BankId, Episode, Message
+from vmemo.models.changes import Changes, NewJob
 from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext
-from vmemo.retain.derive import by_document
 from vmemo.retain.episodes import (
     MessageVectors,
     OpenEpisode,
+    by_document,
     extend_episode,
     has_capacity,
+    last_episode,
     link_to_previous,
+    message_before,
     new_episode,
 )
-from vmemo.retain.llm_extraction import EpisodeTopic
 from vmemo.retain.llm_schemas import LineGroups
 from vmemo.retain.segment import MAX_GAP, MAX_MESSAGES, MessageVector, is_repetition, segment
 from vmemo.retain.write_plan import embed_messages
@@ -35,18 +36,8 @@ from vmemo.retain.write_plan import embed_messages
 PROMPTS = Path(__file__).parent / "prompts"
 GROUPING_BATCH = 100
 """Messages per grouping commit."""
-MAX_NARRATIVE = 2000
-"""Characters of a narrative that grows with its episode."""
 _PREVIEW_CHARACTERS = 300
-"""Characters of each message lines for topic grouping."""
-
-
-@dataclass(frozen=True)
-class GroupingResult:
-    """Episodes to store, and their extraction jobs."""
-
-    episodes: list[Episode]
-    jobs: list[NewJob]
+"""Characters of each message that the topic prompt shows."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +48,11 @@ class _TopicGroup:
 
 async def group_messages(
     bank: BankId, messages: Sequence[Message], context: RetainContext, llm: StructuredLLM
-) -> GroupingResult:
-    """Place pending messages in episodes. A run that continues the previous episode extends it."""
+) -> Changes:
+    """Return the changes that place pending messages in episodes and queue their extraction.
+
+    A run that continues the previous episode extends it.
+    """
     vectors = await embed_messages(messages, context)
     runs = [run for stream in by_document(messages) for run in _runs(stream)]
     groups = await _groups(runs, llm)
@@ -71,13 +65,15 @@ async def group_messages(
             earlier = None
             episodes.append(episode)
             jobs.append(extraction_job(episode, part.messages))
-    return GroupingResult(
-        _latest(
-            link_to_previous(
-                episodes, first_of(await context.store.episodes(bank, EpisodeSelect(last_first=True, limit=1)))
-            )
-        ),
-        jobs,
+    linked = link_to_previous(episodes, await last_episode(bank, context.store))
+    return Changes(
+        bank=bank,
+        embedder=context.embedder.name,
+        pending=[message.id for message in messages],
+        # An episode that grew twice is written in its last state.
+        episodes=list({episode.id: episode for episode in linked}.values()),
+        jobs=jobs,
+        becomes="grouped",
     )
 
 
@@ -158,7 +154,7 @@ def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroup
 
 async def _open_episode(bank: BankId, first: Message, context: RetainContext) -> OpenEpisode | None:
     """Return the episode that a run may continue."""
-    before = first_of(await context.store.messages(bank, MessageSelect(preceding=first, limit=1)))
+    before = await message_before(bank, first, context.store)
     if before is None or first.timestamp - before.timestamp > MAX_GAP:
         return None
     episode = first_of(await context.store.episodes(bank, EpisodeSelect(message=before.id)))
@@ -186,45 +182,3 @@ def _continues(part: _TopicGroup, earlier: OpenEpisode, vectors: MessageVectors)
     known = len(earlier.lines)
     parts = segment([*earlier.lines, *lines])
     return any(min(each) < known <= max(each) for each in parts)
-
-
-def _latest(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return each episode once, in its last state."""
-    return list({episode.id: episode for episode in episodes}.values())
-
-
-def split_by_topics(episode: Episode, extracted: Sequence[Message], topics: Sequence[EpisodeTopic]) -> list[Episode]:
-    """Split an extracted episode by its topics. The first keeps the episode's id and earlier messages."""
-    if not topics:
-        return [episode]
-    fresh = {message.id: message for message in extracted}
-    before = [id for id in episode.messages if id not in fresh]
-    first = topics[0]
-    # Messages that consist only of recalled memories are in no topic.
-    rest = [id for id in fresh if not any(id in topic.messages for topic in topics[1:])]
-    described = {"title": first.title or episode.title, "narrative": first.narrative or episode.narrative}
-    continued = {"narrative": f"{episode.narrative}\n{first.narrative}".strip()[-MAX_NARRATIVE:]}
-    kept = episode.model_copy(
-        update={
-            **(continued if before else described),
-            "messages": (*before, *rest),
-            "started_at": episode.started_at if before else fresh[rest[0]].timestamp,
-            "ended_at": fresh[rest[-1]].timestamp,
-        }
-    )
-    episodes = [kept]
-    for topic in topics[1:]:
-        own = [fresh[id] for id in topic.messages]
-        episodes.append(
-            Episode(
-                id=EpisodeId(new_id()),
-                title=topic.title,
-                narrative=topic.narrative,
-                started_at=own[0].timestamp,
-                ended_at=own[-1].timestamp,
-                previous=episodes[-1].id,
-                messages=topic.messages,
-                recorded_at=max(message.recorded_at for message in own),
-            )
-        )
-    return episodes

@@ -10,7 +10,7 @@ from typing import Literal
 from vmemo.errors import LLMUnusable
 from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import FactId, Message, MessageId
+from vmemo.models import Message, MessageId
 from vmemo.models.drafts import ExtractionResult, FactDraft, RestatedFact
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
@@ -127,14 +127,6 @@ def _engine_label(llm: StructuredLLM, prompt: Prompt) -> str:
 
 
 def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
-    results = [part.result for part in parts]
-    whole = ExtractionResult(
-        drafts=tuple(draft for result in results for draft in result.drafts),
-        restated=tuple(each for result in results for each in result.restated),
-        known=frozenset[FactId]().union(*(result.known for result in results)),
-        skipped=tuple(each for result in results for each in result.skipped),
-        engine=results[0].engine,
-    )
     placed: set[MessageId] = set()
     topics: list[EpisodeTopic] = []
     for topic in (topic for part in parts for topic in part.topics):
@@ -142,6 +134,7 @@ def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
         own = tuple(id for id in topic.messages if id not in placed)
         placed.update(own)
         topics += [replace(topic, messages=own)] if own else []
+    whole = ExtractionResult.combined([part.result for part in parts])
     return EpisodeExtraction(result=whole, topics=tuple(topics))
 
 

@@ -1,20 +1,56 @@
-"""Storing and processing of messages. Messages are durable before anything is derived from them."""
+"""A message's way through retain.
+
+1. `prepare` converts the request to messages, and `store_messages` makes them durable.
+2. `process` takes pending messages in batches. Without an LLM, `derive` does everything in one step: extract drafts,
+   embed them, place the messages in episodes, resolve names, revise known facts, link. Its changes are one commit.
+   With an LLM, jobs do the same in two steps, grouping and extraction (`extract`).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, named
-from vmemo.models import Bank, BankId, Message
+from vmemo.models import Bank, BankId, Episode, Message
 from vmemo.models.changes import Changes, MessageFailure
+from vmemo.models.drafts import ExtractionResult
+from vmemo.models.requests import NewMessage
 from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.models.select import MessageSelect
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
-from vmemo.retain.derive import DerivedBatch, derive
+from vmemo.retain.episodes import by_document, last_episode, link_to_previous, message_before, place_messages
+from vmemo.retain.write_plan import embed_messages, encode_drafts, plan_writes
 
 BATCH = 256
 """Messages per commit, so that memory use does not grow with the number of pending messages."""
+
+
+def prepare(messages: Sequence[NewMessage], *, infer: bool) -> list[Message]:
+    """Return the messages to store, each with the key that identifies a repeated line of its document."""
+    state = "pending" if infer else "raw"
+    seen: Counter[str] = Counter()
+    return [Message.of({**_values(message), "state": state, "key": _key(message, seen)}) for message in messages]
+
+
+def _values(message: NewMessage) -> dict[str, object]:
+    """Return the fields that were given; the message's defaults apply to the others."""
+    values = ((name, getattr(message, name)) for name in NewMessage.model_fields)
+    return {name: value for name, value in values if value is not None}
+
+
+def _key(message: NewMessage, seen: Counter[str]) -> str | None:
+    """Return a hash of the line. The time counts only if it was given; repeated lines of one request are counted."""
+    if message.document is None:
+        return None
+    time = None if message.timestamp is None else message.timestamp.isoformat()
+    line = json.dumps([message.role, message.speaker, message.content, time], ensure_ascii=False)
+    seen[line] += 1
+    return hashlib.blake2b(f"{seen[line]}\n{line}".encode(), digest_size=16).hexdigest()
 
 
 async def store_messages(bank: BankId, messages: Sequence[Message], store: Store) -> Retained:
@@ -34,25 +70,21 @@ def _reason(message: Message) -> str:
 
 async def process(bank: BankId, context: RetainContext) -> Retained:
     """Derive facts from all pending messages in batches. Skip those that another process finishes."""
-    done = Retained()
+    done: list[Retained] = []
     while True:
         revision = await context.store.revision(bank)
         messages = await context.store.messages(bank, MessageSelect.oldest_pending(BATCH))
         if not messages:
-            return done
-        committed = await _commit_batch(bank, revision, messages, context)
-        if committed is not None:
-            context.entity_cache.committed(bank, revision, committed.batch.entities)
-            done = combine(done, retained_by(committed.batch, committed.usage, committed.skipped))
+            return Retained.combined(done)
+        done.append(await _process_batch(bank, revision, messages, context))
 
 
-async def _commit_batch(
-    bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext
-) -> DerivedBatch | None:
-    """Derive and commit a batch; return None if another process changed the bank first."""
+async def _process_batch(bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext) -> Retained:
+    """Derive and commit a batch; retain nothing if another process changed the bank first."""
     try:
-        derived = await derive(bank, revision, messages, context)
-        return derived if await context.store.commit(derived.batch) else None
+        changes, result = await derive(bank, revision, messages, context)
+        if not await context.store.commit(changes):
+            return Retained()
     except (StoreBusy, OutcomeUnknown):
         # Recording the error would have to wait for the same lock or server.
         raise
@@ -64,6 +96,32 @@ async def _commit_batch(
         if reason is error:
             raise
         raise reason from error
+    context.entity_cache.committed(bank, revision, changes.entities)
+    usage = result.usage.model_copy(update={"embedded_texts": len(result.drafts)})
+    return retained_by(changes, usage, result.skipped)
+
+
+async def derive(
+    bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext
+) -> tuple[Changes, ExtractionResult]:
+    """Return the changes that process pending messages, and the extraction that they come from."""
+    streams = by_document(messages)
+    previous = [await message_before(bank, stream[0], context.store) for stream in streams]
+    extracted = [await context.extractor.read(stream, before) for stream, before in zip(streams, previous, strict=True)]
+    result = ExtractionResult.combined(extracted)
+    encoded = await encode_drafts(bank, revision, result, context)
+    # Facts in the messages' own words represent them; facts drawn from several messages would blur their topics.
+    own_words = context.extractor.keeps_words
+    vectors = encoded.by_message if own_words else await embed_messages(messages, context)
+    episodes: list[Episode] = []
+    for stream, before in zip(streams, previous, strict=True):
+        embedded = [message for message in stream if message.id in vectors]
+        if embedded:
+            episodes += await place_messages(bank, embedded, vectors, context.store, before)
+    episodes = link_to_previous(episodes, await last_episode(bank, context.store))
+    changes = await plan_writes(bank, revision, encoded, episodes, context)
+    becomes = "derived" if own_words else "extracted"
+    return replace(changes, pending=[message.id for message in messages], becomes=becomes), result
 
 
 def error_text(error: BaseException) -> str:
@@ -96,17 +154,4 @@ def retained_by(batch: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -
         episodes=tuple(episode.id for episode in batch.episodes),
         skipped=tuple(skipped),
         usage=usage,
-    )
-
-
-def combine(*parts: Retained) -> Retained:
-    """Return several reports as one."""
-    return Retained(
-        stored=tuple(id for part in parts for id in part.stored),
-        derived=tuple(id for part in parts for id in part.derived),
-        revised=tuple(dict.fromkeys(id for part in parts for id in part.revised)),
-        episodes=tuple(dict.fromkeys(id for part in parts for id in part.episodes)),
-        skipped=tuple(each for part in parts for each in part.skipped),
-        pending=sum(part.pending for part in parts),
-        usage=sum((part.usage for part in parts), Usage()),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from vmemo.models import BankId, Fact, FactId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.models.select import FactSelect
-from vmemo.ports import Reads, Search
+from vmemo.ports import Store
 from vmemo.text.claims import compare_claims, parse_claim
 
 MAX_SIMILAR = 8
@@ -24,10 +23,6 @@ MIN_COSINE = 0.85
 """Minimum cosine of a known fact that shares no entity."""
 CLAIM_CANDIDATES, MIN_CLAIM_COSINE = 50, 0.3
 """Number and minimum cosine of known facts searched for a conflicting claim."""
-
-
-class RevisionStore(Search, Reads, Protocol):
-    """The store methods that revision needs."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class Revision:
 
 
 async def similar_pairs(
-    bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft], store: RevisionStore
+    bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft], store: Store
 ) -> list[FactPair]:
     """Pair each new fact with known ones that its draft names, or that are similar."""
     named = {judged.fact for draft in drafts for judged in draft.judgements}
@@ -66,7 +61,7 @@ async def similar_pairs(
     ]
 
 
-async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: RevisionStore) -> list[FactPair]:
+async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: Store) -> list[FactPair]:
     """Pair each new fact that makes a claim with known and earlier facts that make claims."""
     claims = {at: claim for at, item in enumerate(new) if (claim := parse_claim(item.fact.text)) is not None}
     claiming = [new[at] for at in claims]
@@ -87,7 +82,7 @@ async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: RevisionStore
 
 
 async def _neighbours(
-    bank: BankId, new: Sequence[NewFact], named: set[FactId], store: RevisionStore, *, limit: int, floor: float
+    bank: BankId, new: Sequence[NewFact], named: set[FactId], store: Store, *, limit: int, floor: float
 ) -> tuple[list[dict[FactId, float]], dict[FactId, Fact]]:
     """Return the cosines of known facts near each new one, and the current known facts by id."""
     if not new:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, Message, MessageId
 from vmemo.models.changes import AddedSource, Changes, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft
-from vmemo.models.results import Usage
 from vmemo.models.search import Encoding, Scored, Vector, Vectors
 from vmemo.models.select import FactSelect
 from vmemo.ports import encodings
@@ -41,39 +39,13 @@ class EncodedDrafts:
     resolution: EntityResolution
 
     @property
-    def by_message(self) -> dict[MessageId, NDArray[np.float32]]:
+    def by_message(self) -> dict[MessageId, Vector]:
         """The normalized sum of each message's fact embeddings."""
-        sums: dict[MessageId, NDArray[np.float32]] = {}
+        sums: dict[MessageId, Vector] = {}
         for draft, encoding in zip(self.result.drafts, self.encodings, strict=True):
             for message in draft.messages:
                 sums[message] = sums[message] + encoding.vector if message in sums else encoding.vector
         return {message: total / max(float(np.linalg.norm(total)), 1e-9) for message, total in sums.items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class WritePlan:
-    """Episodes, revised facts and links, ready to commit."""
-
-    encoded: EncodedDrafts
-    episodes: Sequence[Episode]
-    revision: Revision
-    links: Sequence[Link]
-
-    def batch(self, bank: BankId, revision: int, context: RetainContext) -> Changes:
-        """Return the changes to commit, without the messages that they process."""
-        return Changes(
-            bank=bank,
-            revision=revision,
-            embedder=context.embedder.name,
-            episodes=self.episodes,
-            facts=self.revision.facts,
-            entities=self.encoded.resolution.entities,
-            links=self.links,
-            closures=self.revision.closings,
-            sources=self.revision.sourced,
-            successors=self.revision.successors,
-            merges=self.encoded.resolution.merges,
-        )
 
 
 async def encode_drafts(
@@ -92,22 +64,34 @@ async def encode_drafts(
 
 async def plan_writes(
     bank: BankId,
+    revision: int,
     encoded: EncodedDrafts,
     episodes: Sequence[Episode],
     context: RetainContext,
     llm: StructuredLLM | None = None,
-) -> WritePlan:
-    """Revise known facts by the new ones, and link the new ones."""
+) -> Changes:
+    """Revise known facts by the new ones, link the new ones, and return the changes to commit."""
     facts = await asyncio.to_thread(_facts, bank, encoded, episodes, context)
     new = [
         NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
         for fact, encoding in zip(facts, encoded.encodings, strict=True)
     ]
-    done = await _revise(bank, new, encoded.result, context, llm)
-    done.sourced += _restated(encoded.result, episodes, done)
-    links = await _links(bank, done.facts, context)
-    causal = causal_links(encoded.result.drafts, [fact.id for fact in facts], done.duplicate_of)
-    return WritePlan(encoded=encoded, episodes=episodes, revision=done, links=[*links, *causal])
+    revised = await _revise(bank, new, encoded.result, context, llm)
+    links = await _links(bank, revised.facts, context)
+    causal = causal_links(encoded.result.drafts, [fact.id for fact in facts], revised.duplicate_of)
+    return Changes(
+        bank=bank,
+        revision=revision,
+        embedder=context.embedder.name,
+        episodes=episodes,
+        facts=revised.facts,
+        entities=encoded.resolution.entities,
+        links=[*links, *causal],
+        closures=revised.closings,
+        sources=[*revised.sourced, *_restated(encoded.result, episodes, revised)],
+        successors=revised.successors,
+        merges=encoded.resolution.merges,
+    )
 
 
 async def _revise(
@@ -249,7 +233,7 @@ async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -
     return [*temporal_links(facts, earlier), *semantic]
 
 
-def _similar_in_batch(facts: Sequence[Fact], cosines: NDArray[np.float32]) -> list[Scored]:
+def _similar_in_batch(facts: Sequence[Fact], cosines: Vector) -> list[Scored]:
     """Return the most similar earlier facts of the batch."""
     closest: list[int] = np.argsort(-cosines)[:SEMANTIC_LINKS].tolist()
     return [Scored(facts[j].id, float(cosines[j]), facts[j].tokens) for j in closest]
@@ -257,12 +241,3 @@ def _similar_in_batch(facts: Sequence[Fact], cosines: NDArray[np.float32]) -> li
 
 def _nearest(stored: Sequence[Scored], in_batch: Sequence[Scored]) -> list[Scored]:
     return sorted((*stored, *in_batch), key=lambda hit: hit.score, reverse=True)[: SEMANTIC_LINKS + 1]
-
-
-def combine_results(results: Sequence[ExtractionResult]) -> ExtractionResult:
-    """Return several extraction results as one."""
-    whole = ExtractionResult(drafts=tuple(draft for result in results for draft in result.drafts))
-    skipped = tuple(each for result in results for each in result.skipped)
-    restated = tuple(each for result in results for each in result.restated)
-    usage = sum((result.usage for result in results), Usage())
-    return replace(whole, skipped=skipped, restated=restated, usage=usage)
