@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from vmemo.retain.derive import embedded_text
+from vmemo.text.fact_text import embedded_text
 from vmemo.text.temporal import annotate
 
 OWN = Path(__file__).parent / "conversations"
