@@ -1,0 +1,56 @@
+"""The explanation of a recall, and of the place of each hit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vmemo.models import Channel, FactId, Hit, Reranking
+from vmemo.models.recalled import Explanation
+from vmemo.recall.channels import ChannelResults, channel_weights
+from vmemo.recall.llm_time_resolver import LLMResolvedTime
+from vmemo.recall.rank import RankedCandidates
+from vmemo.recall.run import RecallRun
+
+
+def explain(
+    run: RecallRun, found: ChannelResults, ranked: RankedCandidates, resolved: LLMResolvedTime | None
+) -> Explanation:
+    """Return the explanation of this recall."""
+    analysis, context = run.channels.analysis, run.context
+    candidates: dict[Channel, set[FactId]] = {}
+    for channel, ranking, _ in ranked.rankings:
+        candidates.setdefault(channel, set()).update(hit.id for hit in ranking.hits)
+    weights = channel_weights(analysis.type)
+    resolved = resolved or LLMResolvedTime()
+    during = resolved.during or analysis.during
+    return Explanation(
+        type=analysis.type,
+        during=during,
+        resolved_by=None if during is None else "model" if resolved.during else "rules",
+        unresolved_time=analysis.unresolved_time.text if analysis.unresolved_time else None,
+        problem=resolved.problem,
+        parts=analysis.parts,
+        entities=tuple(found.entities),
+        weights={channel: weights[channel] for channel in weights if channel in run.channels.enabled},
+        candidates={channel: len(ids) for channel, ids in candidates.items()},
+        reranker=context.reranker if isinstance(context.reranker, str) else context.reranker.name,
+        reranked=ranked.reranked.count,
+    )
+
+
+def explained_hits(hits: Sequence[Hit], ranked: RankedCandidates) -> list[Hit]:
+    """Return hits with their paths through the graph and their ranks before and after reranking."""
+    reranked = ranked.reranked
+    before = {item.id: rank for rank, item in enumerate(ranked.fused, start=1)}
+    after = {item.id: rank for rank, item in enumerate(reranked.candidates, start=1)}
+    return [
+        hit.model_copy(
+            update={
+                "path": ranked.graph.path(hit.id),
+                "reranking": Reranking(before[hit.id], after[hit.id], reranked.scores.get(hit.id))
+                if reranked.count
+                else None,
+            }
+        )
+        for hit in hits
+    ]

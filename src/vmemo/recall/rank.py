@@ -1,0 +1,110 @@
+"""Ranking of a recall's candidates: fuse the channels, follow the graph, rerank."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vmemo.models import FactId
+from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, Expansion, TokenVectors
+from vmemo.recall.channels import ChannelResults
+from vmemo.recall.fuse import ChannelRanking, Fused, Fuser
+from vmemo.recall.graph_channel import GraphActivation, GraphRanking, max_expansions
+from vmemo.recall.rerank import Reranked, RerankScores, late_shortlist, reorder, score_texts, score_tokens
+from vmemo.recall.run import RecallRun
+
+_STAGES = {"edges": "graph", "token_vectors": "rerank"}
+"""Stages of a recall by the store's part of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankedCandidates:
+    """The candidates before and after reranking, and the rankings that they come from."""
+
+    rankings: Sequence[ChannelRanking]
+    graph: GraphRanking = field(default_factory=GraphRanking)
+    fused: Sequence[Fused]
+    reranked: Reranked
+
+
+async def rank(run: RecallRun, found: ChannelResults) -> RankedCandidates:
+    """Fuse the rankings, follow the graph, and rerank."""
+    fuser = Fuser(run.context.settings.fusion)
+    with run.timer.stage("fuse"):
+        fuser.add(found.rankings)
+        first = fuser.order()
+    graph, scores = await _expand(run, found, first)
+    graph_ranking = run.channels.graph_ranking(graph.ranking)
+    with run.timer.stage("fuse"):
+        fuser.add(graph_ranking)
+        fused = fuser.order()
+    if run.channels.analysis.type == "multi-hop":
+        # The answer may be a fact that only the graph leads to.
+        seen = {candidate.id for candidate in first}
+        new = [candidate for candidate in fused if candidate.id not in seen]
+        scores = scores.merge(await _rerank_more(run, new, found))
+    return RankedCandidates(
+        rankings=[*found.rankings, *graph_ranking], graph=graph, fused=fused, reranked=reorder(fused, scores)
+    )
+
+
+async def _expand(run: RecallRun, found: ChannelResults, first: Sequence[Fused]) -> tuple[GraphRanking, RerankScores]:
+    """Follow the graph and rerank the first candidates; one request fetches what both begin with."""
+    activation = _activation(run, found)
+    edges, ids = activation.next_query(), _late_shortlist(run, first, found)
+    expansion = Expansion()
+    if edges is not None or ids:
+        request = ExpandRequest(bank=run.query.scope.bank, edges=edges, token_vectors=ids)
+        expansion = await run.context.store.expand(request)
+        run.timer.add({_STAGES[name]: milliseconds for name, milliseconds in expansion.timings.items()})
+    return await asyncio.gather(
+        _follow_graph(run, activation, expansion.edges),
+        _rerank(run, first, found, ids, expansion.token_vectors),
+    )
+
+
+def _activation(run: RecallRun, found: ChannelResults) -> GraphActivation:
+    scope, question = run.query.scope, found.question
+    base = EdgeQuery(scope=scope, space=run.context.embedder.name, vector=question.vector)
+    enabled = "graph" in run.channels.enabled
+    expansions = max_expansions(run.channels.analysis.type, run.query.nodes) if enabled else 0
+    return GraphActivation(base, found.entries, found.entities, expansions=expansions)
+
+
+def _late_shortlist(run: RecallRun, candidates: Sequence[Fused], found: ChannelResults) -> list[FactId]:
+    compares_tokens = run.context.reranker == "late" and found.question.tokens is not None
+    return late_shortlist(candidates, run.query) if compares_tokens else []
+
+
+async def _follow_graph(run: RecallRun, activation: GraphActivation, edges: Sequence[Edge]) -> GraphRanking:
+    if "graph" not in run.channels.enabled:
+        return GraphRanking()
+    with run.timer.stage("graph"):
+        activation.follow(edges)
+        while (query := activation.next_query()) is not None:
+            request = ExpandRequest(bank=run.query.scope.bank, edges=query)
+            activation.follow((await run.context.store.expand(request)).edges)
+        return activation.result(run.query.nodes)
+
+
+async def _rerank(
+    run: RecallRun,
+    candidates: Sequence[Fused],
+    found: ChannelResults,
+    ids: Sequence[FactId],
+    vectors: Sequence[TokenVectors | None],
+) -> RerankScores:
+    """Score candidates by the reranker; `ids` and `vectors` are what late interaction compares."""
+    reranker, question = run.context.reranker, found.question.tokens
+    with run.timer.stage("rerank"):
+        if not isinstance(reranker, str):
+            return await score_texts(run.query, candidates, reranker, run.context.store)
+        return score_tokens(ids, question, vectors) if question is not None and ids else RerankScores()
+
+
+async def _rerank_more(run: RecallRun, candidates: Sequence[Fused], found: ChannelResults) -> RerankScores:
+    ids = _late_shortlist(run, candidates, found)
+    request = ExpandRequest(bank=run.query.scope.bank, token_vectors=ids)
+    vectors = (await run.context.store.expand(request)).token_vectors if ids else ()
+    return await _rerank(run, candidates, found, ids, vectors)

@@ -1,0 +1,27 @@
+"""One recall in progress: what all of its stages work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from vmemo.models import utc_now
+from vmemo.models.timings import StageTimer
+from vmemo.ports import Context
+from vmemo.recall.channels import Channels
+from vmemo.recall.query import Query
+
+
+@dataclass(frozen=True)
+class RecallRun:
+    """The query, the memory's context, the channels of the question, and the time that each stage takes."""
+
+    query: Query
+    context: Context
+    channels: Channels
+    timer: StageTimer
+
+    @property
+    def now(self) -> datetime:
+        """The time of the question."""
+        return self.query.now or utc_now()
