@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
@@ -18,12 +17,12 @@ R = TypeVar("R")
 
 
 class SqliteDatabase:
-    """A file, or a database in memory when there is no path, and the threads that use it."""
+    """A file or a database in memory, and the threads that use it."""
 
-    def __init__(self, path: Path | None, *, threads: int, busy_seconds: float) -> None:
-        self.file = SqliteFile(path, busy_seconds=busy_seconds)
+    def __init__(self, file: SqliteFile, *, threads: int) -> None:
+        self.file = file
         # A database in memory lives in its one connection, so its calls take turns.
-        self._threads = 1 if path is None else threads
+        self._threads = 1 if file.path is None else threads
         self._starting = Lock()
         self._executor: ThreadPoolExecutor | None = None
 

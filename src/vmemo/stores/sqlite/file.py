@@ -1,48 +1,39 @@
-"""Connections to one SQLite file: transactions, errors, and scrubbing."""
+"""One SQLite file: its transactions, its errors, and the removal of deleted text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from sqlite3 import Connection as RawConnection
-from sqlite3 import OperationalError as SqliteError
-from time import monotonic, sleep
 from typing import TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from vmemo.errors import InvalidInput, NotFound, ScrubDelayed, StoreBusy, StoreError
 from vmemo.stores.sql.message_rows import SCRUB, WRITES
+from vmemo.stores.sqlite.connection import ConnectionFactory
+from vmemo.stores.sqlite.encryption import FileKey, KeySource
 
 R = TypeVar("R")
-_PRAGMAS = (
-    # Every acknowledged message survives a power cut, for one fsync per commit.
-    "synchronous=FULL",
-    "foreign_keys=ON",
-    "secure_delete=ON",
-    "temp_store=MEMORY",
-    "cache_size=-32000",
-)
-
 _MERGE = "INSERT INTO message_words(message_words) VALUES('optimize')"
 
 
 class SqliteFile:
     """A file, or a database in memory when there is no path."""
 
-    def __init__(self, path: Path | None, *, busy_seconds: float) -> None:
-        self._path = path
-        self._busy_ms = int(busy_seconds * 1000)
+    def __init__(self, path: Path | None, *, busy_seconds: float, key: KeySource | None = None) -> None:
+        # Absolute, so that connections opened after a change of directory are to the same file.
+        self.path = None if path is None else path.absolute()
+        self._key = None if key is None else FileKey(key)
+        self._connections = ConnectionFactory(self.path, busy_seconds=busy_seconds, key=self._key)
         self._engine: Engine | None = None
 
     def demand(self) -> None:
         """Raise NotFound for a missing file, which connecting would create."""
-        if self._path is not None and not self._path.is_file():
-            raise NotFound(f"There is no database {self._path}. Nothing was made; correct its name.")
+        if self.path is not None and not self.path.is_file():
+            raise NotFound(f"There is no database {self.path}. Nothing was made; correct its name.")
 
     def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction, which sees one state of the database."""
@@ -62,43 +53,21 @@ class SqliteFile:
         return self._engine.connect()
 
     def _create(self) -> Engine:
-        if self._path is not None:
-            _make_folder(self._path.parent)
-        name = "" if self._path is None else str(self._path)
-        pool = StaticPool if self._path is None else QueuePool
-        url = URL.create("sqlite", database=name)
+        if self.path is not None:
+            _make_folder(self.path.parent)
+        pool = StaticPool if self.path is None else QueuePool
         # The connection used last is used next: its pages are still in its cache.
-        reuse = {} if self._path is None else {"pool_use_lifo": True}
-        engine = create_engine(url, poolclass=pool, connect_args={"check_same_thread": False}, **reuse)
-        event.listen(engine, "connect", self._prepare)
+        reuse = {} if self.path is None else {"pool_use_lifo": True}
+        connections = self._connections
+        engine = create_engine(
+            "sqlite://", module=connections.driver, creator=connections.connect, poolclass=pool, **reuse
+        )
         event.listen(engine, "begin", _begin)
         return engine
 
-    def _prepare(self, connection: DBAPIConnection, _: object) -> None:
-        assert isinstance(connection, RawConnection)
-        connection.isolation_level = None
-        connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
-        # SQLite's own lower() knows ASCII only.
-        connection.create_function("vmemo_fold", 1, str.casefold, deterministic=True)
-        self._write_ahead(connection)
-        for pragma in _PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
-
-    def _write_ahead(self, connection: RawConnection) -> None:
-        """Turn the log on. SQLite does not wait for others here, so processes that create a file take turns."""
-        deadline = monotonic() + self._busy_ms / 1000
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode=WAL")
-                return
-            except SqliteError as error:
-                if "locked" not in str(error) or monotonic() > deadline:
-                    raise
-            sleep(0.01)
-
     def scrub(self) -> None:
         """Rewrite the file without deleted rows and empty the write-ahead log."""
-        if self._path is None:
+        if self.path is None:
             self.write(lambda connection: _note_scrubbed(connection))
             return
         try:
@@ -112,7 +81,7 @@ class SqliteFile:
     def tidy(self) -> None:
         """Merge the text index, update the planner's statistics, and checkpoint as much of the log as readers allow."""
         self.write(_tidied)
-        if self._path is not None:
+        if self.path is not None:
             self._raw("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _truncate_log(self) -> None:
@@ -135,9 +104,9 @@ class SqliteFile:
 
     def size(self) -> int:
         """Return the size of the file and its log in bytes."""
-        if self._path is None:
+        if self.path is None:
             return 0
-        files = (self._path, self._path.with_name(self._path.name + "-wal"))
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
@@ -145,6 +114,8 @@ class SqliteFile:
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
+        if self._key is not None:
+            self._key.clear()
 
 
 _DELAYED = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlite3 import Connection as RawConnection
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection
 
@@ -12,6 +12,5 @@ def fetch(connection: Connection, statement: str, *parameters: float | str) -> l
     """All rows as plain tuples, in the connection's transaction."""
     if not connection.in_transaction():
         connection.begin()
-    raw = connection.connection.driver_connection
-    assert isinstance(raw, RawConnection)
+    raw = cast("RawConnection", connection.connection.driver_connection)
     return raw.execute(statement, parameters).fetchall()

@@ -19,6 +19,7 @@ from vmemo.stores.sql import migrate
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite import search
 from vmemo.stores.sqlite.database import SqliteDatabase
+from vmemo.stores.sqlite.encryption import KeySource
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.index.cache import IndexCache
 from vmemo.stores.sqlite.rows import SqliteSearchIndex
@@ -27,8 +28,11 @@ from vmemo.stores.sqlite.rows import SqliteSearchIndex
 class SqliteStore(SqlStore[SqliteDatabase]):
     """Implements the Store port on one SQLite file."""
 
-    def __init__(self, path: Path | None, *, threads: int = 4, busy_seconds: float = 60.0) -> None:
-        super().__init__(SqliteDatabase(path, threads=threads, busy_seconds=busy_seconds), SqliteSearchIndex())
+    def __init__(
+        self, path: Path | None, *, threads: int = 4, busy_seconds: float = 60.0, key: KeySource | None = None
+    ) -> None:
+        file = SqliteFile(path, busy_seconds=busy_seconds, key=key)
+        super().__init__(SqliteDatabase(file, threads=threads), SqliteSearchIndex())
         self._indexes = IndexCache()
         self._opening = Lock()
 
