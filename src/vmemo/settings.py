@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from vmemo.errors import InvalidInput, MissingExtra, Unsupported
-from vmemo.models.settings import MaintenanceSettings, ResolutionWeights, Settings
+from vmemo.models.settings import EncryptionKey, MaintenanceSettings, ResolutionWeights, Settings
 from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, Store, TimeReader
 from vmemo.retain.context import RetainContext
 
-__all__ = ["MaintenanceSettings", "ResolutionWeights", "Settings", "build"]
+__all__ = ["EncryptionKey", "MaintenanceSettings", "ResolutionWeights", "Settings", "build"]
 
 
 def build(
-    url: str, *, llm: object, embedder: Embedder | None, reranker: object, settings: Settings | None
+    url: str,
+    *,
+    llm: object,
+    embedder: Embedder | None,
+    reranker: object,
+    settings: Settings | None,
+    encryption_key: EncryptionKey | None = None,
 ) -> RetainContext:
     """Return the context of a memory. Opens and loads nothing."""
     from vmemo.embedding.packaged import PackagedEmbedder
@@ -27,6 +34,8 @@ def build(
     if not isinstance(settings, Settings | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"settings must be Settings(...), not {settings!r:.40}.")
     chosen = settings or Settings.from_environment()
+    if encryption_key is not None:
+        chosen = replace(chosen, encryption_key=encryption_key, encryption_key_file=None)
     times = _time_reader(chosen)
     return RetainContext(
         store=_store(url, chosen),
@@ -124,6 +133,7 @@ def _store(url: str, settings: Settings) -> Store:
         begin = url.partition(":")[0][:40]
         raise InvalidInput(f"A memory's URL starts with sqlite:/// or postgresql://, not {begin!r}.")
     if scheme == "postgresql":
+        _refuse_key(settings)
         return _postgres(url, settings)
     if scheme != "sqlite":
         raise Unsupported(f"This release stores in SQLite and PostgreSQL; {scheme}:// is planned.")
@@ -133,7 +143,30 @@ def _store(url: str, settings: Settings) -> Store:
         return SqliteStore(None, busy_seconds=settings.busy_timeout)
     if not rest.startswith("/") or len(rest) < 2:
         raise InvalidInput("Write sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:.")
-    return SqliteStore(Path(rest[1:]), busy_seconds=settings.busy_timeout)
+    return SqliteStore(Path(rest[1:]), busy_seconds=settings.busy_timeout, key=_key_source(settings))
+
+
+def _key_source(settings: Settings) -> EncryptionKey | Path | None:
+    key, file = settings.encryption_key, settings.encryption_key_file
+    if key is not None and file is not None:
+        raise InvalidInput(
+            "Both an encryption key and a file with one are set. Unset VMEMO_ENCRYPTION_KEY or "
+            "VMEMO_ENCRYPTION_KEY_FILE."
+        )
+    if (key or file) and settings.embedding_cache:
+        raise InvalidInput(
+            f"The embedding cache {settings.embedding_cache} is not encrypted, and texts can be guessed from its "
+            "vectors. Unset embedding_cache (VMEMO_EMBEDDING_CACHE) for an encrypted database."
+        )
+    return file if key is None else key
+
+
+def _refuse_key(settings: Settings) -> None:
+    if settings.encryption_key is not None or settings.encryption_key_file is not None:
+        raise InvalidInput(
+            "An encryption key applies to SQLite files only. Encrypt the PostgreSQL server's storage, and unset "
+            "encryption_key (VMEMO_ENCRYPTION_KEY, VMEMO_ENCRYPTION_KEY_FILE)."
+        )
 
 
 def _postgres(url: str, settings: Settings) -> Store:

@@ -121,11 +121,17 @@ async def database(target: Target, context: Context) -> list[Check]:
         return [Check("database", "warn", f"{target.file} does not exist yet; vmemo retain creates it")]
     try:
         await context.store.open()
-        return [Check("database", "ok", f"{target.safe_url} opens"), *[check async for check in _opened(context)]]
+        return [Check("database", "ok", _opens(target)), *[check async for check in _opened(context)]]
     except VmemoError as error:
         return [Check("database", "fail", str(error))]
     finally:
         await context.store.close()
+
+
+def _opens(target: Target) -> str:
+    settings = target.settings()
+    encrypted = target.file is not None and bool(settings.encryption_key or settings.encryption_key_file)
+    return f"{target.safe_url} opens{', encrypted with SQLCipher' if encrypted else ''}"
 
 
 async def _opened(context: Context) -> AsyncIterator[Check]:

@@ -20,7 +20,7 @@ from vmemo.models import requests as r
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event
 from vmemo.ports import Embedder
-from vmemo.settings import Settings, build
+from vmemo.settings import EncryptionKey, Settings, build
 from vmemo.sync import twin
 
 R = TypeVar("R")
@@ -69,9 +69,15 @@ class Memory(Verbs):
         embedder: Embedder | None = None,
         reranker: object = None,
         settings: Settings | None = None,
+        encryption_key: EncryptionKey | None = None,
     ) -> None:
-        """Configure a memory. The first verb, or `async with`, opens the database and loads models."""
-        context = build(url, llm=llm, embedder=embedder, reranker=reranker, settings=settings)
+        """Configure a memory. The first verb, or `async with`, opens the database and loads models.
+
+        `encryption_key` opens an encrypted SQLite file, in place of the key of the settings.
+        """
+        context = build(
+            url, llm=llm, embedder=embedder, reranker=reranker, settings=settings, encryption_key=encryption_key
+        )
         self._session = MemorySession(MemoryRuntime.of(context), bank_id(bank))
 
     async def run(self, request: Returns[R]) -> R:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
@@ -19,6 +19,8 @@ Style = Literal["narrative", "atomic"]
 """Facts that a language model extracts: a few comprehensive ones per topic, or many indivisible ones."""
 Fusion = Literal["sum", "rank"]
 """Fusion of channel rankings: the weighted sum of normalised scores, or reciprocal ranks."""
+EncryptionKey: TypeAlias = str | bytes | Callable[[], str | bytes]
+"""A passphrase, a key of 32 bytes or 64 hexadecimal characters, or a function that returns either."""
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
 
 
@@ -62,15 +64,19 @@ class _Checked:
 def _validator(kind: type[_Checked]) -> type[BaseModel]:
     """Return the Pydantic model of a settings class, built on first use to keep the import of vmemo fast."""
     types: dict[str, Any] = {name: (hint, ...) for name, hint in get_type_hints(kind, include_extras=True).items()}
-    return create_model(kind.__name__, __config__=ConfigDict(revalidate_instances="never"), **types)
+    return create_model(
+        kind.__name__, __config__=ConfigDict(revalidate_instances="never", hide_input_in_errors=True), **types
+    )
 
 
 def _explain(source: str, error: ValidationError, labels: Mapping[str, str]) -> str:
-    """Return what is wrong; a field with a label is reported under it."""
+    """Return what is wrong; a field with a label is reported under it, and the value of a secret is left out."""
+    secrets = {each.name for each in fields(Settings) if not each.repr}
     lines: list[str] = []
     for each in error.errors():
         name = str(each["loc"][0])
-        lines.append(f"{labels.get(name, name)}: {in_words(each['type'], each['msg'])}, not {each['input']!r:.60}")
+        value = "" if name in secrets else f", not {each['input']!r:.60}"
+        lines.append(f"{labels.get(name, name)}: {in_words(each['type'], each['msg'])}{value}")
     return f"{source} is not valid: {'; '.join(lines)}."
 
 
@@ -168,6 +174,10 @@ class Settings(_Checked):
     """Seconds after a recall until access counts are written."""
     busy_timeout: Annotated[float, Env("VMEMO_BUSY_SECONDS")] = 60.0
     """Seconds that a call waits for another process's write before it raises StoreBusy."""
+    encryption_key: Annotated[EncryptionKey | None, Env("VMEMO_ENCRYPTION_KEY")] = field(default=None, repr=False)
+    """Key of an encrypted SQLite file; needs `vmemo[encryption]`."""
+    encryption_key_file: Annotated[UserPath | None, Env("VMEMO_ENCRYPTION_KEY_FILE")] = None
+    """File that holds the key of an encrypted SQLite file as text, in place of `encryption_key`."""
     connections: Annotated[AtLeastOne, Env("VMEMO_CONNECTIONS")] = 10
     """Maximum connections of this process to a PostgreSQL server."""
 

@@ -65,7 +65,12 @@ def migrate_sync(
 
 def _store(url: str, settings: Settings | None) -> Store:
     """The store alone: vectors move as they are, so nothing is embedded and nothing is read."""
-    plain = replace(settings or Settings.from_environment(), llm=None, languages=(), name_finder="rules")
+    plain = replace(
+        settings or Settings.from_environment(), llm=None, languages=(), name_finder="rules", embedding_cache=None
+    )
+    if not url.startswith("sqlite:"):
+        # The key is that of the SQLite file at the other end.
+        plain = replace(plain, encryption_key=None, encryption_key_file=None)
     return build(url, llm=None, embedder=None, reranker=None, settings=plain).store
 
 

@@ -51,6 +51,9 @@ class ConnectionFactory:
             raise
 
     def _open(self) -> sqlite3.Connection:
+        if self._key is not None:
+            # Before SQLite creates the file.
+            self._key.load()
         connection = self._locked()
         try:
             if self._key is not None:

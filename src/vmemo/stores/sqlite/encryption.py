@@ -49,13 +49,19 @@ def sqlcipher() -> ModuleType:
 
 
 class FileKey:
-    """The key of one file: read from its source at first use and kept until it is cleared."""
+    """The key of one file, kept from its first use until it is cleared."""
 
     def __init__(self, source: KeySource) -> None:
         self._source = source
         self._secret: str | bytes | None = None
         self._derived: dict[str, str] = {}
         self._lock = Lock()
+
+    def load(self) -> str | bytes:
+        """Read the key from its source unless it is loaded: a passphrase, or the bytes of a raw key."""
+        if self._secret is None:
+            self._secret = _read(self._source)
+        return self._secret
 
     def unlock(self, connection: KeyedConnection) -> None:
         """Give a new connection its key.
@@ -69,10 +75,8 @@ class FileKey:
     def text(self, salt: str) -> str:
         """Return the key and the salt of a file in the notation of SQLCipher."""
         with self._lock:
-            if self._secret is None:
-                self._secret = _read(self._source)
             if salt not in self._derived:
-                self._derived[salt] = f"x'{_derive(self._secret, bytes.fromhex(salt)).hex()}{salt}'"
+                self._derived[salt] = f"x'{_derive(self.load(), bytes.fromhex(salt)).hex()}{salt}'"
             return self._derived[salt]
 
     def clear(self) -> None:
