@@ -52,6 +52,7 @@ OFFERS: Mapping[type[Request], Offer] = {
     r.StatusRequest: Offer(("GET", BANK), "status", "inspect", "status"),
     r.BanksRequest: Offer(("GET", "/v1/banks"), "list_banks", "inspect", "banks"),
     r.ProfileRequest: Offer(("GET", f"{BANK}/profile"), "profile", "profile", "profile"),
+    r.CreateBankRequest: Offer(("PUT", BANK), "create_bank", None, None),
     r.ProfileUpdate: Offer(("PUT", f"{BANK}/profile"), "set_profile", "profile", "profile"),
     r.FormerProfilesRequest: Offer(("GET", f"{BANK}/profile/history"), None, "profile", "former_profiles"),
     r.BackgroundRequest: Offer(("POST", f"{BANK}/profile/background"), "set_profile", "profile", "add_background"),
@@ -82,6 +83,8 @@ NOT_OFFERED: Mapping[tuple[Interface, type[Request]], str] = {
     ("mcp", r.MaintainRequest): OPERATORS,
     ("mcp", r.ReprocessRequest): OPERATORS,
     ("mcp", r.CreateKeyRequest): "a model must not create credentials",
+    ("cli", r.CreateBankRequest): "every command that writes creates its bank",
+    ("client", r.CreateBankRequest): "open() and every verb create the bank",
     ("client", r.CreateKeyRequest): "keys belong to the server, not to a bank",
 }
 PAGE = {"after": "cursor"}
@@ -90,6 +93,7 @@ TIMES = {"occurred": "after"}
 PROFILE = {"profile": "name"}
 """The fields of the profile stand alone."""
 RENAMED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
+    ("rest", r.CreateBankRequest): PROFILE,
     ("rest", r.ProfileUpdate): PROFILE,
     ("rest", r.MessagesRequest): PAGE,
     ("rest", r.EpisodesRequest): PAGE,
@@ -125,6 +129,7 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
         "schema": "a tool has one result schema",
     },
     ("mcp", r.ForgetRequest): {"bank": "the argument `bank` names a bank; delete_bank deletes one"},
+    ("mcp", r.CreateBankRequest): {"profile": "set_profile sets it"},
     ("mcp", r.FactsRequest): {"with_embeddings": "a model can't read embeddings"},
     ("cli", r.RetainRequest): {"wait": "a command waits; use `vmemo worker` for queued jobs"},
     ("cli", r.ProcessRequest): {"messages": "the command processes and reports all pending messages"},

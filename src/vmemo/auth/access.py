@@ -22,7 +22,7 @@ class AccessControl:
     """Authenticates callers, limits their rate and records their writes.
 
     With `keyless`, callers need no key until the first one is created; this is meant for servers that only listen on
-    the local machine. `on_audit_failure` receives every audit entry that could not be written.
+    the local machine. `on_audit_failure` receives every audit entry that could not be completed.
     """
 
     service: AuthService
@@ -58,9 +58,13 @@ class AccessControl:
         if seconds > 0:
             raise RateLimited(seconds)
 
-    async def record(self, entry: AuditEntry) -> None:
-        """Write an audit entry. The write that it describes has happened, so a failure does not raise."""
+    async def begin_write(self, entry: AuditEntry) -> AuditEntry:
+        """Write an audit entry before a write starts; without one, nothing may be written."""
+        return await self.service.begin_write(entry)
+
+    async def finish_write(self, entry: AuditEntry, status: int) -> None:
+        """Complete an audit entry. The write that it describes has ended, so a failure does not raise."""
         try:
-            await self.service.record(entry)
+            await self.service.finish_write(entry, status)
         except VmemoError as error:
             self.on_audit_failure(entry, error)

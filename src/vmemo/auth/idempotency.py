@@ -1,12 +1,25 @@
-"""Requests with an idempotency key: run once, answered again from the stored response."""
+"""Requests with an idempotency key: executed once, answered again from the stored response.
+
+A response is stored in the transaction of the request's effect, and replaced by the final one. A process that dies
+before the effect leaves a claim, which a repetition takes over when its lease has ended; one that dies after it leaves
+the response. A process that stalls so long that it loses its claim can't write any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from vmemo.auth.errors import IdempotencyKeyReused, RequestInProgress
 from vmemo.auth.service import AuthService
+from vmemo.errors import StoreError
+from vmemo.models.auth import CompletedRequest, IdempotencyClaim
+
+RENEW_SECONDS = 3.0
+"""Seconds between two renewals of a claim; its lease is about three times as long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +42,16 @@ class StoredResponse:
 
 
 async def run_once(
-    service: AuthService, request: IdempotentRequest, run: Callable[[], Awaitable[StoredResponse]]
+    service: AuthService,
+    request: IdempotentRequest,
+    execute: Callable[[IdempotencyClaim], Awaitable[StoredResponse]],
 ) -> StoredResponse:
-    """Run a request and store its response, or return the response stored by an earlier one.
+    """Execute a request and store its response, or return the response stored by an earlier one.
 
-    An exception releases the key: the request changed nothing and may be sent again.
+    If it raises before it takes effect, the key is released, and the request may be sent again.
     """
-    owner, key = request.owner, request.key
-    known = await service.claim_idempotency_key(owner, key, request.fingerprint, bank=request.bank)
+    claim = IdempotencyClaim(owner=request.owner, key=request.key, holder=secrets.token_hex(8))
+    known = await service.claim_idempotency_key(claim, request.fingerprint, bank=request.bank)
     if known is not None:
         if known.fingerprint != request.fingerprint:
             raise IdempotencyKeyReused("This Idempotency-Key was used for another request; use a new one.")
@@ -44,9 +59,32 @@ async def run_once(
             raise RequestInProgress("The request with this Idempotency-Key is still running.")
         return StoredResponse(known.status, known.body, replayed=True)
     try:
-        response = await run()
+        async with _renewed(service, claim):
+            response = await execute(claim)
     except BaseException:
-        await service.release_idempotency_key(owner, key)
+        # A claim that can't be released now is free when its lease ends.
+        with suppress(StoreError):
+            await service.release_idempotency_key(claim)
         raise
-    await service.save_reply(owner, key, response.status, response.body)
+    # The effect has been stored; without the final response a repetition returns the one stored with the effect.
+    with suppress(StoreError):
+        await service.save_reply(CompletedRequest(claim=claim, status=response.status, body=response.body))
     return response
+
+
+@asynccontextmanager
+async def _renewed(service: AuthService, claim: IdempotencyClaim) -> AsyncGenerator[None]:
+    """Renew a claim inside this context."""
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            with suppress(StoreError):
+                await service.renew_idempotency_claim(claim)
+
+    task = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

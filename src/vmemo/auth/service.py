@@ -9,13 +9,20 @@ from datetime import datetime, timedelta
 
 from vmemo.errors import InvalidInput, NotFound, Unsupported
 from vmemo.models import utc_now
-from vmemo.models.auth import ApiKey, AuditEntry, IdempotentReply, Permission
+from vmemo.models.auth import (
+    ApiKey,
+    AuditEntry,
+    CompletedRequest,
+    IdempotencyClaim,
+    IdempotentReply,
+    Permission,
+)
 from vmemo.ports import AuthStore, Store
 
 PREFIX = "vmemo_"
 """The start of every secret, which lets secret scanners find leaked ones."""
-STALE_CLAIM = timedelta(minutes=10)
-"""A request without a response for this long is assumed to have died with its process."""
+CLAIM_LEASE = timedelta(seconds=10)
+"""A request that did not renew its claim for this long is assumed to have died with its process."""
 
 
 class AuthService:
@@ -65,9 +72,13 @@ class AuthService:
         if not await (await self._store()).revoke_key(id, utc_now()):
             raise NotFound(f"There is no API key {id!r:.40}; `vmemo keys list` shows their ids.")
 
-    async def record(self, *entries: AuditEntry) -> None:
-        """Append to the audit log."""
-        await (await self._store()).add_audit_entries(entries)
+    async def begin_write(self, entry: AuditEntry) -> AuditEntry:
+        """Append to the audit log before a write starts; return the entry with its id."""
+        return entry.model_copy(update={"id": await (await self._store()).add_audit_entry(entry)})
+
+    async def finish_write(self, entry: AuditEntry, status: int) -> None:
+        """Store the status of a write that has ended."""
+        await (await self._store()).finish_audit_entry(entry.id, status)
 
     async def audit_entries(
         self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
@@ -76,19 +87,22 @@ class AuthService:
         return await (await self._store()).audit_entries(banks=banks, before=before, limit=limit)
 
     async def claim_idempotency_key(
-        self, owner: str, token: str, fingerprint: str, *, bank: str
+        self, claim: IdempotencyClaim, fingerprint: str, *, bank: str
     ) -> IdempotentReply | None:
         """Claim an idempotency key; return None on success, else the reply of the request that holds it."""
-        stale = utc_now() - STALE_CLAIM
-        return await (await self._store()).claim_idempotency_key(owner, token, fingerprint, bank=bank, stale=stale)
+        return await (await self._store()).claim_idempotency_key(claim, fingerprint, bank=bank, lease=CLAIM_LEASE)
 
-    async def save_reply(self, owner: str, token: str, status: int, body: str) -> None:
-        """Store the response to a claimed request."""
-        await (await self._store()).save_reply(owner, token, status, body)
+    async def renew_idempotency_claim(self, claim: IdempotencyClaim) -> None:
+        """Extend the lease of a request that is running."""
+        await (await self._store()).renew_idempotency_claim(claim)
 
-    async def release_idempotency_key(self, owner: str, token: str) -> None:
-        """Delete the claim of a request that changed nothing."""
-        await (await self._store()).release_idempotency_key(owner, token)
+    async def save_reply(self, completed: CompletedRequest) -> None:
+        """Store the final response to a claimed request."""
+        await (await self._store()).save_reply(completed)
+
+    async def release_idempotency_key(self, claim: IdempotencyClaim) -> None:
+        """End a claim: delete it, unless its request has taken effect."""
+        await (await self._store()).release_idempotency_key(claim)
 
 
 def digest(secret: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, new_id, utc_now
+from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, Merge, new_id, utc_now
+from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
 from vmemo.models.select import EntitySelect
 from vmemo.ports import Store
@@ -38,7 +39,14 @@ class MentionedEntity:
 
 
 async def merge_entities(
-    store: Store, bank: BankId, keep: EntityId, absorb: EntityId, reason: str, *, observe: bool = False
+    store: Store,
+    bank: BankId,
+    keep: EntityId,
+    absorb: EntityId,
+    reason: str,
+    *,
+    observe: bool = False,
+    completed: Callable[[Merge], CompletedRequest | None] = no_request,
 ) -> MergeRecord:
     """Merge one entity into another and return the merge; with `observe`, queue new observations of the result."""
     if keep == absorb:
@@ -48,11 +56,18 @@ async def merge_entities(
         kept, absorbed = [await _load(store, bank, id) for id in (keep, absorb)]
         jobs = [observation_job(keep)] if observe else []
         changes, merge = plan_merge(kept, absorbed, await store.merges(bank), reason=reason, now=utc_now())
-        if await store.commit(_on(bank, revision, changes, jobs)):
+        if await store.commit(_on(bank, revision, changes, jobs, completed(merge.public()))):
             return merge
 
 
-async def undo_merge(store: Store, bank: BankId, merge: str, *, observe: bool = False) -> EntityId:
+async def undo_merge(
+    store: Store,
+    bank: BankId,
+    merge: str,
+    *,
+    observe: bool = False,
+    completed: Callable[[EntityId], CompletedRequest | None] = no_request,
+) -> EntityId:
     """Undo a merge and return the entity that is separate again; they are not merged again automatically."""
     while True:
         revision = await store.revision(bank)
@@ -63,7 +78,7 @@ async def undo_merge(store: Store, bank: BankId, merge: str, *, observe: bool = 
             raise InvalidInput(f"Another entity has the id {made.absorbed!r} by now. Nothing was changed.")
         changes, separated = plan_undo(made, keeper, merges, now=utc_now())
         jobs = [observation_job(id) for id in (separated, keeper.id)] if observe else []
-        if await store.commit(_on(bank, revision, changes, jobs)):
+        if await store.commit(_on(bank, revision, changes, jobs, completed(separated))):
             return separated
 
 
@@ -82,7 +97,9 @@ class EntityChanges:
     deleted: Deletions
 
 
-def _on(bank: BankId, revision: int, changes: EntityChanges, jobs: Sequence[NewJob]) -> Changes:
+def _on(
+    bank: BankId, revision: int, changes: EntityChanges, jobs: Sequence[NewJob], completes: CompletedRequest | None
+) -> Changes:
     return Changes(
         bank=bank,
         revision=revision,
@@ -91,6 +108,7 @@ def _on(bank: BankId, revision: int, changes: EntityChanges, jobs: Sequence[NewJ
         merges=changes.merges,
         deleted=changes.deleted,
         jobs=jobs,
+        completes=completes,
     )
 
 

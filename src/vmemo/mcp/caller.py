@@ -52,19 +52,16 @@ class ToolCaller:
         """Return the names of the banks that the principal may read, in order."""
         return self.principal.readable(await self.memory.banks())
 
-    async def record(self, tool: str, bank: str, error: Exception | None) -> None:
-        """Write an audit entry for a tool that may have changed something."""
-        await self.access.record(
-            AuditEntry(
-                key=self.principal.key_id,
-                interface="mcp",
-                verb=tool,
-                bank=bank,
-                request=self.request_id,
-                status=200 if error is None else http_status(error),
-            )
+    async def begin_write(self, tool: str, bank: str) -> AuditEntry:
+        """Write an audit entry before a tool runs that may change something."""
+        return await self.access.begin_write(
+            AuditEntry(key=self.principal.key_id, interface="mcp", verb=tool, bank=bank, request=self.request_id)
         )
+
+    async def finish_write(self, entry: AuditEntry, error: Exception | None) -> None:
+        """Complete the audit entry of a tool that has ended."""
+        await self.access.finish_write(entry, 200 if error is None else http_status(error))
 
 
 def _log_audit_failure(entry: AuditEntry, error: Exception) -> None:
-    _log.warning("No audit entry was written for %s: %s", entry.verb, error)
+    _log.warning("The audit entry of %s was not completed: %s", entry.verb, error)

@@ -167,13 +167,14 @@ def tool(
             context = await _open(caller, arguments.bank, permission, create)
             if permission == "read":
                 return await function(context, arguments)
+            entry = await caller.begin_write(function.__name__, context.bank)
             try:
                 result = await function(context, arguments)
             except Exception as error:
                 # The call was authorized and may have changed something before it failed.
-                await caller.record(function.__name__, context.bank, error)
+                await caller.finish_write(entry, error)
                 raise
-            await caller.record(function.__name__, context.bank, None)
+            await caller.finish_write(entry, None)
             return result
 
         return _make(function, run, title=title, permission=permission, effects=effects or ToolEffects())

@@ -87,7 +87,9 @@ async def merge_entities(session: MemorySession, request: MergeEntitiesRequest) 
     await session.open()
     keep, absorb = await entity_id(session, request.keep), await entity_id(session, request.absorb)
     reason, observe = request.reason or "requested by the caller", session.context.llm is not None
-    merge = await entity_merges.merge_entities(session.store, session.bank, keep, absorb, reason, observe=observe)
+    merge = await entity_merges.merge_entities(
+        session.store, session.bank, keep, absorb, reason, observe=observe, completed=session.completed
+    )
     return merge.public()
 
 
@@ -95,7 +97,9 @@ async def undo_merge(session: MemorySession, request: UndoMergeRequest) -> Entit
     """Undo a merge and return the entity that is separate again."""
     await session.open()
     observe = session.context.llm is not None
-    return await entity_merges.undo_merge(session.store, session.bank, request.merge, observe=observe)
+    return await entity_merges.undo_merge(
+        session.store, session.bank, request.merge, observe=observe, completed=session.completed
+    )
 
 
 async def maintain(session: MemorySession, _: MaintainRequest) -> Maintained:

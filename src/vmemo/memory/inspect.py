@@ -23,10 +23,12 @@ from vmemo.models import (
     Profile,
     Provenance,
 )
+from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.models.requests import (
     BanksRequest,
+    CreateBankRequest,
     EntitiesRequest,
     EpisodesRequest,
     FactsRequest,
@@ -113,8 +115,21 @@ async def profile(session: MemorySession, _: ProfileRequest) -> Profile:
 async def update_profile(session: MemorySession, request: ProfileUpdate) -> Profile:
     """Replace the bank's profile."""
     await session.open()
-    await session.store.commit(Changes(bank=session.bank, profile=ProfileChange(profile=request.profile)))
+    await _replace_profile(session, request.profile, session.completed(request.profile))
     return await bank_profile(session)
+
+
+async def create_bank(session: MemorySession, request: CreateBankRequest) -> Status:
+    """Create the bank unless it exists, and replace its profile if one is given."""
+    found = await status(session, StatusRequest())
+    if request.profile is not None:
+        await _replace_profile(session, request.profile, session.completed(found))
+    return found
+
+
+async def _replace_profile(session: MemorySession, profile: Profile, completed: CompletedRequest | None) -> None:
+    change = ProfileChange(profile=profile)
+    await session.store.commit(Changes(bank=session.bank, profile=change, completes=completed))
 
 
 async def bank_profile(session: MemorySession) -> Profile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
@@ -17,6 +18,7 @@ from vmemo.memory.session import MemorySession, bank_id
 from vmemo.memory.verbs import Verbs
 from vmemo.models import BankId
 from vmemo.models import requests as r
+from vmemo.models.auth import ClaimedRequest
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event
 from vmemo.ports import Embedder
@@ -38,6 +40,7 @@ HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
     r.StatusRequest: inspect.status,
     r.BanksRequest: inspect.banks,
     r.ProfileRequest: inspect.profile,
+    r.CreateBankRequest: inspect.create_bank,
     r.ProfileUpdate: inspect.update_profile,
     r.FormerProfilesRequest: inspect.former_profiles,
     r.BackgroundRequest: reflect.add_background,
@@ -94,6 +97,14 @@ class Memory(Verbs):
         other = object.__new__(type(self))
         other._session = MemorySession(self._session.runtime, bank_id(name))
         return other
+
+    async def run_once(self, request: Returns[R], claimed: ClaimedRequest) -> R:
+        """Execute a request, and store the response that completes it in the transaction of its effect.
+
+        Requests that may be executed again without harm, such as maintenance, store none.
+        """
+        handler = cast("Handler[R]", HANDLERS[type(request)])
+        return await handler(replace(self._session, request=claimed), request)
 
     async def exists(self) -> bool:
         """Return True if the bank exists; nothing is created."""

@@ -66,7 +66,9 @@ async def add_background(session: MemorySession, request: BackgroundRequest) -> 
     await session.open()
     structured = StructuredLLM(llm)
     try:
-        return await merge_background(session.bank, request.snippet, session.store, structured)
+        return await merge_background(
+            session.bank, request.snippet, session.store, structured, completed=session.completed
+        )
     finally:
         await _write_spending(session, structured)
 

@@ -22,7 +22,7 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
     """
     await session.open()
     messages = pipeline.prepare(request.messages, infer=request.infer)
-    stored = await pipeline.store_messages(session.bank, messages, session.store)
+    stored = await pipeline.store_messages(session.bank, messages, session.store, session.completed)
     if not (request.infer and request.wait):
         return stored
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vmemo.errors import InvalidInput
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.models import Bank, BankId
+from vmemo.models.auth import ClaimedRequest, CompletedRequest
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch
@@ -18,6 +19,8 @@ class MemorySession:
 
     runtime: MemoryRuntime
     bank: BankId
+    request: ClaimedRequest | None = None
+    """The request that a verb completes in the transaction of its effect."""
 
     @property
     def context(self) -> RetainContext:
@@ -28,6 +31,10 @@ class MemorySession:
     def store(self) -> Store:
         """The store of the context."""
         return self.runtime.context.store
+
+    def completed(self, result: object) -> CompletedRequest | None:
+        """Return the claimed request as it is completed by a verb's result; None if no request was claimed."""
+        return None if self.request is None else self.request.completed(result)
 
     async def open(self) -> None:
         """Open the store and create the bank if it is missing; raise EmbedderMismatch if another embedder wrote it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -35,7 +37,10 @@ class ApiKey(Record):
 
 
 class AuditEntry(Record):
-    """One write: the key, time, operation, bank and result. It holds no text of a memory."""
+    """One write: the key, time, operation, bank and result. It holds no text of a memory.
+
+    It is stored before the operation starts and completed after it. A write that was cut off stays without a status.
+    """
 
     id: int = 0
     at: Instant = Field(default_factory=utc_now)
@@ -44,7 +49,7 @@ class AuditEntry(Record):
     verb: str
     bank: str | None = None
     request: str = ""
-    status: int
+    status: int | None = Field(default=None, description="the HTTP status; null for a write that runs or was cut off")
 
 
 class IdempotentReply(Record):
@@ -53,3 +58,38 @@ class IdempotentReply(Record):
     fingerprint: str
     status: int | None = None
     body: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdempotencyClaim:
+    """One execution of a request with an idempotency key. `holder` is unique, so a lost claim is noticed."""
+
+    owner: str
+    key: str
+    holder: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletedRequest:
+    """The response to a claimed request, stored in the transaction of the request's effect."""
+
+    claim: IdempotencyClaim
+    status: int
+    body: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedRequest:
+    """A request with an idempotency key, and the status and body of the response to a result of its verb."""
+
+    claim: IdempotencyClaim
+    respond: Callable[[object], tuple[int, str]]
+
+    def completed(self, result: object) -> CompletedRequest:
+        """Return the request as it is completed by a result."""
+        status, body = self.respond(result)
+        return CompletedRequest(claim=self.claim, status=status, body=body)
+
+
+def no_request(_: object) -> None:
+    """Return None: the result of a verb completes no request."""

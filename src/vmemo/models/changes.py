@@ -27,6 +27,7 @@ from vmemo.models import (
     MessageId,
     Profile,
 )
+from vmemo.models.auth import CompletedRequest
 from vmemo.models.base import Instant, Record
 from vmemo.models.results import Spending
 from vmemo.models.search import Encoding, TokenVectors, Vector
@@ -275,6 +276,8 @@ class Changes:
     failed: Sequence[JobFailure] = ()
     released: Sequence[Lease] = ()
     """Jobs to free as they were leased; a lost lease is ignored."""
+    completes: CompletedRequest | None = None
+    """The request whose effect this is; StoreBusy, with nothing written, if its claim was lost."""
 
     @property
     def derives(self) -> bool:

@@ -238,6 +238,12 @@ class ProfileRequest(Request, Returns[Profile]):
     """Return the bank's profile."""
 
 
+class CreateBankRequest(Request, Returns[Status]):
+    """Create the bank unless it exists, and set its profile if one is given."""
+
+    profile: InstanceOf[Profile] | None = None
+
+
 class ProfileUpdate(Request, Returns[Profile]):
     """Replace the bank's profile; the former one stays in its history."""
 

@@ -15,12 +15,13 @@ from vmemo.ports.providers import (
     TokenEmbedder,
     encodings,
 )
-from vmemo.ports.store import HIDDEN, HiddenBank, Loaded, MessageLog, Reads, Search, Store
+from vmemo.ports.store import HIDDEN, AppendCompletion, HiddenBank, Loaded, MessageLog, Reads, Search, Store
 from vmemo.ports.work import Queue, WorkNotifier
 
 __all__ = [
     "HIDDEN",
     "LLM",
+    "AppendCompletion",
     "AuthStore",
     "Completion",
     "Context",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-from vmemo.models.auth import ApiKey, AuditEntry, IdempotentReply
+from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
 
 
 @runtime_checkable
@@ -29,8 +29,12 @@ class AuthStore(Protocol):
         """Revoke a key; return False if the id is unknown. A key that is already revoked keeps its time."""
         ...
 
-    async def add_audit_entries(self, entries: Sequence[AuditEntry]) -> None:
-        """Append to the audit log; the store assigns the ids."""
+    async def add_audit_entry(self, entry: AuditEntry) -> int:
+        """Append to the audit log and return the id that the store assigns."""
+        ...
+
+    async def finish_audit_entry(self, id: int, status: int) -> None:
+        """Store the status of a write that has ended."""
         ...
 
     async def audit_entries(
@@ -40,18 +44,23 @@ class AuthStore(Protocol):
         ...
 
     async def claim_idempotency_key(
-        self, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
+        self, claim: IdempotencyClaim, fingerprint: str, *, bank: str, lease: timedelta
     ) -> IdempotentReply | None:
         """Claim an idempotency key; return None on success, else the reply of the request that holds it.
 
-        A claim without a response that is older than `stale` is taken over. Responses older than a day are deleted.
+        A claim that was not renewed for `lease` has ended: it is taken over, unless its request has taken effect; then
+        the response that was stored with the effect is returned. Responses older than a day are deleted.
         """
         ...
 
-    async def save_reply(self, owner: str, token: str, status: int, body: str) -> None:
-        """Store the response to a claimed request."""
+    async def renew_idempotency_claim(self, claim: IdempotencyClaim) -> None:
+        """Extend the lease of a request that is running; a lost claim is ignored."""
         ...
 
-    async def release_idempotency_key(self, owner: str, token: str) -> None:
-        """Delete the claim of a request that changed nothing."""
+    async def save_reply(self, completed: CompletedRequest) -> None:
+        """Store the final response to a claimed request; a lost claim is ignored."""
+        ...
+
+    async def release_idempotency_key(self, claim: IdempotencyClaim) -> None:
+        """Delete a claim; if its request has taken effect, the response that was stored with the effect is final."""
         ...

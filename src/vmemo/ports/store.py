@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from vmemo.models import (
     Bank,
@@ -23,6 +24,7 @@ from vmemo.models import (
     MessageId,
     RetentionScore,
 )
+from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes, EntityMention, ForgetTarget, MergeRecord
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
@@ -39,6 +41,8 @@ class Loaded:
     titles: Mapping[EpisodeId, str]
 
 
+AppendCompletion: TypeAlias = Callable[[AbstractSet[MessageId]], CompletedRequest | None]
+"""Returns the request that storing messages completes, given the ids of those that were new."""
 HIDDEN = "\x1f"
 """The first character of names that users can't give."""
 
@@ -58,8 +62,14 @@ class HiddenBank:
 class MessageLog(Protocol):
     """The append-only archive and its queue of unread messages."""
 
-    async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
-        """Store messages durably; one whose id, or whose key in its document, exists is left out of the result."""
+    async def append(
+        self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None
+    ) -> set[MessageId]:
+        """Store messages durably; one whose id, or whose key in its document, exists is left out of the result.
+
+        The request that `completes` returns for the stored ids is completed in the same transaction; StoreBusy, with
+        nothing stored, if its claim was lost.
+        """
         ...
 
     async def ungroup(self, bank: BankId) -> int:

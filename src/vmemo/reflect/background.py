@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Profile
+from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
 from vmemo.ports import Store
@@ -29,7 +31,14 @@ _MIN_KEPT = 0.5
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-async def merge_background(bank: BankId, snippet: str, store: Store, llm: StructuredLLM) -> Profile:
+async def merge_background(
+    bank: BankId,
+    snippet: str,
+    store: Store,
+    llm: StructuredLLM,
+    *,
+    completed: Callable[[Profile], CompletedRequest | None] = no_request,
+) -> Profile:
     """Merge a snippet into the bank's background, and record the former profile with the snippet as the reason.
 
     If the profile changes meanwhile, the merge is repeated with the newer one. A background that already contains the
@@ -41,7 +50,8 @@ async def merge_background(bank: BankId, snippet: str, store: Store, llm: Struct
         if contains_sentences(profile.background, new):
             return profile
         merged = profile.model_copy(update={"background": await _merge(profile.background, new, llm)})
-        if await store.commit(Changes(bank=bank, profile=ProfileChange(profile=merged, reason=new, expected=profile))):
+        change = ProfileChange(profile=merged, reason=new, expected=profile)
+        if await store.commit(Changes(bank=bank, profile=change, completes=completed(merged))):
             return merged
 
 

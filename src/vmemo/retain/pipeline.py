@@ -11,11 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, named
 from vmemo.models import Bank, BankId, Episode, Message
+from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.requests import NewMessage
@@ -53,9 +55,18 @@ def _key(message: NewMessage, seen: Counter[str]) -> str | None:
     return hashlib.blake2b(f"{seen[line]}\n{line}".encode(), digest_size=16).hexdigest()
 
 
-async def store_messages(bank: BankId, messages: Sequence[Message], store: Store) -> Retained:
-    """Store messages; existing ones are reported as skipped."""
-    stored = await store.append(bank, messages)
+async def store_messages(
+    bank: BankId,
+    messages: Sequence[Message],
+    store: Store,
+    completed: Callable[[Retained], CompletedRequest | None] = no_request,
+) -> Retained:
+    """Store messages, and the request that this completes; existing messages are reported as skipped."""
+    stored = await store.append(bank, messages, completes=lambda stored: completed(_stored(messages, stored)))
+    return _stored(messages, stored)
+
+
+def _stored(messages: Sequence[Message], stored: AbstractSet[str]) -> Retained:
     skipped = [Skipped(what=message.id, reason=_reason(message)) for message in messages if message.id not in stored]
     fresh = [message for message in messages if message.id in stored]
     waiting = sum(message.state == "pending" for message in fresh)

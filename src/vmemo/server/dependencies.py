@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, Header, Request, Response, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
@@ -15,9 +15,12 @@ from vmemo.auth import AccessControl, Limits, Principal
 from vmemo.auth.errors import Unauthenticated
 from vmemo.auth.idempotency import IdempotentRequest, StoredResponse, run_once
 from vmemo.errors import InvalidInput
-from vmemo.models.auth import Interface, Permission
+from vmemo.models.auth import AuditEntry, ClaimedRequest, IdempotencyClaim, Interface, Permission
+from vmemo.models.request_fields import Returns
+from vmemo.server.problems import request_id
 
 REPLAYED = "Idempotent-Replayed"
+R = TypeVar("R")
 
 
 @dataclass(eq=False)
@@ -96,17 +99,26 @@ async def open_session(
     create: bool = False,
     interface: Interface = "rest",
 ) -> RequestSession:
-    """Open a bank for a request, and mark writes for the audit log."""
+    """Open a bank for a request, and write the audit entry of a write."""
     request.state.interface, request.state.bank = interface, bank
     memory = await principal.open_bank(AppState.of(request).memory, bank, permission, create=create)
     if permission != "read":
-        mark_write(request, interface, bank)
+        await begin_write(request, interface, bank)
     return RequestSession(principal, bank, memory)
 
 
-def mark_write(request: Request, interface: Interface, bank: str | None) -> None:
-    """Have AuditMiddleware record this request."""
-    request.state.audited = (interface, bank)
+async def begin_write(request: Request, interface: Interface, bank: str | None) -> None:
+    """Write an audit entry before a request changes anything; AuditMiddleware completes it."""
+    principal: Principal = request.state.principal
+    path = getattr(request.scope.get("route"), "path", request.url.path)
+    entry = AuditEntry(
+        key=principal.key_id,
+        interface=interface,
+        verb=f"{request.method} {path}",
+        bank=bank,
+        request=request_id(request),
+    )
+    request.state.audit_entry = await AppState.of(request).access.begin_write(entry)
 
 
 def _bank(
@@ -128,7 +140,7 @@ ImportBank = Annotated[RequestSession, Depends(_bank("admin", create=True))]
 async def _admin(request: Request, principal: AnyPrincipal) -> Principal:
     principal.require("admin")
     if request.method not in ("GET", "HEAD"):
-        mark_write(request, "rest", None)
+        await begin_write(request, "rest", None)
     return principal
 
 
@@ -143,25 +155,32 @@ class Idempotency:
     request: Request
     key: str | None
 
-    async def run(self, session: RequestSession, handle: Callable[[], Awaitable[Response]]) -> Response:
-        """Handle a write; if it was sent before with the same key, return the stored response instead."""
+    async def run(self, session: RequestSession, request: Returns[R], respond: Callable[[R], Response]) -> Response:
+        """Execute a write; if it was sent before with the same key, return the stored response instead."""
         if self.key is None:
-            return await handle()
+            return respond(await session.memory.run(request))
 
-        async def respond() -> StoredResponse:
-            response = await handle()
-            return StoredResponse(response.status_code, bytes(response.body).decode("utf-8"))
+        def response_to(result: object) -> tuple[int, str]:
+            response = respond(cast("R", result))
+            return response.status_code, bytes(response.body).decode("utf-8")
+
+        async def execute(claim: IdempotencyClaim) -> StoredResponse:
+            claimed = ClaimedRequest(claim=claim, respond=response_to)
+            return StoredResponse(*response_to(await session.memory.run_once(request, claimed)))
 
         same = IdempotentRequest(
             owner=session.principal.name, key=self.key, fingerprint=await self._fingerprint(), bank=session.bank
         )
-        stored = await run_once(session.memory.auth, same, respond)
+        stored = await run_once(session.memory.auth, same, execute)
         headers = {REPLAYED: "true"} if stored.replayed else {}
         return Response(stored.body, stored.status, headers, "application/json")
 
     async def _fingerprint(self) -> str:
-        start = f"{self.request.method} {self.request.url.path}\n"
-        return sha256(start.encode() + await self.request.body()).hexdigest()
+        """Hash the request as it was sent: two paths may differ in nothing but an encoded slash."""
+        scope = self.request.scope
+        target: bytes = scope.get("raw_path") or scope["path"].encode()
+        head = b" ".join((self.request.method.encode(), target, scope["query_string"]))
+        return sha256(head + b"\n" + await self.request.body()).hexdigest()
 
 
 def _idempotency(

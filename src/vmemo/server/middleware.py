@@ -13,7 +13,7 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vmemo.auth import AccessControl, Limits, Principal
+from vmemo.auth import AccessControl, Limits
 from vmemo.models.auth import AuditEntry
 from vmemo.server.paths import is_hindsight_upload, is_import
 from vmemo.server.problems import HttpProblem, problem_response
@@ -162,7 +162,7 @@ def _too_large(limit: int) -> HttpProblem:
 
 
 class AuditMiddleware:
-    """Writes an audit entry for every authorized write before its response is sent."""
+    """Completes the audit entry of a write before its response is sent; a write that is cut off has no status."""
 
     def __init__(self, app: ASGIApp, access: AccessControl) -> None:
         self._app, self._access = app, access
@@ -174,22 +174,17 @@ class AuditMiddleware:
             return
 
         async def send_audited(message: Message) -> None:
-            if message["type"] == "http.response.start" and "audited" in scope.get("state", {}):
-                await self._access.record(_audit_entry(scope, message["status"]))
+            if message["type"] == "http.response.start":
+                await self._finish(scope, message["status"])
             await send(message)
 
-        await self._app(scope, receive, send_audited)
+        try:
+            await self._app(scope, receive, send_audited)
+        except Exception:
+            await self._finish(scope, 500)
+            raise
 
-
-def _audit_entry(scope: Scope, status: int) -> AuditEntry:
-    state = scope["state"]
-    interface, bank = state["audited"]
-    principal: Principal = state["principal"]
-    return AuditEntry(
-        key=principal.key_id,
-        interface=interface,
-        verb=f"{scope['method']} {getattr(scope.get('route'), 'path', scope['path'])}",
-        bank=bank,
-        request=state["request_id"],
-        status=status,
-    )
+    async def _finish(self, scope: Scope, status: int) -> None:
+        entry: AuditEntry | None = scope.get("state", {}).pop("audit_entry", None)
+        if entry is not None:
+            await self._access.finish_write(entry, status)

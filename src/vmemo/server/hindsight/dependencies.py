@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from vmemo.models.auth import Permission
-from vmemo.server.dependencies import AnyPrincipal, RequestSession, mark_write, open_session
+from vmemo.server.dependencies import AnyPrincipal, RequestSession, begin_write, open_session
 
 PREFIX = "/v1/default"
 """Hindsight's tenant; its client uses no other."""
@@ -29,7 +29,7 @@ async def _read_or_create(request: Request, principal: AnyPrincipal, bank_id: st
     create = principal.allows("write", bank_id)
     session = await open_session(request, principal, bank_id, "read", create=create, interface="hindsight")
     if create and not await session.memory.exists():
-        mark_write(request, "hindsight", bank_id)
+        await begin_write(request, "hindsight", bank_id)
         await session.memory.open()
     return session
 

@@ -15,7 +15,7 @@ from starlette.background import BackgroundTask
 from vmemo.errors import InvalidInput
 from vmemo.models import FormerProfile, Profile
 from vmemo.models.base import Text
-from vmemo.models.requests import BackgroundRequest
+from vmemo.models.requests import BackgroundRequest, CreateBankRequest, ProfileUpdate
 from vmemo.models.results import Forgotten, Status
 from vmemo.server import examples
 from vmemo.server.dependencies import (
@@ -26,7 +26,6 @@ from vmemo.server.dependencies import (
     Idempotent,
     ImportBank,
     ReadBank,
-    RequestSession,
     WriteBank,
 )
 from vmemo.server.paging import Cursor, Limit
@@ -40,7 +39,6 @@ from vmemo.server.responses import (
     page,
     page_up_to,
     record,
-    record_of,
 )
 
 router = APIRouter(prefix="/v1/banks", tags=["banks"], route_class=ExactRoute)
@@ -61,14 +59,7 @@ async def banks(
 @router.put("/{bank}", response_model=Status, responses=BODY_ERRORS, openapi_extra=examples.PROFILE)
 async def create(session: CreateBank, idempotency: Idempotent, body: Profile | None = None) -> Response:
     """Create a bank if it does not exist, and set its profile if one is given."""
-    return await idempotency.run(session, lambda: _create(session, body))
-
-
-async def _create(session: RequestSession, body: Profile | None) -> Response:
-    await session.memory.open()
-    if body is not None:
-        await session.memory.profile(body)
-    return record(await session.memory.status())
+    return await idempotency.run(session, CreateBankRequest(profile=body), record)
 
 
 @router.get("/{bank}", response_model=Status, responses=READ_ERRORS)
@@ -92,7 +83,7 @@ async def profile(session: ReadBank) -> Response:
 @router.put("/{bank}/profile", response_model=Profile, responses=BODY_ERRORS, openapi_extra=examples.PROFILE)
 async def set_profile(session: WriteBank, body: Profile, idempotency: Idempotent) -> Response:
     """Replace the bank's profile; the previous one stays in its history."""
-    return await idempotency.run(session, lambda: record_of(session.memory.profile(body)))
+    return await idempotency.run(session, ProfileUpdate(profile=body), record)
 
 
 @router.get("/{bank}/profile/history", response_model=CursorPage[FormerProfile], responses=READ_ERRORS)
@@ -106,7 +97,7 @@ async def former_profiles(session: ReadBank) -> Response:
 )
 async def add_background(session: WriteBank, body: BackgroundRequest, idempotency: Idempotent) -> Response:
     """Merge a text into the profile's background; this needs a language model."""
-    return await idempotency.run(session, lambda: record_of(session.memory.run(body)))
+    return await idempotency.run(session, body, record)
 
 
 @router.get(

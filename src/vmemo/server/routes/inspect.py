@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query, Response
 
 from vmemo.models import ConfidenceChange, Entity, EntityId, Episode, EpisodeId, Fact, FactId, Merge, Provenance
 from vmemo.models.base import Name
-from vmemo.models.requests import MergeEntitiesRequest
+from vmemo.models.requests import MergeEntitiesRequest, UndoMergeRequest
 from vmemo.models.results import Job
 from vmemo.server import examples
-from vmemo.server.dependencies import Idempotent, ReadBank, RequestSession, WriteBank
+from vmemo.server.dependencies import Idempotent, ReadBank, WriteBank
 from vmemo.server.paging import Cursor, Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.responses import (
@@ -23,7 +23,6 @@ from vmemo.server.responses import (
     page,
     page_up_to,
     record,
-    record_of,
 )
 
 router = APIRouter(prefix="/v1/banks/{bank}", tags=["inspect"], route_class=ExactRoute)
@@ -88,17 +87,13 @@ async def merges(session: ReadBank) -> Response:
 @router.post("/merges", response_model=Merge, responses=BODY_ERRORS, openapi_extra=examples.MERGE_ENTITIES)
 async def merge(session: WriteBank, body: MergeEntitiesRequest, idempotency: Idempotent) -> Response:
     """Merge two entities into one, which keeps all names."""
-    return await idempotency.run(session, lambda: record_of(session.memory.run(body)))
+    return await idempotency.run(session, body, record)
 
 
 @router.delete("/merges/{merge}", response_model=IdResponse, responses=BODY_ERRORS)
 async def undo_merge(session: WriteBank, merge: Name, idempotency: Idempotent) -> Response:
     """Undo a merge and return the id of the entity that was split off."""
-    return await idempotency.run(session, lambda: _undo_merge(session, merge))
-
-
-async def _undo_merge(session: RequestSession, merge: str) -> Response:
-    return record(IdResponse(id=await session.memory.undo_merge(merge)))
+    return await idempotency.run(session, UndoMergeRequest(merge=merge), lambda entity: record(IdResponse(id=entity)))
 
 
 @router.get("/jobs", response_model=CursorPage[Job], responses=READ_ERRORS)

@@ -15,7 +15,7 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.server import examples
-from vmemo.server.dependencies import AdminBank, CreateBank, Idempotent, ReadBank, RequestSession, WriteBank
+from vmemo.server.dependencies import AdminBank, CreateBank, Idempotent, ReadBank, WriteBank
 from vmemo.server.paging import Cursor, Document, Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import ProblemDetails, derivation_problem
@@ -27,7 +27,6 @@ from vmemo.server.responses import (
     one_more,
     page_up_to,
     record,
-    record_of,
 )
 
 router = APIRouter(prefix="/v1/banks/{bank}", tags=["messages"], route_class=ExactRoute)
@@ -52,13 +51,12 @@ async def retain(request: Request, session: CreateBank, body: RetainRequest, ide
     Messages are stored before anything else. 202 means that they are stored and still pending.
     """
     session.principal.check_batch(len(body.messages))
-    return await idempotency.run(session, lambda: _retain(request, session, body))
+    return await idempotency.run(session, body, lambda retained: _retain_response(request, body, retained))
 
 
-async def _retain(request: Request, session: RequestSession, body: RetainRequest) -> Response:
-    retained = await session.memory.run(body)
+def _retain_response(request: Request, body: RetainRequest, retained: Retained) -> Response:
     problem = None if retained.problem is None else derivation_problem(request, retained.problem)
-    pending = body.infer and (not body.wait or problem is not None)
+    pending = body.infer and (not body.wait or problem is not None or retained.pending > 0)
     values = retained.model_dump(exclude={"problem"})
     return record(RetainResponse.of({**values, "problem": problem}), 202 if pending else 200)
 
@@ -73,22 +71,22 @@ async def messages(session: ReadBank, document: Document = None, cursor: Cursor 
 @router.post("/process", response_model=Retained, responses=LLM_ERRORS)
 async def process(session: WriteBank, idempotency: Idempotent, body: ProcessRequest | None = None) -> Response:
     """Derive facts from all pending messages, including those that failed before."""
-    return await idempotency.run(session, lambda: record_of(session.memory.run(body or ProcessRequest())))
+    return await idempotency.run(session, body or ProcessRequest(), record)
 
 
 @router.post("/forget", response_model=Forgotten, responses=LLM_ERRORS, openapi_extra=examples.FORGET)
 async def forget(session: WriteBank, body: ForgetContentRequest, idempotency: Idempotent) -> Response:
     """Delete messages, a document or an entity, with everything derived from them."""
-    return await idempotency.run(session, lambda: record_of(session.memory.run(body)))
+    return await idempotency.run(session, body, record)
 
 
 @router.post("/maintain", response_model=Maintained, responses=BODY_ERRORS)
 async def maintain(session: WriteBank, idempotency: Idempotent) -> Response:
     """Join related episodes, shorten old ones, close faded facts, and optimise the indexes."""
-    return await idempotency.run(session, lambda: record_of(session.memory.run(MaintainRequest())))
+    return await idempotency.run(session, MaintainRequest(), record)
 
 
 @router.post("/reprocess", response_model=Retained, responses=LLM_ERRORS)
 async def reprocess(session: AdminBank, idempotency: Idempotent) -> Response:
     """Derive everything from the messages again; the bank serves its current facts until that is done."""
-    return await idempotency.run(session, lambda: record_of(session.memory.run(ReprocessRequest())))
+    return await idempotency.run(session, ReprocessRequest(), record)

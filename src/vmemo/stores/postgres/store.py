@@ -16,7 +16,7 @@ from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.results import Forgotten, Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.models.select import MessageSelect
-from vmemo.ports import HIDDEN, Loaded
+from vmemo.ports import HIDDEN, AppendCompletion, Loaded
 from vmemo.stores.postgres import hnsw, maintenance, search
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
@@ -53,7 +53,9 @@ class PostgresStore(SqlStore[PostgresPool]):
         """Wait until any process queues work."""
         return await self._database.notified(seconds, heard)
 
-    async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
+    async def append(
+        self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None
+    ) -> set[MessageId]:
         """Store messages durably; those of an attempt whose outcome was not known count as stored."""
         tried = set[MessageId]()
 
@@ -62,6 +64,7 @@ class PostgresStore(SqlStore[PostgresPool]):
             found = reads.messages_of(connection, number, MessageSelect(ids=sorted(tried))) if tried else []
             stored = self._append(connection, bank, messages) | {message.id for message in found}
             tried.update(stored)
+            self._complete(connection, stored, completes)
             return stored
 
         return await self._database.write(run, repeatable=True)

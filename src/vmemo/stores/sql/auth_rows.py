@@ -1,4 +1,4 @@
-"""Statements over API keys, the audit log and idempotent responses."""
+"""Statements over API keys, the audit log, and idempotent responses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
+from vmemo.errors import StoreBusy
 from vmemo.models import utc_now
-from vmemo.models.auth import ApiKey, AuditEntry, IdempotentReply
+from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
 from vmemo.stores.sql.auth_schema import api_keys, audit, replies
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.message_rows import insert_missing
@@ -17,6 +18,10 @@ from vmemo.stores.sql.rows import AnyRow, dump, instant, micros, micros_or_none
 
 KEPT = timedelta(days=1)
 """Time for which a response is replayed."""
+ENDED = ""
+"""The holder of the idempotency key of a request that runs no more."""
+STARTED = 0
+"""The status of an audit entry whose write has not ended."""
 
 
 def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
@@ -64,21 +69,23 @@ def revoke(connection: Connection, id: str, at: datetime) -> bool:
     return connection.execute(select(api_keys.c.seq).where(api_keys.c.id == id)).first() is not None
 
 
-def add_audit_entries(connection: Connection, entries: Sequence[AuditEntry]) -> None:
-    """Append to the audit log."""
-    rows = [
-        {
-            "at": micros(each.at),
-            "key": each.key,
-            "door": each.interface,
-            "verb": each.verb,
-            "bank_name": each.bank,
-            "request": each.request,
-            "status": each.status,
-        }
-        for each in entries
-    ]
-    connection.execute(insert(audit), rows)
+def add_audit_entry(connection: Connection, entry: AuditEntry) -> int:
+    """Insert an audit entry and return its id."""
+    values = {
+        "at": micros(entry.at),
+        "key": entry.key,
+        "door": entry.interface,
+        "verb": entry.verb,
+        "bank_name": entry.bank,
+        "request": entry.request,
+        "status": entry.status or STARTED,
+    }
+    return connection.execute(insert(audit).values(values).returning(audit.c.seq)).scalar_one()
+
+
+def finish_audit_entry(connection: Connection, id: int, status: int) -> None:
+    """Store the status of a write that has ended."""
+    connection.execute(update(audit).where(audit.c.seq == id).values(status=status))
 
 
 def audit_entries(
@@ -99,47 +106,73 @@ def audit_entries(
             verb=row.verb,
             bank=row.bank_name,
             request=row.request,
-            status=row.status,
+            status=None if row.status == STARTED else row.status,
         )
         for row in connection.execute(statement)
     ]
 
 
 def claim_idempotency_key(
-    connection: Connection, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
+    connection: Connection, claim: IdempotencyClaim, fingerprint: str, *, bank: str, lease: timedelta
 ) -> IdempotentReply | None:
     """Claim an idempotency key, or return the reply of the request that holds it."""
     now = utc_now()
     connection.execute(delete(replies).where(replies.c.at < micros(now - KEPT)))
-    abandoned = replies.c.status.is_(None), replies.c.at < micros(stale)
-    connection.execute(delete(replies).where(*_named(owner, token), *abandoned))
+    # A claim of the future was made before the clock was set back.
+    expired = (replies.c.at < micros(now - lease)) | (replies.c.at > micros(now + lease))
+    connection.execute(delete(replies).where(*_named(claim), replies.c.status.is_(None), expired))
     values = {
-        "owner": owner,
-        "token": token,
+        "owner": claim.owner,
+        "token": claim.key,
+        "holder": claim.holder,
         "bank_name": bank,
         "fingerprint": fingerprint,
         "body": "",
         "at": micros(now),
     }
-    if insert_missing(connection, replies, values):
-        return None
-    row = connection.execute(select(replies).where(*_named(owner, token))).one_or_none()
-    # A claim that was deleted in the meantime belonged to a request that changed nothing.
-    return None if row is None else IdempotentReply(fingerprint=row.fingerprint, status=row.status, body=row.body)
+    while not insert_missing(connection, replies, values):
+        found = select(replies, expired.label("expired")).where(*_named(claim))
+        row = connection.execute(found).one_or_none()
+        # A claim that prevented the insertion may have been released since.
+        if row is not None:
+            running = row.holder != ENDED and not row.expired
+            return IdempotentReply(fingerprint=row.fingerprint, status=None if running else row.status, body=row.body)
+    return None
 
 
-def _named(owner: str, token: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    return replies.c.owner == owner, replies.c.token == token
+def _named(claim: IdempotencyClaim) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return replies.c.owner == claim.owner, replies.c.token == claim.key
 
 
-def save_reply(connection: Connection, owner: str, token: str, status: int, body: str) -> None:
-    """Store the response, unless the claim was deleted."""
-    connection.execute(update(replies).where(*_named(owner, token)).values(status=status, body=body))
+def _held(claim: IdempotencyClaim) -> tuple[ColumnElement[bool], ...]:
+    return *_named(claim), replies.c.holder == claim.holder
 
 
-def release_idempotency_key(connection: Connection, owner: str, token: str) -> None:
-    """Delete a claim."""
-    connection.execute(delete(replies).where(*_named(owner, token)))
+def renew_idempotency_claim(connection: Connection, claim: IdempotencyClaim) -> None:
+    """Extend the lease of a claim."""
+    connection.execute(update(replies).where(*_held(claim)).values(at=micros(utc_now())))
+
+
+def complete_request(connection: Connection, completed: CompletedRequest) -> None:
+    """Store the response of a request in the transaction of its effect; raise StoreBusy if its claim was lost."""
+    values = {"status": completed.status, "body": completed.body}
+    if connection.execute(update(replies).where(*_held(completed.claim)).values(values)).rowcount != 1:
+        raise StoreBusy(
+            "Another process took over the request with this idempotency key, for this one stalled too long. Nothing "
+            "was written; send the request again."
+        )
+
+
+def save_reply(connection: Connection, completed: CompletedRequest) -> None:
+    """Store the final response of a request, unless its claim was lost."""
+    values = {"status": completed.status, "body": completed.body, "at": micros(utc_now()), "holder": ENDED}
+    connection.execute(update(replies).where(*_held(completed.claim)).values(values))
+
+
+def release_idempotency_key(connection: Connection, claim: IdempotencyClaim) -> None:
+    """Delete a claim; if its request has taken effect, the response that was stored with the effect is final."""
+    connection.execute(delete(replies).where(*_held(claim), replies.c.status.is_(None)))
+    connection.execute(update(replies).where(*_held(claim)).values(holder=ENDED))
 
 
 def drop_replies(connection: Connection, bank: str) -> None:

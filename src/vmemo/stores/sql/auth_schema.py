@@ -33,6 +33,7 @@ audit = Table(
     Column("verb", Text, nullable=False),
     Column("bank_name", Text),
     Column("request", Text, nullable=False),
+    # 0 until the write has ended.
     Column("status", Integer, nullable=False),
     Index("audit_bank", "bank_name", "seq"),
     sqlite_autoincrement=True,
@@ -46,10 +47,15 @@ replies = Table(
     Column("token", Text, nullable=False),
     Column("bank_name", Text, nullable=False),
     Column("fingerprint", Text, nullable=False),
+    Column("holder", Text, nullable=False, server_default=""),
     Column("status", Integer),
     Column("body", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
     PrimaryKeyConstraint("owner", "token"),
     Index("replies_at", "at"),
 )
-"""Idempotent responses; forgetting anything of a bank deletes the responses about it."""
+"""Responses to writes that may be repeated; forgetting something of a bank deletes the bank's responses.
+
+`status` is null until the write takes effect, and `holder` is empty once it has ended. `at` is the time of the last
+renewal of the claim, then of the response.
+"""

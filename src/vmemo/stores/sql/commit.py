@@ -10,6 +10,7 @@ from vmemo.errors import NotFound
 from vmemo.models import Message
 from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.stores.sql import (
+    auth_rows,
     bank_rows,
     batch_rows,
     fact_revisions,
@@ -56,6 +57,8 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
     if changes.rename is not None and not bank_rows.rename(connection, state, changes.rename, index):
         connection.rollback()
         return False
+    if changes.completes is not None:
+        auth_rows.complete_request(connection, changes.completes)
     return True
 
 

@@ -30,11 +30,11 @@ from vmemo.models import (
     MessageId,
     RetentionScore,
 )
-from vmemo.models.auth import ApiKey, AuditEntry, IdempotentReply
+from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
 from vmemo.models.changes import Changes, EntityMention, ForgetTarget, Lease, MergeRecord, NewJob
 from vmemo.models.results import Forgotten, Job, Status
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import HiddenBank
+from vmemo.ports import AppendCompletion, HiddenBank
 from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
@@ -109,9 +109,23 @@ class SqlStore(Generic[D]):
         """Return the status of a bank."""
         return await self._database.read(lambda c: statistics.status(c, bank))
 
-    async def append(self, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
+    async def append(
+        self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None
+    ) -> set[MessageId]:
         """Store messages durably."""
-        return await self._database.write(lambda c: self._append(c, bank, messages))
+
+        def run(connection: Connection) -> set[MessageId]:
+            stored = self._append(connection, bank, messages)
+            self._complete(connection, stored, completes)
+            return stored
+
+        return await self._database.write(run)
+
+    @staticmethod
+    def _complete(connection: Connection, stored: set[MessageId], completes: AppendCompletion | None) -> None:
+        completed = None if completes is None else completes(stored)
+        if completed is not None:
+            auth_rows.complete_request(connection, completed)
 
     def _append(self, connection: Connection, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
         number = bank_state(connection, bank).seq
@@ -266,10 +280,13 @@ class SqlStore(Generic[D]):
         """Revoke an API key; return False if the id is unknown."""
         return await self._database.write(lambda c: auth_rows.revoke(c, id, at))
 
-    async def add_audit_entries(self, entries: Sequence[AuditEntry]) -> None:
-        """Append to the audit log."""
-        if entries:
-            await self._database.write(lambda c: auth_rows.add_audit_entries(c, entries))
+    async def add_audit_entry(self, entry: AuditEntry) -> int:
+        """Append to the audit log and return the entry's id."""
+        return await self._database.write(lambda c: auth_rows.add_audit_entry(c, entry))
+
+    async def finish_audit_entry(self, id: int, status: int) -> None:
+        """Store the status of a write that has ended."""
+        await self._database.write(lambda c: auth_rows.finish_audit_entry(c, id, status), repeatable=True)
 
     async def audit_entries(
         self, *, banks: Sequence[str] | None = None, before: int | None = None, limit: int = 100
@@ -278,17 +295,21 @@ class SqlStore(Generic[D]):
         return await self._database.read(lambda c: auth_rows.audit_entries(c, banks, before, limit))
 
     async def claim_idempotency_key(
-        self, owner: str, token: str, fingerprint: str, *, bank: str, stale: datetime
+        self, claim: IdempotencyClaim, fingerprint: str, *, bank: str, lease: timedelta
     ) -> IdempotentReply | None:
         """Claim an idempotency key, or return the reply of the request that holds it."""
         return await self._database.write(
-            lambda c: auth_rows.claim_idempotency_key(c, owner, token, fingerprint, bank=bank, stale=stale)
+            lambda c: auth_rows.claim_idempotency_key(c, claim, fingerprint, bank=bank, lease=lease)
         )
 
-    async def save_reply(self, owner: str, token: str, status: int, body: str) -> None:
-        """Store the response to a claimed request."""
-        await self._database.write(lambda c: auth_rows.save_reply(c, owner, token, status, body))
+    async def renew_idempotency_claim(self, claim: IdempotencyClaim) -> None:
+        """Extend the lease of a request that is running."""
+        await self._database.write(lambda c: auth_rows.renew_idempotency_claim(c, claim), repeatable=True)
 
-    async def release_idempotency_key(self, owner: str, token: str) -> None:
-        """Delete the claim of a request that changed nothing."""
-        await self._database.write(lambda c: auth_rows.release_idempotency_key(c, owner, token))
+    async def save_reply(self, completed: CompletedRequest) -> None:
+        """Store the final response to a claimed request."""
+        await self._database.write(lambda c: auth_rows.save_reply(c, completed), repeatable=True)
+
+    async def release_idempotency_key(self, claim: IdempotencyClaim) -> None:
+        """End a claim: delete it, unless its request has taken effect."""
+        await self._database.write(lambda c: auth_rows.release_idempotency_key(c, claim), repeatable=True)
