@@ -95,6 +95,15 @@ class BlockingEmbedder(HashEmbedder):
         return await super().embed(texts, kind)
 
 
+def test_paths_that_differ_in_an_encoded_slash_are_different_requests(server: LiveServer) -> None:
+    with server.http() as client:
+        client.put("/v1/banks/a", json={})
+        assert client.put("/v1/banks/a%2Fprofile", json={"name": "Mira"}, headers=KEY).status_code == 200
+        other = client.put("/v1/banks/a/profile", json={"name": "Mira"}, headers=KEY)
+        assert (other.status_code, other.json()["type"]) == (422, "urn:vmemo:problem:IdempotencyKeyReused")
+        assert client.get("/v1/banks/a/profile").json()["name"] == "assistant"
+
+
 def test_repetition_of_a_running_request_is_rejected(database: str) -> None:
     embedder = BlockingEmbedder()
     with (

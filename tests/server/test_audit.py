@@ -1,0 +1,75 @@
+"""Every write has an audit entry before it takes effect, and its status afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn
+
+import httpx2
+import pytest
+from test_idempotency import RETAIN, BlockingEmbedder
+
+from live_server import LiveServer, live_server
+from vmemo.models import Message
+from vmemo.providers import LocalExtractor
+
+HINDSIGHT = {"items": [{"content": "I have a grey cat."}]}
+
+
+class BrokenExtractor(LocalExtractor):
+    """An extractor that fails in a way that nobody foresaw."""
+
+    async def read(self, messages: Sequence[Message], before: Message | None) -> NoReturn:
+        """Raise an error that is not one of vmemo."""
+        raise ZeroDivisionError
+
+
+def entries(client: httpx2.Client) -> list[tuple[str, str, int | None]]:
+    """Return interface, verb and status of all entries, oldest first."""
+    found = client.get("/v1/audit").json()["items"]
+    return [(entry["interface"], entry["verb"], entry["status"]) for entry in reversed(found)]
+
+
+@pytest.mark.parametrize(
+    ("interface", "path", "body"),
+    [
+        ("rest", "/v1/banks/a/messages", RETAIN),
+        ("hindsight", "/v1/default/banks/a/memories", HINDSIGHT),
+        ("mcp", "/mcp", {"content": "I have a grey cat.", "bank": "a"}),
+    ],
+)
+def test_write_that_fails_unexpectedly_is_in_the_audit_log(
+    database: str, interface: str, path: str, body: dict[str, object]
+) -> None:
+    if interface == "mcp":
+        call = {"name": "retain", "arguments": body}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    with live_server(database, llm=BrokenExtractor()) as server, server.http() as client:
+        response = client.post(path, json=body, headers={"Accept": "application/json, text/event-stream"})
+        assert response.status_code == (200 if interface == "mcp" else 500)
+        assert len(client.get("/v1/banks/a/messages").json()["items"]) == 1
+        assert [(kind, status) for kind, _, status in entries(client)] == [(interface, 500)]
+
+
+def test_entry_of_a_running_write_has_no_status(database: str) -> None:
+    embedder = BlockingEmbedder()
+    with (
+        live_server(database, embedder=embedder) as server,
+        server.http() as client,
+        ThreadPoolExecutor(1) as other,
+    ):
+        running = other.submit(client.post, "/v1/banks/a/messages", json=RETAIN)
+        assert embedder.started.wait(60)
+        assert entries(client) == [("rest", "POST /v1/banks/{bank}/messages", None)]
+        embedder.released.set()
+        running.result(60)
+        assert entries(client) == [("rest", "POST /v1/banks/{bank}/messages", 200)]
+
+
+def test_rejected_write_is_in_the_audit_log_and_a_read_is_not(server: LiveServer) -> None:
+    with server.http() as client:
+        client.put("/v1/banks/a", json={})
+        client.post("/v1/banks/a/forget", json={"messages": ["missing"]})
+        client.get("/v1/banks/a")
+        assert [status for _, _, status in entries(client)] == [200, 404]

@@ -1,0 +1,200 @@
+"""A request with an idempotency key takes effect once, however its process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from pydantic import BaseModel
+from test_idempotency import BlockingEmbedder
+
+from vmemo import Memory, StoreBusy
+from vmemo.auth.errors import RequestInProgress
+from vmemo.auth.idempotency import IdempotentRequest, StoredResponse, run_once
+from vmemo.auth.service import CLAIM_LEASE
+from vmemo.models import Profile
+from vmemo.models import requests as r
+from vmemo.models.auth import ClaimedRequest, IdempotencyClaim
+from vmemo.models.request_fields import Returns
+from vmemo.testing import FakeLLM, HashEmbedder
+
+REQUEST = IdempotentRequest(owner="-", key="once", fingerprint="same", bank="default")
+RETAIN = r.RetainRequest.of({"messages": [{"content": "I have a grey cat."}]})
+MAKE_TWO = ["Anna met Robert Hale.", "Robert Hale lives in Oslo."]
+
+
+def response_to(result: object) -> tuple[int, str]:
+    """Return a result as a response."""
+    return 200, result.model_dump_json() if isinstance(result, BaseModel) else str(result)
+
+
+def executing(
+    memory: Memory, request: Returns[object] = RETAIN, then: Exception | None = None
+) -> Callable[[IdempotencyClaim], Awaitable[StoredResponse]]:
+    """Return a function that executes a request for a claim, and then fails."""
+
+    async def execute(claim: IdempotencyClaim) -> StoredResponse:
+        claimed = ClaimedRequest(claim=claim, respond=response_to)
+        result = await memory.run_once(request, claimed)
+        if then is not None:
+            raise then
+        return StoredResponse(*response_to(result))
+
+    return execute
+
+
+async def contents(memory: Memory) -> list[str]:
+    return [message.content for message in await memory.messages()]
+
+
+async def claim(memory: Memory, holder: str) -> IdempotencyClaim:
+    """Claim the key for a process that does not end its request."""
+    claimed = IdempotencyClaim(owner=REQUEST.owner, key=REQUEST.key, holder=holder)
+    assert await memory.auth.claim_idempotency_key(claimed, REQUEST.fingerprint, bank=REQUEST.bank) is None
+    return claimed
+
+
+def move_claim(url: str, seconds: float) -> None:
+    """Move the last renewal of all claims in time."""
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE replies SET at = at + ?", [int(seconds * 1_000_000)])
+    connection.close()
+
+
+@asynccontextmanager
+async def opened(url: str, embedder: HashEmbedder | None = None) -> AsyncGenerator[Memory]:
+    async with Memory(url, embedder=embedder or HashEmbedder()) as memory:
+        yield memory
+
+
+def test_request_cancelled_after_its_effect_returns_the_stored_response(database: str) -> None:
+    async def run() -> None:
+        embedder = BlockingEmbedder()
+        async with opened(database, embedder) as memory:
+            first = asyncio.create_task(run_once(memory.auth, REQUEST, executing(memory)))
+            await asyncio.to_thread(embedder.started.wait, 60)
+            first.cancel()
+            embedder.released.set()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            (message,) = await memory.messages()
+            again = await run_once(memory.auth, REQUEST, executing(memory))
+            assert again.replayed
+            assert f'"stored":["{message.id}"]' in again.body
+            assert '"pending":1' in again.body
+            assert await contents(memory) == ["I have a grey cat."]
+
+    asyncio.run(run())
+
+
+def test_request_killed_before_its_effect_runs_once_its_lease_ends(database: str) -> None:
+    async def run() -> None:
+        async with opened(database) as memory:
+            await claim(memory, "killed")
+            with pytest.raises(RequestInProgress):
+                await run_once(memory.auth, REQUEST, executing(memory))
+            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
+            assert not (await run_once(memory.auth, REQUEST, executing(memory))).replayed
+            assert await contents(memory) == ["I have a grey cat."]
+
+    asyncio.run(run())
+
+
+def test_request_killed_after_its_effect_is_never_executed_again(database: str) -> None:
+    async def run() -> None:
+        async with opened(database) as memory:
+            await executing(memory)(await claim(memory, "killed"))
+            with pytest.raises(RequestInProgress):
+                await run_once(memory.auth, REQUEST, executing(memory))
+            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
+            assert (await run_once(memory.auth, REQUEST, executing(memory))).replayed
+            assert await contents(memory) == ["I have a grey cat."]
+
+    asyncio.run(run())
+
+
+def test_process_that_lost_its_claim_writes_nothing(database: str) -> None:
+    async def run() -> None:
+        async with opened(database) as memory:
+            stalled = await claim(memory, "stalled")
+            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
+            await run_once(memory.auth, REQUEST, executing(memory))
+            with pytest.raises(StoreBusy, match="took over the request"):
+                await executing(memory)(stalled)
+            assert await contents(memory) == ["I have a grey cat."]
+
+    asyncio.run(run())
+
+
+def test_renewed_claim_is_not_taken_over(database: str) -> None:
+    async def run() -> None:
+        async with opened(database) as memory:
+            running = await claim(memory, "running")
+            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
+            await memory.auth.renew_idempotency_claim(running)
+            with pytest.raises(RequestInProgress):
+                await run_once(memory.auth, REQUEST, executing(memory))
+
+    asyncio.run(run())
+
+
+def test_claim_does_not_outlast_a_clock_that_was_set_back(database: str) -> None:
+    async def run() -> None:
+        async with opened(database) as memory:
+            await claim(memory, "killed")
+            move_claim(database, 3600)
+            assert not (await run_once(memory.auth, REQUEST, executing(memory))).replayed
+
+    asyncio.run(run())
+
+
+async def merge(memory: Memory) -> r.Request:
+    await memory.retain(MAKE_TWO)
+    anna, robert = [entity.id for entity in await memory.entities()][:2]
+    return r.MergeEntitiesRequest(keep=anna, absorb=robert)
+
+
+async def undo_merge(memory: Memory) -> r.Request:
+    await memory.run(await merge(memory))  # pyright: ignore[reportArgumentType]
+    return r.UndoMergeRequest(merge=(await memory.merges())[0].id)
+
+
+async def background(memory: Memory) -> r.Request:
+    return r.BackgroundRequest(snippet="I like tea.")
+
+
+async def profile(memory: Memory) -> r.Request:
+    return r.ProfileUpdate(profile=Profile(name="Mira"))
+
+
+async def create(memory: Memory) -> r.Request:
+    return r.CreateBankRequest(profile=Profile(name="Mira"))
+
+
+async def retain(memory: Memory) -> r.Request:
+    return RETAIN
+
+
+@pytest.mark.parametrize(
+    "make_request", [retain, merge, undo_merge, profile, create, background], ids=lambda each: each.__name__
+)
+def test_effect_of_a_write_is_stored_with_its_response(
+    make_request: Callable[[Memory], Awaitable[Returns[object]]], database: str
+) -> None:
+    async def run() -> None:
+        llm = FakeLLM({"background": [{"background": "I like tea.", "replaced": []}]})
+        uses_llm = make_request is background
+        async with Memory(database, llm=llm if uses_llm else None, embedder=HashEmbedder()) as memory:
+            request = await make_request(memory)
+            with pytest.raises(RuntimeError, match="after the effect"):
+                await run_once(memory.auth, REQUEST, executing(memory, request, RuntimeError("after the effect")))
+            state = await memory.entities(), await memory.merges(), await memory.former_profiles()
+            again = await run_once(memory.auth, REQUEST, executing(memory, request, AssertionError("executed twice")))
+            assert (again.status, again.replayed) == (200, True)
+            assert (await memory.entities(), await memory.merges(), await memory.former_profiles()) == state
+            assert await contents(memory) in ([], MAKE_TWO, ["I have a grey cat."])
+
+    asyncio.run(run())
