@@ -202,7 +202,11 @@ class HiddenBankConformance(StoreSuite):
         before = await snapshot(store, OTHER)
         assert not await store.commit(switch), "it lacks a message"
         assert not await store.commit(
-            replace(switch, messages=story.messages, rename=Rename(to=OTHER, revision=revision - 1))
+            replace(
+                switch,
+                messages=story.messages,
+                rename=Rename(to=OTHER, revision=revision._replace(number=revision.number - 1)),
+            )
         )
         assert not await store.commit(replace(switch, rename=Rename(to=BankId("nobody"), revision=revision)))
         assert await snapshot(store, OTHER) == before

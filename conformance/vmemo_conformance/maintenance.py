@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from vmemo.models import Episode, Fact, Message, utc_now
+from vmemo.models import BankRevision, Episode, Fact, Message, utc_now
 from vmemo.models.changes import AddedSource, Changes, Deletions, FactClosure, Lease, NewJob
 from vmemo.models.select import Condensable, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store
@@ -280,7 +280,7 @@ def _united(one: Episode, two: Episode) -> Episode:
 
 
 async def _join(
-    store: Store, kept: Episode, absorbed: Episode, *, revision: int | None = None, lease: Lease | None = None
+    store: Store, kept: Episode, absorbed: Episode, *, revision: BankRevision | None = None, lease: Lease | None = None
 ) -> bool:
     """Commit that one episode takes the place of another."""
     facts = await store.facts(BANK, FactSelect(episode=absorbed.id, with_embeddings=True))

@@ -235,7 +235,7 @@ class ReprocessConformance(StoreSuite):
         revision = await store.revision(BANK)
         assert await swap_in(store, BANK, EMBEDDER)
         assert await store.bank(BANK) == a_bank().model_copy(update={"profile": profile})
-        assert await store.revision(BANK) > revision
+        assert await store.revision(BANK) != revision
         costs = {item.step: (item.calls, item.cost) for item in (await store.status(BANK)).spending}
         assert costs == {"read": (3, 0.75), "see": (1, 0.0)}
 

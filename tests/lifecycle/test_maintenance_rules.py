@@ -7,7 +7,7 @@ from datetime import timedelta
 from vmemo.lifecycle.join_episodes import join_changes, settled
 from vmemo.lifecycle.maintain import faded, strength
 from vmemo.lifecycle.shorten_episodes import with_narratives
-from vmemo.models import FactId, RetentionScore, utc_now
+from vmemo.models import BankRevision, FactId, RetentionScore, utc_now
 from vmemo.models.changes import AddedSource, Deletions
 from vmemo.models.results import Job
 from vmemo.testing.samples import BANK, a_fact, a_message, an_episode, day
@@ -30,8 +30,13 @@ def test_joining_keeps_one_episode_and_moves_the_facts_of_the_other_to_it() -> N
     said = [a_message("tulips", document="talk"), a_message("roses"), a_message("lilies", document="talk")]
     kept, absorbed = an_episode("flowers", said), an_episode("roses", said[1:])
     facts = [a_fact("roses"), a_fact("lilies")]
-    changes = join_changes(BANK, kept, absorbed.id, messages=said, facts=facts, revision=7)
-    assert (changes.revision, changes.episodes, changes.deleted) == (7, [kept], Deletions(episodes=[absorbed.id]))
+    revision = BankRevision("a", 7)
+    changes = join_changes(BANK, kept, absorbed.id, messages=said, facts=facts, revision=revision)
+    assert (changes.revision, changes.episodes, changes.deleted) == (
+        revision,
+        [kept],
+        Deletions(episodes=[absorbed.id]),
+    )
     assert changes.sources == [AddedSource(fact=fact.id, episodes=(kept.id,)) for fact in facts]
     assert set(changes.without_pending) == {"talk", None}
 

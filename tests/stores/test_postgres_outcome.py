@@ -74,7 +74,7 @@ def test_a_batch_is_committed_once_and_reported_as_committed(postgres_url: str) 
         batch = await a_batch(store, [a_fact("tulips"), a_fact("roses")])
         assert await store.commit(batch)
         assert len(await store.facts(BANK, FactSelect())) == 2
-        assert await store.revision(BANK) == before + 1
+        assert await store.revision(BANK) == before.next()
         assert not await store.commit(batch), "a second time it is out of date"
 
     with_store(postgres_url, work)

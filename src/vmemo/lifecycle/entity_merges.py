@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vmemo.errors import InvalidInput, NotFound
-from vmemo.models import BankId, Entity, EntityId, EntityType, FactId, Merge, new_id, utc_now
+from vmemo.models import BankId, BankRevision, Entity, EntityId, EntityType, FactId, Merge, new_id, utc_now
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import AbsorbedMention, Changes, Deletions, EntityMention, MergeRecord, NewJob
 from vmemo.models.select import EntitySelect
@@ -98,7 +98,11 @@ class EntityChanges:
 
 
 def _on(
-    bank: BankId, revision: int, changes: EntityChanges, jobs: Sequence[NewJob], completes: CompletedRequest | None
+    bank: BankId,
+    revision: BankRevision,
+    changes: EntityChanges,
+    jobs: Sequence[NewJob],
+    completes: CompletedRequest | None,
 ) -> Changes:
     return Changes(
         bank=bank,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vmemo.models import BankId, Episode, EpisodeId, Fact, Message
+from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, Message
 from vmemo.models.changes import AddedSource, Changes, Deletions, Lease
 from vmemo.models.results import Job
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
@@ -71,7 +71,7 @@ def join_changes(
     *,
     messages: Sequence[Message],
     facts: Sequence[Fact],
-    revision: int,
+    revision: BankRevision,
     lease: Lease | None = None,
 ) -> Changes:
     """Return the changes by which one episode takes the place of two; `facts` are those of the absorbed one.

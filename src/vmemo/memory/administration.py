@@ -154,7 +154,7 @@ async def reembed(session: MemorySession) -> int:
 
 async def export(session: MemorySession, path: Path) -> int:
     """Write the bank to a file and return the number of records."""
-    await session.open()
+    await session.recheck()
     await session.runtime.access.flush()
     return await files.export(session.store, session.bank, path)
 

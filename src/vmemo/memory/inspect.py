@@ -46,7 +46,7 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Job, Status
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
-from vmemo.ports import Store
+from vmemo.ports import BankNotFound, Store
 
 Id = TypeVar("Id", bound=str)
 
@@ -136,7 +136,7 @@ async def bank_profile(session: MemorySession) -> Profile:
     """Return the profile of an open bank."""
     stored = await session.store.bank(session.bank)
     if stored is None:
-        raise NotFound(f"There is no bank {session.bank!r} here.")
+        raise BankNotFound(session.bank)
     return stored.profile
 
 

@@ -86,7 +86,7 @@ class Memory(Verbs):
     async def run(self, request: Returns[R]) -> R:
         """Execute a request in this process."""
         handler = cast("Handler[R]", HANDLERS[type(request)])
-        return await handler(self._session, request)
+        return await self._session.run(lambda: handler(self._session, request))
 
     def stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
         """Execute a reflection in this process and yield its events."""

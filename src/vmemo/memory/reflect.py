@@ -46,6 +46,7 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
 
 async def reflect_stream(session: MemorySession, request: ReflectRequest) -> AsyncGenerator[Event]:
     """Yield the events of a reflection; the last one is the answer."""
+    await session.recheck()
     events = asyncio.Queue[Event | None]()
     task = asyncio.create_task(reflect(session, request, events.put_nowait))
     task.add_done_callback(lambda _: events.put_nowait(None))

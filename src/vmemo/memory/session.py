@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from vmemo.errors import InvalidInput
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.models import Bank, BankId
 from vmemo.models.auth import ClaimedRequest, CompletedRequest
-from vmemo.ports import Store
+from vmemo.ports import BankNotFound, Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +50,30 @@ class MemorySession:
         if error := embedder_mismatch(await self.store.create_bank(wanted), embedder):
             raise error
         self.runtime.open_banks.add(self.bank)
+
+    async def run(self, verb: Callable[[], Awaitable[R]]) -> R:
+        """Run a verb; if another process deleted the bank since it was opened here, create it and run the verb again.
+
+        A verb that finds no bank has changed nothing, or its changes were deleted with the bank.
+        """
+        was_open = self.bank in self.runtime.open_banks
+        try:
+            return await verb()
+        except BankNotFound as error:
+            if error.bank != self.bank or not (was_open or self.bank in self.runtime.open_banks):
+                raise
+        await self._reopen()
+        return await verb()
+
+    async def recheck(self) -> None:
+        """Open the bank, and create it again if another process deleted it since it was opened here."""
+        await self.open()
+        if await self.store.bank(self.bank) is None:
+            await self._reopen()
+
+    async def _reopen(self) -> None:
+        self.runtime.open_banks.discard(self.bank)
+        await self.open()
 
 
 def bank_id(name: str) -> BankId:

@@ -6,6 +6,7 @@ from vmemo.models.facts import ConfidenceChange, Fact, Interval, Link, Retention
 from vmemo.models.hits import ChannelPlacement, GraphStep, Hit, Provenance, Reranking
 from vmemo.models.ids import (
     BankId,
+    BankRevision,
     Budget,
     CauseKind,
     Channel,
@@ -29,6 +30,7 @@ from vmemo.models.profiles import Bank, Disposition, FormerProfile, Profile
 __all__ = [
     "Bank",
     "BankId",
+    "BankRevision",
     "Budget",
     "CauseKind",
     "Channel",

@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from vmemo.models import (
     BankId,
+    BankRevision,
     ConfidenceChange,
     Entity,
     EntityId,
@@ -195,7 +196,7 @@ class Rename:
     """
 
     to: BankId
-    revision: int | None = None
+    revision: BankRevision | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +225,7 @@ class Changes:
     """
 
     bank: BankId
-    revision: int | None = None
+    revision: BankRevision | None = None
     embedder: str | None = None
     lease: Lease | None = None
     """A job, or the bank itself, that must be held, and stays held."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NewType
+from typing import Literal, NamedTuple, NewType
 
 BankId = NewType("BankId", str)
 MessageId = NewType("MessageId", str)
@@ -25,3 +25,17 @@ JobKind = Literal["process", "extract", "opinions", "observe", "maintain"]
 """process: pending messages; extract: one episode; opinions: update by new facts; observe: describe an entity;
 maintain: maintenance of the bank."""
 CauseKind = Literal["causes", "caused_by", "enables", "prevents"]
+
+
+class BankRevision(NamedTuple):
+    """One state of a bank's memories: `number` grows with every change.
+
+    The identity never repeats: a bank that is created again under the name of a deleted one has another.
+    """
+
+    identity: str
+    number: int
+
+    def next(self) -> BankRevision:
+        """Return the revision after one more change."""
+        return BankRevision(self.identity, self.number + 1)

@@ -15,7 +15,17 @@ from vmemo.ports.providers import (
     TokenEmbedder,
     encodings,
 )
-from vmemo.ports.store import HIDDEN, AppendCompletion, HiddenBank, Loaded, MessageLog, Reads, Search, Store
+from vmemo.ports.store import (
+    HIDDEN,
+    AppendCompletion,
+    BankNotFound,
+    HiddenBank,
+    Loaded,
+    MessageLog,
+    Reads,
+    Search,
+    Store,
+)
 from vmemo.ports.work import Queue, WorkNotifier
 
 __all__ = [
@@ -23,6 +33,7 @@ __all__ = [
     "LLM",
     "AppendCompletion",
     "AuthStore",
+    "BankNotFound",
     "Completion",
     "Context",
     "Embedder",

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
+from vmemo.errors import NotFound
 from vmemo.models import (
     Bank,
     BankId,
+    BankRevision,
     ConfidenceChange,
     Entity,
     EntityId,
@@ -59,6 +61,14 @@ class HiddenBank:
     note: str
 
 
+class BankNotFound(NotFound):
+    """There is no bank of this name, or not any more."""
+
+    def __init__(self, bank: str) -> None:
+        super().__init__(f"There is no bank {bank!r} here.")
+        self.bank = bank
+
+
 class MessageLog(Protocol):
     """The append-only archive and its queue of unread messages."""
 
@@ -98,7 +108,7 @@ class Search(Protocol):
 
 
 class Reads(Protocol):
-    """Reads of the records of a bank. A bank that does not exist raises NotFound."""
+    """Reads of the records of a bank. A bank that does not exist raises BankNotFound."""
 
     async def messages(self, bank: BankId, select: MessageSelect) -> list[Message]: ...
     async def facts(self, bank: BankId, select: FactSelect) -> list[Fact]: ...
@@ -173,8 +183,8 @@ class Store(MessageLog, Search, Reads, Queue, Protocol):
         """Delete a bank with everything in it; return False if it does not exist."""
         ...
 
-    async def revision(self, bank: BankId) -> int:
-        """A counter that grows with every change of the bank's facts."""
+    async def revision(self, bank: BankId) -> BankRevision:
+        """Return the revision of the bank's memories."""
         ...
 
     async def commit(self, changes: Changes) -> bool:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from vmemo.errors import InvalidInput, NotFound
+from vmemo.errors import InvalidInput
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Profile
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.base import MAX_BACKGROUND
 from vmemo.models.changes import Changes, ProfileChange
-from vmemo.ports import Store
+from vmemo.ports import BankNotFound, Store
 from vmemo.reflect.llm_schemas import MergedBackground
 from vmemo.text.paraphrase import (
     contains_sentences,
@@ -77,7 +77,7 @@ def checked_snippet(snippet: object) -> str:
 async def _profile(bank: BankId, store: Store) -> Profile:
     stored = await store.bank(bank)
     if stored is None:
-        raise NotFound(f"There is no bank {bank!r}.")
+        raise BankNotFound(bank)
     return stored.profile
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from vmemo.models import BankId, Entity, EntityId
+from vmemo.models import BankId, BankRevision, Entity, EntityId
 from vmemo.models.drafts import FactDraft
 from vmemo.models.select import EntitySelect
 from vmemo.models.settings import ResolutionWeights
@@ -19,16 +19,18 @@ PAGE = 1000
 
 @dataclass
 class EntityCache:
-    """Entity indexes by bank, each valid for one revision."""
+    """The entity index of each bank, valid for one revision of it."""
 
     store: Reads
     weights: ResolutionWeights = field(default_factory=ResolutionWeights)
-    _known: dict[BankId, tuple[int, EntityIndex]] = field(default_factory=dict[BankId, tuple[int, EntityIndex]])
+    _known: dict[BankId, tuple[BankRevision, EntityIndex]] = field(
+        default_factory=dict[BankId, tuple[BankRevision, EntityIndex]]
+    )
 
     async def resolve(
         self,
         bank: BankId,
-        revision: int,
+        revision: BankRevision,
         drafts: Sequence[FactDraft],
         *,
         advice: Mapping[str, EntityId | None] = MappingProxyType({}),
@@ -41,16 +43,16 @@ class EntityCache:
         cooccurring = await self.store.cooccurring(bank, sorted(candidates)) if candidates else {}
         return await asyncio.to_thread(resolve, sightings, index, cooccurring, self.weights, advice)
 
-    def committed(self, bank: BankId, revision: int, entities: Sequence[Entity]) -> None:
+    def committed(self, bank: BankId, revision: BankRevision, entities: Sequence[Entity]) -> None:
         """Add the entities of a committed batch, which was the only change after this revision."""
-        known, index = self._known.get(bank, (-1, EntityIndex()))
+        known, index = self._known.get(bank, (None, EntityIndex()))
         if known == revision:
             for entity in entities:
                 index.put(entity)
-            self._known[bank] = (revision + 1, index)
+            self._known[bank] = (revision.next(), index)
 
-    async def _index(self, bank: BankId, revision: int) -> EntityIndex:
-        known, index = self._known.get(bank, (-1, EntityIndex()))
+    async def _index(self, bank: BankId, revision: BankRevision) -> EntityIndex:
+        known, index = self._known.get(bank, (None, EntityIndex()))
         if known != revision:
             index = EntityIndex(await self._all(bank))
             self._known[bank] = (revision, index)

@@ -10,7 +10,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
+from vmemo.models import BankId, BankRevision, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
@@ -105,7 +105,7 @@ async def extract_episode(
 
 async def _batch(
     bank: BankId,
-    revision: int,
+    revision: BankRevision,
     job: ExtractionJob,
     pending: Sequence[Message],
     extraction: EpisodeExtraction,

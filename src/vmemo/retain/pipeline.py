@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, named
-from vmemo.models import Bank, BankId, Episode, Message
+from vmemo.models import Bank, BankId, BankRevision, Episode, Message
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.drafts import ExtractionResult
@@ -90,7 +90,9 @@ async def process(bank: BankId, context: RetainContext) -> Retained:
         done.append(await _process_batch(bank, revision, messages, context))
 
 
-async def _process_batch(bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext) -> Retained:
+async def _process_batch(
+    bank: BankId, revision: BankRevision, messages: Sequence[Message], context: RetainContext
+) -> Retained:
     """Derive and commit a batch; retain nothing if another process changed the bank first."""
     try:
         changes, result = await derive(bank, revision, messages, context)
@@ -113,7 +115,7 @@ async def _process_batch(bank: BankId, revision: int, messages: Sequence[Message
 
 
 async def derive(
-    bank: BankId, revision: int, messages: Sequence[Message], context: RetainContext
+    bank: BankId, revision: BankRevision, messages: Sequence[Message], context: RetainContext
 ) -> tuple[Changes, ExtractionResult]:
     """Return the changes that process pending messages, and the extraction that they come from."""
     streams = by_document(messages)

@@ -10,7 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, EntityId, Episode, EpisodeId, Fact, FactId, Link, Mention, Message, MessageId
+from vmemo.models import (
+    BankId,
+    BankRevision,
+    EntityId,
+    Episode,
+    EpisodeId,
+    Fact,
+    FactId,
+    Link,
+    Mention,
+    Message,
+    MessageId,
+)
 from vmemo.models.changes import AddedSource, Changes, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft
 from vmemo.models.search import Encoding, Scored, Vector, Vectors
@@ -49,7 +61,11 @@ class EncodedDrafts:
 
 
 async def encode_drafts(
-    bank: BankId, revision: int, result: ExtractionResult, context: RetainContext, llm: StructuredLLM | None = None
+    bank: BankId,
+    revision: BankRevision,
+    result: ExtractionResult,
+    context: RetainContext,
+    llm: StructuredLLM | None = None,
 ) -> EncodedDrafts:
     """Embed drafts and resolve their names concurrently; with an LLM, let it decide ambiguous names."""
     texts = [embedded_text(draft.text, draft.mentioned_at) for draft in result.drafts]
@@ -64,7 +80,7 @@ async def encode_drafts(
 
 async def plan_writes(
     bank: BankId,
-    revision: int,
+    revision: BankRevision,
     encoded: EncodedDrafts,
     episodes: Sequence[Episode],
     context: RetainContext,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from vmemo.errors import InvalidInput, NotFound
+from vmemo.errors import InvalidInput
 from vmemo.models import (
     Bank,
     BankId,
@@ -32,7 +32,7 @@ from vmemo.models.base import Record
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
-from vmemo.ports import Store
+from vmemo.ports import BankNotFound, Store
 from vmemo.transfer.export_format import FORMAT, ONE, VERSION, head, line_of, records, waiting
 
 
@@ -60,7 +60,7 @@ async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
     """A bank's records as lines of JSON, the bank itself first."""
     stored = await store.bank(bank)
     if stored is None:
-        raise NotFound(f"There is no bank {bank!r} here.")
+        raise BankNotFound(bank)
     yield head(stored)
     async for record in records(store, bank):
         yield line_of(record)

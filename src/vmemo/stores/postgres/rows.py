@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
 
 
 _SIZES = """
-SELECT seq, revision, purges, dimension, embedder,
+SELECT seq, identity, revision, purges, dimension, embedder,
     coalesce(facts, 0), coalesce(fact_terms, 0), coalesce(messages, 0), coalesce(message_terms, 0)
 FROM banks LEFT JOIN search_sizes ON search_sizes.bank = banks.seq WHERE banks.id = $1
 """
@@ -50,7 +50,7 @@ FROM banks LEFT JOIN search_sizes ON search_sizes.bank = banks.seq WHERE banks.i
 def sized(connection: Connection, bank: str) -> tuple[BankState, Sizes] | None:
     """The bank's state and the sizes of its indexes; None if there is no such bank."""
     row = connection.exec_driver_sql(_SIZES, (bank,)).one_or_none()
-    return None if row is None else (BankState(*row[:5]), Sizes(*row[5:]))
+    return None if row is None else (BankState(*row[:6]), Sizes(*row[6:]))
 
 
 def signed(term: str) -> int:

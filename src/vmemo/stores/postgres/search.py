@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection
 
-from vmemo.errors import NotFound
 from vmemo.models import BankId, FactId, Mention, MessageId
 from vmemo.models.search import (
     Edge,
@@ -25,7 +24,7 @@ from vmemo.models.search import (
 )
 from vmemo.models.select import MessageSelect
 from vmemo.models.timings import StageTimer
-from vmemo.ports import Loaded
+from vmemo.ports import BankNotFound, Loaded
 from vmemo.stores.postgres import filters, graph, load, rows, words
 from vmemo.stores.postgres import vectors as vector_rows
 from vmemo.stores.postgres.hnsw import Searched
@@ -38,13 +37,13 @@ from vmemo.stores.sql.search import run_expansion, run_search
 class PostgresBankSearch:
     """`BankSearch` of one bank; banks of at least half of `index_from` facts may have a vector index.
 
-    Raise NotFound if there is no such bank, and EmbedderMismatch if its vectors are not of `space`.
+    Raise BankNotFound if there is no such bank, and EmbedderMismatch if its vectors are not of `space`.
     """
 
     def __init__(self, connection: Connection, bank: BankId, *, space: str | None = None, index_from: int) -> None:
         found = rows.sized(connection, bank)
         if found is None:
-            raise NotFound(f"There is no bank {bank!r} here.")
+            raise BankNotFound(bank)
         state, self._sizes = found
         if space is not None:
             state.demand(space)

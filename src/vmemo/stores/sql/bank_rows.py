@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, insert, null, select, update
 
-from vmemo.models import Bank, BankId, FormerProfile, Profile, utc_now
+from vmemo.models import Bank, BankId, FormerProfile, Profile, new_id, utc_now
 from vmemo.models.changes import NoteChange, ProfileChange, Rename
 from vmemo.models.results import Spending
 from vmemo.ports import HIDDEN, HiddenBank
@@ -28,6 +28,7 @@ def create(connection: Connection, bank: Bank, replaces: BankId | None, note: st
     """Insert the bank unless it exists; return the stored one."""
     values: dict[str, str | int] = {
         "id": bank.id,
+        "identity": new_id(),
         "profile": bank.profile.model_dump_json(),
         "embedder": bank.embedder,
         "dimension": bank.dimension,
@@ -74,7 +75,9 @@ def rename(connection: Connection, state: BankState, change: Rename, index: Sear
         return False
     values: dict[str, object] = {"id": change.to, "shadow_of": null(), "engine": null()}
     if replaced is not None:
-        if change.revision not in (None, replaced.revision) or _lacks_messages(connection, state.seq, replaced.seq):
+        if change.revision not in (None, replaced.bank_revision) or _lacks_messages(
+            connection, state.seq, replaced.seq
+        ):
             return False
         values |= _inherited(connection, state, replaced)
         for number in (*_derived_from(connection, replaced.seq, but=state.seq), replaced.seq):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, update
 
-from vmemo.errors import NotFound
 from vmemo.models import Message
 from vmemo.models.changes import Changes, NewEmbeddings
+from vmemo.ports import BankNotFound
 from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
@@ -38,7 +38,7 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
         if changes.leases or changes.failed or changes.released:
             # The jobs went with their bank, and so did their leases.
             return False
-        raise NotFound(f"There is no bank {changes.bank!r} here.")
+        raise BankNotFound(changes.bank)
     if changes.embedder is not None:
         state.demand(changes.embedder)
     if changes.derives and queue.held_by_another(connection, state.seq, changes.leases):
@@ -70,7 +70,7 @@ def _append(connection: Connection, bank: int, new: Sequence[Message], index: Se
 
 def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool:
     """Check the preconditions; the state of pending messages is set at once."""
-    if changes.revision is not None and changes.revision != state.revision:
+    if changes.revision is not None and changes.revision != state.bank_revision:
         return False
     if not all(queue.holds(connection, state.seq, lease) for lease in changes.leases):
         return False

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from vmemo.errors import EmbedderMismatch, NotFound
-from vmemo.models import Bank, BankId, Message, utc_now
+from vmemo.errors import EmbedderMismatch
+from vmemo.models import Bank, BankId, BankRevision, Message, utc_now
 from vmemo.models.changes import MessageFailure
+from vmemo.ports import BankNotFound
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import bank_of, message_values, micros
@@ -27,13 +28,19 @@ MOST_ERROR = 2000
 
 @dataclass(frozen=True)
 class BankState:
-    """A bank's number and its change counters: revision grows with every write, purges with every removal."""
+    """A bank's number and identity, and its change counters: `purges` grows with every removal."""
 
     seq: int
+    identity: str
     revision: int
     purges: int
     dimension: int
     embedder: str
+
+    @property
+    def bank_revision(self) -> BankRevision:
+        """The revision with the identity of the bank."""
+        return BankRevision(self.identity, self.revision)
 
     def demand(self, embedder: str) -> None:
         """Refuse vectors of another embedder than the bank's."""
@@ -44,21 +51,21 @@ class BankState:
             )
 
 
-_STATE = select(banks.c.seq, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder).where(
-    banks.c.id == bindparam("bank")
-)
+_STATE = select(
+    banks.c.seq, banks.c.identity, banks.c.revision, banks.c.purges, banks.c.dimension, banks.c.embedder
+).where(banks.c.id == bindparam("bank"))
 _LOCKED = _STATE.with_for_update()
 
 
 def bank_state(connection: Connection, bank: BankId) -> BankState:
-    """Return the bank's state; raise NotFound if there is no such bank.
+    """Return the bank's state; raise BankNotFound if there is no such bank.
 
     On a connection that writes, the bank's row is locked, so that its writers take turns where a database lets several
     write. Every function that writes calls this before it reads anything else of the bank.
     """
     found = state_or_none(connection, bank)
     if found is None:
-        raise NotFound(f"There is no bank {bank!r} here.")
+        raise BankNotFound(bank)
     return found
 
 

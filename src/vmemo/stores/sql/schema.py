@@ -63,9 +63,13 @@ banks = Table(
     _count("purges"),
     Column("shadow_of", _Number),
     Column("engine", Text),
+    Column("identity", Text, nullable=False, server_default=text("''")),
     sqlite_autoincrement=True,
 )
-"""A hidden bank has a `shadow_of`, the bank that it replaces, and a note in `engine`; see `bank_rows`."""
+"""The identity never repeats. A hidden bank has a `shadow_of`, the bank that it replaces, and a note in `engine`.
+
+See `bank_rows`.
+"""
 
 profiles = Table(
     "profiles",

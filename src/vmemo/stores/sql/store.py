@@ -17,6 +17,7 @@ from vmemo.errors import StoreBusy
 from vmemo.models import (
     Bank,
     BankId,
+    BankRevision,
     ConfidenceChange,
     Entity,
     EntityId,
@@ -101,9 +102,9 @@ class SqlStore(Generic[D]):
         """Delete a bank with everything in it."""
         return await self._database.write(lambda c: bank_rows.drop(c, bank, self._index), repeatable=True)
 
-    async def revision(self, bank: BankId) -> int:
-        """Return the bank's change counter."""
-        return (await self._database.read(lambda c: bank_state(c, bank))).revision
+    async def revision(self, bank: BankId) -> BankRevision:
+        """Return the revision of the bank's memories."""
+        return (await self._database.read(lambda c: bank_state(c, bank))).bank_revision
 
     async def status(self, bank: BankId) -> Status:
         """Return the status of a bank."""

@@ -6,14 +6,14 @@ from threading import Lock
 
 from sqlalchemy import Connection
 
-from vmemo.errors import NotFound
 from vmemo.models import BankId
+from vmemo.ports import BankNotFound
 from vmemo.stores.sql.message_rows import BankState, bank_state
 from vmemo.stores.sqlite import rows
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.raw import fetch
 
-_STATE = "SELECT seq, revision, purges, dimension, embedder FROM banks WHERE id = ?"
+_STATE = "SELECT seq, identity, revision, purges, dimension, embedder FROM banks WHERE id = ?"
 
 
 class IndexCache:
@@ -30,7 +30,7 @@ class IndexCache:
     def get(self, connection: Connection, bank: BankId, *, space: str | None = None) -> BankIndex:
         """Return the bank's index as of this connection's transaction.
 
-        Raise NotFound if there is no such bank, and EmbedderMismatch if its vectors are not of `space`.
+        Raise BankNotFound if there is no such bank, and EmbedderMismatch if its vectors are not of `space`.
         """
         state = _state(connection, bank)
         if space is not None:
@@ -60,5 +60,5 @@ class IndexCache:
 def _state(connection: Connection, bank: BankId) -> BankState:
     found = fetch(connection, _STATE, bank)
     if not found:
-        raise NotFound(f"There is no bank {bank!r} here.")
+        raise BankNotFound(bank)
     return BankState(*found[0])
