@@ -46,6 +46,7 @@ from vmemo.models.results import Answer, Citation, MemoryLookup, Retained, Retra
 from vmemo.settings import Settings
 from vmemo.transfer.bank_migration import MigrationProgress, MigrationReport, MovedBank
 from vmemo.transfer.migrate import migrate, migrate_sync
+from vmemo.transfer.rekey import rekey, rekey_sync
 
 __all__ = [
     "Answer",
@@ -100,4 +101,6 @@ __all__ = [
     "VmemoError",
     "migrate",
     "migrate_sync",
+    "rekey",
+    "rekey_sync",
 ]

@@ -13,7 +13,7 @@ from vmemo.models.settings import EncryptionKey, MaintenanceSettings, Resolution
 from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, Store, TimeReader
 from vmemo.retain.context import RetainContext
 
-__all__ = ["EncryptionKey", "MaintenanceSettings", "ResolutionWeights", "Settings", "build"]
+__all__ = ["EncryptionKey", "MaintenanceSettings", "ResolutionWeights", "Settings", "build", "build_store"]
 
 
 def build(
@@ -38,7 +38,7 @@ def build(
         chosen = replace(chosen, encryption_key=encryption_key, encryption_key_file=None)
     times = _time_reader(chosen)
     return RetainContext(
-        store=_store(url, chosen),
+        store=build_store(url, chosen),
         embedder=_cached(embedder or PackagedEmbedder(), chosen),
         extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
         llm=None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen),
@@ -98,6 +98,11 @@ def _cached(embedder: Embedder, settings: Settings) -> Embedder:
     from vmemo.embedding.cached_embedder import cache_embedder
     from vmemo.embedding.disk_cache import EmbeddingCache
 
+    if settings.embedding_cache and _key_source(settings) is not None:
+        raise InvalidInput(
+            f"The embedding cache {settings.embedding_cache} is not encrypted, and texts can be guessed from its "
+            "vectors. Unset embedding_cache (VMEMO_EMBEDDING_CACHE) for an encrypted database."
+        )
     disk = EmbeddingCache(settings.embedding_cache) if settings.embedding_cache else None
     return cache_embedder(embedder, capacity=settings.embedding_cache_size, disk=disk)
 
@@ -124,7 +129,8 @@ def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "
     )
 
 
-def _store(url: str, settings: Settings) -> Store:
+def build_store(url: str, settings: Settings) -> Store:
+    """Return the store of a URL. Opens nothing."""
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"A memory's URL must be text, not {type(url).__name__}.")
     scheme, found, rest = url.partition("://")
@@ -152,11 +158,6 @@ def _key_source(settings: Settings) -> EncryptionKey | Path | None:
         raise InvalidInput(
             "Both an encryption key and a file with one are set. Unset VMEMO_ENCRYPTION_KEY or "
             "VMEMO_ENCRYPTION_KEY_FILE."
-        )
-    if (key or file) and settings.embedding_cache:
-        raise InvalidInput(
-            f"The embedding cache {settings.embedding_cache} is not encrypted, and texts can be guessed from its "
-            "vectors. Unset embedding_cache (VMEMO_EMBEDDING_CACHE) for an encrypted database."
         )
     return file if key is None else key
 

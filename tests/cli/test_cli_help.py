@@ -12,7 +12,7 @@ from vmemo.cli.app import COMMANDS, app
 from vmemo.cli.command import Command
 
 NAMES = """demo retain process recall reflect inspect why opinions observations profile forget reprocess reembed
-    maintain worker jobs export import migrate doctor serve mcp""".split()
+    maintain worker jobs export import migrate rekey doctor serve mcp""".split()
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 KEYS = {"keys create", "keys list", "keys revoke"}
 BENCHMARK = {f"benchmark {name}" for name in "sample locomo longmemeval ours ablation speed retain load".split()}

@@ -22,6 +22,7 @@ from vmemo.cli.profile import profile
 from vmemo.cli.recall import recall
 from vmemo.cli.reembed import reembed
 from vmemo.cli.reflect import reflect
+from vmemo.cli.rekey import rekey
 from vmemo.cli.retain import retain
 from vmemo.cli.serve import serve
 from vmemo.cli.transfer import export, import_
@@ -61,7 +62,7 @@ _GROUPS = (
 _HAS_BENCHMARK = any(group.name == "benchmark" for group in _GROUPS)
 COMMANDS = (
     *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
-    *(serve, mcp, forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, doctor),
+    *(serve, mcp, forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, rekey, doctor),
     *(each for group in _GROUPS for each in group.commands),
     *(() if _HAS_BENCHMARK else (missing_benchmark,)),
 )

@@ -16,6 +16,7 @@ from vmemo.errors import ScrubDelayed, VmemoError
 from vmemo.models import Bank, BankId
 from vmemo.models.results import Backlog, Status
 from vmemo.ports import LLM, Context, Embedder, LLMRequest, Store, TokenCounter
+from vmemo.stores.sqlite.rekey import leftovers
 
 State = Literal["ok", "warn", "fail"]
 _OLDEST_PYTHON = (3, 11)
@@ -121,7 +122,8 @@ async def database(target: Target, context: Context) -> list[Check]:
         return [Check("database", "warn", f"{target.file} does not exist yet; vmemo retain creates it")]
     try:
         await context.store.open()
-        return [Check("database", "ok", _opens(target)), *[check async for check in _opened(context)]]
+        checks = [Check("database", "ok", _opens(target)), *_interrupted_rekey(target)]
+        return [*checks, *[check async for check in _opened(context)]]
     except VmemoError as error:
         return [Check("database", "fail", str(error))]
     finally:
@@ -132,6 +134,11 @@ def _opens(target: Target) -> str:
     settings = target.settings()
     encrypted = target.file is not None and bool(settings.encryption_key or settings.encryption_key_file)
     return f"{target.safe_url} opens{', encrypted with SQLCipher' if encrypted else ''}"
+
+
+def _interrupted_rekey(target: Target) -> list[Check]:
+    left = [] if target.file is None else leftovers(target.file)
+    return [Check("rekey", "warn", f"{file} is left by an interrupted rekey; run it again") for file in left]
 
 
 async def _opened(context: Context) -> AsyncIterator[Check]:

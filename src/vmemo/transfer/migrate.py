@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId
 from vmemo.ports import Store
-from vmemo.settings import Settings, build
+from vmemo.settings import Settings, build_store
 from vmemo.sync import portal
 from vmemo.transfer.bank_migration import MigrationReport, OnProgress, move
 from vmemo.transfer.incoming import incoming_banks
@@ -64,14 +64,11 @@ def migrate_sync(
 
 
 def _store(url: str, settings: Settings | None) -> Store:
-    """The store alone: vectors move as they are, so nothing is embedded and nothing is read."""
-    plain = replace(
-        settings or Settings.from_environment(), llm=None, languages=(), name_finder="rules", embedding_cache=None
-    )
+    chosen = settings or Settings.from_environment()
     if not url.startswith("sqlite:"):
         # The key is that of the SQLite file at the other end.
-        plain = replace(plain, encryption_key=None, encryption_key_file=None)
-    return build(url, llm=None, embedder=None, reranker=None, settings=plain).store
+        chosen = replace(chosen, encryption_key=None, encryption_key_file=None)
+    return build_store(url, chosen)
 
 
 def _demand_names(banks: Sequence[str] | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep
 from types import ModuleType
@@ -22,6 +23,10 @@ _PRAGMAS = (
 )
 
 
+class UnrecognizedFile(StoreError):
+    """The file has no SQLite header, or has another key."""
+
+
 class ConnectionFactory:
     """Opens connections to a file, or to a database in memory when there is no path, which is never encrypted."""
 
@@ -36,43 +41,31 @@ class ConnectionFactory:
         return sqlite3 if self._key is None else sqlcipher()
 
     def connect(self) -> sqlite3.Connection:
-        """Open a connection that leaves transactions to its user."""
+        """Open a connection that leaves transactions to its user; raise UnrecognizedFile if the key is wrong."""
         try:
             return self._open()
         except self.driver.DatabaseError as error:
-            if not is_not_a_database(error):
+            if not _is_not_a_database(error):
                 raise
         try:
             # Another process may have created the file, with a salt of its own, after this one read the salt.
             return self._open()
         except self.driver.DatabaseError as error:
-            if is_not_a_database(error):
-                raise StoreError(self._explain()) from error
+            if _is_not_a_database(error):
+                raise UnrecognizedFile(self._explain()) from error
             raise
 
     def _open(self) -> sqlite3.Connection:
-        if self._key is not None:
-            # Before SQLite creates the file.
-            self._key.load()
-        connection = self._locked()
+        if self._key is not None and self._path is not None:
+            connection = connect_sqlcipher(self._path, self._key)
+        else:
+            name = ":memory:" if self._path is None else self._path
+            connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False)
         try:
-            if self._key is not None:
-                self._key.unlock(cast("KeyedConnection", connection))
             self._prepare(connection)
         except BaseException:
             connection.close()
             raise
-        return connection
-
-    def _locked(self) -> sqlite3.Connection:
-        """Open a connection that has no key yet."""
-        name = ":memory:" if self._path is None else self._path
-        opened = self.driver.connect(name, isolation_level=None, check_same_thread=False)
-        # SQLCipher's module is a copy of the standard library's, so its connections are typed as that one's.
-        connection = cast("sqlite3.Connection", opened)
-        if self._key is not None:
-            # Its own log goes to stderr; what went wrong is raised as an error anyway.
-            connection.execute("PRAGMA cipher_log_level=NONE")
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -110,17 +103,34 @@ class ConnectionFactory:
         return f"The encryption key does not open {self._path}: the key is wrong, or the file is damaged."
 
     def _is_plain(self) -> bool:
+        assert self._path is not None
         # With the same driver: closing a file in another way drops the locks that SQLite holds on it in this process.
-        connection = self._locked()
-        try:
-            connection.execute("PRAGMA schema_version")
-        except self.driver.DatabaseError:
-            return False
-        finally:
-            connection.close()
+        with closing(connect_sqlcipher(self._path, None)) as connection:
+            try:
+                connection.execute("PRAGMA schema_version")
+            except self.driver.DatabaseError:
+                return False
         return True
 
 
-def is_not_a_database(error: Exception) -> bool:
-    """Return True if the file has no SQLite header, or is encrypted with another key."""
+def connect_sqlcipher(path: Path, key: FileKey | None) -> sqlite3.Connection:
+    """Open a connection of SQLCipher without settings; one without a key reads plain files."""
+    if key is not None:
+        # Before SQLite creates the file.
+        key.load()
+    # The module is a copy of the standard library's, so its connections are typed as that one's.
+    opened = sqlcipher().connect(path, isolation_level=None, check_same_thread=False)
+    connection = cast("sqlite3.Connection", opened)
+    try:
+        # Its own log goes to stderr; what went wrong is raised as an error anyway.
+        connection.execute("PRAGMA cipher_log_level=NONE")
+        if key is not None:
+            key.unlock(cast("KeyedConnection", connection))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_not_a_database(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB

@@ -6,6 +6,7 @@ A key is 32 bytes, as `bytes` or as 64 hexadecimal characters, or else a passphr
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -19,7 +20,7 @@ from vmemo.errors import InvalidInput, MissingExtra, StoreError
 KeySource: TypeAlias = str | bytes | Path | Callable[[], str | bytes]
 """A key, the file that holds it as text, or a function that returns it."""
 
-_KEY_BYTES = 32
+_KEY_BYTES, _SALT_BYTES = 32, 16
 _KDF_ITERATIONS = 256_000
 """PBKDF2-HMAC-SHA512, as SQLCipher 4 derives a key from a passphrase and the file's salt."""
 _PLACEHOLDER = f"x'{bytes(_KEY_BYTES).hex()}'"
@@ -46,6 +47,11 @@ def sqlcipher() -> ModuleType:
         raise MissingExtra(
             "Encrypted SQLite files need one more package. Install it: pip install 'vmemo[encryption]'"
         ) from error
+
+
+def new_salt() -> str:
+    """Return the salt of a new file."""
+    return os.urandom(_SALT_BYTES).hex()
 
 
 class FileKey:

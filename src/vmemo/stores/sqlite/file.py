@@ -11,10 +11,11 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from vmemo.errors import InvalidInput, NotFound, ScrubDelayed, StoreBusy, StoreError
+from vmemo.errors import InvalidInput, NotFound, ScrubDelayed, StoreBusy, StoreError, Unsupported
 from vmemo.stores.sql.message_rows import SCRUB, WRITES
 from vmemo.stores.sqlite.connection import ConnectionFactory
 from vmemo.stores.sqlite.encryption import FileKey, KeySource
+from vmemo.stores.sqlite.rekey import rekey_file
 
 R = TypeVar("R")
 _MERGE = "INSERT INTO message_words(message_words) VALUES('optimize')"
@@ -101,6 +102,12 @@ class SqliteFile:
                 return int(row[0]) if row else 0
             finally:
                 raw.close()
+
+    def rekey(self, new: KeySource | None) -> bool:
+        """Encrypt the file with another key, or decrypt it; return False if it has that key already."""
+        if self.path is None:
+            raise Unsupported("A database in memory has no key. Name a file.")
+        return rekey_file(self.path, self._key, None if new is None else FileKey(new))
 
     def size(self) -> int:
         """Return the size of the file and its log in bytes."""

@@ -98,6 +98,11 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         """Merge the text index, update the statistics of SQLite's query planner, and checkpoint the log."""
         await self._database.run(self._database.file.tidy)
 
+    async def rekey(self, key: KeySource | None) -> bool:
+        """Close the file and encrypt it with another key, or decrypt it; return False if it has that key already."""
+        await self.close()
+        return await self._connections.run(self._connections.file.rekey, key)
+
     async def schema_version(self) -> str:
         """Return the version of the schema."""
         return await self._database.read(migrate.current) or "none"
