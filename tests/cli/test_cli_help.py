@@ -15,7 +15,9 @@ NAMES = """demo retain process recall reflect inspect why opinions observations 
     maintain worker jobs export import migrate rekey doctor serve mcp""".split()
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 KEYS = {"keys create", "keys list", "keys revoke"}
-BENCHMARK = {f"benchmark {name}" for name in "sample locomo longmemeval ours ablation speed retain load".split()}
+BENCHMARK = {
+    f"benchmark {name}" for name in "sample locomo longmemeval ours ablation speed retain load updates".split()
+}
 
 
 @cache

@@ -81,11 +81,11 @@ def test_changing_to_the_present_key_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [KEY, None], ids=["encrypted", "plain"])
-def test_a_file_that_is_open_elsewhere_is_refused(path: Path, key: bytes | None) -> None:
+def test_a_file_that_another_connection_has_open_is_refused(path: Path, key: bytes | None) -> None:
     fill(path, key)
     with open_memory(path, key) as memory:
         memory.status_sync()
-        with pytest.raises(StoreBusy, match=r"is open elsewhere. Nothing was changed"):
+        with pytest.raises(StoreBusy, match=r"is open in another connection. Nothing was changed"):
             change(path, key, NEW)
         memory.retain_sync("Nothing was lost.")
     assert leftovers(path) == []

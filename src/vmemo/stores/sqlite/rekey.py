@@ -167,7 +167,9 @@ def _translated_errors(path: Path) -> Generator[None]:
         yield
     except (sqlite3.Error, sqlcipher().Error) as error:
         if "locked" in str(error) or "busy" in str(error):
-            raise StoreBusy(f"{path} is open elsewhere. Nothing was changed; close it there and try again.") from error
+            raise StoreBusy(
+                f"{path} is open in another connection. Nothing was changed; close it there and try again."
+            ) from error
         raise StoreError(f"SQLite refused: {error}. {path} is unchanged.") from error
     except OSError as error:
         raise StoreError(f"{error.filename or path}: {error.strerror}. {path} is complete; try again.") from error
