@@ -16,6 +16,7 @@ from vmemo.errors import InvalidInput, SchemaTooNew, StoreBusy, StoreError
 from vmemo.models.search import Scope
 from vmemo.models.select import FactSelect
 from vmemo.stores.sql import migrate
+from vmemo.stores.sql.compiled import STATEMENTS
 from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
@@ -293,5 +294,21 @@ def test_a_large_number_in_metadata_is_read_back_unchanged() -> None:
             fact = await store_fact(store, "tulips", metadata={"n": BIG})
             assert await store.facts(BANK, FactSelect()) == [fact]
             assert json.dumps(fact.metadata["n"]) == str(BIG)
+
+    asyncio.run(run())
+
+
+def test_files_share_compiled_statements_and_not_results(tmp_path: Path) -> None:
+    async def texts(store: SqliteStore) -> list[str]:
+        return [fact.text for fact in await store.facts(BANK, FactSelect())]
+
+    async def run() -> None:
+        async with opened(tmp_path / "one.db") as one, opened(tmp_path / "two.db") as two:
+            await store_fact(one, "tulips")
+            assert await texts(one) == ["tulips"]
+            compiled = set(STATEMENTS)
+            await store_fact(two, "roses")
+            assert await texts(two) == ["roses"]
+            assert set(STATEMENTS) == compiled
 
     asyncio.run(run())

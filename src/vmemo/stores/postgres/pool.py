@@ -22,9 +22,11 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vmemo.errors import OutcomeUnknown, StoreError, VmemoError
+from vmemo.stores.postgres.dialect import DRIVER
 from vmemo.stores.postgres.errors import Passing, Step, named_error
 from vmemo.stores.postgres.listen import Listener
 from vmemo.stores.postgres.url import parse
+from vmemo.stores.sql.compiled import STATEMENTS
 from vmemo.stores.sql.message_rows import WRITES
 
 R = TypeVar("R")
@@ -186,7 +188,7 @@ class PostgresPool:
 
     def _create(self) -> AsyncEngine:
         return create_async_engine(
-            "postgresql+asyncpg://",
+            f"{DRIVER}://",
             connect_args={"dsn": self._address.url, "timeout": self._busy_seconds, **_UNNAMED},
             pool_size=self._size,
             max_overflow=0,
@@ -195,4 +197,5 @@ class PostgresPool:
             pool_use_lifo=True,
             # Errors must not contain the text of users.
             hide_parameters=True,
+            execution_options={"compiled_cache": STATEMENTS},
         )

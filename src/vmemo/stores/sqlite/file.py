@@ -12,8 +12,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from vmemo.errors import InvalidInput, NotFound, ScrubDelayed, StoreBusy, StoreError, Unsupported
+from vmemo.stores.sql.compiled import STATEMENTS
 from vmemo.stores.sql.message_rows import SCRUB, WRITES
 from vmemo.stores.sqlite.connection import ConnectionFactory
+from vmemo.stores.sqlite.dialect import DRIVER
 from vmemo.stores.sqlite.encryption import FileKey, KeySource
 from vmemo.stores.sqlite.rekey import rekey_file
 
@@ -61,7 +63,12 @@ class SqliteFile:
         reuse = {} if self.path is None else {"pool_use_lifo": True}
         connections = self._connections
         engine = create_engine(
-            "sqlite://", module=connections.driver, creator=connections.connect, poolclass=pool, **reuse
+            f"{DRIVER}://",
+            module=connections.driver,
+            creator=connections.connect,
+            poolclass=pool,
+            execution_options={"compiled_cache": STATEMENTS},
+            **reuse,
         )
         event.listen(engine, "begin", _begin)
         return engine
