@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
-from vmemo.cli.output import day, one_line, print_json, stdout, table, with_id
+from vmemo.cli.output import day, one_line, plain, print_json, stdout, table, with_id
 from vmemo.cli.tables import entity_table
 from vmemo.cli.target import Target, run
 from vmemo.models import EntityId, Merge
@@ -34,7 +34,7 @@ def entities(
         return
     stdout().print(entity_table(page) if page else "Nothing here.")
     if more:
-        stdout().print(Text(f"For the next page add --after {more}", style="dim"))
+        stdout().print(Text(f"For the next page add --after {plain(more)}", style="dim"))
 
 
 @command("vmemo entity merges", "vmemo entity merges --bank alice --json", name="entity merges")

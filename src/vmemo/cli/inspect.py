@@ -13,7 +13,7 @@ from rich.text import Text
 from vmemo import Memory
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
-from vmemo.cli.output import print_json, stdout
+from vmemo.cli.output import plain, print_json, stdout
 from vmemo.cli.tables import banks_table, entity_table, episode_table, fact_table, message_table, status_table
 from vmemo.cli.target import Target, run
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
@@ -73,7 +73,7 @@ def _show_page(as_json: bool, what: Listed, page: Page, limit: int) -> None:
     more = page[-1].id if len(page) == limit else None
     _show(as_json, {what: [item.model_dump(mode="json") for item in page], "next": more}, _table(page))
     if more and not as_json:
-        stdout().print(Text(f"For the next page add --after {more}", style="dim"))
+        stdout().print(Text(f"For the next page add --after {plain(more)}", style="dim"))
 
 
 def _table(page: Page) -> RenderableType:

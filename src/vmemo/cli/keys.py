@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 
 import typer
 from pydantic import JsonValue
+from rich.text import Text
 
 from vmemo.auth.permissions import ALL_BANKS
 from vmemo.auth.service import AuthService
@@ -51,7 +52,8 @@ def create(
     else:
         stdout().print(f"{secret}", markup=False, soft_wrap=True)
         stdout().print(
-            f"Key {key.id} has permission to {_may(key)}. Save the secret: it cannot be shown again.", markup=False
+            f"Key {key.id} has permission to {_may(key)}. Save the secret: it cannot be shown again.",
+            markup=False,
         )
 
 
@@ -64,7 +66,7 @@ def list_keys(db: Db = DEFAULT_DB, as_json: AsJson = False) -> None:
         return
     shown = table("id", "name", "permission", "created", "expires")
     for key in found:
-        shown.add_row(key.id, one_line(key.name), one_line(_may(key)), timestamp(key.created_at), _ends(key))
+        shown.add_row(key.id, Text(one_line(key.name)), Text(_may(key)), timestamp(key.created_at), _ends(key))
     stdout().print(shown if found else "There are no keys. A server without keys only listens on loopback addresses.")
 
 
@@ -91,7 +93,7 @@ def _plain(key: ApiKey) -> dict[str, JsonValue]:
 
 
 def _may(key: ApiKey) -> str:
-    return f"{key.permission} {'every bank' if ALL_BANKS in key.banks else ', '.join(key.banks)}"
+    return one_line(f"{key.permission} {'every bank' if ALL_BANKS in key.banks else ', '.join(key.banks)}")
 
 
 def _ends(key: ApiKey) -> str:

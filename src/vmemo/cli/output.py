@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from datetime import datetime
 from typing import Literal
 
@@ -38,7 +39,19 @@ def _width() -> int:
 
 def print_json(value: JsonValue) -> None:
     """Print one JSON document on stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
+    typer.echo("\n".join(line if line.isprintable() else _escaped(line) for line in lines))
+
+
+def _escaped(line: str) -> str:
+    """Return a line of JSON with escapes for the control characters that JSON allows in strings."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+
+
+def log_line(text: str) -> None:
+    """Write a line to stderr; if nobody reads it any more, the line is lost and the work goes on."""
+    with suppress(OSError, ValueError):
+        typer.echo(text, err=True)
 
 
 def plain(text: str) -> str:
@@ -81,7 +94,7 @@ def when(fact: Fact) -> Text:
 
 def with_id(text: str, id: str) -> Text:
     """Return a text with its full id on a second line, so that the id can be copied."""
-    return Text.assemble(one_line(text), "\n", (id, "dim"))
+    return Text.assemble(one_line(text), "\n", (plain(id), "dim"))
 
 
 def table(*columns: str, title: str | None = None) -> Table:

@@ -101,7 +101,7 @@ class _EventPrinter:
                 stderr().print(f"lookup: {plain(query)} ({found:,} new)", markup=False)
             case Retracted(reason=reason):
                 typer.echo("")
-                stderr().print(f"retracted: {reason}", markup=False)
+                stderr().print(f"retracted: {plain(reason)}", markup=False)
             case TextDelta(text=text):
                 typer.echo(plain(_ID.sub(self._number, text)), nl=False)
             case Answer():

@@ -39,7 +39,7 @@ def _spending_table(spending: Sequence[Spending]) -> Table:
     rows = table("step", "model", "calls>", "failures>", "tokens in>", "tokens out>", "cost>")
     for each in (*spending, *([_total(spending)] if len(spending) > 1 else [])):
         counts = (each.calls, each.failures, each.input_tokens, each.output_tokens)
-        rows.add_row(each.step, one_line(each.model), *(f"{count:,}" for count in counts), f"${each.cost:.4f}")
+        rows.add_row(each.step, Text(one_line(each.model)), *(f"{count:,}" for count in counts), f"${each.cost:.4f}")
     return rows
 
 
@@ -117,5 +117,5 @@ def message_table(messages: Sequence[Message]) -> Table:
     rows = table("timestamp", "state", "document", "message and id")
     for message in messages:
         said = with_id(f"{message.voice}: {message.content}", message.id)
-        rows.add_row(day(message.timestamp), message.state, one_line(message.document or ""), said)
+        rows.add_row(day(message.timestamp), message.state, Text(one_line(message.document or "")), said)
     return rows

@@ -11,7 +11,7 @@ from rich.tree import Tree
 from vmemo import Provenance
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
-from vmemo.cli.output import day, one_line, print_json, stdout
+from vmemo.cli.output import day, one_line, plain, print_json, stdout
 from vmemo.cli.target import Target, run
 
 
@@ -40,7 +40,7 @@ def tree(chain: Provenance) -> Tree:
     for episode in chain.episodes:
         root.add(Text(f"episode of {day(episode.started_at)}: {one_line(episode.title)}", style="cyan"))
     for message in chain.messages:
-        said = Text.assemble((f"message of {day(message.timestamp)}, {message.id}", "green"), "\n")
+        said = Text.assemble((f"message of {day(message.timestamp)}, {plain(message.id)}", "green"), "\n")
         root.add(said.append(f"{one_line(message.voice)}: {one_line(message.content)}"))
     for behind in chain.basis:
         root.add(tree(behind))

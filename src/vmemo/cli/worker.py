@@ -16,7 +16,7 @@ import typer
 from vmemo import Memory
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
-from vmemo.cli.output import counted, one_line, print_json, stdout
+from vmemo.cli.output import counted, log_line, one_line, print_json, stdout
 from vmemo.cli.target import Target, require_banks
 from vmemo.errors import StoreBusy, StoreError, VmemoError, public_name
 from vmemo.jobs.run_result import RunResult
@@ -114,12 +114,12 @@ def _log(job: Job, error: Exception | None, seconds: float) -> None:
     """Log one finished job, without memory text."""
     state = "done" if error is None else "failed"
     reason = "" if error is None else f" {_describe(error)}"
-    typer.echo(f"{_now()} {state} {job.kind} bank={one_line(job.bank)} seconds={seconds:.2f}{reason}", err=True)
+    log_line(f"{_now()} {state} {job.kind} bank={one_line(job.bank)} seconds={seconds:.2f}{reason}")
 
 
 def _log_away(error: StoreError) -> None:
     """Log that the database is unavailable; work resumes when it is back."""
-    typer.echo(f"{_now()} waiting {_describe(error)}", err=True)
+    log_line(f"{_now()} waiting {_describe(error)}")
 
 
 def _describe(error: Exception) -> str:
