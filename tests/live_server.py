@@ -17,7 +17,8 @@ from vmemo import Memory
 from vmemo.auth import AuthService
 from vmemo.models.auth import Permission
 from vmemo.ports import Embedder
-from vmemo.server import AppState, Limits, ServerOptions, create_app
+from vmemo.server import AppState, ConnectionLimits, Limits, ServerOptions, create_app
+from vmemo.server.connections import ACCEPT_BATCH, limited_protocol
 from vmemo.server.launch import Address
 from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
@@ -75,10 +76,18 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def run_app(app: ASGIApp) -> Generator[str]:
-    """Run any application and yield its address."""
+def run_app(app: ASGIApp, connections: ConnectionLimits | None = None) -> Generator[str]:
+    """Run any application as `vmemo serve` would, and yield its address."""
     with Address(host=HOST, port=0).socket() as listening:
-        config = uvicorn.Config(app, lifespan="on", ws="none", log_config=None, timeout_graceful_shutdown=10)
+        config = uvicorn.Config(
+            app,
+            http=limited_protocol(connections or ConnectionLimits()),
+            lifespan="on",
+            ws="none",
+            backlog=ACCEPT_BATCH,
+            log_config=None,
+            timeout_graceful_shutdown=10,
+        )
         server = _Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="vmemo-server", daemon=True)
         thread.start()
@@ -105,6 +114,7 @@ def live_server(
     """Serve the database at a URL, with the hash embedder unless another is given."""
     memory = Memory(database, llm=llm, embedder=embedder or HashEmbedder())
     state = AppState(memory, keyless, limits or Limits())
-    app = create_app(state, options or ServerOptions(hosts=(HOST,)))
-    with run_app(app) as url:
+    chosen = options or ServerOptions(hosts=(HOST,))
+    app = create_app(state, chosen)
+    with run_app(app, chosen.connections) as url:
         yield LiveServer(url, state, app)

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -58,6 +58,31 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     body_bytes: Annotated[
         int | None, typer.Option(min=1, help="Maximum size of a request body in bytes.", rich_help_panel=_LIMITS)
     ] = None,
+    buffered_bytes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Bytes of all request bodies in memory at a time.", rich_help_panel=_LIMITS),
+    ] = None,
+    connections: Annotated[
+        int | None, typer.Option(min=1, help="Open connections, within `ulimit -n`.", rich_help_panel=_LIMITS)
+    ] = None,
+    connections_per_address: Annotated[
+        int | None, typer.Option(min=1, help="Open connections of one client address.", rich_help_panel=_LIMITS)
+    ] = None,
+    header_seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds to send a request's headers.", rich_help_panel=_LIMITS)
+    ] = None,
+    body_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="Seconds to send a request's body, beyond its time at --bytes-per-second.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    bytes_per_second: Annotated[
+        float | None,
+        typer.Option(min=1, help="Slowest rate to send a body or read a response.", rich_help_panel=_LIMITS),
+    ] = None,
     postgres: Annotated[
         Literal["embedded"] | None,
         typer.Option(help="Start a temporary PostgreSQL server instead of --db; its data is deleted on exit."),
@@ -69,10 +94,20 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     """Serve REST, MCP and Hindsight-compatible paths over HTTP. SIGTERM shuts down gracefully."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("vmemo serve needs the extra `server`. Install it with: pip install 'vmemo[server]'")
-    from vmemo.server import Limits, ServerOptions  # noqa: PLC0415 - an extra
+    from vmemo.server import ConnectionLimits, Limits, ServerOptions  # noqa: PLC0415 - an extra
     from vmemo.server.launch import Address, ServerLauncher  # noqa: PLC0415 - an extra
 
-    given = {"rate": rate, "body_bytes": body_bytes}
+    limits = Limits(**_given(rate=rate, body_bytes=body_bytes))
+    connection_limits = ConnectionLimits(
+        **_given(
+            connections=connections,
+            connections_per_address=connections_per_address,
+            header_seconds=header_seconds,
+            body_seconds=body_seconds,
+            bytes_per_second=bytes_per_second,
+            buffered_bytes=buffered_bytes,
+        )
+    )
     with _database(db, postgres) as url:
         target = Target(url, "default", llm)
         settings = target.settings()
@@ -80,11 +115,16 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
         launcher = ServerLauncher(
             memory=Memory(target.url, settings=settings),
             address=Address(host=host, port=port, names=tuple(allow_host or ())),
-            limits=Limits(**{name: value for name, value in given.items() if value is not None}),  # pyright: ignore[reportArgumentType]
-            options=ServerOptions(worker=works, mcp=mcp, grace=grace),
+            limits=limits,
+            options=ServerOptions(worker=works, mcp=mcp, grace=grace, connections=connection_limits),
             log_format="json" if as_json else "text",
         )
         asyncio.run(launcher.run())
+
+
+def _given(**options: float | None) -> dict[str, Any]:
+    """Return the options that were given; the others keep the defaults of their class."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @contextmanager

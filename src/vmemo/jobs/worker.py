@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from typing import ParamSpec
 from weakref import WeakKeyDictionary
 
 from vmemo.errors import OutcomeUnknown, StoreBusy, StoreError
@@ -32,8 +34,12 @@ OnDone = Callable[[Job, Exception | None, float], None]
 """Called after each job with the job, its error and its duration in seconds."""
 OnUnavailable = Callable[[StoreError], None]
 """Called once each time that the database becomes unavailable or busy."""
+OnPoll = Callable[[], None]
+"""Called each time that the worker has looked for jobs: a worker that no longer calls it is stuck."""
+Callback = ParamSpec("Callback")
 TRANSIENT = StoreBusy, OutcomeUnknown
 """Errors of a database that is unavailable for a while."""
+_log = logging.getLogger("vmemo.jobs")
 _process_limits: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 """The limit of concurrent jobs in this process, shared by all memories."""
 
@@ -115,15 +121,18 @@ class Worker:
         once: bool = False,
         on_done: OnDone | None = None,
         on_unavailable: OnUnavailable | None = None,
+        on_poll: OnPoll | None = None,
     ) -> RunResult:
         """Run the due jobs of all banks, or of some, until `stop` is set, or with `once` until none is due.
 
-        While the database is unavailable the worker waits; with `once` the error is raised.
+        While the database is unavailable the worker waits; with `once` the error is raised. An error of a callback is
+        logged and stops nothing.
         """
         breaker, unavailable = CircuitBreaker(self._settings.retry_initial_seconds), False
 
         async def take(free: int) -> list[Job]:
             nonlocal unavailable
+            _notify(on_poll)
             if stop.is_set() or breaker.is_open:
                 return []
             try:
@@ -131,8 +140,8 @@ class Worker:
             except TRANSIENT as error:
                 if once:
                     raise
-                if not unavailable and on_unavailable is not None:
-                    on_unavailable(error)
+                if not unavailable:
+                    _notify(on_unavailable, error)
                 found, unavailable = [], True
             else:
                 unavailable = False
@@ -184,6 +193,8 @@ class Worker:
         due: bool = True,
         beside: Sequence[int] = (),
     ) -> list[Job]:
+        if free <= 0:
+            return []
         await self._release_owed()
         seconds = self._settings.lease_seconds
         jobs = await self._store.lease(self._owner, seconds, bank=bank, kinds=kinds, limit=free, due=due, beside=beside)
@@ -213,7 +224,7 @@ class Worker:
             try:
                 while True:
                     free = self._settings.extractions_per_bank - len(running)
-                    jobs = await take(free) if free > 0 else []
+                    jobs = await take(free)
                     running |= {asyncio.create_task(self._run_group(group, again, on_done)) for group in _groups(jobs)}
                     if running:
                         done, running = await asyncio.wait(
@@ -240,8 +251,7 @@ class Worker:
             lease = self._held.pop(job.id, None)
             if lease is not None and isinstance(error, TRANSIENT):
                 self._to_release.append((job.bank, lease))
-            if on_done is not None:
-                on_done(job, error, seconds)
+            _notify(on_done, job, error, seconds)
         if error is None:
             tried.difference_update(job.id for job in jobs)
         return jobs[0].kind, done
@@ -265,8 +275,17 @@ class Worker:
         while True:
             await asyncio.sleep(self._settings.lease_seconds / 3)
             # If the database is unavailable, the next renewal tries again; three fit into a lease.
-            with suppress(*TRANSIENT):
+            with suppress(StoreError):
                 await self._store.renew(list(self._held.values()), self._settings.lease_seconds)
+
+
+def _notify(callback: Callable[Callback, None] | None, *args: Callback.args, **kwargs: Callback.kwargs) -> None:
+    """Call a callback, if there is one. It belongs to the program, and its errors must not stop the worker."""
+    if callback is not None:
+        try:
+            callback(*args, **kwargs)
+        except Exception:
+            _log.exception("A callback of the worker failed.")
 
 
 def _groups(jobs: Sequence[Job]) -> Iterator[list[Job]]:

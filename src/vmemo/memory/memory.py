@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from vmemo.auth.service import AuthService
 from vmemo.jobs.run_result import RunResult
-from vmemo.jobs.worker import OnDone, OnUnavailable
+from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
 from vmemo.memory import administration, inspect, recall, reflect, retain
 from vmemo.memory.lookup import Lookup
 from vmemo.memory.runtime import MemoryRuntime
@@ -153,17 +153,24 @@ class Memory(Verbs):
         banks: Sequence[str] = (),
         on_done: OnDone | None = None,
         on_unavailable: OnUnavailable | None = None,
+        on_poll: OnPoll | None = None,
     ) -> RunResult:
         """Run the queued jobs of all banks, or of some, until `stop` is set, or with `once` until none is due.
 
         Running jobs are finished before it returns. `on_done` is called after each job. While the database is
-        unavailable or busy the worker waits and calls `on_unavailable`; with `once` the error is raised.
+        unavailable or busy the worker waits and calls `on_unavailable`; with `once` the error is raised. `on_poll` is
+        called each time that the worker looks for jobs; one that no longer does is stuck.
         """
         await self._session.store.open()
         names = [BankId(name) for name in banks]
         serve = self._session.runtime.worker.serve
         return await serve(
-            stop or asyncio.Event(), once=once, banks=names, on_done=on_done, on_unavailable=on_unavailable
+            stop or asyncio.Event(),
+            once=once,
+            banks=names,
+            on_done=on_done,
+            on_unavailable=on_unavailable,
+            on_poll=on_poll,
         )
 
     async def left_to_reprocess(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from fastapi import FastAPI
@@ -12,17 +12,20 @@ from starlette.exceptions import HTTPException
 
 from vmemo.errors import VmemoError
 from vmemo.server import hindsight, problems
+from vmemo.server.background import BackgroundWorker
+from vmemo.server.connections import ConnectionLimits
 from vmemo.server.dependencies import AppState
 from vmemo.server.lifespan import lifespan
 from vmemo.server.middleware import (
     AuditMiddleware,
-    BodySizeMiddleware,
     ContentTypeMiddleware,
+    MethodMiddleware,
     RequestIdMiddleware,
     TrustedHostMiddleware,
 )
 from vmemo.server.observability import CompositeObserver, Observer, ObserverMiddleware
 from vmemo.server.openapi import DESCRIPTION, TAGS, operation_id
+from vmemo.server.request_body import BodyLimitMiddleware, DrainMiddleware
 from vmemo.server.routes import banks, inspect, messages, query, system
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -39,6 +42,8 @@ class ServerOptions:
     """Run queued jobs in this process."""
     mcp: bool = True
     """Serve MCP under /mcp if the extra is installed."""
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    """Limits of connections and of the bodies that arrive on them."""
     grace: float = 30.0
     """Seconds for running requests and jobs to finish after the server is asked to stop."""
 
@@ -48,6 +53,7 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     chosen = options or ServerOptions()
     metrics = _metrics()
     observer = CompositeObserver([*observers, *([] if metrics is None else [metrics])])
+    worker = BackgroundWorker(state.memory, observer) if chosen.worker else None
     state.access.on_audit_failure = lambda entry, error: observer.background_error("audit", error)
     app = FastAPI(
         title="vmemo",
@@ -56,11 +62,12 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
         version="1",
         openapi_tags=TAGS,
         generate_unique_id_function=operation_id,
-        lifespan=lambda app: lifespan(state.memory, observer, worker=chosen.worker, grace=chosen.grace),
+        lifespan=lambda app: lifespan(state.memory, observer, worker=worker, grace=chosen.grace),
         docs_url=None,
         redoc_url=None,
     )
     app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
+    app.state.background_worker = worker
     for routes in (banks, messages, query, inspect, system, hindsight):
         app.include_router(routes.router)
     if chosen.mcp:
@@ -73,12 +80,14 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     ):
         app.add_exception_handler(kind, handle)
     # Starlette runs the middleware that was added last first.
-    app.add_middleware(BodySizeMiddleware, limits=state.limits)
+    app.add_middleware(BodyLimitMiddleware, limits=state.limits, connections=chosen.connections)
     app.add_middleware(ContentTypeMiddleware)
     app.add_middleware(AuditMiddleware, access=state.access)
     app.add_middleware(TrustedHostMiddleware, allowed=chosen.hosts)
+    app.add_middleware(MethodMiddleware)
     app.add_middleware(ObserverMiddleware, observer=observer)
     _add_tracing(app)
+    app.add_middleware(DrainMiddleware, limits=state.limits, connections=chosen.connections)
     app.add_middleware(RequestIdMiddleware)
     return app
 

@@ -63,9 +63,12 @@ def secret_of(request: Request) -> str | None:
     return request.headers.get("x-api-key") or None
 
 
-async def _authenticate(request: Request) -> Principal:
-    principal = await AppState.of(request).access.authenticate(secret_of(request))
-    request.state.principal = principal
+async def authenticate(request: Request) -> Principal:
+    """Return the principal of a request and count the request against its rate limit, both once."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if principal is None:
+        principal = await AppState.of(request).access.authenticate(secret_of(request))
+        request.state.principal = principal
     return principal
 
 
@@ -79,7 +82,7 @@ _HEADER = APIKeyHeader(name="X-Api-Key", scheme_name="header", description="The 
 
 
 async def _documented(
-    principal: Annotated[Principal, Depends(_authenticate)],
+    principal: Annotated[Principal, Depends(authenticate)],
     _bearer: Annotated[object, Security(_BEARER)],
     _header: Annotated[object, Security(_HEADER)],
 ) -> Principal:

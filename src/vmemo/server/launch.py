@@ -18,8 +18,12 @@ from vmemo import Memory
 from vmemo.auth import Limits
 from vmemo.errors import InvalidInput
 from vmemo.server.app import LOCAL_HOSTS, ServerOptions, create_app
+from vmemo.server.connections import ACCEPT_BATCH, limited_protocol
 from vmemo.server.dependencies import AppState
 from vmemo.server.logs import LogFormat, ServerLog
+
+LISTEN_QUEUE = 2048
+"""Connections that the kernel queues before they are accepted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +48,7 @@ class Address:
     def socket(self) -> socket.socket:
         """Return a listening socket, or raise OSError."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        listening = socket.create_server((self.host, self.port), family=family, backlog=2048)
+        listening = socket.create_server((self.host, self.port), family=family, backlog=LISTEN_QUEUE)
         # Connections inherit the option. Without it a response body waits 40 ms for the ACK of its headers.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
@@ -79,7 +83,7 @@ class ServerLauncher:
         except BaseException:
             await self.memory.close()
             raise
-        with self.address.socket() as listening:
+        with self.log.capture_standard(), self.address.socket() as listening:
             await self.server().serve([listening])
         self.log.info("stopped")
 
@@ -98,6 +102,9 @@ class ServerLauncher:
             create_app(state, replace(self.options, hosts=self.address.hosts), [self.log]),
             host=self.address.host,
             port=self.address.port,
+            http=limited_protocol(self.options.connections),
+            ws="none",
+            backlog=ACCEPT_BATCH,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -118,6 +125,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to answer."""
         await super().startup(sockets)
+        for each in sockets or ():
+            # uvicorn uses one number for the queue of the kernel and for the connections accepted at once.
+            each.listen(LISTEN_QUEUE)
         for each in sockets or ():
             if self.started:
                 host, port, *_ = each.getsockname()

@@ -1,4 +1,4 @@
-"""ASGI middleware: request ids and security headers, trusted hosts, media types, body sizes, and the audit log.
+"""ASGI middleware: request ids and security headers, methods, trusted hosts, media types, and the audit log.
 
 Plain ASGI, so that streamed responses pass through unbuffered.
 """
@@ -13,10 +13,12 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vmemo.auth import AccessControl, Limits
+from vmemo.auth import AccessControl
 from vmemo.models.auth import AuditEntry
+from vmemo.server.observability import METHODS
 from vmemo.server.paths import is_hindsight_upload, is_import
 from vmemo.server.problems import HttpProblem, problem_response
+from vmemo.server.request_body import has_body
 
 _SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
@@ -54,6 +56,22 @@ class RequestIdMiddleware:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+class MethodMiddleware:
+    """Rejects methods that no route has, so that neither logs nor metrics repeat them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] == "http" and scope["method"] not in METHODS:
+            allowed = {"Allow": ", ".join(METHODS)}
+            problem = HttpProblem(405, "HttpError", "This server knows no such method. Nothing was changed.", allowed)
+            await problem_response(Request(scope), problem)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 class TrustedHostMiddleware:
@@ -110,55 +128,10 @@ class ContentTypeMiddleware:
 
 
 def _has_expected_type(scope: Scope) -> bool:
-    headers = Request(scope).headers
-    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    if not has_body or is_hindsight_upload(scope):
+    if not has_body(scope) or is_hindsight_upload(scope):
         return True
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = Request(scope).headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in _JSON_LINES if is_import(scope) else kind == "application/json"
-
-
-class BodySizeMiddleware:
-    """Rejects bodies over the limit, with and without a Content-Length."""
-
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self._app, self._limits = app, limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request and count the bytes of its body."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        limit = self._limits.import_bytes if is_import(scope) else self._limits.body_bytes
-        request = Request(scope)
-        declared = request.headers.get("content-length", "0")
-        if declared.isdecimal() and int(declared) > limit:
-            await problem_response(request, _too_large(limit))(scope, receive, send)
-            return
-        received, responded = 0, False
-
-        async def receive_counted() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > limit:
-                raise _too_large(limit)
-            return message
-
-        async def send_checked(message: Message) -> None:
-            nonlocal responded
-            # FastAPI answers 400 for any exception while it reads a body; replace that response.
-            if received <= limit:
-                await send(message)
-            elif not responded:
-                responded = True
-                await problem_response(request, _too_large(limit))(scope, receive, send)
-
-        await self._app(scope, receive_counted, send_checked)
-
-
-def _too_large(limit: int) -> HttpProblem:
-    return HttpProblem(413, "BodyTooLarge", f"A request body may have {limit:,} bytes here. Nothing was changed.")
 
 
 class AuditMiddleware:

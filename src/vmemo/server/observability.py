@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from traceback import extract_tb
 from typing import Protocol
@@ -14,6 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vmemo.models.results import Job
 from vmemo.server.problems import unexpected_error
 
+_log = logging.getLogger("vmemo.server")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""The methods that logs and metrics name."""
+OTHER_METHOD = "_OTHER"
+"""Any other method, as in OpenTelemetry's conventions: a client may send any word."""
 UNROUTED = "-"
 """The route of a request that matched none; its path may hold anything and is not logged."""
 
@@ -52,24 +58,29 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class CompositeObserver:
-    """Several observers as one."""
+    """Several observers as one; the failure of one is logged and reaches neither the others nor the caller."""
 
     observers: Sequence[Observer]
 
     def request(self, log: RequestLog) -> None:
         """Pass a finished request to each observer."""
-        for observer in self.observers:
-            observer.request(log)
+        self._each(lambda observer: observer.request(log))
 
     def job(self, job: Job, error: Exception | None, seconds: float) -> None:
         """Pass a finished job to each observer."""
-        for observer in self.observers:
-            observer.job(job, error, seconds)
+        self._each(lambda observer: observer.job(job, error, seconds))
 
     def background_error(self, source: str, error: Exception) -> None:
         """Pass an error to each observer."""
+        self._each(lambda observer: observer.background_error(source, error))
+
+    def _each(self, notify: Callable[[Observer], None]) -> None:
         for observer in self.observers:
-            observer.background_error(source, error)
+            try:
+                notify(observer)
+            except Exception:
+                # An observer may be the program's own, and must not fail the request or stop the worker.
+                _log.exception("The observer %s failed.", type(observer).__name__)
 
 
 class ObserverMiddleware:
@@ -106,7 +117,7 @@ class ObserverMiddleware:
 def _request_log(scope: Scope, status: int, seconds: float, unexpected: str | None) -> RequestLog:
     state = scope.get("state", {})
     return RequestLog(
-        method=scope["method"],
+        method=method_label(scope),
         route=getattr(scope.get("route"), "path", UNROUTED),
         status=status,
         seconds=seconds,
@@ -116,6 +127,11 @@ def _request_log(scope: Scope, status: int, seconds: float, unexpected: str | No
         request=state.get("request_id", ""),
         unexpected=unexpected,
     )
+
+
+def method_label(scope: Scope) -> str:
+    """Return the method of a request for logs, metrics and traces."""
+    return scope["method"] if scope["method"] in METHODS else OTHER_METHOD
 
 
 def location_of(error: BaseException) -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Coroutine
+from typing import Any
 from urllib.parse import unquote
 
+from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.routing import Match
 from starlette.types import Scope
+
+from vmemo.server.dependencies import authenticate
 
 _STAYS_ENCODED = re.compile(rb"%(2f|25)", re.IGNORECASE)
 _IMPORT = re.compile(r"/v1/banks/[^/]+/import")
@@ -15,7 +20,22 @@ _HINDSIGHT_UPLOAD = re.compile(r"/v1/default/banks/[^/]+/(files/retain|document-
 
 
 class ExactRoute(APIRoute):
-    """A route in which `%2F` is part of a name and only a plain slash ends one."""
+    """A route in which `%2F` is part of a name and only a plain slash ends one.
+
+    Requests with a body are authenticated before the body is read; FastAPI would read and parse it first.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, behind authentication if the route has a body."""
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+
+        async def authenticate_first(request: Request) -> Response:
+            await authenticate(request)
+            return await handle(request)
+
+        return authenticate_first
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match the path as it was sent, and decode each name afterwards."""

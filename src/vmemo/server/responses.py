@@ -69,7 +69,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 READ_ERRORS = problems(401, 403, 404, 409, 422, 429, 503)
 """Errors of routes without a body; 409 is a bank of another embedder."""
-BODY_ERRORS = problems(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
+BODY_ERRORS = problems(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
 """Errors of routes with a body."""
-LLM_ERRORS = problems(400, 401, 403, 404, 409, 413, 415, 422, 429, 502, 503)
+LLM_ERRORS = problems(400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 502, 503)
 """Errors of routes that call a language model."""

@@ -11,6 +11,8 @@ from opentelemetry.propagate import extract
 from opentelemetry.trace import SpanKind, StatusCode, TracerProvider
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from vmemo.server.observability import method_label
+
 
 class TracingMiddleware:
     """Creates a span for every request; its attributes hold no memory text."""
@@ -25,7 +27,7 @@ class TracingMiddleware:
             await self._app(scope, receive, send)
             return
         parent = extract(dict(Request(scope).headers))
-        with self._tracer.start_as_current_span(scope["method"], context=parent, kind=SpanKind.SERVER) as span:
+        with self._tracer.start_as_current_span(method_label(scope), context=parent, kind=SpanKind.SERVER) as span:
 
             async def send_traced(message: Message) -> None:
                 if message["type"] == "http.response.start":
@@ -36,7 +38,7 @@ class TracingMiddleware:
 
             await self._app(scope, receive, send_traced)
             route = getattr(scope.get("route"), "path", "")
-            span.update_name(f"{scope['method']} {route}".strip())
-            span.set_attribute("http.request.method", scope["method"])
+            span.update_name(f"{method_label(scope)} {route}".strip())
+            span.set_attribute("http.request.method", method_label(scope))
             span.set_attribute("http.route", route)
             span.set_attribute("vmemo.request_id", scope.get("state", {}).get("request_id", ""))

@@ -12,6 +12,7 @@ from vmemo.models.auth import ApiKey, AuditEntry
 from vmemo.models.base import Name
 from vmemo.models.requests import CreateKeyRequest
 from vmemo.server import examples
+from vmemo.server.background import BackgroundWorker
 from vmemo.server.dependencies import AdminPrincipal, AnyPrincipal, AppState
 from vmemo.server.paging import Limit
 from vmemo.server.paths import ExactRoute
@@ -54,11 +55,14 @@ async def health() -> Response:
 
 @router.get("/health/ready", response_model=Health, responses=problems(503))
 async def ready(request: Request) -> Response:
-    """Report that the database answers and the server is not shutting down."""
+    """Report that the database answers, queued jobs are run, and the server is not shutting down."""
     try:
         await AppState.of(request).memory.auth.keys()
     except VmemoError as error:
         raise HttpProblem(503, "NotReady", f"The database does not answer: {type(error).__name__}.") from error
+    worker: BackgroundWorker | None = request.app.state.background_worker
+    if worker is not None and worker.problem is not None:
+        raise HttpProblem(503, "NotReady", worker.problem)
     return record(Health())
 
 
