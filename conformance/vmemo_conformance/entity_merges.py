@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
+from vmemo.lifecycle.forget import forget
 from vmemo.models import Entity, EntityId, Fact, Merge, new_id
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import EdgeQuery
@@ -275,7 +276,7 @@ class IdentityConformance(StoreSuite):
         ]
         assert await store.commit(replace(await a_batch(store, new), entities=[ROBERT, BOB]))
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
-        await store.forget(BANK, ForgetTarget(messages=facts[1].messages))
+        await forget(store, BANK, ForgetTarget(messages=facts[1].messages))
         await undo_merge(store, BANK, merge.id)
         assert [fact.id for fact in await store.facts(BANK, FactSelect.about(BOB.id, limit=100))] == [new[2].id]
         assert [fact.id for fact in await store.facts(BANK, FactSelect.about(ROBERT.id, limit=100))] == [new[0].id]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vmemo.lifecycle.forget import forget
 from vmemo.models import Entity, Mention
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.select import EntitySelect, MessageSelect
@@ -121,7 +122,7 @@ class NamingConformance(StoreSuite):
         text = "Anna, or Ann, of Bern and Oslo"
         assert await named_entities(store, BANK, text) == [Mention(id=an_entity("x", id="e1").id, name="Bern")]
         assert {mention.name for mention in await named_entities(store, OTHER, text)} == {"Anna", "Oslo"}
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         assert {mention.name for mention in await named_entities(store, OTHER, text)} == {"Anna", "Oslo"}
 
     @on_store
@@ -142,12 +143,12 @@ class NamingConformance(StoreSuite):
     async def test_a_forgotten_entity_is_no_longer_found(self, store: Store) -> None:
         story = await store_story(store)
         assert await _named(store, "Caroline in Oslo") == {"Caroline", "Oslo"}
-        await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
+        await forget(store, BANK, ForgetTarget(messages=[story.messages[0].id]))
         assert await _named(store, "Caroline in Oslo") == {"Caroline"}
-        await store.forget(BANK, ForgetTarget(entity=story.entities[0].id))
+        await forget(store, BANK, ForgetTarget(entity=story.entities[0].id))
         assert await _named(store, "Caroline in Oslo") == set()
         await store_entities(store, an_entity("Oslo"))
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())
         assert await _named(store, "Caroline in Oslo") == set()
 
@@ -156,7 +157,7 @@ class NamingConformance(StoreSuite):
         rosalind = an_entity("Rosalind", id="e1", aliases=["Roz", "Zaza"])
         await _told(store, rosalind, "Roz came by.", "Rosalind is called Zaza.")
         assert await _named(store, "Zaza") == {"Rosalind"}
-        await store.forget(BANK, ForgetTarget(messages=[(await store.messages(BANK, MessageSelect()))[1].id]))
+        await forget(store, BANK, ForgetTarget(messages=[(await store.messages(BANK, MessageSelect()))[1].id]))
         assert await _named(store, "Rosalind, or Zaza") == set()
         assert await _named(store, "Roz") == {"Roz"}
 
@@ -164,7 +165,7 @@ class NamingConformance(StoreSuite):
     async def test_a_name_without_words_is_stored_and_forgotten(self, store: Store) -> None:
         await _told(store, an_entity("🌷", id="e1"), "A 🌷 on Monday.", "A 🌷 on Tuesday.")
         assert len(await named_entities(store, BANK, "a 🌷")) <= 1
-        await store.forget(BANK, ForgetTarget(messages=[(await store.messages(BANK, MessageSelect()))[1].id]))
+        await forget(store, BANK, ForgetTarget(messages=[(await store.messages(BANK, MessageSelect()))[1].id]))
         assert [(entity.name, entity.mentions) for entity in await store.entities(BANK, EntitySelect())] == [("🌷", 1)]
 
     @on_store

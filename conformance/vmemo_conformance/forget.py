@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from vmemo.errors import NotFound
+from vmemo.lifecycle.forget import forget
 from vmemo.models import EntityId, Fact, Message, MessageId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.results import Forgotten
@@ -39,7 +40,7 @@ class ForgettingConformance(StoreSuite):
     @on_store
     async def test_a_forgotten_message_is_deleted_with_everything_derived_from_it(self, store: Store) -> None:
         story = await store_story(store)
-        forgotten = await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=[story.messages[0].id]))
         assert forgotten == Forgotten(messages=1, facts=3, episodes=1, entities=1, requeued=1)
         assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
         assert [m.id for m in await store.messages(BANK, MessageSelect())] == [m.id for m in story.messages[1:]]
@@ -52,7 +53,7 @@ class ForgettingConformance(StoreSuite):
     @on_store
     async def test_the_rest_of_the_episode_is_processed_again(self, store: Store) -> None:
         story = await store_story(store)
-        await store.forget(BANK, ForgetTarget(messages=[story.messages[0].id]))
+        await forget(store, BANK, ForgetTarget(messages=[story.messages[0].id]))
         [waiting] = await store.messages(BANK, MessageSelect.oldest_pending(9))
         assert waiting == story.messages[1]
         assert await quotes(store, "crockery") == [waiting.id]
@@ -69,7 +70,7 @@ class ForgettingConformance(StoreSuite):
         third = an_episode("third", said[2:], previous=second.id)
         begun = replace(await a_batch(store), pending=[m.id for m in said], episodes=[first, second, third])
         assert await store.commit(begun)
-        await store.forget(BANK, ForgetTarget(messages=[said[1].id]))
+        await forget(store, BANK, ForgetTarget(messages=[said[1].id]))
         assert {e.title: e.previous for e in await store.episodes(BANK, EpisodeSelect())} == {
             "first": None,
             "third": first.id,
@@ -79,14 +80,14 @@ class ForgettingConformance(StoreSuite):
     async def test_several_messages_are_forgotten_at_once(self, store: Store) -> None:
         story = await store_story(store)
         ids = [m.id for m in story.messages[:2]]
-        forgotten = await store.forget(BANK, ForgetTarget(messages=[*ids, ids[0]]))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=[*ids, ids[0]]))
         assert forgotten == Forgotten(messages=2, facts=3, episodes=1, entities=1, requeued=0)
 
     @on_store
     async def test_pending_and_raw_messages_are_forgotten(self, store: Store) -> None:
         [unread] = await store_messages(store, "tulips")
         raw, kept = await store_messages(store, "tulips", "tulips", state="raw")
-        forgotten = await store.forget(BANK, ForgetTarget(messages=[unread.id, raw.id]))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=[unread.id, raw.id]))
         assert forgotten == Forgotten(messages=2)
         assert await quotes(store, "tulips") == [kept.id]
 
@@ -94,7 +95,7 @@ class ForgettingConformance(StoreSuite):
     async def test_forgetting_a_document_keeps_the_others(self, store: Store) -> None:
         story = await store_story(store)
         kept = await store_fact(store, "tulips in another document")
-        forgotten = await store.forget(BANK, ForgetTarget(document="letters"))
+        forgotten = await forget(store, BANK, ForgetTarget(document="letters"))
         assert forgotten == Forgotten(messages=4, facts=5, episodes=2, entities=2)
         assert await _ids(store) == {kept.id}
         assert await store.messages(BANK, MessageSelect(ids=[m.id for m in story.messages])) == []
@@ -102,10 +103,10 @@ class ForgettingConformance(StoreSuite):
     @on_store
     async def test_a_forgotten_entity_is_deleted_with_the_messages_about_it(self, store: Store) -> None:
         story = await store_story(store)
-        forgotten = await store.forget(BANK, ForgetTarget(entity=story.entities[1].id))
+        forgotten = await forget(store, BANK, ForgetTarget(entity=story.entities[1].id))
         assert forgotten == Forgotten(messages=1, facts=3, episodes=1, entities=1, requeued=1)
         assert await _ids(store) == {story.facts[2].id, story.facts[3].id}
-        forgotten = await store.forget(BANK, ForgetTarget(entity=story.entities[0].id))
+        forgotten = await forget(store, BANK, ForgetTarget(entity=story.entities[0].id))
         assert (forgotten.messages, forgotten.entities, forgotten.requeued) == (2, 1, 1)
         assert await store.entities(BANK, EntitySelect()) == []
 
@@ -114,7 +115,7 @@ class ForgettingConformance(StoreSuite):
         zoe = an_entity("Zoe")
         opinion = a_fact("I trust Zoe.", network="opinion", confidence=0.5, entities=[mention_of(zoe)])
         assert await store.commit(replace(await a_batch(store, [opinion]), entities=[zoe]))
-        assert await store.forget(BANK, ForgetTarget(entity=zoe.id)) == Forgotten(facts=1, entities=1)
+        assert await forget(store, BANK, ForgetTarget(entity=zoe.id)) == Forgotten(facts=1, entities=1)
         assert await matches(store, "trust zoe", Scope(bank=BANK, include_expired=True)) == []
 
     @on_store
@@ -125,7 +126,7 @@ class ForgettingConformance(StoreSuite):
         batch = await a_batch(store, [loose])
         assert await store.commit(replace(batch, entities=[an_entity("Unseen")], episodes=[an_episode("empty", [])]))
         theirs = await store_story(store, OTHER)
-        forgotten = await store.forget(BANK, ForgetTarget(bank=True))
+        forgotten = await forget(store, BANK, ForgetTarget(bank=True))
         assert forgotten == Forgotten(messages=4, facts=6, episodes=3, entities=3)
         assert [bank.id for bank in await store.banks()] == [OTHER]
         assert len(await store.facts(OTHER, FactSelect())) == len(theirs.facts)
@@ -135,7 +136,7 @@ class ForgettingConformance(StoreSuite):
         await store_story(store)
         await store_messages(store, "tulips unread")
         assert await matches(store, "tulips")
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())
         assert await matches(store, "tulips") == await quotes(store, "tulips") == []
         fact = await store_fact(store, "tulips")
@@ -147,7 +148,7 @@ class ForgettingConformance(StoreSuite):
         answer = a_fact("Behind the shed.", context=asked.content, context_from=asked.id, messages=[answered.id])
         other = a_fact("Good.", context=answered.content, context_from=answered.id, messages=[after.id])
         assert await store.commit(replace(await a_batch(store, [answer, other]), pending=[answered.id, after.id]))
-        forgotten = await store.forget(BANK, ForgetTarget(messages=[asked.id]))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=[asked.id]))
         assert forgotten == Forgotten(messages=1, facts=1, requeued=1)
         assert await _ids(store) == {other.id}
         assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))] == [answered.id]
@@ -161,7 +162,7 @@ class ForgettingConformance(StoreSuite):
         beside = a_fact("tulips beside", messages=[third.id], episodes=[episodes[1].id])
         begun = await a_batch(store, [both, beside])
         assert await store.commit(replace(begun, pending=[m.id for m in (first, second, third)], episodes=episodes))
-        forgotten = await store.forget(BANK, ForgetTarget(messages=[first.id]))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=[first.id]))
         assert forgotten == Forgotten(messages=1, facts=2, episodes=2, requeued=2)
         assert {m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))} == {second.id, third.id}
         assert set(await quotes(store, "tulips")) == {second.id, third.id}
@@ -174,7 +175,7 @@ class ForgettingConformance(StoreSuite):
         )
         profile = await store_fact(store, "A lover of tulips.", network="observation", basis=[view.id], messages=[])
         other = await store_fact(store, "Unrelated.", network="observation", messages=[])
-        forgotten = await store.forget(BANK, ForgetTarget(messages=basis_fact.messages))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=basis_fact.messages))
         assert forgotten == Forgotten(messages=1, facts=3)
         assert await _ids(store) == {other.id}
         assert profile.id not in await _ids(store)
@@ -186,7 +187,7 @@ class ForgettingConformance(StoreSuite):
         facts = [a_fact(m.content, messages=[m.id], entities=[mention_of(known)]) for m in (said, secret)]
         begun = replace(await a_batch(store, facts), entities=[known], pending=[said.id, secret.id])
         assert await store.commit(begun)
-        await store.forget(BANK, ForgetTarget(messages=[secret.id]))
+        await forget(store, BANK, ForgetTarget(messages=[secret.id]))
         [entity] = await store.entities(BANK, EntitySelect())
         assert (entity.id, entity.name, entity.aliases, entity.mentions) == ("e1", "Roz", (), 1)
 
@@ -200,7 +201,7 @@ class ForgettingConformance(StoreSuite):
             ForgetTarget(entity=EntityId("missing")),
         ):
             with refused(NotFound):
-                await store.forget(BANK, target)
+                await forget(store, BANK, target)
             assert await snapshot(store) == before
             assert await store.revision(BANK) == revision
 
@@ -208,13 +209,13 @@ class ForgettingConformance(StoreSuite):
     async def test_forgetting_outdates_batches_started_before(self, store: Store) -> None:
         first, second = await store_messages(store, "tulips one", "tulips two")
         batch = replace(await a_batch(store, [a_fact("tulips two")]), pending=[second.id])
-        await store.forget(BANK, ForgetTarget(messages=[first.id]))
+        await forget(store, BANK, ForgetTarget(messages=[first.id]))
         assert await store.commit(batch) is False
 
     @on_store
     async def test_forgetting_updates_the_counts_of_the_status(self, store: Store) -> None:
         story = await store_story(store)
-        await store.forget(BANK, ForgetTarget(messages=[story.messages[2].id]))
+        await forget(store, BANK, ForgetTarget(messages=[story.messages[2].id]))
         status = await store.status(BANK)
         assert (status.messages, status.pending, status.episodes) == (3, 1, 1)
         assert (status.facts, status.entities, status.links) == (2, 2, 1)
@@ -224,7 +225,7 @@ class ForgettingConformance(StoreSuite):
         said = await store_messages(store, *(f"tulips {n}" for n in range(1200)))
         await _read(store, said)
         kept = said.pop()
-        forgotten = await store.forget(BANK, ForgetTarget(messages=[m.id for m in said]))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=[m.id for m in said]))
         assert forgotten == Forgotten(messages=1199, facts=1199)
         assert [m.id for m in await store.messages(BANK, MessageSelect())] == [kept.id]
         assert len(await matches(store, "tulips")) == 1

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from vmemo.errors import NotFound
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
+from vmemo.lifecycle.forget import forget
 from vmemo.models import ConfidenceChange, Entity, EntityId, Fact, FactId, Message
 from vmemo.models.changes import Changes, FactClosure, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob
 from vmemo.models.results import Forgotten
@@ -46,7 +47,7 @@ class RemnantConformance(StoreSuite):
         other = await store_fact(store, "I like roses.", network="opinion", confidence=0.5, messages=[])
         await _move(store, view.id, [basis_fact.id], "They bloomed.")
         kept = await _move(store, other.id, [], "Roses too.")
-        await store.forget(BANK, ForgetTarget(messages=basis_fact.messages))
+        await forget(store, BANK, ForgetTarget(messages=basis_fact.messages))
         assert await store.confidence_changes(BANK) == [kept]
 
     @on_store
@@ -55,7 +56,7 @@ class RemnantConformance(StoreSuite):
         view = await store_fact(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
         both = await _move(store, view.id, [secret.id, told.id], "They wilted, then bloomed.")
         one = await _move(store, view.id, [told.id], "They bloomed.")
-        await store.forget(BANK, ForgetTarget(messages=secret.messages))
+        await forget(store, BANK, ForgetTarget(messages=secret.messages))
         assert await store.confidence_changes(BANK) == [
             both.model_copy(update={"evidence": (told.id,), "reason": ""}),
             one,
@@ -67,7 +68,7 @@ class RemnantConformance(StoreSuite):
         inner = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "inner")
         await merge_entities(store, BANK, EntityId("eve"), EntityId("bob"), "outer")
         assert inner.entity == "bob"
-        await store.forget(BANK, ForgetTarget(entity=EntityId("eve")))
+        await forget(store, BANK, ForgetTarget(entity=EntityId("eve")))
         assert await store.merges(BANK) == await store.entities(BANK, EntitySelect()) == []
         assert await store.messages(BANK, MessageSelect(ids=[m.id for m in said])) == []
 
@@ -75,7 +76,7 @@ class RemnantConformance(StoreSuite):
     async def test_names_of_a_merge_that_no_remaining_fact_uses_are_forgotten(self, store: Store) -> None:
         said, facts = await _meet(store)
         await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "Ann told it")
-        await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
+        await forget(store, BANK, ForgetTarget(messages=[said[0].id]))
         [merge] = await store.merges(BANK)
         assert (merge.names, merge.reason) == (("Ann",), "")
         assert await undo_merge(store, BANK, merge.id) == ANNA.id
@@ -91,7 +92,7 @@ class RemnantConformance(StoreSuite):
     async def test_a_merge_without_names_is_deleted(self, store: Store) -> None:
         said, _ = await _meet(store)
         merge = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
-        await store.forget(BANK, ForgetTarget(messages=[said[0].id, said[1].id]))
+        await forget(store, BANK, ForgetTarget(messages=[said[0].id, said[1].id]))
         assert await store.merges(BANK) == []
         with refused(NotFound):
             await undo_merge(store, BANK, merge.id)
@@ -103,7 +104,7 @@ class RemnantConformance(StoreSuite):
         await _meet(store)
         merge = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
         await undo_merge(store, BANK, merge.id)
-        await store.forget(BANK, ForgetTarget(entity=ANNA.id))
+        await forget(store, BANK, ForgetTarget(entity=ANNA.id))
         assert await store.merges(BANK) == []
         assert {e.name: e.strangers for e in await store.entities(BANK, EntitySelect())} == {"Bob": (), "Eve": ()}
 
@@ -112,9 +113,9 @@ class RemnantConformance(StoreSuite):
         said, _ = await _meet(store)
         await store_entities(store, an_entity("Eve", strangers=["Anna", "anemone", "Zaza"]))
         await store_messages(store, "Anemones bloom.")
-        await store.forget(BANK, ForgetTarget(messages=[said[2].id]))
+        await forget(store, BANK, ForgetTarget(messages=[said[2].id]))
         assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].strangers == ("Anna", "anemone")
-        await store.forget(BANK, ForgetTarget(entity=ANNA.id))
+        await forget(store, BANK, ForgetTarget(entity=ANNA.id))
         assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].strangers == ("anemone",)
 
     @on_store
@@ -126,7 +127,7 @@ class RemnantConformance(StoreSuite):
             for n, m in enumerate(said)
         ]
         assert await store.commit(replace(await a_batch(store, facts), entities=[named], pending=[m.id for m in said]))
-        await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
+        await forget(store, BANK, ForgetTarget(messages=[said[0].id]))
         [fact] = await store.facts(BANK, FactSelect())
         assert fact.entities == (mention_of(named.model_copy(update={"name": "Ann"})),)
 
@@ -148,7 +149,7 @@ class RemnantConformance(StoreSuite):
                 failures=[MessageFailure(messages=[said[0].id, said[1].id], error="could not read: tulips one")],
             )
         )
-        forgotten = await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=[said[0].id]))
         assert forgotten == Forgotten(messages=1, episodes=1, requeued=1)
         assert [(m.id, m.state, m.error) for m in await store.messages(BANK, MessageSelect())] == [
             (said[1].id, "pending", None),
@@ -163,9 +164,9 @@ class RemnantConformance(StoreSuite):
         episodes = [an_episode("both", said[:2]), an_episode("alone", said[2:])]
         assert await store.commit(replace(await a_batch(store), pending=[m.id for m in said], episodes=episodes))
         await _finish_all(store)
-        await store.forget(BANK, ForgetTarget(messages=[said[2].id]))
+        await forget(store, BANK, ForgetTarget(messages=[said[2].id]))
         assert await store.jobs(BANK) == []
-        await store.forget(BANK, ForgetTarget(messages=[said[0].id]))
+        await forget(store, BANK, ForgetTarget(messages=[said[0].id]))
         assert [job.kind for job in await store.jobs(BANK)] == ["process"]
         assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))] == [said[1].id]
 
@@ -189,7 +190,7 @@ class RemnantConformance(StoreSuite):
                 ],
             )
         )
-        await store.forget(BANK, ForgetTarget(messages=[secret.id]))
+        await forget(store, BANK, ForgetTarget(messages=[secret.id]))
         assert [m.error for m in await store.messages(BANK, MessageSelect())] == [None, "no sense in: three"]
         assert [job.error for job in await store.jobs(BANK)] == [None]
 
@@ -209,7 +210,7 @@ class RemnantConformance(StoreSuite):
         ended = FactClosure(fact=profiles[2].id, expired_at=day(2))
         assert await store.commit(replace(batch, entities=list(who.values()), closures=[ended]))
         await _finish_all(store)
-        await store.forget(BANK, ForgetTarget(messages=[m.id for m in said[:4]]))
+        await forget(store, BANK, ForgetTarget(messages=[m.id for m in said[:4]]))
         assert {(job.kind, job.key) for job in await store.jobs(BANK)} == {
             ("observe", "falls"),
             ("observe", "outdated"),
@@ -219,7 +220,7 @@ class RemnantConformance(StoreSuite):
     async def test_a_forgotten_entity_queues_no_observation(self, store: Store) -> None:
         await _meet(store)
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key) for key in (ANNA.id, "eve")]))
-        await store.forget(BANK, ForgetTarget(entity=ANNA.id))
+        await forget(store, BANK, ForgetTarget(entity=ANNA.id))
         assert [job.key for job in await store.jobs(BANK, ["observe"])] == ["eve"]
 
     @on_store
@@ -231,7 +232,7 @@ class RemnantConformance(StoreSuite):
         view = await store_fact(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
         await _move(store, view.id, [], "because")
         await store_messages(store, "unread")
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())
         assert await store.jobs(BANK) == await store.confidence_changes(BANK) == await store.merges(BANK) == []
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]

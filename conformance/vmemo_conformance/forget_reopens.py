@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vmemo.lifecycle.forget import forget
 from vmemo.models import Fact, FactId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.select import FactSelect
@@ -18,7 +19,7 @@ class ReopeningConformance(StoreSuite):
         rome = await _closed(store, "tulips in Rome")
         oslo = await store_fact(store, "tulips in Oslo", supersedes=rome.id)
         assert await matches(store, "tulips") == [oslo.id]
-        await store.forget(BANK, ForgetTarget(messages=oslo.messages))
+        await forget(store, BANK, ForgetTarget(messages=oslo.messages))
         assert await store.facts(BANK, FactSelect()) == [
             rome.model_copy(update={"invalid_at": None, "expired_at": None})
         ]
@@ -28,7 +29,7 @@ class ReopeningConformance(StoreSuite):
     async def test_a_successor_does_not_refer_to_a_forgotten_fact(self, store: Store) -> None:
         rome = await _closed(store, "tulips in Rome")
         oslo = await store_fact(store, "tulips in Oslo", supersedes=rome.id)
-        await store.forget(BANK, ForgetTarget(messages=rome.messages))
+        await forget(store, BANK, ForgetTarget(messages=rome.messages))
         assert await store.facts(BANK, FactSelect()) == [oslo.model_copy(update={"supersedes": None})]
 
     @on_store
@@ -37,9 +38,9 @@ class ReopeningConformance(StoreSuite):
         bern = await _closed(store, "tulips in Bern", supersedes=rome.id)
         bonn = await _closed(store, "tulips in Bonn", supersedes=bern.id)
         oslo = await store_fact(store, "tulips in Oslo", supersedes=bonn.id)
-        await store.forget(BANK, ForgetTarget(messages=[*bonn.messages, *bern.messages]))
+        await forget(store, BANK, ForgetTarget(messages=[*bonn.messages, *bern.messages]))
         assert await store.facts(BANK, FactSelect()) == [rome, oslo.model_copy(update={"supersedes": rome.id})]
-        assert await store.facts(BANK, FactSelect(supersedes=rome.id)) == [
+        assert await store.facts(BANK, FactSelect(supersedes=[rome.id])) == [
             oslo.model_copy(update={"supersedes": rome.id})
         ]
         assert await matches(store, "tulips") == [oslo.id]
@@ -49,7 +50,7 @@ class ReopeningConformance(StoreSuite):
         rome = await _closed(store, "tulips in Rome")
         bern = await store_fact(store, "tulips in Bern", supersedes=rome.id)
         oslo = await store_fact(store, "tulips in Oslo", supersedes=rome.id)
-        await store.forget(BANK, ForgetTarget(messages=bern.messages))
+        await forget(store, BANK, ForgetTarget(messages=bern.messages))
         assert await store.facts(BANK, FactSelect()) == [rome, oslo]
         assert await matches(store, "tulips") == [oslo.id]
 

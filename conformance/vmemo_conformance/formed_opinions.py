@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from vmemo.lifecycle.forget import forget
 from vmemo.lifecycle.reprocess import swap_in
 from vmemo.lifecycle.reprocess_rules import is_formed
 from vmemo.models import ConfidenceChange, Fact, Message
@@ -84,7 +85,7 @@ class FormedConformance(StoreSuite):
             assert other.basis == (anew[0].id,)
             assert [move.evidence for move in await store.confidence_changes(BANK)] == [(anew[2].id,)]
             assert [fact.id for fact in await store.facts(BANK, FactSelect()) if is_formed(fact)] == [alone.id, both.id]
-        await store.forget(BANK, ForgetTarget(messages=[raw.id]))
+        await forget(store, BANK, ForgetTarget(messages=[raw.id]))
         assert await store.facts(BANK, FactSelect(ids=[alone.id, both.id])) == []
 
     @on_store
@@ -108,7 +109,7 @@ class FormedConformance(StoreSuite):
         one, other = await store_messages(store, "Tulips want sun.", "Tulips want rain.", state="raw")
         old = await form(store, "Tulips want sun.", [one], closed=day(2))
         new = await form(store, "Tulips want both.", [one, other], supersedes=old.id)
-        assert await store.forget(BANK, ForgetTarget(messages=[other.id])) == Forgotten(messages=1, facts=1)
+        assert await forget(store, BANK, ForgetTarget(messages=[other.id])) == Forgotten(messages=1, facts=1)
         [held] = await store.facts(BANK, FactSelect(ids=[old.id, new.id]))
         assert (held.id, held.expired_at, held.invalid_at) == (old.id, None, None)
 
@@ -117,7 +118,7 @@ class FormedConformance(StoreSuite):
         story = await store_story(store)
         [said] = await store_messages(store, "Tulips want sun.", state="raw")
         opinion = await form(store, "She gardens well.", [said, story.messages[2]])
-        assert await store.forget(BANK, ForgetTarget(messages=[said.id])) == Forgotten(messages=1, facts=1)
+        assert await forget(store, BANK, ForgetTarget(messages=[said.id])) == Forgotten(messages=1, facts=1)
         assert await store.facts(BANK, FactSelect(ids=[opinion.id])) == []
         assert await store.messages(BANK, MessageSelect.oldest_pending(9)) == []
         assert len(await store.episodes(BANK, EpisodeSelect())) == 2
@@ -129,6 +130,6 @@ class FormedConformance(StoreSuite):
         story = await store_story(store)
         [said] = await store_messages(store, "Moving house is hard work.", state="raw")
         opinion = await form(store, "Oslo is worth it.", [said], entities=[mention_of(story.entities[1])])
-        await store.forget(BANK, ForgetTarget(entity=story.entities[1].id))
+        await forget(store, BANK, ForgetTarget(entity=story.entities[1].id))
         assert await store.facts(BANK, FactSelect(ids=[opinion.id])) == []
         assert await store.messages(BANK, MessageSelect(ids=[said.id])) == [said]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypedDict, Unpack
 
+from vmemo.lifecycle.forget import forget
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Interval, Link, LinkKind
 from vmemo.models.changes import ForgetTarget, NewFact
 from vmemo.models.search import Edge, EdgeQuery, Scope, Vector
@@ -227,7 +228,7 @@ class EdgeConformance(StoreSuite):
             (fact.id, "Carol") for fact in (moved, planted, later)
         }
         assert {edge.target for edge in await _edges(store, pruned)} == {planted.id, later.id}
-        await store.forget(BANK, ForgetTarget(messages=planted.messages))
+        await forget(store, BANK, ForgetTarget(messages=planted.messages))
         assert await _edges(store, planted) == []
         found = await find_edges(
             store, _query(facts=[f.id for f in (*story.facts, later)], entities=[story.entities[0].id])

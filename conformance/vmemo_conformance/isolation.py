@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from vmemo.errors import NotFound
+from vmemo.lifecycle.forget import forget
 from vmemo.models import BankId, FactId, Interval, MessageId, Profile
 from vmemo.models.changes import Changes, ForgetTarget, MessageFailure, ProfileChange
 from vmemo.models.search import EdgeQuery, Encoding, Scope, SearchRequest, TemporalSearch
@@ -54,7 +55,7 @@ class IsolationConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect(ids=facts, with_embeddings=True)) == []
         assert await store.episodes(BANK, EpisodeSelect(ids=episodes)) == []
         assert await store.load(BANK, facts) == Loaded(facts=[], messages=[], titles={})
-        assert first_of(await store.episodes(BANK, EpisodeSelect(message=said[0]))) is None
+        assert first_of(await store.episodes(BANK, EpisodeSelect(messages=[said[0]]))) is None
         assert first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1))) is None
         assert await store.facts(BANK, FactSelect(episode=episodes[0], with_embeddings=True)) == []
         assert await store.entities(BANK, EntitySelect(ids=entities)) == []
@@ -79,7 +80,7 @@ class IsolationConformance(StoreSuite):
         await store_story(store, OTHER)
         mine = await store_story(store)
         before = await snapshot(store, OTHER)
-        await store.forget(BANK, ForgetTarget(entity=mine.entities[0].id))
+        await forget(store, BANK, ForgetTarget(entity=mine.entities[0].id))
         assert await snapshot(store, OTHER) == before
 
     @on_store
@@ -130,8 +131,8 @@ class IsolationConformance(StoreSuite):
             ForgetTarget(entity=theirs.entities[0].id),
         ):
             with refused(NotFound):
-                await store.forget(BANK, target)
-        await store.forget(BANK, ForgetTarget(bank=True))
+                await forget(store, BANK, target)
+        await forget(store, BANK, ForgetTarget(bank=True))
         assert await snapshot(store, OTHER) == before
         assert await store.revision(OTHER) == revision
 
@@ -175,7 +176,7 @@ class IsolationConformance(StoreSuite):
             store.commit(Changes(bank=NOBODY, profile=ProfileChange(profile=Profile()))),
             store.former_profiles(NOBODY),
             store.commit(Changes(bank=NOBODY, accesses={})),
-            store.forget(NOBODY, ForgetTarget(bank=True)),
+            forget(store, NOBODY, ForgetTarget(bank=True)),
             store.status(NOBODY),
             store.commit(re_embedded(NOBODY, "new", {}, dimension=3)),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vmemo.lifecycle.forget import ungroup
 from vmemo.models import EpisodeId, Message
 from vmemo.models.changes import Changes, JobFailure, NewJob
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
@@ -81,13 +82,13 @@ class WorkConformance(StoreSuite):
         await _read(store, said[3], previous=second)
         running = await a_lease(store, kind="extract")
         assert await store.messages(BANK, MessageSelect.oldest_pending(9)) == []
-        assert await store.ungroup(BANK) == 3
+        assert await ungroup(store, BANK) == 3
         assert [m.id for m in await store.messages(BANK, MessageSelect.oldest_pending(9))] == [m.id for m in said[:3]]
         [kept] = await store.episodes(BANK, EpisodeSelect())
         assert (kept.messages, kept.previous) == ((said[3].id,), None)
         assert [job.kind for job in await store.jobs(BANK)] == ["process"]
         assert not await store.commit(replace(await a_batch(store), pending=[said[0].id], finished=[running]))
-        assert await store.ungroup(BANK) == 0
+        assert await ungroup(store, BANK) == 0
 
     @on_store
     async def test_ungrouping_keeps_the_processed_messages_of_an_episode(self, store: Store) -> None:
@@ -98,7 +99,7 @@ class WorkConformance(StoreSuite):
         assert await store.commit(grouped)
         assert await store.commit(replace(await a_batch(store), pending=[m.id for m in days[1:3]], becomes="extracted"))
         begun = await a_batch(store)
-        assert await store.ungroup(BANK) == 2
+        assert await ungroup(store, BANK) == 2
         [kept] = await store.episodes(BANK, EpisodeSelect())
         assert kept == episode.model_copy(
             update={"messages": tuple(m.id for m in days[1:3]), "started_at": day(2), "ended_at": day(3)}
@@ -110,7 +111,7 @@ class WorkConformance(StoreSuite):
         await store_fact(store, "roses")
         await store_messages(store, "tulips")
         before, queued = await snapshot(store), await store.jobs(BANK)
-        assert await store.ungroup(BANK) == 0
+        assert await ungroup(store, BANK) == 0
         assert await snapshot(store) == before
         assert await store.jobs(BANK) == queued
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from vmemo.errors import NotFound
+from vmemo.lifecycle.forget import forget
 from vmemo.lifecycle.reprocess import swap_in
 from vmemo.models import BankId, Disposition, FormerProfile, Profile, utc_now
 from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
@@ -84,7 +85,7 @@ class ProfileConformance(StoreSuite):
         await store.commit(Changes(bank=OTHER, profile=ProfileChange(profile=PAINTER, reason="theirs")))
         theirs = await store.former_profiles(OTHER)
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=PAINTER)))
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         assert await store.former_profiles(OTHER) == theirs
 
     @on_store
@@ -101,7 +102,7 @@ class ProfileConformance(StoreSuite):
     @on_store
     async def test_deleting_a_bank_deletes_its_profile_history(self, store: Store) -> None:
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET)))
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         with refused(NotFound):
             await store.former_profiles(BANK)
         await store.create_bank(a_bank())
@@ -112,7 +113,7 @@ class ProfileConformance(StoreSuite):
         [said] = await store_messages(store, "tulips")
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, reason="told")))
         history = await store.former_profiles(BANK)
-        await store.forget(BANK, ForgetTarget(messages=[said.id]))
+        await forget(store, BANK, ForgetTarget(messages=[said.id]))
         assert await store.former_profiles(BANK) == history
 
     @on_store

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from vmemo.errors import NotFound
+from vmemo.lifecycle.forget import ungroup
 from vmemo.lifecycle.reprocess import staging_bank
 from vmemo.models import BankId, JobKind, utc_now
 from vmemo.models.changes import Changes, JobFailure, Lease, NewJob
@@ -100,7 +101,7 @@ class QueueConformance(StoreSuite):
         with refused(NotFound):
             await store.commit(Changes(bank=nowhere, spending=[Spending(step="extract", model="m")]))
         with refused(NotFound):
-            await store.ungroup(nowhere)
+            await ungroup(store, nowhere)
 
     @on_store
     async def test_the_oldest_due_jobs_are_leased_first(self, store: Store) -> None:

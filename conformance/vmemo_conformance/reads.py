@@ -99,14 +99,14 @@ class LibraryConformance(StoreSuite):
     async def test_the_episode_of_a_message_is_found(self, store: Store) -> None:
         story = await store_story(store)
         [loose] = await store_messages(store, "in no episode")
-        assert [first_of(await store.episodes(BANK, EpisodeSelect(message=m.id))) for m in story.messages] == [
+        assert [first_of(await store.episodes(BANK, EpisodeSelect(messages=[m.id]))) for m in story.messages] == [
             story.episodes[0],
             story.episodes[0],
             story.episodes[1],
             story.episodes[1],
         ]
-        assert first_of(await store.episodes(BANK, EpisodeSelect(message=loose.id))) is None
-        assert first_of(await store.episodes(BANK, EpisodeSelect(message=MessageId("missing")))) is None
+        assert first_of(await store.episodes(BANK, EpisodeSelect(messages=[loose.id]))) is None
+        assert first_of(await store.episodes(BANK, EpisodeSelect(messages=[MessageId("missing")]))) is None
 
     @on_store
     async def test_the_facts_of_an_episode_come_with_their_embeddings(self, store: Store) -> None:
@@ -144,9 +144,9 @@ class LibraryConformance(StoreSuite):
     async def test_successors_are_the_facts_that_supersede_it(self, store: Store) -> None:
         old = await store_fact(store, "lives in Rome", invalid_at=day(5), expired_at=day(5))
         new = await store_fact(store, "lives in Oslo", supersedes=old.id)
-        assert await store.facts(BANK, FactSelect(supersedes=old.id)) == [new]
-        assert await store.facts(BANK, FactSelect(supersedes=new.id)) == []
-        assert await store.facts(BANK, FactSelect(supersedes=MISSING)) == []
+        assert await store.facts(BANK, FactSelect(supersedes=[old.id])) == [new]
+        assert await store.facts(BANK, FactSelect(supersedes=[new.id])) == []
+        assert await store.facts(BANK, FactSelect(supersedes=[MISSING])) == []
 
     @on_store
     async def test_recent_facts_are_current_and_nearest_in_time(self, store: Store) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
+from vmemo.lifecycle.forget import forget
 from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId, ConfidenceChange, Entity, Fact, Message, Profile
 from vmemo.models.changes import Changes, ForgetTarget, Lease, MessageFailure, NewFact, NewJob, ProfileChange
@@ -287,7 +288,7 @@ class ReprocessConformance(StoreSuite):
         assert [move.opinion for move in await store.confidence_changes(BANK)] == [new.id]
         assert new.id in await near(store, EMBEDDER.vector(new.text), limit=1)
         assert [f.id for f in await store.facts(BANK, FactSelect()) if f.network == "opinion"] == [old.id, new.id]
-        await store.forget(BANK, ForgetTarget(messages=facts[2].messages))
+        await forget(store, BANK, ForgetTarget(messages=facts[2].messages))
         assert await store.facts(BANK, FactSelect(ids=[new.id])) == []
 
     @on_store
@@ -352,13 +353,13 @@ class ReprocessConformance(StoreSuite):
         story = await store_story(store)
         shadow = await shadow_of(store)
         await read_anew(store, shadow)
-        await store.forget(BANK, ForgetTarget(messages=[story.messages[2].id]))
+        await forget(store, BANK, ForgetTarget(messages=[story.messages[2].id]))
         with refused(NotFound):
             await store.messages(shadow, MessageSelect())
         assert not await swap_in(store, BANK, EMBEDDER)
         again = await shadow_of(store)
         assert story.messages[2].id not in {message.id for message in await store.messages(again, MessageSelect())}
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         with refused(NotFound):
             await store.messages(again, MessageSelect())
         assert await store.banks() == []

@@ -95,7 +95,7 @@ class RevisionConformance(StoreSuite):
         assert await store.commit(batch)
         assert await _seen(store) == {"new"}
         assert (await store.facts(BANK, FactSelect(ids=[new.id])))[0].messages == (said.id,)
-        assert [fact.id for fact in await store.facts(BANK, FactSelect(supersedes=old.id))] == [new.id]
+        assert [fact.id for fact in await store.facts(BANK, FactSelect(supersedes=[old.id]))] == [new.id]
 
     @on_two_stores
     async def test_a_closed_fact_is_visible_to_another_store(self, one: Store, other: Store) -> None:

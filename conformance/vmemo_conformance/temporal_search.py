@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from vmemo.errors import EmbedderMismatch
+from vmemo.lifecycle.forget import forget
 from vmemo.models import FactId, Interval
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import Scope, Scored, SearchRequest, TemporalSearch
@@ -131,7 +132,7 @@ class DuringConformance(StoreSuite):
         assert await _hits(store) == []
         fact = await store_fact(store, "tulips", vector=at_cosine(1.0))
         assert [hit.id for hit in await _hits(store)] == [fact.id]
-        await store.forget(BANK, ForgetTarget(messages=fact.messages))
+        await forget(store, BANK, ForgetTarget(messages=fact.messages))
         assert await _hits(store) == []
 
     @on_store

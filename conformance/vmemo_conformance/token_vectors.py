@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from vmemo.errors import NotFound, VmemoError
+from vmemo.lifecycle.forget import forget
 from vmemo.models import BankId, Fact, FactId
 from vmemo.models.changes import ForgetTarget, RestoreRecord
 from vmemo.models.search import Encoding, TokenVectors
@@ -82,7 +83,7 @@ class TokenVectorConformance(StoreSuite):
         assert none is None
         assert _same(own, some_tokens(3))
         await store.commit(re_embedded(BANK, "new", {mine.id: Encoding(EMBEDDER.vector("x"))}, dimension=64))
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         assert _same((await token_vectors(store, OTHER, [theirs.id]))[0], some_tokens(2))
 
     @on_store
@@ -120,7 +121,7 @@ class TokenVectorConformance(StoreSuite):
     @on_store
     async def test_token_vectors_are_deleted_with_a_forgotten_fact(self, store: Store) -> None:
         gone, kept = await _write(store, "gone", some_tokens(2)), await _write(store, "kept", some_tokens(3))
-        await store.forget(BANK, ForgetTarget(messages=gone.messages))
+        await forget(store, BANK, ForgetTarget(messages=gone.messages))
         [none, left] = await token_vectors(store, BANK, [gone.id, kept.id])
         assert none is None
         assert _same(left, some_tokens(3))
@@ -131,7 +132,7 @@ class TokenVectorConformance(StoreSuite):
     @on_store
     async def test_token_vectors_are_deleted_with_a_bank(self, store: Store) -> None:
         fact = await _write(store, "gone", some_tokens(2))
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         with refused(NotFound):
             await token_vectors(store, BANK, [fact.id])
         await store.create_bank(a_bank())

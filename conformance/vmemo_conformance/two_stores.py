@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from vmemo.errors import EmbedderMismatch, NotFound
+from vmemo.lifecycle.forget import forget
 from vmemo.models import Bank, FactId
 from vmemo.models.changes import ForgetTarget
 from vmemo.models.search import EdgeQuery, Encoding
@@ -96,7 +97,7 @@ class SharingConformance(StoreSuite):
     async def test_facts_forgotten_by_one_store_are_not_found_by_the_other(self, one: Store, other: Store) -> None:
         first, second = await store_fact(one, "tulips one"), await store_fact(one, "tulips two")
         assert set(await matches(other, "tulips")) == {first.id, second.id}
-        await one.forget(BANK, ForgetTarget(messages=first.messages))
+        await forget(one, BANK, ForgetTarget(messages=first.messages))
         third = await store_fact(one, "tulips three")
         assert set(await matches(other, "tulips")) == {second.id, third.id}
         assert set(await near(other, EMBEDDER.vector("tulips"))) == {second.id, third.id}
@@ -106,14 +107,14 @@ class SharingConformance(StoreSuite):
         rome = await store_fact(one, "tulips in Rome", invalid_at=day(5), expired_at=day(5))
         oslo = await store_fact(one, "tulips in Oslo", supersedes=rome.id)
         assert await matches(other, "tulips") == [oslo.id]
-        await one.forget(BANK, ForgetTarget(messages=oslo.messages))
+        await forget(one, BANK, ForgetTarget(messages=oslo.messages))
         assert await matches(other, "tulips") == [rome.id]
 
     @on_two_stores
     async def test_a_bank_deleted_by_one_store_is_missing_in_the_other(self, one: Store, other: Store) -> None:
         await store_fact(one, "tulips old")
         assert len(await matches(other, "tulips")) == 1
-        await one.forget(BANK, ForgetTarget(bank=True))
+        await forget(one, BANK, ForgetTarget(bank=True))
         with refused(NotFound):
             await matches(other, "tulips")
         await one.create_bank(a_bank())

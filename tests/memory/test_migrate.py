@@ -30,6 +30,7 @@ from vmemo import (
     migrate_sync,
 )
 from vmemo.lifecycle.entity_merges import undo_merge
+from vmemo.lifecycle.forget import forget
 from vmemo.models import Bank, BankId
 from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.select import EntitySelect, MessageSelect
@@ -242,7 +243,7 @@ def test_a_migration_stopped_after_any_page_resumes_and_loads_no_page_twice(
                 await move(ours, theirs, [BANK], page=PAGE)
             assert theirs.received == total
             assert (await exports(theirs, BANK))[BANK] == whole[BANK]
-            await theirs.forget(BANK, ForgetTarget(bank=True))
+            await forget(theirs, BANK, ForgetTarget(bank=True))
             stops += 1
         return stops
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from vmemo.lifecycle.forget import forget
 from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import Bank, FactId
 from vmemo.models.changes import ForgetTarget, NewFact
@@ -236,7 +237,7 @@ def test_a_bank_keeps_its_index_until_it_shrinks_to_half_the_size(database: Data
 
 def test_the_index_of_a_forgotten_bank_is_dropped_with_it(database: Database) -> None:
     database.maintain()
-    database.run(lambda store: store.forget(BANK, ForgetTarget(bank=True)))
+    database.run(lambda store: forget(store, BANK, ForgetTarget(bank=True)))
     assert database.indexes() == []
 
 

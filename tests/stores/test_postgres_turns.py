@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from vmemo.errors import InvalidInput, NotFound, StoreBusy
+from vmemo.lifecycle.forget import forget
 from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId
 from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, NewJob
@@ -127,7 +128,7 @@ def test_forgetting_in_several_banks_runs_concurrently(postgres_url: str) -> Non
         for name in names:
             await store.create_bank(a_bank(name))
             await store_messages(store, "tulips", bank=name)
-        await asyncio.gather(*(store.forget(name, ForgetTarget(bank=True)) for name in names))
+        await asyncio.gather(*(forget(store, name, ForgetTarget(bank=True)) for name in names))
         assert {bank.id for bank in await store.banks()} == {BANK, OTHER}
 
     meeting(postgres_url, test)
@@ -189,7 +190,7 @@ def test_jobs_complete_while_leases_are_renewed_and_memories_forgotten(postgres_
             again(lambda: store.renew(held, 60), 10),
             again(lambda: store.renew(held[::-1], 60), 10),
             again(ask, 10),
-            *(store.forget(BANK, target) for target in forgetting),
+            *(forget(store, BANK, target) for target in forgetting),
             *(
                 store.commit(Changes(bank=BANK, failed=[JobFailure(lease=lease, error="no", retry_at=day(2))]))
                 for lease in held[:3]
@@ -218,15 +219,15 @@ def test_a_worker_that_lost_its_lease_commits_nothing(postgres_url: str) -> None
 
 def test_one_of_two_concurrent_deletions_of_a_bank_succeeds(postgres_url: str) -> None:
     async def test(store: PostgresStore) -> None:
-        async def forget() -> bool:
+        async def forgets() -> bool:
             try:
-                await store.forget(BANK, ForgetTarget(bank=True))
+                await forget(store, BANK, ForgetTarget(bank=True))
             except NotFound:
                 return False
             return True
 
         await store_messages(store, "tulips")
-        assert sorted(await asyncio.gather(forget(), forget())) == [False, True]
+        assert sorted(await asyncio.gather(forgets(), forgets())) == [False, True]
         assert await store.bank(BANK) is None
 
     meeting(postgres_url, test)

@@ -12,6 +12,7 @@ import pytest
 from vmemo import Memory
 from vmemo.errors import SchemaTooNew
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
+from vmemo.lifecycle.forget import forget
 from vmemo.models import EntityId, Interval, Profile
 from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.models.search import EdgeQuery, Encoding, SearchRequest, TemporalSearch
@@ -206,7 +207,7 @@ def test_upgrading_the_first_release_keeps_its_data_and_indexes_entity_names(tmp
             assert [mention.id for mention in await named_entities(store, BANK, text)] == ["bob"]
         assert {mention.name for mention in await named_entities(store, OTHER, "Caroline and Bob")} == {"Caroline"}
         assert await store.damage() == []
-        await store.forget(BANK, ForgetTarget(entity=story.entities[0].id))
+        await forget(store, BANK, ForgetTarget(entity=story.entities[0].id))
         assert await named_entities(store, BANK, "Caroline") == []
         await store.close()
 

@@ -10,6 +10,7 @@ import pytest
 
 from vmemo.errors import ScrubDelayed
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
+from vmemo.lifecycle.forget import forget
 from vmemo.models import ConfidenceChange, EntityId, Merge, MessageId, Profile
 from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob, ProfileChange
 from vmemo.models.search import Encoding
@@ -104,7 +105,7 @@ def test_forgotten_text_is_in_neither_the_file_nor_its_log(tmp_path: Path, targe
         await store.create_bank(a_bank(OTHER))
         await tell_secret(store, count)
         assert set(TRACES) - {"krakatau"} <= traces(tmp_path)
-        await store.forget(BANK, target)
+        await forget(store, BANK, target)
         assert traces(tmp_path) == set()
         await store_messages(store, "A line that comes after.", bank=OTHER)
         assert traces(tmp_path) == set()
@@ -121,7 +122,7 @@ def test_a_forgotten_pending_message_leaves_no_words_in_the_text_index(tmp_path:
         await store.create_bank(a_bank())
         await store.append(BANK, [SECRET])
         await store_messages(store, *(f"line {n}" for n in range(50)))
-        await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
+        await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))
         assert traces(tmp_path) == set()
         await store.close()
 
@@ -139,7 +140,7 @@ def test_a_name_that_only_forgotten_text_used_is_scrubbed(tmp_path: Path) -> Non
         batch = replace(await a_batch(store, facts), entities=[known], pending=[said.id, secret.id])
         assert await store.commit(batch)
         assert "contrarian" in traces(tmp_path)
-        await store.forget(BANK, ForgetTarget(messages=[secret.id]))
+        await forget(store, BANK, ForgetTarget(messages=[secret.id]))
         assert traces(tmp_path) == set()
         assert await named_entities(store, BANK, "Rosalind") == [mention_of(known)]
         await store.close()
@@ -191,7 +192,7 @@ def test_no_text_is_left_in_merges_names_confidence_changes_and_jobs(tmp_path: P
         elif then == "merged further":
             await merge_entities(store, BANK, EntityId("eve"), EntityId("rosalind"), "Zephyrine is both.")
         assert {"xylophone", "zephyrine", "zeph", "vorpal", "krakatau", "contrarian"} <= traces(tmp_path)
-        await store.forget(BANK, ForgetTarget(bank=True) if whole else ForgetTarget(messages=[secret]))
+        await forget(store, BANK, ForgetTarget(bank=True) if whole else ForgetTarget(messages=[secret]))
         assert traces(tmp_path) == set()
         await store.close()
 
@@ -233,7 +234,7 @@ def test_deleting_a_bank_scrubs_its_profiles(tmp_path: Path) -> None:
                 Changes(bank=BANK, profile=ProfileChange(profile=Profile(name=f"number {n}"), reason="Krakatau " * 20))
             )
         assert {"balthasar", "xylophone", "zephyrine", "krakatau"} <= traces(tmp_path)
-        await store.forget(BANK, ForgetTarget(bank=True))
+        await forget(store, BANK, ForgetTarget(bank=True))
         assert traces(tmp_path) == set()
         await store.close()
 
@@ -249,7 +250,7 @@ def test_the_file_shrinks_after_forgetting(tmp_path: Path) -> None:
         empty = (await store.status(BANK)).bytes
         await store_messages(store, *("tulips and roses " * 20 + str(n) for n in range(2000)), document="long")
         full = (await store.status(BANK)).bytes
-        await store.forget(BANK, ForgetTarget(document="long"))
+        await forget(store, BANK, ForgetTarget(document="long"))
         assert (await store.status(BANK)).bytes < empty + (full - empty) / 4
         await store.close()
 
@@ -266,7 +267,7 @@ def test_a_scrub_that_a_reader_blocks_is_delayed_and_completed_later(tmp_path: P
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM messages").fetchone() == (12,)
         with pytest.raises(ScrubDelayed):
-            await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
+            await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))
         assert await store.messages(BANK, MessageSelect(ids=[SECRET.id])) == []
         assert await matches(store, "xylophone") == []
         assert (await store.status(BANK)).scrub_pending
@@ -297,7 +298,7 @@ def test_a_scrub_cut_short_by_a_crash_is_still_pending(tmp_path: Path) -> None:
         await store.create_bank(a_bank())
         await tell_secret(store, 0)
         with pytest.raises(Crash):
-            await store.forget(BANK, ForgetTarget(messages=[SECRET.id]))
+            await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))
         await store.close()
         again = SqliteStore(tmp_path / "memory.db")
         await again.open()

@@ -166,7 +166,7 @@ async def _new_facts(
             stated.setdefault(message, []).append(fact.id)
     beside: dict[MessageId, list[FactId]] = {}
     for message in {message for fact in behind for message in fact.messages} - stated.keys():
-        episode = first_of(await store.episodes(staging, EpisodeSelect(message=message)))
+        episode = first_of(await store.episodes(staging, EpisodeSelect(messages=[message])))
         others = () if episode is None else episode.messages
         beside[message] = [fact for other in others for fact in stated.get(other, ())]
     return stated, beside

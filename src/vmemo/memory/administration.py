@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from vmemo.errors import InvalidInput, LLMFailed, ScrubDelayed
 from vmemo.lifecycle import entity_merges
+from vmemo.lifecycle import forget as forgetting
 from vmemo.lifecycle import maintain as maintenance
 from vmemo.lifecycle import reembed as reembedding
 from vmemo.lifecycle.reprocess import staging_bank, swap_in
@@ -48,7 +49,7 @@ async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
         target = replace(target, entity=await entity_id(session, request.entity))
     _clear_cache(session.context.embedder)
     try:
-        forgotten = await session.store.forget(session.bank, target)
+        forgotten = await forgetting.forget(session.store, session.bank, target)
     except ScrubDelayed:
         await _after_forget(session, request)
         raise

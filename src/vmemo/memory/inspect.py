@@ -73,7 +73,7 @@ async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
         messages=tuple(await store.messages(bank, MessageSelect(ids=fact.messages))),
         basis=tuple([await provenance(bank, behind, store) for behind in basis]),
         confidence_changes=tuple(await _confidence_changes(bank, fact.id, store)) if fact.network == "opinion" else (),
-        superseded_by=tuple(await store.facts(bank, FactSelect(supersedes=fact.id))),
+        superseded_by=tuple(await store.facts(bank, FactSelect(supersedes=[fact.id]))),
     )
 
 

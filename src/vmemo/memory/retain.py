@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from vmemo.errors import EmbeddingFailed, LLMFailed, OutcomeUnknown, StoreBusy, StoreError
+from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession
 from vmemo.models import BankId, FactId, MessageId
@@ -49,7 +50,7 @@ async def derive(runtime: MemoryRuntime, bank: BankId) -> Retained:
         async with context.bank_locks(bank):
             if await context.store.jobs(bank, ["extract"]):
                 # A language model began to process these messages; the local engine starts over.
-                await context.store.ungroup(bank)
+                await ungroup(context.store, bank)
             return await pipeline.process(bank, context)
     result = await runtime.worker.drain(bank)
     if result.processing_errors:
@@ -74,7 +75,7 @@ async def _facts_of(session: MemorySession, messages: Sequence[str]) -> tuple[Fa
         episode = (
             None
             if id in seen
-            else first_of(await session.store.episodes(session.bank, EpisodeSelect(message=MessageId(id))))
+            else first_of(await session.store.episodes(session.bank, EpisodeSelect(messages=[MessageId(id)])))
         )
         if episode is not None:
             seen.update(episode.messages)

@@ -203,15 +203,22 @@ class Rename:
 class Deletions:
     """Stored records to delete; one that does not exist any more is ignored.
 
-    An episode that followed a deleted one follows its predecessor.
+    An episode that followed a deleted one follows its predecessor. A deleted fact is evidence of no confidence change
+    any more; those that it was evidence of lose their reasons, which may quote it.
     """
 
+    messages: Sequence[MessageId] = ()
     episodes: Sequence[EpisodeId] = ()
+    facts: Sequence[FactId] = ()
     entities: Sequence[EntityId] = ()
     mentions: Sequence[EntityMention] = ()
+    merges: Sequence[str] = ()
+    jobs: Sequence[int] = ()
+    """Queued jobs by number; their leases are lost."""
 
     def __bool__(self) -> bool:
-        return bool(self.episodes or self.entities or self.mentions)
+        """Return True if memories are deleted; jobs are none."""
+        return bool(self.messages or self.episodes or self.facts or self.entities or self.mentions or self.merges)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +242,8 @@ class Changes:
     becomes: Literal["derived", "extracted", "grouped"] = "derived"
     """The state of the `pending` messages afterwards: `derived` if facts repeat their words, `extracted` if they stay
     searchable themselves, `grouped` if they were only placed in an episode."""
+    requeued: Sequence[MessageId] = ()
+    """Messages to process again: they are pending afterwards, unless they are kept verbatim."""
     failures: Sequence[MessageFailure] = ()
     messages: Sequence[Message] = ()
     """Messages to append; one whose id, or whose key in its document, is stored already is left out."""
@@ -255,10 +264,17 @@ class Changes:
     sources: Sequence[AddedSource] = ()
     successors: Mapping[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     """Stored facts that replace another, by the fact they replace as value."""
+    reopened: Sequence[FactId] = ()
+    """Facts that are believed and true again: their ends are removed."""
+    rewired: Mapping[FactId, FactId | None] = field(default_factory=dict[FactId, FactId | None])
+    """Stored facts that replace another fact than before, or none."""
     confidence: Sequence[ConfidenceChange] = ()
     confidence_history: Sequence[ConfidenceChange] = ()
     """Earlier confidence changes, to be recorded without effect on the opinions; their evidence may be gone."""
     deleted: Deletions = field(default_factory=Deletions)
+    erase: bool = False
+    """Leave no copy of what is deleted: idempotent responses, banks that were derived from this one, errors of jobs and
+    of `requeued` messages, errors that deleted messages share with others, and the deleted bytes themselves."""
     accesses: Mapping[FactId, int] = field(default_factory=dict[FactId, int])
     """Recalls to add to the access counts of facts."""
 
@@ -286,6 +302,7 @@ class Changes:
         return any(
             (
                 self.pending,
+                self.requeued,
                 self.episodes,
                 self.entities,
                 self.facts,
@@ -295,9 +312,12 @@ class Changes:
                 self.closures,
                 self.sources,
                 self.successors,
+                self.reopened,
+                self.rewired,
                 self.confidence,
                 self.confidence_history,
                 self.deleted,
+                self.erase,
                 self.embeddings,
             )
         )
@@ -310,7 +330,7 @@ class Changes:
     @property
     def repeatable(self) -> bool:
         """True if a second commit changes nothing more, so that one of unknown outcome may be tried again."""
-        if self.rename is not None:
+        if self.rename is not None or self.erase:
             return False
         guarded = bool(self.finished or self.note) or (self.revision is not None and self.derives)
         return guarded or not (self.spending or self.accesses or self.profile or self.former_profiles)

@@ -43,11 +43,17 @@ class FactSelect:
     ids: Sequence[FactId] | None = None
     after: FactId | None = None
     episode: EpisodeId | None = None
-    entity: EntityId | None = None
-    """Only facts that mention this entity."""
+    entities: Sequence[EntityId] | None = None
+    """Only facts that mention one of these entities."""
+    messages: Sequence[MessageId] | None = None
+    """Only facts that one of these messages states, or is evidence of."""
+    context: Sequence[MessageId] | None = None
+    """Only facts that were extracted with one of these messages as context."""
+    basis: Sequence[FactId] | None = None
+    """Only facts that rest on one of these."""
+    supersedes: Sequence[FactId] | None = None
+    """Only facts that replaced one of these."""
     networks: Sequence[Network] = ()
-    supersedes: FactId | None = None
-    """Only facts that replaced this one."""
     current: bool = False
     """Only facts that are believed and true now."""
     formed: bool = False
@@ -62,7 +68,9 @@ class FactSelect:
     @staticmethod
     def about(entity: EntityId, *, limit: int) -> FactSelect:
         """Select the newest current world and experience facts that mention an entity."""
-        return FactSelect(entity=entity, current=True, networks=("world", "experience"), newest_first=True, limit=limit)
+        return FactSelect(
+            entities=[entity], current=True, networks=("world", "experience"), newest_first=True, limit=limit
+        )
 
     @staticmethod
     def believed(network: Network) -> FactSelect:
@@ -76,8 +84,8 @@ class EpisodeSelect:
 
     ids: Sequence[EpisodeId] | None = None
     after: EpisodeId | None = None
-    message: MessageId | None = None
-    """Only the episode that holds this message."""
+    messages: Sequence[MessageId] | None = None
+    """Only episodes that hold one of these messages."""
     last_first: bool = False
     """Order by the end of the episodes, the last one first."""
     condensable: Condensable | None = None
@@ -102,6 +110,10 @@ class EntitySelect:
 
     ids: Sequence[EntityId] | None = None
     after: EntityId | None = None
+    names: Sequence[str] | None = None
+    """Only entities that go by one of these names, in any spelling of the same folded form."""
+    with_strangers: bool = False
+    """Only entities with names that were found to be another's."""
     limit: int | None = None
 
 

@@ -27,8 +27,8 @@ from vmemo.models import (
     RetentionScore,
 )
 from vmemo.models.auth import CompletedRequest
-from vmemo.models.changes import Changes, EntityMention, ForgetTarget, MergeRecord
-from vmemo.models.results import Forgotten, Status
+from vmemo.models.changes import Changes, EntityMention, MergeRecord
+from vmemo.models.results import Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports.work import Queue
@@ -70,7 +70,7 @@ class BankNotFound(NotFound):
 
 
 class MessageLog(Protocol):
-    """The append-only archive and its queue of unread messages."""
+    """The archive of messages."""
 
     async def append(
         self, bank: BankId, messages: Sequence[Message], *, completes: AppendCompletion | None = None
@@ -80,10 +80,6 @@ class MessageLog(Protocol):
         The request that `completes` returns for the stored ids is completed in the same transaction; StoreBusy, with
         nothing stored, if its claim was lost.
         """
-        ...
-
-    async def ungroup(self, bank: BankId) -> int:
-        """Take unread messages out of their episodes again, with the jobs that would read them; their number."""
         ...
 
 
@@ -128,8 +124,11 @@ class Reads(Protocol):
         """Return for each entity those it shares a fact with."""
         ...
 
-    async def mentions(self, bank: BankId, entities: Sequence[EntityId]) -> list[EntityMention]:
-        """Return the mentions of entities, closed facts included, in the order of their facts."""
+    async def mentions(self, bank: BankId, entities: Sequence[EntityId], *, named: bool = False) -> list[EntityMention]:
+        """Return the mentions of entities, closed facts included, in the order of their facts.
+
+        With `named`, only those by another name than the entity's own.
+        """
         ...
 
     async def merges(self, bank: BankId) -> list[MergeRecord]:
@@ -195,5 +194,4 @@ class Store(MessageLog, Search, Reads, Queue, Protocol):
         """Optimise the indexes of all banks; StoreBusy if another process held the database for too long."""
         ...
 
-    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten: ...
     async def status(self, bank: BankId) -> Status: ...

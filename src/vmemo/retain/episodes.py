@@ -70,7 +70,7 @@ async def place_messages(
 
 
 async def _open(bank: BankId, store: Store, before: Message | None) -> OpenEpisode | None:
-    episode = first_of(await store.episodes(bank, EpisodeSelect(message=before.id))) if before is not None else None
+    episode = first_of(await store.episodes(bank, EpisodeSelect(messages=[before.id]))) if before is not None else None
     if episode is None:
         return None
     messages_by_id = {

@@ -157,7 +157,7 @@ async def _open_episode(bank: BankId, first: Message, context: RetainContext) ->
     before = await message_before(bank, first, context.store)
     if before is None or first.timestamp - before.timestamp > MAX_GAP:
         return None
-    episode = first_of(await context.store.episodes(bank, EpisodeSelect(message=before.id)))
+    episode = first_of(await context.store.episodes(bank, EpisodeSelect(messages=[before.id])))
     if episode is None:
         return None
     messages = tuple(await context.store.messages(bank, MessageSelect(ids=episode.messages)))

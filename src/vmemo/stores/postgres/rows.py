@@ -17,10 +17,9 @@ from vmemo.models.search import Encoding, TokenVectors, Vectors
 from vmemo.stores.postgres.schema import fact_search
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.conditions import storable
-from vmemo.stores.sql.forget import Removal
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.rows import packed_tokens, unpacked_tokens
-from vmemo.stores.sql.schema import facts, messages
+from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.search import Indexed
 from vmemo.stores.sqlite.index.postings import term_hash
 from vmemo.text.tokens import terms
@@ -246,16 +245,14 @@ class PostgresSearchIndex:
         """Remove messages from the word index."""
         drop_words(connection, bank, numbers_of(connection, bank, messages))
 
-    def remove(self, connection: Connection, bank: int, removal: Removal) -> None:
-        """Remove facts and messages that are forgotten, and index messages that become pending again."""
-        if removal.facts:
-            connection.exec_driver_sql(_DROP_FACTS, (bank, list(removal.facts)))
-        drop_words(connection, bank, removal.messages)
-        unworded = select(messages.c.seq, messages.c.content).where(
-            conditions.rows(messages, bank, removal.again), messages.c.state == "derived"
-        )
-        if removal.again:
-            add_words(connection, bank, [(seq, content) for seq, content in connection.execute(unworded).all()])
+    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
+        """Remove facts by row number."""
+        connection.exec_driver_sql(_DROP_FACTS, (bank, list(facts)))
+        connection.exec_driver_sql(_DROP_EMPTY, (bank,))
+
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
+        """Remove messages by row number."""
+        drop_words(connection, bank, messages)
         connection.exec_driver_sql(_DROP_EMPTY, (bank,))
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection
 
 from vmemo.errors import StoreError
 from vmemo.models import BankId, FactId, Message, MessageId
-from vmemo.models.changes import Changes, ForgetTarget
-from vmemo.models.results import Forgotten, Status
+from vmemo.models.changes import Changes
+from vmemo.models.results import Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, AppendCompletion, Loaded
@@ -22,8 +22,8 @@ from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
 from vmemo.stores.sql import batch_rows, message_rows, migrate, reads
 from vmemo.stores.sql.commit import commit
-from vmemo.stores.sql.message_rows import SCRUB, bank_state
-from vmemo.stores.sql.schema import facts, notes
+from vmemo.stores.sql.message_rows import bank_state
+from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.store import SqlStore
 
 
@@ -70,7 +70,11 @@ class PostgresStore(SqlStore[PostgresPool]):
         return await self._database.write(run, repeatable=True)
 
     async def commit(self, changes: Changes) -> bool:
-        """Write changes whole, or not at all; vector indexes of replaced vectors and banks are dropped."""
+        """Write changes whole, or not at all; vector indexes of replaced vectors and banks are dropped.
+
+        No table holds erased rows when this returns, and their space is released. Copies of them in the server's
+        files, in its write-ahead log and in backups are the administrator's responsibility.
+        """
         if changes.embeddings is not None:
             # The index of the old vectors goes first, or each new one would cost a search.
             state = await self._database.read(lambda c: bank_state(c, changes.bank))
@@ -78,6 +82,8 @@ class PostgresStore(SqlStore[PostgresPool]):
         committed = await super().commit(changes)
         if committed and changes.rename is not None:
             await self._drop_indexes()
+        if committed and changes.erase:
+            await self._vacuum(await self._database.read(lambda c: self._parts_of(c, changes.bank)))
         return committed
 
     async def _commit(self, changes: Changes) -> bool:
@@ -126,8 +132,6 @@ class PostgresStore(SqlStore[PostgresPool]):
         parts = await self._database.read(lambda c: self._parts_of(c, bank))
         dropped = await super().drop_bank(bank)
         if dropped and not bank.startswith(HIDDEN):
-            # PostgreSQL has no file to rewrite.
-            await self._database.write(lambda c: c.execute(delete(notes).where(notes.c.name == SCRUB)), repeatable=True)
             await self._drop_indexes()
             await self._vacuum(parts)
         return dropped
@@ -136,25 +140,6 @@ class PostgresStore(SqlStore[PostgresPool]):
     def _parts_of(connection: Connection, bank: BankId) -> list[str]:
         state = message_rows.state_or_none(connection, bank)
         return [] if state is None else maintenance.parts(connection, state.seq)
-
-    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
-        """Delete a target, then let the server release the space of its rows.
-
-        No table holds what was forgotten when this returns. Copies of deleted rows in the server's files, in its
-        write-ahead log and in backups are the administrator's responsibility.
-        """
-        parts = await self._read(bank, maintenance.parts)
-        forgotten = await super().forget(bank, target)
-        if target.bank:
-            await self._drop_indexes()
-        await self._vacuum(parts)
-        return forgotten
-
-    def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
-        forgotten = super()._forget(connection, bank, target)
-        # PostgreSQL has no file to rewrite.
-        connection.execute(delete(notes).where(notes.c.name == SCRUB))
-        return forgotten
 
     async def scrub(self) -> None:
         """Release the space of deleted rows in all tables that this user may vacuum and that are not locked."""

@@ -15,9 +15,9 @@ from vmemo.models.changes import NoteChange, ProfileChange, Rename
 from vmemo.models.results import Spending
 from vmemo.ports import HIDDEN, HiddenBank
 from vmemo.stores.sql import auth_rows, message_rows, queue
-from vmemo.stores.sql.message_rows import SCRUB, BankState
+from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.rows import bank_of, instant, micros
-from vmemo.stores.sql.schema import banks, messages, notes, profiles, spending
+from vmemo.stores.sql.schema import banks, messages, profiles, spending
 from vmemo.stores.sql.search import SearchIndex
 
 NO_BANK = 0
@@ -131,7 +131,7 @@ def drop(connection: Connection, bank: BankId, index: SearchIndex) -> bool:
     _clear(connection, state.seq, index)
     if visible:
         auth_rows.drop_replies(connection, bank)
-        message_rows.insert_missing(connection, notes, {"name": SCRUB, "value": "pending"})
+        message_rows.demand_scrub(connection)
     return True
 
 

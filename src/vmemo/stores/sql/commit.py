@@ -13,6 +13,7 @@ from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
     batch_rows,
+    deletions,
     fact_revisions,
     merge_rows,
     message_rows,
@@ -96,9 +97,9 @@ def _replace_embeddings(connection: Connection, bank: int, new: NewEmbeddings, i
 def _save_memories(connection: Connection, state: BankState, changes: Changes, index: SearchIndex) -> None:
     bank, new = state.seq, [item.fact for item in changes.facts]
     batch_rows.demand_vectors((item.encoding for item in changes.facts), state.dimension)
-    revision = message_rows.bump(
-        connection, bank, purge=bool(changes.deleted.mentions or changes.deleted.entities or changes.embeddings)
-    )
+    deleted = changes.deleted
+    purges = bool(deleted.mentions or deleted.entities or deleted.facts or changes.embeddings or changes.erase)
+    revision = message_rows.bump(connection, bank, purge=purges)
     undone = any(merge.undone_at is not None for merge in changes.merges)
     numbers = merge_rows.reserved(connection, bank) if undone else {}
     known = batch_rows.save_entities(connection, bank, changes.entities, numbers)
@@ -110,23 +111,31 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     fact_revisions.close(connection, bank, changes.closures, revision)
     fact_revisions.source(connection, bank, changes.sources)
     fact_revisions.succeed(connection, bank, changes.successors, revision)
+    fact_revisions.reopen(connection, bank, changes.reopened, revision)
+    fact_revisions.rewire(connection, bank, changes.rewired, revision)
     fact_revisions.move(connection, bank, changes.confidence)
     fact_revisions.record_history(connection, bank, changes.confidence_history)
-    _delete(connection, bank, changes)
+    if changes.erase:
+        deletions.erase_copies(connection, bank, changes, index)
+    _delete(connection, bank, changes, index)
+    deletions.requeue(connection, bank, changes.requeued, index)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
         index.drop_words(connection, bank, changes.pending)
 
 
-def _delete(connection: Connection, bank: int, changes: Changes) -> None:
+def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:
     """Delete records, and write the mentions and merges that depend on the order of deletions."""
     deleted = changes.deleted
     batch_rows.remove_mentions(connection, bank, deleted.mentions)
     batch_rows.add_mentions(connection, bank, changes.mentions)
     merge_rows.save_records(connection, bank, changes.merges)
+    deletions.delete_merges(connection, bank, deleted.merges)
+    deletions.delete_facts(connection, bank, deleted.facts, index)
     batch_rows.delete_entities(connection, bank, deleted.entities)
     episode_numbers = batch_rows.seqs_of(connection, episodes, bank, deleted.episodes)
     message_rows.dissolve(connection, bank, episode_numbers.values())
+    deletions.delete_messages(connection, bank, deleted.messages, index)
 
 
 def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
@@ -140,6 +149,7 @@ def _save_notes(connection: Connection, bank: int, changes: Changes) -> None:
 
 
 def _save_queue(connection: Connection, bank: int, changes: Changes) -> None:
+    queue.drop(connection, bank, changes.deleted.jobs)
     for lease in changes.finished:
         queue.complete(connection, bank, lease)
     if changes.pending and not changes.finished:

@@ -84,6 +84,20 @@ def succeed(connection: Connection, bank: int, successors: Mapping[FactId, FactI
         connection.execute(statement.values(supersedes=old, revision=revision))
 
 
+def reopen(connection: Connection, bank: int, reopened: Sequence[FactId], revision: int) -> None:
+    """Remove the ends of facts."""
+    if reopened:
+        ended = facts.c.bank == bank, among(facts.c.id, reopened)
+        connection.execute(update(facts).where(*ended).values(invalid_at=None, expired_at=None, revision=revision))
+
+
+def rewire(connection: Connection, bank: int, rewired: Mapping[FactId, FactId | None], revision: int) -> None:
+    """Let stored facts replace other facts than before, or none."""
+    for new, old in rewired.items():
+        statement = update(facts).where(facts.c.bank == bank, facts.c.id == new)
+        connection.execute(statement.values(supersedes=old, revision=revision))
+
+
 def move(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> None:
     """Record confidence changes and set the confidence of their opinions."""
     if not new:

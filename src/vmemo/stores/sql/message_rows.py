@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from vmemo.errors import EmbedderMismatch
@@ -15,7 +15,7 @@ from vmemo.ports import BankNotFound
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import bank_of, message_values, micros
-from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, sources
+from vmemo.stores.sql.schema import EPISODE, banks, episode_messages, episodes, messages, metadata, notes, sources
 from vmemo.stores.sql.selects import UNPROCESSED
 
 SCRUB = "scrub"
@@ -107,6 +107,12 @@ def insert_missing(connection: Connection, table: Table, values: Mapping[str, st
     return connection.execute(new.values(values).on_conflict_do_nothing().inline()).rowcount == 1
 
 
+def demand_scrub(connection: Connection) -> None:
+    """Note that deleted rows are to be scrubbed from the file; the files of a server are its own."""
+    if connection.dialect.name == "sqlite":
+        insert_missing(connection, notes, {"name": SCRUB, "value": "pending"})
+
+
 def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:
     """Count a change of the bank's facts and return the new revision."""
     changes = {"revision": banks.c.revision + 1, "purges": banks.c.purges + int(purge)}
@@ -161,39 +167,6 @@ def record_failure(connection: Connection, bank: int, failure: MessageFailure) -
 def storable_error(error: str) -> str:
     """Return the beginning of an error, without characters that a database refuses."""
     return error[:MOST_ERROR].replace("\x00", "?").encode("utf-8", "replace").decode("utf-8")
-
-
-def ungroup(connection: Connection, bank: int) -> int:
-    """Take pending messages out of their episodes, delete episodes left empty, and return the number of messages."""
-    grouped = messages.c.bank == bank, messages.c.state == "grouped"
-    lines = connection.execute(select(messages.c.seq).where(*grouped)).scalars().all()
-    if not lines:
-        return 0
-    inside = episode_messages.c.bank == bank, among(episode_messages.c.message, lines)
-    left = set(connection.execute(select(episode_messages.c.episode).where(*inside)).scalars())
-    connection.execute(delete(episode_messages).where(*inside))
-    connection.execute(update(messages).where(*grouped).values(state="pending"))
-    _shrink(connection, bank, left)
-    # A commit prepared earlier may contain these episodes in their former state.
-    bump(connection, bank)
-    return len(lines)
-
-
-def _shrink(connection: Connection, bank: int, left: set[int]) -> None:
-    """Give episodes the span of their remaining messages; dissolve those that have none."""
-    member, at = episode_messages.c, messages.c.timestamp
-    spans = (
-        select(member.episode, func.min(at), func.max(at))
-        .join(messages, conditions.points(episode_messages, "message", messages))
-        .where(member.bank == bank, among(member.episode, left))
-        .group_by(member.episode)
-    )
-    kept = connection.execute(spans).all()
-    for seq, start, end in kept:
-        connection.execute(
-            update(episodes).where(conditions.row(episodes, bank, seq)).values(started_at=start, ended_at=end)
-        )
-    dissolve(connection, bank, left - {seq for seq, _, _ in kept})
 
 
 def any_pending(connection: Connection, bank: int, documents: Sequence[str | None]) -> bool:

@@ -231,14 +231,10 @@ def release(connection: Connection, bank: int, lease: Lease) -> None:
         notify(connection)
 
 
-def ungroup(connection: Connection, bank: int) -> int:
-    """Take pending messages out of their episodes, and replace the jobs of these episodes; return their number."""
-    count = message_rows.ungroup(connection, bank)
-    if count:
-        # Workers that hold a lease on a deleted job lose it.
-        connection.execute(delete(jobs).where(jobs.c.bank == bank, jobs.c.kind == "extract"))
-        enqueue(connection, bank, [NewJob(kind="process")])
-    return count
+def drop(connection: Connection, bank: int, numbers: Sequence[int]) -> None:
+    """Delete jobs; workers that hold a lease on one lose it."""
+    if numbers:
+        connection.execute(delete(jobs).where(jobs.c.bank == bank, among(jobs.c.seq, numbers)))
 
 
 _COUNTED = ("calls", "failures", "input_tokens", "output_tokens", "cost")

@@ -132,7 +132,7 @@ def entities_of(connection: Connection, bank: int, wanted: EntitySelect) -> list
     if wanted.ids is not None:
         rows = _rows_by_id(connection, entities, bank, wanted.ids)
     else:
-        rows = list(connection.execute(selects.page(entities, bank, wanted.after, wanted.limit)))
+        rows = list(connection.execute(selects.entity_statement(bank, wanted)))
     statement = (
         select(mentions.c.entity, func.count())
         .where(mentions.c.bank == bank, among(mentions.c.entity, [row.seq for row in rows]))
@@ -192,8 +192,10 @@ def cooccurring(connection: Connection, bank: int, ids: Sequence[EntityId]) -> d
     }
 
 
-def entity_mentions(connection: Connection, bank: int, wanted: Sequence[EntityId]) -> list[EntityMention]:
-    """Return the mentions of entities, in the order of their facts."""
+def entity_mentions(
+    connection: Connection, bank: int, wanted: Sequence[EntityId], *, named: bool
+) -> list[EntityMention]:
+    """Return the mentions of entities, in the order of their facts; with `named`, those by another name only."""
     statement = (
         select(facts.c.id, facts.c.mentioned_at, entities.c.id.label("entity"), mentions.c.said)
         .join(facts, conditions.points(mentions, "fact", facts))
@@ -201,6 +203,8 @@ def entity_mentions(connection: Connection, bank: int, wanted: Sequence[EntityId
         .where(mentions.c.bank == bank, entities.c.bank == bank, among(entities.c.id, wanted))
         .order_by(mentions.c.fact, mentions.c.entity)
     )
+    if named:
+        statement = statement.where(mentions.c.said.is_not(None))
     return [
         EntityMention(
             fact=FactId(row.id),

@@ -25,7 +25,6 @@ from vmemo.models.search import (
     temporal_link_query,
 )
 from vmemo.models.timings import StageTimer
-from vmemo.stores.sql.forget import Removal
 
 Indexed = tuple[int, NewFact]
 """A stored fact with its row number."""
@@ -54,8 +53,12 @@ class SearchIndex(Protocol):
         """Remove messages from the word index, because facts repeat their words."""
         ...
 
-    def remove(self, connection: Connection, bank: int, removal: Removal) -> None:
-        """Remove facts and messages that are about to be forgotten, and index messages that become pending again."""
+    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
+        """Remove facts by row number, before their rows are deleted."""
+        ...
+
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
+        """Remove messages by row number, before their rows are deleted; those that facts repeat are not indexed."""
         ...
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -19,15 +20,18 @@ from sqlalchemy import (
     select,
 )
 
-from vmemo.models import Episode, EpisodeId, Message, utc_now
-from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models import Episode, Message, utc_now
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.conditions import among, later
 from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import (
     BASIS,
+    CONTEXT,
     EPISODE,
+    MESSAGE,
     entities,
+    entity_names,
     episode_messages,
     episodes,
     facts,
@@ -35,6 +39,7 @@ from vmemo.stores.sql.schema import (
     messages,
     sources,
 )
+from vmemo.text.names.fold import fold_name
 
 AnySelect = Select[*tuple[Any, ...]]
 UNPROCESSED = ("pending", "grouped")
@@ -47,14 +52,9 @@ def by_ids(table: Table) -> AnySelect:
     return select(table).where(table.c.bank == bindparam("bank", type_=BigInteger), among(table.c.id, later("ids")))
 
 
-def page(table: Table, bank: int, after: str | None, limit: int | None) -> AnySelect:
-    """Return the statement for a page of rows in the order they were stored."""
-    return select(table).where(*_stored_after(table, bank, after)).order_by(table.c.seq).limit(limit)
-
-
-def _stored_after(table: Table, bank: int, after: str | None, *, joined: bool = False) -> list[ColumnElement[bool]]:
-    """Return the conditions of a bank's rows after one; `joined` rows are found by number, and not by bank."""
-    of_bank = (conditions.bank_of(table) if joined else table.c.bank) == bank
+def _stored_after(table: Table, bank: int, after: str | None, *, by_number: bool = False) -> list[ColumnElement[bool]]:
+    """Return the conditions of a bank's rows after one; those found by number are not looked up by bank."""
+    of_bank = (conditions.bank_of(table) if by_number else table.c.bank) == bank
     if after is None:
         return [of_bank]
     start = select(table.c.seq).where(table.c.bank == bank, table.c.id == after).scalar_subquery()
@@ -83,35 +83,44 @@ def _preceding(bank: int, message: Message) -> list[ColumnElement[bool]]:
 
 def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
     """Return the statement of a selection of facts without ids."""
-    stored = _stored_after(facts, bank, wanted.after, joined=wanted.episode is not None)
-    statement = select(facts).where(*stored).limit(wanted.limit)
-    if wanted.episode is not None:
-        statement = _of_episode(statement, bank, wanted.episode)
-    if wanted.entity is not None:
-        statement = (
-            statement.join(mentions, conditions.points(mentions, "fact", facts))
-            .join(entities, conditions.points(mentions, "entity", entities))
-            .where(mentions.c.bank == bank, entities.c.bank == bank, entities.c.id == wanted.entity)
-        )
+    linked = _linked_facts(bank, wanted)
+    stored = _stored_after(facts, bank, wanted.after, by_number=bool(linked))
+    statement = select(facts).where(*stored, *(facts.c.seq.in_(numbers) for numbers in linked)).limit(wanted.limit)
     if wanted.networks:
         statement = statement.where(facts.c.network.in_(wanted.networks))
     if wanted.supersedes is not None:
-        statement = statement.where(facts.c.supersedes == wanted.supersedes)
+        statement = statement.where(among(facts.c.supersedes, wanted.supersedes))
     if wanted.formed:
         statement = statement.where(formed(bank))
     if wanted.current:
-        statement = statement.where(*current(bank))
+        statement = statement.where(*still_believed())
     if wanted.newest_first:
         return statement.order_by(facts.c.mentioned_at.desc(), facts.c.seq.desc())
     return statement if wanted.around is not None else statement.order_by(facts.c.seq)
 
 
-def _of_episode(statement: AnySelect, bank: int, episode: EpisodeId) -> AnySelect:
-    return (
-        statement.join(sources, conditions.points(sources, "fact", facts) & (sources.c.kind == EPISODE))
-        .join(episodes, conditions.points(sources, "source", episodes))
-        .where(sources.c.bank == bank, episodes.c.bank == bank, episodes.c.id == episode)
-    )
+def _linked_facts(bank: int, wanted: FactSelect) -> list[Select[int]]:
+    """Return the numbers of the facts that refer to the selected records, one statement for each filter."""
+    found: list[Select[int]] = []
+    for kind, table, ids in (
+        (EPISODE, episodes, None if wanted.episode is None else [wanted.episode]),
+        (MESSAGE, messages, wanted.messages),
+        (CONTEXT, messages, wanted.context),
+        (BASIS, facts, wanted.basis),
+    ):
+        if ids is not None:
+            resting = sources.c.bank == bank, sources.c.kind == kind, sources.c.source.in_(_numbers(table, bank, ids))
+            found.append(select(sources.c.fact).where(*resting))
+    if wanted.entities is not None:
+        mentioned = mentions.c.entity.in_(_numbers(entities, bank, wanted.entities))
+        found.append(select(mentions.c.fact).where(mentions.c.bank == bank, mentioned))
+    return found
+
+
+def _numbers(table: Table, bank: int, ids: Sequence[str]) -> Select[int]:
+    """Return the numbers of rows by id. Nested, not joined: SQLite would begin a join with all rows of the bank."""
+    own = table.alias()
+    return select(own.c.seq).where(own.c.bank == bank, among(own.c.id, ids))
 
 
 def mentioned_around(statement: AnySelect, time: int) -> tuple[AnySelect, AnySelect]:
@@ -123,8 +132,13 @@ def mentioned_around(statement: AnySelect, time: int) -> tuple[AnySelect, AnySel
 
 def current(bank: int) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions of a bank's facts that are believed and true now."""
+    return facts.c.bank == bank, *still_believed()
+
+
+def still_believed() -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Return the conditions of facts that are believed and true now."""
     still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now()))
-    return facts.c.bank == bank, facts.c.expired_at.is_(None), still_true
+    return facts.c.expired_at.is_(None), still_true
 
 
 def formed(bank: int) -> ColumnElement[bool]:
@@ -141,14 +155,12 @@ def formed(bank: int) -> ColumnElement[bool]:
 
 def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
     """Return the statement of a selection of episodes without ids."""
-    stored = _stored_after(episodes, bank, wanted.after, joined=wanted.message is not None)
+    stored = _stored_after(episodes, bank, wanted.after, by_number=wanted.messages is not None)
     statement = select(episodes).where(*stored).limit(wanted.limit)
-    if wanted.message is not None:
-        statement = (
-            statement.join(episode_messages, conditions.points(episode_messages, "episode", episodes))
-            .join(messages, conditions.points(episode_messages, "message", messages))
-            .where(episode_messages.c.bank == bank, messages.c.bank == bank, messages.c.id == wanted.message)
-        )
+    if wanted.messages is not None:
+        inside = episode_messages.c.message.in_(_numbers(messages, bank, wanted.messages))
+        held = select(episode_messages.c.episode).where(episode_messages.c.bank == bank, inside)
+        statement = statement.where(episodes.c.seq.in_(held))
     if wanted.condensable is not None:
         ended_before, mark = micros(wanted.condensable.ended_before), wanted.condensable.after
         long = func.length(episodes.c.narrative) > wanted.condensable.characters
@@ -157,6 +169,18 @@ def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
     if wanted.last_first:
         return statement.order_by(episodes.c.ended_at.desc(), episodes.c.seq.desc())
     return statement.order_by(episodes.c.seq)
+
+
+def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
+    """Return the statement of a selection of entities without ids."""
+    stored = _stored_after(entities, bank, wanted.after, by_number=wanted.names is not None)
+    statement = select(entities).where(*stored).order_by(entities.c.seq).limit(wanted.limit)
+    if wanted.names is not None:
+        named = entity_names.c.bank == bank, among(entity_names.c.name, {fold_name(name) for name in wanted.names})
+        statement = statement.where(entities.c.seq.in_(select(entity_names.c.entity).where(*named)))
+    if wanted.with_strangers:
+        statement = statement.where(entities.c.strangers != "[]")
+    return statement
 
 
 def ended_after(episode: FromClause, mark: Episode | None) -> list[ColumnElement[bool]]:

@@ -32,15 +32,14 @@ from vmemo.models import (
     RetentionScore,
 )
 from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyClaim, IdempotentReply
-from vmemo.models.changes import Changes, EntityMention, ForgetTarget, Lease, MergeRecord, NewJob
-from vmemo.models.results import Forgotten, Job, Status
+from vmemo.models.changes import Changes, EntityMention, Lease, MergeRecord, NewJob
+from vmemo.models.results import Job, Status
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import AppendCompletion, HiddenBank
 from vmemo.stores.sql import (
     auth_rows,
     bank_rows,
     fact_revisions,
-    forget,
     maintenance,
     merge_rows,
     message_rows,
@@ -153,27 +152,6 @@ class SqlStore(Generic[D]):
     async def _commit(self, changes: Changes) -> bool:
         return await self._database.write(lambda c: commit(c, changes, self._index))
 
-    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
-        """Delete a target with all that rests on it."""
-        return await self._database.write(lambda c: self._forget(c, bank, target))
-
-    def _forget(self, connection: Connection, bank: BankId, target: ForgetTarget) -> Forgotten:
-        number = bank_state(connection, bank).seq
-        auth_rows.drop_replies(connection, bank)
-        bank_rows.drop_derived(connection, number, self._index)
-        removal = forget.plan(connection, number, target)
-        self._index.remove(connection, number, removal)
-        if target.bank:
-            forget.remove_bank(connection, number)
-        else:
-            forget.remove(connection, number, removal)
-            message_rows.bump(connection, number, purge=True)
-        return removal.counts()
-
-    async def ungroup(self, bank: BankId) -> int:
-        """Take pending messages out of their episodes, with the jobs that would process them."""
-        return await self._database.write(lambda c: queue.ungroup(c, bank_state(c, bank).seq))
-
     async def lease(
         self,
         owner: str,
@@ -239,9 +217,9 @@ class SqlStore(Generic[D]):
         """Return for each entity those it shares a fact with."""
         return await self._read(bank, reads.cooccurring, entities)
 
-    async def mentions(self, bank: BankId, entities: Sequence[EntityId]) -> list[EntityMention]:
+    async def mentions(self, bank: BankId, entities: Sequence[EntityId], *, named: bool = False) -> list[EntityMention]:
         """Return the mentions of entities, in the order of their facts."""
-        return await self._read(bank, reads.entity_mentions, entities)
+        return await self._read(bank, reads.entity_mentions, entities, named=named)
 
     async def merges(self, bank: BankId) -> list[MergeRecord]:
         """Return all merges in the order they were made."""

@@ -32,7 +32,6 @@ from sqlalchemy import table as sql_table
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
 from vmemo.stores.sql.conditions import among, listed
-from vmemo.stores.sql.forget import Removal
 from vmemo.stores.sql.rows import dump, packed_tokens, unpacked_tokens
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages, token_vectors
 from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
@@ -92,12 +91,14 @@ class SqliteSearchIndex:
         """Remove messages from the word index."""
         drop_words(connection, bank, contents(connection, bank, messages))
 
-    def remove(self, connection: Connection, bank: int, removal: Removal) -> None:
-        """Remove facts and messages that are forgotten, and index messages that become pending again."""
-        connection.execute(fact_index.delete().where(among(fact_index.c.seq, removal.facts)))
-        _drop_tokens(connection, removal.facts)
-        drop_words(connection, bank, _by_state(connection, removal.messages, worded=True))
-        add_words(connection, bank, _by_state(connection, removal.again, worded=False))
+    def drop_facts(self, connection: Connection, bank: int, facts: Sequence[int]) -> None:
+        """Remove facts by row number."""
+        connection.execute(fact_index.delete().where(among(fact_index.c.seq, facts)))
+        _drop_tokens(connection, facts)
+
+    def drop_messages(self, connection: Connection, bank: int, messages: Sequence[int]) -> None:
+        """Remove messages by row number."""
+        drop_words(connection, bank, _worded_contents(connection, messages))
 
     def embeddings(self, connection: Connection, bank: int, seqs: Sequence[int]) -> dict[int, tuple[float, ...]]:
         """Return the vectors of facts by number."""
@@ -265,9 +266,11 @@ def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> lis
     return [(seq, content) for seq, content in connection.execute(statement).all()]
 
 
-def _by_state(connection: Connection, seqs: Iterable[int], *, worded: bool) -> list[tuple[int, str]]:
-    state = messages.c.state != "derived" if worded else messages.c.state == "derived"
-    statement = select(messages.c.seq, messages.c.content).where(among(messages.c.seq, seqs), state)
+def _worded_contents(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, str]]:
+    """Return the messages that are in the word index, by row number."""
+    statement = select(messages.c.seq, messages.c.content).where(
+        among(messages.c.seq, seqs), messages.c.state != "derived"
+    )
     return [(seq, content) for seq, content in connection.execute(statement).all()]
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Lock
 
 from vmemo.models import BankId, FactId, MessageId
-from vmemo.models.changes import ForgetTarget
-from vmemo.models.results import Forgotten, Status
+from vmemo.models.changes import Changes
+from vmemo.models.results import Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
 from vmemo.ports import HIDDEN, Loaded
 from vmemo.stores.sql import migrate
@@ -76,11 +76,12 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         """Return facts and messages with the titles of the facts' episodes."""
         return await self._database.read(lambda c: search.load_hits(c, self._indexes, bank, facts, messages))
 
-    async def forget(self, bank: BankId, target: ForgetTarget) -> Forgotten:
-        """Delete a target, then rewrite the file so that no trace of it is left in it."""
-        forgotten = await super().forget(bank, target)
-        await self.scrub()
-        return forgotten
+    async def commit(self, changes: Changes) -> bool:
+        """Write changes whole, or not at all; after an erasure, rewrite the file so that no trace is left in it."""
+        committed = await super().commit(changes)
+        if committed and changes.erase:
+            await self.scrub()
+        return committed
 
     async def drop_bank(self, bank: BankId) -> bool:
         """Delete a bank with everything in it, then rewrite the file so that no trace of it is left."""

@@ -1,0 +1,97 @@
+"""The rules of forgetting: what is deleted with a message, and what is processed again.
+
+The episodes of forgotten messages dissolve, and their other messages are processed again, so that nothing which quotes
+or summarises the forgotten text is left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from vmemo.lifecycle.reprocess_rules import is_formed
+from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
+from vmemo.models.results import Job
+
+
+@dataclass
+class Reach:
+    """The records that forgetting some messages reaches: facts and episodes to delete, messages to process again."""
+
+    gone: AbstractSet[MessageId]
+    requeued: set[MessageId] = field(default_factory=set[MessageId])
+    episodes: dict[EpisodeId, Episode] = field(default_factory=dict[EpisodeId, Episode])
+    facts: dict[FactId, Fact] = field(default_factory=dict[FactId, Fact])
+
+    def follow(self, episodes: Iterable[Episode], facts: Iterable[Fact]) -> set[MessageId]:
+        """Add episodes and facts; return the messages that are reached through them for the first time."""
+        found = {episode.id: episode for episode in episodes}, {fact.id: fact for fact in facts}
+        self.episodes |= found[0]
+        self.facts |= found[1]
+        members = {message for episode in found[0].values() for message in episode.messages}
+        reached = (members | sources_of(found[1].values())) - self.gone - self.requeued
+        self.requeued |= reached
+        return reached
+
+
+def sources_of(facts: Iterable[Fact]) -> set[MessageId]:
+    """Return the messages that facts were extracted from; the evidence of a formed opinion does not state it."""
+    return {message for fact in facts if not is_formed(fact) for message in fact.messages}
+
+
+def reopen(lost: Mapping[FactId, Fact], successors: Iterable[Fact]) -> tuple[list[FactId], dict[FactId, FactId | None]]:
+    """Return the facts that are current again, and what remaining facts replace now in place of a lost one.
+
+    `successors` are the remaining facts that replaced a lost fact, or a fact that a lost one replaced.
+    """
+    left = {fact.id: fact.supersedes for fact in successors if fact.id not in lost and fact.supersedes is not None}
+    rewired = {id: _first_kept(old, lost) for id, old in left.items() if old in lost}
+    replaced = {fact.supersedes for fact in lost.values() if fact.supersedes is not None} - lost.keys()
+    still_replaced = {*left.values(), *rewired.values()}
+    return sorted(replaced - still_replaced), rewired
+
+
+def _first_kept(id: FactId, lost: Mapping[FactId, Fact]) -> FactId | None:
+    """Return the first fact on the way back through lost ones that is not lost."""
+    passed: set[FactId] = set()
+    step: FactId | None = id
+    while step is not None and step in lost:
+        if step in passed:
+            return None
+        passed.add(step)
+        step = lost[step].supersedes
+    return step
+
+
+def orphans(entities: Iterable[Entity], lost: Iterable[Fact]) -> set[EntityId]:
+    """Return the entities that only lost facts mention."""
+    mentioned = Counter(mention.id for fact in lost for mention in fact.entities)
+    return {entity.id for entity in entities if mentioned[entity.id] >= entity.mentions}
+
+
+def describes(facts: Iterable[Fact], entities: AbstractSet[EntityId]) -> set[EntityId]:
+    """Return those of some entities that an observation is about."""
+    observations = [fact for fact in facts if fact.network == "observation"]
+    return {mention.id for fact in observations for mention in fact.entities} & entities
+
+
+def obsolete_jobs(jobs: Iterable[Job], episodes: AbstractSet[EpisodeId], entities: AbstractSet[EntityId]) -> list[int]:
+    """Return the jobs about deleted episodes and entities."""
+    return [
+        job.id
+        for job in jobs
+        if (job.kind == "extract" and job.detail.get("episode") in episodes)
+        or (job.kind == "observe" and job.key in entities)
+    ]
+
+
+def shrink(episode: Episode, remaining: Mapping[MessageId, Message]) -> Episode | None:
+    """Return an episode with those of its messages that remain in it, or None if there are none."""
+    left = [remaining[id] for id in episode.messages if id in remaining]
+    if not left:
+        return None
+    times = [message.timestamp for message in left]
+    ids = tuple(message.id for message in left)
+    return episode.model_copy(update={"messages": ids, "started_at": min(times), "ended_at": max(times)})

@@ -1,0 +1,86 @@
+"""Deleting messages, facts and merges, and every copy of their text.
+
+Everything here runs inside the caller's one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, Table, delete, select, update
+
+from vmemo.models import BankId, FactId, MessageId
+from vmemo.models.changes import Changes
+from vmemo.stores.sql import auth_rows, bank_rows, conditions, message_rows
+from vmemo.stores.sql.batch_rows import seqs_of
+from vmemo.stores.sql.conditions import among
+from vmemo.stores.sql.rows import dump, names_of
+from vmemo.stores.sql.schema import facts, jobs, links, mentions, merges, messages, moves, sources
+from vmemo.stores.sql.search import SearchIndex
+from vmemo.stores.sql.selects import UNPROCESSED
+
+
+def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index: SearchIndex) -> None:
+    """Delete facts with their mentions, links and confidence changes, and as evidence of other changes."""
+    numbers = list(seqs_of(connection, facts, bank, ids).values())
+    if not numbers:
+        return
+    index.drop_facts(connection, bank, numbers)
+    for column in (sources.c.fact, mentions.c.fact, links.c.source, links.c.target, moves.c.fact):
+        table = column.table
+        assert isinstance(table, Table)
+        connection.execute(delete(table).where(table.c.bank == bank, among(column, numbers)))
+    _drop_evidence(connection, bank, set(ids))
+    connection.execute(delete(facts).where(conditions.rows(facts, bank, numbers)))
+
+
+def _drop_evidence(connection: Connection, bank: int, ids: set[FactId]) -> None:
+    for seq, evidence in connection.execute(select(moves.c.seq, moves.c.evidence).where(moves.c.bank == bank)).all():
+        known = names_of(evidence)
+        left = [id for id in known if id not in ids]
+        if len(left) < len(known):
+            change = update(moves).where(conditions.row(moves, bank, seq))
+            connection.execute(change.values(evidence=dump(left), reason=""))
+
+
+def delete_messages(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Delete messages. The facts and episodes that refer to them are deleted before."""
+    numbers = list(seqs_of(connection, messages, bank, ids).values())
+    if numbers:
+        index.drop_messages(connection, bank, numbers)
+        connection.execute(delete(messages).where(conditions.rows(messages, bank, numbers)))
+
+
+def delete_merges(connection: Connection, bank: int, ids: Sequence[str]) -> None:
+    """Delete merges."""
+    if ids:
+        connection.execute(delete(merges).where(merges.c.bank == bank, among(merges.c.id, ids)))
+
+
+def requeue(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Let messages wait to be processed again; their own words are searched until facts repeat them."""
+    if not ids:
+        return
+    found = messages.c.bank == bank, among(messages.c.id, ids)
+    repeated = select(messages.c.seq, messages.c.content).where(*found, messages.c.state == "derived")
+    index.add_words(connection, bank, [(seq, content) for seq, content in connection.execute(repeated).all()])
+    connection.execute(update(messages).where(*found, messages.c.state != "raw").values(state="pending"))
+
+
+def erase_copies(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:
+    """Delete what may quote the deleted text: responses, derived banks and errors.
+
+    An error of several messages may quote any of them, so those that share one with a deleted message lose it too.
+    """
+    auth_rows.drop_replies(connection, BankId(changes.bank))
+    bank_rows.drop_derived(connection, bank, index)
+    quoting = select(messages.c.error).where(messages.c.bank == bank, messages.c.error.is_not(None))
+    shared = quoting.where(among(messages.c.id, changes.deleted.messages)).distinct()
+    errors = connection.execute(shared).scalars().all()
+    cleared = {"error": None, "failed_at": None}
+    unread = messages.c.bank == bank, messages.c.state.in_(UNPROCESSED)
+    connection.execute(update(messages).where(*unread, among(messages.c.error, errors)).values(cleared))
+    requeued = messages.c.bank == bank, among(messages.c.id, changes.requeued)
+    connection.execute(update(messages).where(*requeued).values(cleared))
+    connection.execute(update(jobs).where(jobs.c.bank == bank, jobs.c.error.is_not(None)).values(error=None))
+    message_rows.demand_scrub(connection)
