@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
 from vmemo.errors import NotFound
 from vmemo.lifecycle.forget import forget
 from vmemo.models import EntityId, Fact, Message, MessageId
-from vmemo.models.changes import ForgetTarget
+from vmemo.models.changes import Changes, ForgetTarget
 from vmemo.models.results import Forgotten
 from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
@@ -30,6 +31,7 @@ from vmemo.testing.samples import (
     store_fact,
     store_messages,
     store_story,
+    with_vector,
 )
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
@@ -229,6 +231,29 @@ class ForgettingConformance(StoreSuite):
         assert forgotten == Forgotten(messages=1199, facts=1199)
         assert [m.id for m in await store.messages(BANK, MessageSelect())] == [kept.id]
         assert len(await matches(store, "tulips")) == 1
+
+    @on_store
+    async def test_forgetting_succeeds_beside_constant_writes(self, store: Store) -> None:
+        fact = await store_fact(store, "tulips")
+        done = asyncio.Event()
+
+        async def write() -> None:
+            while not done.is_set():
+                assert await store.commit(Changes(bank=BANK, facts=[with_vector(a_fact("roses"))]))
+
+        writer = asyncio.create_task(write())
+        forgotten = await forget(store, BANK, ForgetTarget(messages=fact.messages))
+        done.set()
+        await writer
+        assert forgotten == Forgotten(messages=1, facts=1)
+        assert await matches(store, "tulips") == []
+
+    @on_store
+    async def test_a_forget_that_finds_nothing_does_not_hold_the_bank(self, store: Store) -> None:
+        with refused(NotFound):
+            await forget(store, BANK, ForgetTarget(document="missing"))
+        lease = await store.hold(BANK, "me", 60)
+        assert lease is not None
 
 
 async def _read(store: Store, said: Iterable[Message]) -> list[Fact]:

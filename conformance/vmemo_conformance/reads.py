@@ -17,6 +17,7 @@ from vmemo.testing.samples import (
     an_episode,
     day,
     mention_of,
+    store_entities,
     store_fact,
     store_messages,
     store_story,
@@ -147,6 +148,47 @@ class LibraryConformance(StoreSuite):
         assert await store.facts(BANK, FactSelect(supersedes=[old.id])) == [new]
         assert await store.facts(BANK, FactSelect(supersedes=[new.id])) == []
         assert await store.facts(BANK, FactSelect(supersedes=[MISSING])) == []
+
+    @on_store
+    async def test_facts_are_selected_by_what_they_refer_to(self, store: Store) -> None:
+        story = await store_story(store)
+        first, second, *_ = story.messages
+        quoting = await store_fact(store, "She nodded.", context=first.content, context_from=first.id)
+        resting = await store_fact(store, "A view.", network="opinion", confidence=0.5, basis=[quoting.id], messages=[])
+        everything = await store.facts(BANK, FactSelect())
+        both = [first.id, second.id]
+        stated = [fact for fact in everything if {*fact.messages} & {*both}]
+        assert stated
+        assert await store.facts(BANK, FactSelect(messages=both)) == stated
+        assert await store.facts(BANK, FactSelect(context=both)) == [
+            fact for fact in everything if fact.context_from in both
+        ]
+        assert await store.facts(BANK, FactSelect(basis=[quoting.id, stated[0].id])) == [
+            fact for fact in everything if {*fact.basis} & {quoting.id, stated[0].id}
+        ]
+        assert resting in await store.facts(BANK, FactSelect(basis=[quoting.id]))
+        known = [entity.id for entity in story.entities]
+        assert await store.facts(BANK, FactSelect(entities=known)) == [fact for fact in everything if fact.entities]
+        for empty in (FactSelect(messages=[]), FactSelect(entities=[EntityId("missing")]), FactSelect(basis=[MISSING])):
+            assert await store.facts(BANK, empty) == []
+
+    @on_store
+    async def test_entities_are_selected_by_name_and_by_their_strangers(self, store: Store) -> None:
+        zoe = an_entity("Zoë Kowalski", aliases=["Zo"], strangers=["Anna"])
+        await store_entities(store, zoe, an_entity("Bo"))
+        for name in ("zoe kowalski", "ZO"):
+            assert [found.id for found in await store.entities(BANK, EntitySelect(names=[name]))] == [zoe.id]
+        assert await store.entities(BANK, EntitySelect(names=["Anna"])) == []
+        assert [found.id for found in await store.entities(BANK, EntitySelect(with_strangers=True))] == [zoe.id]
+
+    @on_store
+    async def test_mentions_by_another_name_are_selected(self, store: Store) -> None:
+        ann = an_entity("Anna")
+        await store_entities(store, ann)
+        await store_fact(store, "Anna came.", entities=[mention_of(ann)])
+        other = await store_fact(store, "Ann left.", entities=[mention_of(ann, "Ann")])
+        assert len(await store.mentions(BANK, [ann.id])) == 2
+        assert [(m.fact, m.said) for m in await store.mentions(BANK, [ann.id], named=True)] == [(other.id, "Ann")]
 
     @on_store
     async def test_recent_facts_are_current_and_nearest_in_time(self, store: Store) -> None:
