@@ -90,14 +90,16 @@ class HindsightRetain(HindsightRequest):
         """Raise an error for items that can't be stored, before a bank is created for them."""
         for item in self.items:
             item.message("-", item.document_id or "-", self.document_tags or ())
-            self.mode(item.document_id or "")
+        self.modes()
 
-    def mode(self, document: str) -> UpdateMode:
-        """Return the update mode of a document; its items must agree on one."""
-        modes = {item.update_mode or "replace" for item in self.items if item.document_id == document}
-        if len(modes) > 1:
-            raise InvalidInput(
-                f"Items of document {document!r} have both update modes, replace and append; use one. "
-                "Nothing was stored."
-            )
-        return "append" if "append" in modes else "replace"
+    def modes(self) -> dict[str, UpdateMode]:
+        """Return the update mode of each document; its items must agree on one."""
+        modes: dict[str, UpdateMode] = {}
+        for item in self.items:
+            document, mode = item.document_id or "", item.update_mode or "replace"
+            if modes.setdefault(document, mode) != mode and document:
+                raise InvalidInput(
+                    f"Items of document {document!r} have both update modes, replace and append; use one. "
+                    "Nothing was stored."
+                )
+        return modes

@@ -7,17 +7,17 @@ it, and a repeated operation stores nothing twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fastapi import APIRouter, Response
 
 from vmemo.errors import NotFound
 from vmemo.memory.lookup import Lookup
 from vmemo.models import Message, MessageId, new_id
-from vmemo.models.requests import NewMessage, RetainRequest
+from vmemo.models.requests import RetainRequest
 from vmemo.server.dependencies import RequestSession
 from vmemo.server.hindsight.dependencies import BANK, CreateBank, WriteBank
-from vmemo.server.hindsight.items import HindsightRetain, MemoryItem
+from vmemo.server.hindsight.document_changes import DocumentChanges, document_changes
+from vmemo.server.hindsight.items import HindsightRetain
 from vmemo.server.hindsight.requests import unsupported_option
 from vmemo.server.hindsight.schemas import DeleteResponse, HindsightRetainResponse, TokenUsage
 from vmemo.server.paths import ExactRoute
@@ -26,21 +26,6 @@ from vmemo.server.responses import record
 
 router = APIRouter(route_class=ExactRoute)
 _FIRST_PAGE = 16
-
-
-@dataclass(frozen=True)
-class DocumentChanges:
-    """The messages that a retain adds, and those of replaced documents that it removes.
-
-    `conflicting` are removed messages whose line is added again with other tags or metadata. They must be removed
-    first: while they exist, the new ones count as repetitions. `unchanged` have the ids of stored messages: retaining
-    them again stores nothing, and derives only facts that are still missing.
-    """
-
-    added: Sequence[NewMessage]
-    unchanged: Sequence[NewMessage]
-    conflicting: Sequence[MessageId]
-    removed: Sequence[MessageId]
 
 
 async def messages_of(operation: str, lookup: Lookup) -> list[Message]:
@@ -54,34 +39,6 @@ async def messages_of(operation: str, lookup: Lookup) -> list[Message]:
         if len(page) < size:
             return found
         size *= 2
-
-
-async def document_changes(body: HindsightRetain, operation: str, lookup: Lookup) -> DocumentChanges:
-    """Compare items with the documents that they replace; unchanged messages stay as they are."""
-    documents = dict.fromkeys(item.document_id for item in body.items if item.document_id)
-    replaced = {document for document in documents if body.mode(document) == "replace"}
-    unmatched = [message for document in documents async for message in lookup.every_message(document)]
-    added, kept = list[NewMessage](), list[NewMessage]()
-    for item in body.items:
-        tags = body.document_tags or ()
-        message = item.message(f"{operation}.{len(added)}", item.document_id or operation, tags)
-        unchanged = next((stored for stored in unmatched if _is_same(item, message, stored)), None)
-        if unchanged is None:
-            added.append(message)
-        else:
-            unmatched.remove(unchanged)
-            kept.append(message.model_copy(update={"id": unchanged.id}))
-    lines = {(message.document, message.content, message.timestamp) for message in added}
-    removed = [message for message in unmatched if message.document in replaced]
-    conflicting = [m.id for m in removed if (m.document, m.content, m.timestamp) in lines]
-    return DocumentChanges(added, kept, conflicting, [each.id for each in removed if each.id not in conflicting])
-
-
-def _is_same(item: MemoryItem, new: NewMessage, stored: Message) -> bool:
-    """Return True if a message is stored already; an item without a time matches a message of any time."""
-    same_time = item.time is None or new.timestamp == stored.timestamp
-    values = (new.document, new.content, new.tags, new.metadata)
-    return same_time and values == (stored.document, stored.content, stored.tags, dict(stored.metadata))
 
 
 @router.post(f"{BANK}/memories")
