@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 from vmemo import InvalidInput
-from vmemo.models import Message
+from vmemo.models import Message, MessageId
 from vmemo.server.hindsight.document_changes import DocumentChanges, compare
 from vmemo.server.hindsight.items import HindsightRetain
 
@@ -19,7 +19,7 @@ LATER = datetime(2026, 1, 1, 13, tzinfo=UTC)
 
 
 def line(id: str, content: str, at: datetime = NOON, *tags: str) -> Message:
-    return Message(id=id, content=content, timestamp=at, document="d", tags=tags)
+    return Message(id=MessageId(id), content=content, timestamp=at, document="d", tags=tags)
 
 
 def retain(*items: Mapping[str, object], mode: str = "replace") -> HindsightRetain:
@@ -30,7 +30,7 @@ def retain(*items: Mapping[str, object], mode: str = "replace") -> HindsightReta
 
 def changed(changes: DocumentChanges) -> tuple[list[str], list[str | None], list[str]]:
     """Return the added texts, and the ids of unchanged and removed messages."""
-    removed = [*changes.conflicting, *changes.removed]
+    removed: list[str] = [*changes.conflicting, *changes.removed]
     return [m.content for m in changes.added], [m.id for m in changes.unchanged], removed
 
 
