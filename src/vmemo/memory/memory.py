@@ -181,6 +181,7 @@ class Memory(Verbs):
         """Switch the bank to this memory's embedder and return the number of facts; others can read meanwhile."""
         return await administration.reembed(self._session)
 
+    run_once_sync = twin(run_once)
     schedule_maintenance_sync = twin(schedule_maintenance)
     work_sync = twin(work)
     left_to_reprocess_sync = twin(left_to_reprocess)
