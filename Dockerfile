@@ -5,7 +5,7 @@ RUN useradd --create-home --uid 10001 vmemo && mkdir /data && chown vmemo /data
 COPY pyproject.toml constraints.txt README.md LICENSE /app/
 COPY src /app/src
 COPY models /app/models
-RUN pip install --no-cache-dir --constraint /app/constraints.txt "/app[server,mcp,metrics,telemetry,postgres]"
+RUN pip install --no-cache-dir --constraint /app/constraints.txt "/app[server,mcp,metrics,telemetry,postgres,encryption]"
 
 USER 10001
 WORKDIR /data

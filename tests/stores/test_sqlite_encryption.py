@@ -11,11 +11,13 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sqlcipher3 import dbapi2 as sqlcipher
 
-from vmemo import InvalidInput, Memory, MissingExtra, Settings, StoreError
+from vmemo import InvalidInput, Memory, MissingExtra, Settings, StoreError, migrate_sync
 from vmemo.ports import Store
 from vmemo.settings import EncryptionKey
 from vmemo.stores.sqlite.connection import ConnectionFactory
 from vmemo.stores.sqlite.encryption import FileKey
+from vmemo.stores.sqlite.file import SqliteFile
+from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import HashEmbedder
 from vmemo_conformance.forget import ForgettingConformance
@@ -106,6 +108,18 @@ def _decrypted(page: bytes) -> bytes:
     return decryptor.update(page[:-_RESERVED]) + decryptor.finalize()
 
 
+def test_a_bank_is_migrated_between_encrypted_files(tmp_path: Path) -> None:
+    source, target = tmp_path / "memory.db", tmp_path / "other.db"
+    with open_memory(source) as memory:
+        memory.retain_sync(SECRET)
+    settings = Settings(encryption_key=KEY)
+    report = migrate_sync(f"sqlite:///{source}", f"sqlite:///{target}", settings=settings)
+    assert [bank.state for bank in report.banks] == ["moved"]
+    assert found_in(bytes_in(tmp_path)) == []
+    with open_memory(target) as memory:
+        assert memory.status_sync().messages == 1
+
+
 # Keys
 
 
@@ -191,6 +205,27 @@ def test_a_plain_file_is_not_opened_with_a_key(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"is not encrypted, but an encryption key is set.*vmemo rekey"):
         memory.status_sync()
     memory.close_sync()
+
+
+@pytest.mark.parametrize("key", [KEY, None], ids=["encrypted", "plain"])
+def test_damage_of_a_file_is_a_store_error(tmp_path: Path, key: EncryptionKey | None) -> None:
+    path = tmp_path / "memory.db"
+    with open_memory(path, key) as memory:
+        memory.retain_sync(SECRET)
+    content = path.read_bytes()
+    path.write_bytes(content[:_PAGE] + bytes(255 - byte for byte in content[_PAGE:]))
+    memory = open_memory(path, key)
+    with pytest.raises(StoreError, match="SQLite refused"):
+        memory.recall_sync("What is under the veranda?")
+    memory.close_sync()
+
+
+def test_an_error_of_a_statement_that_bypasses_sqlalchemy_is_translated(tmp_path: Path) -> None:
+    for key in (KEY, None):
+        file = SqliteFile(tmp_path / f"{key is None}.db", busy_seconds=1, key=key)
+        with pytest.raises(StoreError, match="SQLite refused: no such table: missing"):
+            file.read(lambda connection: fetch(connection, "SELECT * FROM missing"))
+        file.close()
 
 
 @pytest.mark.parametrize(

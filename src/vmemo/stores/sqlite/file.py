@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from vmemo.errors import InvalidInput, NotFound, ScrubDelayed, StoreBusy, StoreError, Unsupported
@@ -40,12 +42,12 @@ class SqliteFile:
 
     def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction, which sees one state of the database."""
-        with _named_errors(), self._connect() as connection:
+        with _named_errors(self._connections.driver), self._connect() as connection:
             return run(connection)
 
     def write(self, run: Callable[[Connection], R]) -> R:
         """Run in one write transaction that takes the write lock at once."""
-        with _named_errors(), self._connect().execution_options(**{WRITES: True}) as connection:
+        with _named_errors(self._connections.driver), self._connect().execution_options(**{WRITES: True}) as connection:
             result = run(connection)
             connection.commit()
             return result
@@ -99,7 +101,7 @@ class SqliteFile:
 
     def _raw(self, statement: str) -> int:
         """Run a statement outside any transaction; return the first number of its result, or 0."""
-        with _named_errors():
+        with _named_errors(self._connections.driver):
             assert self._engine is not None
             raw = self._engine.raw_connection()
             try:
@@ -162,16 +164,16 @@ def _note_scrubbed(connection: Connection) -> None:
 
 
 @contextmanager
-def _named_errors() -> Generator[None]:
+def _named_errors(driver: ModuleType) -> Generator[None]:
+    """Translate errors of SQLAlchemy, and those of statements that bypass it and come from the driver as they are."""
     try:
         yield
-    except OperationalError as error:
-        if "locked" in str(error.orig) or "busy" in str(error.orig):
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise InvalidInput(f"SQLite can't hold a value: {error}. The transaction was rolled back.") from error
+    except (DBAPIError, driver.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if isinstance(cause, driver.OperationalError) and re.search("locked|busy", str(cause)):
             raise StoreBusy(
                 "Another process held the database for too long. Nothing was written; try again."
             ) from error
-        raise StoreError(f"SQLite refused: {error.orig}. The transaction was rolled back.") from error
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise InvalidInput(f"SQLite can't hold a value: {error}. The transaction was rolled back.") from error
-    except DBAPIError as error:
-        raise StoreError(f"SQLite refused: {error.orig}. The transaction was rolled back.") from error
+        raise StoreError(f"SQLite refused: {cause}. The transaction was rolled back.") from error
