@@ -15,7 +15,7 @@ from typing import Literal
 
 from vmemo.models import Fact
 from vmemo.text.temporal import TimeExpression, annotate, find_times
-from vmemo.text.temporal.calendar_units import ONE_DAY
+from vmemo.text.temporal.calendar_units import add_days
 from vmemo.text.temporal.durations import DateSpan, month_span, year_span
 
 MAX_REFERRED = 4
@@ -24,7 +24,7 @@ MAX_SCANNED = 4_000
 """Characters of a text that are scanned for times; a verbatim message may be a whole document."""
 _VERBATIM_ENGINES = ("local", "verbatim")
 """Engines whose facts repeat what was said. Their event time is the first time in the text, which may be another's."""
-_LATEST = date.max - ONE_DAY
+_LATEST = add_days(date.max, -1)
 """Later days are replaced with this one, so that each day has a following day."""
 
 
@@ -143,7 +143,7 @@ def _from_interval(start: datetime | None, end: datetime | None) -> FactTime:
 
 def _last_day(end: datetime) -> date:
     utc = end.astimezone(UTC)
-    return min(utc.date() - ONE_DAY if _is_midnight(utc) and utc.date() > date.min else utc.date(), _LATEST)
+    return min(add_days(utc.date(), -1) if _is_midnight(utc) else utc.date(), _LATEST)
 
 
 def _local_date(instant: datetime, asked_at: datetime) -> date:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, tzinfo
 
 from vmemo.models import Interval
-from vmemo.text.temporal.calendar_units import ONE_DAY, Bounds
+from vmemo.text.temporal.calendar_units import Bounds, add_days
 
 
 def format_interval(interval: Interval, zone: tzinfo = UTC) -> str:
@@ -14,14 +15,16 @@ def format_interval(interval: Interval, zone: tzinfo = UTC) -> str:
     end = _local_date(interval.end, zone, round_up=True)
     if start is None or end is None:
         return _format_open(start, end)
-    return format_days((start, max(end, start + ONE_DAY)))
+    return format_days((start, max(end, add_days(start, 1))))
 
 
 def _local_date(instant: datetime | None, zone: tzinfo, *, round_up: bool = False) -> date | None:
     if instant is None:
         return None
-    local = instant.astimezone(zone)
-    return local.date() + ONE_DAY if round_up and local.time() != time.min else local.date()
+    with suppress(OverflowError):
+        # A local date outside the calendar is replaced with the given one.
+        instant = instant.astimezone(zone)
+    return add_days(instant.date(), 1) if round_up and instant.time() != time.min else instant.date()
 
 
 def _format_open(start: date | None, end: date | None) -> str:
@@ -32,7 +35,8 @@ def _format_open(start: date | None, end: date | None) -> str:
 
 def format_days(bounds: Bounds) -> str:
     """Return a short text for a range of whole days, such as "5-11 June 2023" or "June-August 2022"."""
-    first, last = bounds[0], bounds[1] - ONE_DAY
+    first = bounds[0]
+    last = max(first, add_days(bounds[1], -1))
     if first == last:
         return format_date(first)
     if first.day == 1 and bounds[1].day == 1:

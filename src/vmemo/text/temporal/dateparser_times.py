@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from vmemo.errors import InvalidInput, MissingExtra
 from vmemo.models import Interval
+from vmemo.text.temporal.calendar_units import FIRST_YEAR, LAST_YEAR
 
 MIN_CHARS = 3
 """Minimum of letters and digits: dateparser takes short words such as French "je" for weekdays."""
@@ -53,6 +54,8 @@ class DateparserTimes:
             return list(self._search(text[:MAX_CHARS], reference))
 
     def _search(self, text: str, reference: datetime) -> Iterator[Interval]:
+        if not FIRST_YEAR < reference.year < LAST_YEAR:
+            return
         settings: _Settings = {"RELATIVE_BASE": reference.replace(tzinfo=None), "PREFER_DATES_FROM": "past"}
         search = cast("_SearchModule", import_module("dateparser.search"))
         dates = cast("_DateModule", import_module("dateparser.date"))

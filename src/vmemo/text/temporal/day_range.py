@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from typing import Literal, NamedTuple
 
 from vmemo.text.temporal.calendar_units import (
     DAY,
     MONTH,
     MONTHS_IN_UNIT,
-    ONE_DAY,
     WEEK,
     YEAR,
     Bounds,
+    add_days,
     add_units,
     period_bounds,
 )
@@ -83,12 +83,12 @@ class DayRange:
 
 def _midpoint(days: DayRange) -> date | None:
     bounds = days.bounds
-    return bounds and bounds[0] + timedelta(days=(bounds[1] - bounds[0]).days // 2)
+    return bounds and add_days(bounds[0], (bounds[1] - bounds[0]).days // 2)
 
 
 def single_day(day: date | None, *, relative: bool = True, kind: RangeKind = "day") -> DayRange | None:
     """Return the range of one day."""
-    return day and DayRange(day, day + ONE_DAY, kind=kind, relative=relative)
+    return day and DayRange(day, add_days(day, 1), kind=kind, relative=relative)
 
 
 def whole_period(bounds: Bounds | None, unit: int, *, relative: bool = True) -> DayRange | None:
@@ -103,7 +103,7 @@ def offset_day(day: date, count: int, unit: int) -> DayRange | None:
     if moved is None:
         return None
     displayed = period_bounds(moved, unit) if unit in MONTHS_IN_UNIT else None
-    return DayRange(moved, moved + ONE_DAY, kind="offset", displayed=displayed)
+    return DayRange(moved, add_days(moved, 1), kind="offset", displayed=displayed)
 
 
 def offset_from_anchor(anchor: date, offset: AnchorOffset) -> DayRange | None:
@@ -149,7 +149,7 @@ def range_between(first: DayRange, last: DayRange) -> DayRange | None:
 def display_last_day(days: DayRange) -> DayRange:
     """Return the same range, displayed with the day that it ends on included."""
     bounds = days.bounds
-    return replace(days, displayed=(bounds[0], bounds[1] + ONE_DAY)) if bounds else days
+    return replace(days, displayed=(bounds[0], add_days(bounds[1], 1))) if bounds else days
 
 
 def part_of(whole: DayRange, part: PeriodPart) -> DayRange | None:
@@ -161,11 +161,9 @@ def part_of(whole: DayRange, part: PeriodPart) -> DayRange | None:
     if whole.start.day == whole.end.day == 1 and months % 4 == 0:
         first, half, third = (add_units(whole.start, months * quarter // 4, MONTH) for quarter in (1, 2, 3))
     elif 28 <= length <= 31:
-        first, half, third = (whole.start + timedelta(days=days) for days in (9, 15, 20))
+        first, half, third = (add_days(whole.start, days) for days in (9, 15, 20))
     else:
-        first, half, third = (
-            whole.start + timedelta(days=days) for days in (length // 4, (length - 1) // 2, length * 3 // 4)
-        )
+        first, half, third = (add_days(whole.start, days) for days in (length // 4, (length - 1) // 2, length * 3 // 4))
     start, end = {"early": (whole.start, half), "mid": (first, third), "late": (half, whole.end)}[part]
     if start is None or end is None or end <= start:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from vmemo.text.temporal.calendar_units import ONE_DAY
+from vmemo.text.temporal.calendar_units import add_days
 from vmemo.text.temporal.date_format import format_date, format_days
 
 
@@ -61,7 +61,7 @@ def describe_span(span: DateSpan, *, weekday: bool = True, moment: bool = False)
     if span.is_day:
         return format_weekday_date(span.first) if weekday else format_date(span.first)
     preposition = "some time in" if moment or span.months == 1 or span.is_year else "within"
-    return f"{preposition} {format_days((span.first, span.last + ONE_DAY))}"
+    return f"{preposition} {format_days((span.first, add_days(span.last, 1)))}"
 
 
 def months_and_days(earlier: date, later: date) -> tuple[int, int]:

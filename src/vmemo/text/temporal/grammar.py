@@ -9,6 +9,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import NamedTuple
 
+from vmemo.text.temporal.calendar_units import is_supported
 from vmemo.text.temporal.day_range import DayRange, Preference, RangeKind, YearlyBounds, nearest_yearly
 from vmemo.text.temporal.patterns import compile_pattern, required_tags
 from vmemo.text.temporal.tokenizer import Token
@@ -142,12 +143,12 @@ class Stage:
     """Rules that are applied together, indexed at first use by the tags that they require."""
 
     def __init__(self, *rules: Rule) -> None:
-        self._rules = rules
+        self.rules = rules
 
     @cached_property
     def _by_tag(self) -> dict[str, list[_IndexedRule]]:
         index: dict[str, list[_IndexedRule]] = {}
-        for order, rule in enumerate(self._rules):
+        for order, rule in enumerate(self.rules):
             required = required_tags(rule.pattern)
             for tag in required[0]:
                 index.setdefault(tag, []).append((order, rule, required))
@@ -184,7 +185,7 @@ def _replace(tokens: list[Token], candidates: list[_Candidate], context: ParseCo
         if first < position:
             continue
         result = rule.resolve(RuleMatch(context, match, tokens))
-        if result is None or _is_empty(result):
+        if result is None or not _is_valid(result):
             continue
         replaced += tokens[position:first]
         replaced.append(_token(result, tokens[first].start, tokens[last - 1].end))
@@ -192,9 +193,12 @@ def _replace(tokens: list[Token], candidates: list[_Candidate], context: ParseCo
     return replaced + tokens[position:]
 
 
-def _is_empty(result: DayRange | PlainToken) -> bool:
-    bounds = result.bounds if isinstance(result, DayRange) else None
-    return bounds is not None and bounds[0] >= bounds[1]
+def _is_valid(result: DayRange | PlainToken) -> bool:
+    """Return False for an empty range, and for one outside the supported years."""
+    if isinstance(result, PlainToken):
+        return True
+    bounds = result.bounds
+    return is_supported(result.start) and is_supported(result.end) and (bounds is None or bounds[0] < bounds[1])
 
 
 def _token(result: DayRange | PlainToken, start: int, end: int) -> Token:

@@ -10,9 +10,9 @@ from vmemo.text.temporal.calendar_units import (
     DAY,
     DECADE,
     MONTH,
-    ONE_DAY,
     WEEK,
     YEAR,
+    add_days,
     add_units,
     period_bounds,
     previous_weekday,
@@ -39,12 +39,12 @@ def _units_and_a_half_ago(match: RuleMatch) -> DayRange | None:
     if day is None:
         return None
     displayed = period_bounds(day, _HALF_UNIT[match.value("unit")][1])
-    return DayRange(day, day + ONE_DAY, kind="offset", displayed=displayed)
+    return DayRange(day, add_days(day, 1), kind="offset", displayed=displayed)
 
 
 def _last_units_and_a_half(match: RuleMatch) -> DayRange | None:
     start, today = _half_units_ago(match), match.today
-    return start and DayRange(start, today, displayed=(start, today + ONE_DAY))
+    return start and DayRange(start, today, displayed=(start, add_days(today, 1)))
 
 
 def _alternative_counts_ago(match: RuleMatch) -> DayRange | None:
@@ -85,7 +85,7 @@ def _same_time(match: RuleMatch) -> DayRange | None:
     if day is None:
         return None
     displayed = None if match.has("day") else period_bounds(day, MONTH if unit >= YEAR else WEEK)
-    return DayRange(day, day + ONE_DAY, kind="day", displayed=displayed)
+    return DayRange(day, add_days(day, 1), kind="day", displayed=displayed)
 
 
 _SAME_TIME = "(this|the same) (day=day|time)"

@@ -13,10 +13,10 @@ from vmemo.text.temporal.calendar_units import (
     FIRST_YEAR,
     FORTNIGHT,
     FRIDAY,
-    ONE_DAY,
     QUARTER,
     WEEK,
     WEEKEND,
+    add_days,
     add_units,
     period_bounds,
 )
@@ -50,12 +50,12 @@ def _window(match: RuleMatch) -> DayRange | None:
 
 def counted_days(today: date, count: int, unit: int) -> DayRange | None:
     """Return `count` units of days: up to yesterday if the count is negative, or else from tomorrow."""
-    first = today if count < 0 else today + ONE_DAY
+    first = today if count < 0 else add_days(today, 1)
     other = add_units(first, count, unit)
     if other is None or count == 0:
         return None
     start, end = min(first, other), max(first, other)
-    return DayRange(start, end, displayed=(start, end + ONE_DAY) if count < 0 else None)
+    return DayRange(start, end, displayed=(start, add_days(end, 1)) if count < 0 else None)
 
 
 def _within(match: RuleMatch) -> DayRange | None:
@@ -68,15 +68,22 @@ def _within(match: RuleMatch) -> DayRange | None:
 
 
 def _business_days(match: RuleMatch) -> DayRange | None:
-    step = ONE_DAY if match.value("modifier") > 0 else -ONE_DAY
-    first = match.today + step
-    while first.weekday() > FRIDAY:
-        first += step
-    day, left = first, min(match.value("count"), 1000)
-    while left > 1:
-        day += step
-        left -= day.weekday() <= FRIDAY
-    return DayRange(min(first, day), max(first, day) + ONE_DAY)
+    step = 1 if match.value("modifier") > 0 else -1
+    first = _business_day(match.today, step)
+    weeks, days = divmod(max(0, min(match.value("count"), 1000) - 1), 5)
+    day = add_days(first, 7 * step * weeks)
+    for _ in range(days):
+        day = _business_day(day, step)
+    return DayRange(min(first, day), add_days(max(first, day), 1))
+
+
+def _business_day(day: date, step: int) -> date:
+    """Return the next business day, or the previous one if the step is negative."""
+    day = add_days(day, step)
+    beyond = day.weekday() - FRIDAY
+    if beyond <= 0:
+        return day
+    return add_days(day, 3 - beyond if step > 0 else -beyond)
 
 
 def _offset(match: RuleMatch, sign: int) -> DayRange | None:
@@ -103,7 +110,7 @@ def approximate_range(near: date | None, far: date | None, unit: int) -> DayRang
     start, end = min(near, far), max(near, far)
     first, last = period_bounds(start, unit), period_bounds(end, unit)
     displayed = (first[0], last[1]) if first and last and unit not in (DAY, WEEK, FORTNIGHT) else None
-    return DayRange(start, end + ONE_DAY, displayed=displayed)
+    return DayRange(start, add_days(end, 1), displayed=displayed)
 
 
 def _units_ago(match: RuleMatch) -> DayRange | None:
@@ -160,7 +167,7 @@ def _days_of_hours(match: RuleMatch, *, up_to_now: bool) -> DayRange | None:
         return None
     start = (match.context.now - timedelta(minutes=minutes)).date()
     end = match.today if up_to_now else start
-    return DayRange(start, end + ONE_DAY, kind="span" if up_to_now else "day", unannotated=True)
+    return DayRange(start, add_days(end, 1), kind="span" if up_to_now else "day", unannotated=True)
 
 
 _COUNT = "count=(COUNT|A|SOME)"

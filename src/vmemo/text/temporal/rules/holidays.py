@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
 from dateutil.easter import easter
 
@@ -16,6 +16,7 @@ from vmemo.text.temporal.calendar_units import (
     SUNDAY,
     THURSDAY,
     WEDNESDAY,
+    add_days,
     day_bounds,
     make_date,
     nth_weekday,
@@ -41,13 +42,13 @@ def _fixed(month: int, day: int) -> HolidayDate:
 def _nth_weekday(month: int, weekday: int, nth: int, days_later: int = 0) -> HolidayDate:
     def holiday(year: int) -> date | None:
         day = nth_weekday(year, month, weekday, nth)
-        return day and day + timedelta(days=days_later)
+        return day and add_days(day, days_later)
 
     return holiday
 
 
 def _from_easter(offset: int) -> HolidayDate:
-    return lambda year: easter(year) + timedelta(days=offset) if 1583 <= year <= 4099 else None
+    return lambda year: add_days(easter(year), offset) if 1583 <= year <= 4099 else None
 
 
 def _hijri(month: int, day: int) -> HolidayDate:

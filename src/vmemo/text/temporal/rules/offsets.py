@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
 from vmemo.text.temporal.calendar_units import (
     DAY,
-    ONE_DAY,
     SATURDAY,
     WEEKEND,
+    add_days,
     add_units,
     period_bounds,
     previous_weekday,
@@ -37,7 +37,7 @@ def _weekday_at_offset(match: RuleMatch) -> DayRange | None:
     if offset is None or named is None:
         return None
     if offset < match.today:
-        return single_day(offset + timedelta(days=named.weekday() - offset.weekday()))
+        return single_day(add_days(offset, named.weekday() - offset.weekday()))
     return single_day(weekday_on_or_after(offset, named.weekday()))
 
 
@@ -54,7 +54,7 @@ def _adjacent_to(match: RuleMatch) -> DayRange | None:
         other = add_units(base.end, 1, unit) if after else add_units(base.start, -1, unit)
         bounds = other and ((base.end, other) if after else (other, base.start))
     else:
-        bounds = period_bounds(base.end if after else base.start - ONE_DAY, unit)
+        bounds = period_bounds(base.end if after else add_days(base.start, -1), unit)
     return bounds and DayRange(*bounds, kind="day" if unit == DAY else "span", relative=base.relative)
 
 
@@ -74,7 +74,7 @@ def _units_adjacent(base: DayRange, count: int, unit: int) -> DayRange | None:
 
 def _weekend_adjacent(start: date, end: date, *, relative: bool, after: bool) -> DayRange:
     saturday = weekday_on_or_after(end, SATURDAY) if after else previous_weekday(start, SATURDAY)
-    return DayRange(saturday, saturday + timedelta(days=2), relative=relative)
+    return DayRange(saturday, add_days(saturday, 2), relative=relative)
 
 
 def _weekday_adjacent(match: RuleMatch) -> DayRange | None:

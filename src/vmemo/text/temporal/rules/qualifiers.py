@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
-from vmemo.text.temporal.calendar_units import FRIDAY, MONDAY, ONE_DAY, SATURDAY, THURSDAY, Bounds, expand_year
+from vmemo.text.temporal.calendar_units import FRIDAY, MONDAY, SATURDAY, THURSDAY, Bounds, add_days, expand_year
 from vmemo.text.temporal.day_range import PERIOD_PARTS, DayRange, in_year, part_of
 from vmemo.text.temporal.grammar import Rule, RuleMatch
 from vmemo.text.temporal.patterns import tags_of
@@ -79,9 +79,9 @@ def _with_shared_year(match: RuleMatch) -> DayRange | None:
 def _long_weekend(day: date) -> Bounds:
     """Return the weekend next to a day, including the day if it is a Thursday, Friday or Monday."""
     if day.weekday() == MONDAY:
-        return day - timedelta(days=2), day + ONE_DAY
-    saturday = day + timedelta(days=SATURDAY - day.weekday())
-    return (day if day.weekday() in (THURSDAY, FRIDAY) else saturday), saturday + timedelta(days=2)
+        return add_days(day, -2), add_days(day, 1)
+    saturday = add_days(day, SATURDAY - day.weekday())
+    return (day if day.weekday() in (THURSDAY, FRIDAY) else saturday), add_days(saturday, 2)
 
 
 def _weekend_of(match: RuleMatch) -> DayRange | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from vmemo.text.temporal.calendar_units import MONTH, ONE_DAY, add_units, make_date, next_weekday
+from vmemo.text.temporal.calendar_units import MONTH, add_days, add_units, make_date, next_weekday
 from vmemo.text.temporal.day_range import DayRange, display_last_day, in_year, range_between, single_day
 from vmemo.text.temporal.grammar import Rule, RuleMatch
 
@@ -21,7 +21,7 @@ def _aligned(first: DayRange, last: DayRange) -> tuple[DayRange, DayRange]:
     """Return both with a weekday or yearless date placed before or after the other side."""
     if last.kind == "weekday" and first.start and last.start:
         start = next_weekday(first.start, last.start.weekday())
-        return first, replace(last, start=start, end=start + ONE_DAY)
+        return first, replace(last, start=start, end=add_days(start, 1))
     if first.yearly and last.yearly is None and last.start:
         return _placed_before(first, last, last.start.year), last
     if last.yearly and first.start:

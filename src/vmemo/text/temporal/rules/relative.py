@@ -8,9 +8,9 @@ from vmemo.text.temporal.calendar_units import (
     DAY,
     FORTNIGHT,
     FRIDAY,
-    ONE_DAY,
     WEEK,
     WEEKEND,
+    add_days,
     add_units,
     period_bounds,
     period_start,
@@ -34,7 +34,7 @@ _PAST, _LAST = tags_of("past"), tags_of("last")
 def _relative_day(match: RuleMatch) -> DayRange | None:
     offset = match.value("day")
     day = add_units(match.today, offset, DAY)
-    return day and DayRange(day, day + ONE_DAY, kind="day", unannotated=offset == 0)
+    return day and DayRange(day, add_days(day, 1), kind="day", unannotated=offset == 0)
 
 
 def _last_night(match: RuleMatch) -> DayRange | None:
@@ -47,7 +47,7 @@ def _night_before_last(match: RuleMatch) -> DayRange | None:
 
 def _today(match: RuleMatch) -> DayRange:
     today = match.today
-    return DayRange(today, today + ONE_DAY, kind="day", unannotated=True)
+    return DayRange(today, add_days(today, 1), kind="day", unannotated=True)
 
 
 def _period(match: RuleMatch) -> DayRange | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
 from vmemo.text.temporal.calendar_units import (
     DAY,
     MONDAY,
-    ONE_DAY,
     SATURDAY,
     THURSDAY,
     WEEK,
     Bounds,
+    add_days,
     add_units,
     day_bounds,
     period_bounds,
@@ -49,7 +49,7 @@ def _nth_weekday(bounds: Bounds, weekday: int, nth: int) -> date | None:
     """Return the nth such weekday from the first day on; the last one if `nth` is not positive."""
     if nth > 0:
         return add_units(weekday_on_or_after(bounds[0], weekday), nth - 1, WEEK)
-    return weekday_on_or_before(bounds[1] - ONE_DAY, weekday)
+    return weekday_on_or_before(add_days(bounds[1], -1), weekday)
 
 
 def _nth_weeks(bounds: Bounds, nth: int, count: int) -> Bounds | None:
@@ -121,7 +121,7 @@ def _nth_weekend(match: RuleMatch) -> DayRange | None:
 
     def select(bounds: Bounds) -> Bounds | None:
         saturday = _nth_weekday(bounds, SATURDAY, nth)
-        return (saturday, saturday + timedelta(days=2)) if saturday and bounds[0] <= saturday < bounds[1] else None
+        return (saturday, add_days(saturday, 2)) if saturday and bounds[0] <= saturday < bounds[1] else None
 
     return _select(match, select)
 
@@ -137,8 +137,8 @@ def _weekday_of_week(match: RuleMatch) -> DayRange | None:
     named = match.days("weekday").start
     if named is None:
         return None
-    index = timedelta(days=named.weekday())
-    found = _select(match, lambda bounds: day_bounds(bounds[0] + index))
+    index = named.weekday()
+    found = _select(match, lambda bounds: day_bounds(add_days(bounds[0], index)))
     return found and replace(found, kind="day")
 
 
@@ -147,8 +147,8 @@ def _weekdays_of_week(match: RuleMatch) -> DayRange | None:
     first, last = match.days("weekday").start, match.days("until").start
     if first is None or last is None or first.weekday() >= last.weekday():
         return None
-    start, end = timedelta(days=first.weekday()), timedelta(days=last.weekday())
-    found = _select(match, lambda bounds: (bounds[0] + start, bounds[0] + end))
+    start, end = first.weekday(), last.weekday()
+    found = _select(match, lambda bounds: (add_days(bounds[0], start), add_days(bounds[0], end)))
     return found and display_last_day(found)
 
 

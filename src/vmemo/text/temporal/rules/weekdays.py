@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from vmemo.text.temporal.calendar_units import (
     WEEK,
     Bounds,
+    add_days,
     add_units,
     make_date,
     next_weekday,
@@ -34,7 +33,7 @@ def _modified_weekday(match: RuleMatch) -> DayRange | None:
         return single_day(previous_weekday(today, weekday))
     if tag in _COMING:
         return single_day(next_weekday(today, weekday))
-    in_this_week = period_start(today, WEEK) + timedelta(days=weekday)
+    in_this_week = add_days(period_start(today, WEEK), weekday)
     return single_day(add_units(in_this_week, match.value("modifier"), WEEK))
 
 
