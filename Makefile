@@ -16,6 +16,7 @@ test: check
 
 check: $(VENV)/.dev
 	$(BIN)/python scripts/check_style.py
+	$(BIN)/python scripts/check_regex.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports

@@ -8,7 +8,8 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THINKING_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_THINKING_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 
 
 class AnswerSchema(BaseModel):
@@ -46,7 +47,7 @@ def parse_answer(text: str, schema: type[S]) -> S:
 
 def find_json(text: str) -> Any:
     """Return the first JSON value in the text, or raise `InvalidAnswer`. Text around it is ignored."""
-    plain = _THINKING.sub("", text).strip()
+    plain = _without_thinking(text).strip()
     start = min((at for at in (plain.find("{"), plain.find("[")) if at >= 0), default=-1)
     if start < 0:
         raise InvalidAnswer("the answer contains no JSON")
@@ -55,6 +56,15 @@ def find_json(text: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise InvalidAnswer("the answer is not complete JSON") from error
     return value
+
+
+def _without_thinking(text: str) -> str:
+    kept: list[str] = []
+    at = 0
+    while (start := _THINKING_START.search(text, at)) and (end := _THINKING_END.search(text, start.end())):
+        kept.append(text[at : start.start()])
+        at = end.end()
+    return "".join(kept) + text[at:]
 
 
 def _problems(error: ValidationError, limit: int = 8) -> str:

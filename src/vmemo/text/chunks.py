@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 
 CHUNK_SIZE = 1600
 CHUNK_OVERLAP = 320
-_SENTENCE_END = re.compile(r"(?:[.!?…]+[\"'”’)\]]*|[。！？])(?=\s|$)|\n+|[。！？]")
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s|$)|\n+|[。！？]")
 
 
 def split_text(text: str, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[str]:
@@ -32,9 +33,9 @@ def _chunk_end(text: str, ends: list[int], start: int, size: int) -> int:
     if limit >= len(text):
         return len(text)
     half = start + size // 2
-    fitting = [end for end in ends if half < end <= limit]
-    if fitting:
-        return fitting[-1]
+    fitting = bisect_right(ends, limit) - 1
+    if fitting >= 0 and ends[fitting] > half:
+        return ends[fitting]
     space = text.rfind(" ", half, limit)
     return space + 1 if space > 0 else limit
 
@@ -42,8 +43,8 @@ def _chunk_end(text: str, ends: list[int], start: int, size: int) -> int:
 def _next_start(text: str, ends: list[int], start: int, end: int, overlap: int) -> int:
     """Return the first sentence start within the overlap, or else a word start, always after this chunk's start."""
     earliest = max(end - overlap, start + 1)
-    inside = [at for at in ends if earliest <= at < end]
-    if inside:
-        return inside[0]
+    inside = bisect_left(ends, earliest)
+    if inside < len(ends) and ends[inside] < end:
+        return ends[inside]
     space = text.find(" ", earliest, end)
     return space + 1 if space > 0 else earliest

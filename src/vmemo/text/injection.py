@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import STOP_WORDS
@@ -129,16 +129,20 @@ def remove_instructions(text: str) -> str:
 
 def repeats_prompt(text: str, prompt: str, *, allowed: str, min_words: int = MIN_REPEATED_WORDS) -> bool:
     """Return True if an answer repeats consecutive words of the prompt that are not part of the allowed text."""
-    words, allowed_words = _words(text), f" {' '.join(_words(allowed))} "
-    prompt_words = f" {' '.join(_words(prompt))} "
-    runs = (f" {' '.join(words[at : at + min_words])} " for at in range(len(words) - min_words + 1))
-    return any(run in prompt_words and run not in allowed_words for run in runs)
+    runs = set(_runs(text, min_words)).intersection(_runs(prompt, min_words))
+    return bool(runs.difference(_runs(allowed, min_words)))
 
 
 def addresses_assistant(question: str) -> bool:
     """Return True if a question may be about the assistant; in languages other than English any may."""
     words = set(_words(question))
     return not _SECOND_PERSON.isdisjoint(words) or STOP_WORDS.isdisjoint(words)
+
+
+def _runs(text: str, length: int) -> Iterator[tuple[str, ...]]:
+    """Yield every run of so many words."""
+    words = _words(text)
+    return (tuple(words[at : at + length]) for at in range(len(words) - length + 1))
 
 
 def _words(text: str) -> list[str]:

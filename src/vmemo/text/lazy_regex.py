@@ -16,33 +16,34 @@ class LazyPattern:
         self._flags = flags
 
     @cached_property
-    def _compiled(self) -> re.Pattern[str]:
+    def compiled(self) -> re.Pattern[str]:
+        """The compiled expression."""
         return re.compile(self._source, self._flags)
 
-    def search(self, text: str, start: int = 0) -> re.Match[str] | None:
-        """Return the first match at or after `start`."""
-        return self._compiled.search(text, start)
+    def search(self, text: str, start: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
+        """Return the first match between `start` and `end`."""
+        return self.compiled.search(text, start, end)
 
     def match(self, text: str, start: int = 0) -> re.Match[str] | None:
         """Return the match at `start`."""
-        return self._compiled.match(text, start)
+        return self.compiled.match(text, start)
 
     def fullmatch(self, text: str, start: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
         """Return the match of the whole text between `start` and `end`."""
-        return self._compiled.fullmatch(text, start, end)
+        return self.compiled.fullmatch(text, start, end)
 
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Return an iterator over all matches."""
-        return self._compiled.finditer(text)
+    def finditer(self, text: str, start: int = 0, end: int = sys.maxsize) -> Iterator[re.Match[str]]:
+        """Return an iterator over all matches between `start` and `end`."""
+        return self.compiled.finditer(text, start, end)
 
     def findall(self, text: str) -> list[str]:
         """Return the text of every match, also if the pattern has groups."""
-        return [match[0] for match in self._compiled.finditer(text)]
+        return [match[0] for match in self.compiled.finditer(text)]
 
     def split(self, text: str, count: int = 0) -> list[str]:
         """Split the text at the matches, at most `count` of them if it is not 0."""
-        return [part for part in self._compiled.split(text, count) if part is not None]
+        return [part for part in self.compiled.split(text, count) if part is not None]
 
     def sub(self, replacement: str, text: str, count: int = 0) -> str:
         """Replace the matches, at most `count` of them if it is not 0."""
-        return self._compiled.sub(replacement, text, count)
+        return self.compiled.sub(replacement, text, count)

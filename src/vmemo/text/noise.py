@@ -57,7 +57,7 @@ _PHRASES = frozenset(
 _MAX_PHRASE_WORDS = max(len(phrase) for phrase in _PHRASES)
 
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_RECALL_HEADING = re.compile(rf"\s*## \d{{1,2}} (?:{_MONTHS}) \d{{4}}(?:: .*)?\s*")
+_RECALL_HEADING = re.compile(rf"## \d{{1,2}} (?:{_MONTHS}) \d{{4}}(?:: .*)?")
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _RECALLED_LINE = re.compile(rf"\s*- \[{_ID}\] .*")
 _EMPTY_RECALL = "Memory holds nothing about this."
@@ -165,7 +165,7 @@ def strip_recalled(text: str) -> str:
     for at in range(len(lines) - 1, -1, -1):
         if at in removed:
             above_removed = True
-        elif above_removed and _RECALL_HEADING.fullmatch(lines[at]):
+        elif above_removed and _RECALL_HEADING.fullmatch(lines[at].strip()):
             removed.add(at)
         elif lines[at].strip():
             above_removed = False

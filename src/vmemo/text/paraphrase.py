@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from vmemo.text.tokens import STOP_WORDS, terms
 
@@ -62,9 +62,7 @@ def _words(text: str) -> list[str]:
 
 def content_overlap(text: str, new: str, *, without: Iterable[str] = ()) -> float:
     """Return the share of a text's content words that a new one has, except those of `without`; 1 if there are none."""
-    wanted = _content_terms(text) - _content_terms(" ".join(without))
-    known = _content_terms(new)
-    return sum(_is_in(word, known) for word in wanted) / len(wanted) if wanted else 1.0
+    return _Vocabulary(new).share_of(_content_terms(text) - _content_terms(" ".join(without)))
 
 
 def lost_clauses(old: str, new: str, replaced: Iterable[str]) -> list[str]:
@@ -72,13 +70,13 @@ def lost_clauses(old: str, new: str, replaced: Iterable[str]) -> list[str]:
 
     Words of the phrases `replaced` do not count.
     """
-    phrases = list(replaced)
+    ignored, known = _content_terms(" ".join(replaced)), _Vocabulary(new)
     clauses = (" ".join(clause.split()) for clause in _CLAUSE.split(old))
     return [
         clause
         for clause in clauses
-        if content_overlap(clause, new, without=phrases) < _MIN_CLAUSE_OVERLAP
-        or content_overlap(_names_and_numbers(clause), new, without=phrases) < 1
+        if known.share_of(_content_terms(clause) - ignored) < _MIN_CLAUSE_OVERLAP
+        or known.share_of(_content_terms(_names_and_numbers(clause)) - ignored) < 1
     ]
 
 
@@ -93,13 +91,28 @@ def _content_terms(text: str) -> set[str]:
     return set(terms(text)) - _IGNORED_TERMS
 
 
-def _is_in(word: str, known: set[str]) -> bool:
-    return word in known or (not word.isdigit() and any(_are_equal(word, other) for other in known))
+class _Vocabulary:
+    """The content words of a text, in which a word is also found by its beginning."""
+
+    def __init__(self, text: str) -> None:
+        self._terms = _content_terms(text)
+        self._beginnings = {
+            (len(term), term[:needed]) for term in self._terms for _, needed in _compared_lengths(len(term))
+        }
+
+    def share_of(self, wanted: set[str]) -> float:
+        """Return the share of words that the text has, 1 for no words."""
+        return sum(map(self._has, wanted)) / len(wanted) if wanted else 1.0
+
+    def _has(self, word: str) -> bool:
+        if word in self._terms or word.isdigit():
+            return word in self._terms
+        return any((length, word[:needed]) in self._beginnings for length, needed in _compared_lengths(len(word)))
 
 
-def _are_equal(one: str, other: str) -> bool:
-    shorter = min(len(one), len(other))
-    if shorter < 2 or abs(len(one) - len(other)) > _MAX_LENGTH_DIFFERENCE:
-        return False
-    needed = shorter if shorter <= _MAX_EXACT_LENGTH else shorter - 1
-    return one[:needed] == other[:needed]
+def _compared_lengths(length: int) -> Iterator[tuple[int, int]]:
+    """Yield the lengths of words that may be equal to a word, and the number of letters that they must share."""
+    for other in range(length - _MAX_LENGTH_DIFFERENCE, length + _MAX_LENGTH_DIFFERENCE + 1):
+        shorter = min(length, other)
+        if shorter >= 2:
+            yield other, shorter if shorter <= _MAX_EXACT_LENGTH else shorter - 1

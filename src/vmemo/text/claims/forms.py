@@ -62,7 +62,7 @@ _FORMS = (
     _form("residence", "residence", rf"{_ADVERB}(?:lives?|resides?) in {_VALUE}{_SUFFIX}"),
     _form("residence", "residence", rf"{_IS} {_ADVERB}(?:living|based) in {_VALUE}{_SUFFIX}"),
     _form("moved", "residence", rf"{_HAS}{_ADVERB}(?:moved|relocated) (?:back )?to {_VALUE}{_WHEN}", event=True),
-    _form("moved", "residence", rf"{_HAS}{_ADVERB}moved (?P<detail>from \S.*?) to {_VALUE}", event=True),
+    _form("moved", "residence", rf"{_HAS}{_ADVERB}moved (?>(?P<detail>from \S.*?) to ){_VALUE}", event=True),
     _form("employer", "employer", rf"{_ADVERB}works? (?:at|for) {_VALUE}{_AS_ROLE}{_SUFFIX}"),
     _form("employer", "employer", rf"{_IS} {_ADVERB}working (?:at|for) {_VALUE}{_AS_ROLE}{_SUFFIX}"),
     _form(

@@ -34,9 +34,11 @@ _CHANGE = re.compile(
     r"|i(?:'ve| have)? (?:just |recently )?(?:switched|changed) jobs[;,.!:]+ ",
     re.IGNORECASE,
 )
-_CLOSING = re.compile(r"[.!]+ (?:thanks|thank you|cheers|bye|take care)[.!]*$|[\s.!]+$", re.IGNORECASE)
+_CLOSING = re.compile(
+    r"(?<![.!])[.!]++ (?:thanks|thank you|cheers|bye|take care)[.!]*+$|(?<![\s.!])[\s.!]++$", re.IGNORECASE
+)
 _SECOND_SENTENCE = re.compile(r"(?<!\bSt)(?<!\bMt)(?<!\bFt)[.!] |\.\.|: |\s[-–—]+\s|—")
-_DENIAL = re.compile(r", not (?:in |at |for |a |an )?(\S.*)$")
+_DENIAL = re.compile(r", not (?:in |at |for |a |an )?(\S.*)")
 _INCH_MARK = re.compile(r"(?<=\d'\d)(\d?)\"")
 _FORBIDDEN_CHARS = frozenset('?"“”„«»<>{}[]|`;*#\n\r\t\\…')
 _UNCERTAIN_WORDS = frozenset(
@@ -127,6 +129,8 @@ def _single_sentence(words: str) -> _Sentence | None:
     if words.endswith(".."):
         return None
     words = _CLOSING.sub("", words)
+    if "\n" in words:
+        return None
     denied = _DENIAL.search(words)
     words = words[: denied.start()] if denied else words
     if not words or len(words.split()) > _MAX_WORDS or _SECOND_SENTENCE.search(words) or _FORBIDDEN_CHARS & set(words):

@@ -122,7 +122,7 @@ def favourite_value(category: str, text: str) -> str | None:
     if last in _CATEGORIES_OF_NAMES:
         return parse_name(text, max_words=6)
     fits = 0 < len(words) <= 3 and not any(word in _DESCRIPTIONS or word.endswith("ed") for word in words)
-    plain = all(word.isalpha() for word in words) and (last == "sport" or not words[-1:][0].endswith("ing"))
+    plain = all(word.isalpha() for word in words) and (last == "sport" or not " ".join(words).endswith("ing"))
     return " ".join(words) if fits and plain else None
 
 

@@ -50,9 +50,14 @@ def merge_names(rules: Sequence[FoundName], others: Sequence[FoundName]) -> tupl
     found = {entity.name.casefold(): entity for entity in rules}
     for entity in others:
         name = entity.name.casefold()
-        if name in found or not any(f" {name} " in f" {known} " or f" {known} " in f" {name} " for known in found):
+        if name in found or (len(found) < MAX_NAMES and not any(_contains(name, known) for known in found)):
             _add(found, entity)
     return tuple(found.values())[:MAX_NAMES]
+
+
+def _contains(one: str, other: str) -> bool:
+    """Return True if one name is a part of the other."""
+    return f" {one} " in f" {other} " or f" {other} " in f" {one} "
 
 
 def _add(found: dict[str, FoundName], entity: FoundName) -> None:

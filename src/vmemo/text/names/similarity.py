@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from jellyfish import damerau_levenshtein_distance, jaro_winkler_similarity
+from jellyfish import jaro_winkler_similarity
 
 from vmemo.text.names.nickname_table import full_forms, short_forms
 
@@ -156,8 +156,18 @@ def _misspelling_similarity(one: tuple[str, ...], other: tuple[str, ...]) -> flo
         or (nicknames(a) and nicknames(b))
     ):
         return 0.0
-    close = damerau_levenshtein_distance(a, b) == 1 and jaro_winkler_similarity(a, b) >= _MIN_MISSPELLING_SIMILARITY
+    close = _differ_by_one_edit(a, b) and jaro_winkler_similarity(a, b) >= _MIN_MISSPELLING_SIMILARITY
     return MISSPELT if close else 0.0
+
+
+def _differ_by_one_edit(one: str, other: str) -> bool:
+    """Return True if one letter was added, left out or replaced, or two neighbours exchanged; takes linear time."""
+    if one == other or abs(len(one) - len(other)) > 1:
+        return False
+    first = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    rest, others = one[first:], other[first:]
+    exchanged = rest[:2] == others[1::-1] and rest[2:] == others[2:]
+    return exchanged or rest[1:] == others or rest == others[1:] or rest[1:] == others[1:]
 
 
 def _acronym_similarity(short: tuple[str, ...], long: tuple[str, ...]) -> float:

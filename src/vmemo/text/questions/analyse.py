@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,7 +42,8 @@ def analyse_query(text: str, now: datetime, *, report_unresolved: bool = False) 
     text = text[:MAX_QUERY_CHARS].replace("’", "'")
     times = find_times(text, now)
     sentences = question_sentences(text)
-    asked = [time for time in times if any(each.start() <= time.start < each.end() for each in sentences)]
+    starts = [sentence.start() for sentence in sentences]
+    asked = [time for time in times if _is_within(time.start, starts, sentences)]
     questions = [sentence[0].strip() for sentence in sentences]
     unresolved = _unresolved(text, times, sentences, timed=bool(asked)) if report_unresolved else None
     type = query_type(text, questions, timed=bool(unresolved or (asked if sentences else times)))
@@ -57,10 +59,18 @@ def _unresolved(
     text: str, times: Sequence[TimeExpression], sentences: Sequence[re.Match[str]], *, timed: bool
 ) -> UnresolvedTime | None:
     """Return the first unresolved time; if the questions name a time already, only one within them."""
+    starts = [sentence.start() for sentence in sentences]
     for time in find_unresolved_times(text, times):
-        if not timed or any(time.start < sentence.end() and sentence.start() < time.end for sentence in sentences):
+        # The last sentence that starts before the end of the time is the last one that it can overlap.
+        place = bisect_left(starts, time.end) - 1
+        if not timed or (place >= 0 and time.start < sentences[place].end()):
             return time
     return None
+
+
+def _is_within(offset: int, starts: Sequence[int], sentences: Sequence[re.Match[str]]) -> bool:
+    place = bisect_right(starts, offset) - 1
+    return place >= 0 and offset < sentences[place].end()
 
 
 def _during(text: str, times: Sequence[TimeExpression]) -> Interval | None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import STOP_WORDS
 
 MAX_PARTS = 4
+_MAX_CANDIDATES = 32
 AUX = "did|do|does|is|are|was|were|has|have|had|will|would|can|could|should|am"
 _OPENING = (
     r"\W*(?:(?:hey|hi|hello|so|ok|okay|well|and|but|also|please|sorry|now|by the way|btw)\b[,!]?\s+)*"
@@ -23,7 +24,7 @@ _OPENING = (
 """Greetings and phrases before the question itself."""
 
 _DecomposeRule: TypeAlias = Callable[[str], Iterable[str]]
-_NAME = r"(?-i:[^\W\d_a-z][\w-]*)"
+_NAME = r"(?-i:[^\W\d_a-z][\w-]{0,40})"
 _OWNER = rf"(?:my|his|her|their|our|{_NAME}'s)"
 _PERSON = rf"(?:(?:my|his|her|their|our|your) [\w-]+|{_NAME}(?: {_NAME})?)"
 _RELATION = (
@@ -38,6 +39,17 @@ _ATTRIBUTE = "name|age|colou?r|title|rest|end|start|beginning|date|kind|type|sor
 
 def _ignore_case(pattern: str) -> LazyPattern:
     return LazyPattern(pattern, re.IGNORECASE)
+
+
+class _EventPair(NamedTuple):
+    """A form of question about two events: the text before them and the text between them."""
+
+    head: LazyPattern
+    separator: LazyPattern
+    may_contain_comma: bool = True
+    """The first event may have a comma in it."""
+    ends_at_verb: bool = False
+    """The second event ends before an auxiliary verb."""
 
 
 _ABBREVIATED = r"(?:(?<=\b[A-Za-z])|(?<=\b[DMS][rst])|(?<=Mrs)|(?<=Prof)|(?<=vs))\."
@@ -61,57 +73,62 @@ _DEPENDENT = _ignore_case(
 _INTERROGATIVE_PHRASE = _ignore_case(
     rf"(?:(?:in|on|at|for|to|with|from)\s+)?(?:who|whom|which|what|where)\s+(?:ones?\s+)?(?:(?:{AUX})\s+)?"
 )
-_LIST_SEPARATOR = _ignore_case(r"\s*,?\s+(?:and|or)\s+|\s*,\s+")
+_LIST_SEPARATOR = _ignore_case(" ?,? (?:and|or) | ?, ")
 _CHOICE = _ignore_case(
     r"\b(?P<head>(?:who|which|what)\b[^,:?]{0,150}\b(?:first|last|earlier|later|earliest|more|most|less|least|better|"
-    r"worse|[a-z]{2,}er)\b[^,:?]{0,60})[,:]\s+(?P<items>[^?;]{1,300}\bor\b[^?;]{1,200})"
+    r"worse|[a-z]{2,}er)\b[^,:?]{0,60})[,:] (?P<items>[^?;]{1,300}\bor\b[^?;]{1,200})"
 )
-_OR_FIRST = _ignore_case(rf"(?:{AUX})\s+(?P<a>[^,?]+?)\s+or\s+(?P<b>[^,?]+?)\s+(?:first|earlier|later)\W*$")
-_ENDS_PHRASE = rf"(?=\W*$|\s+(?:{AUX})\s)"
-_SPAN = (
-    _ignore_case(
-        r"\b(?:days|weeks|months|years|hours|minutes|long|time|passed|elapsed?|gap|interval|differences?)\b[^?]{0,40}"
-        rf"\bbetween\s+(?P<a>[^?]+?),?\s+and\s+(?P<b>[^?]+?){_ENDS_PHRASE}"
+_AUX_START = _ignore_case(rf"(?:{AUX}) ")
+_AUX_FOLLOWS = _ignore_case(rf" (?:{AUX}) ")
+_OR = _ignore_case(" or ")
+_AND = _ignore_case(" and ")
+_ORDER_WORDS = frozenset(("first", "earlier", "later"))
+_EVENT_PAIRS = (
+    _EventPair(
+        _ignore_case(
+            r"\b(?:days|weeks|months|years|hours|minutes|long|time|passed|elapsed?|gap|interval|differences?)\b.{0,40}"
+            r"\bbetween "
+        ),
+        _ignore_case(",? and "),
+        ends_at_verb=True,
     ),
-    _ignore_case(
-        r"\bhow (?:many (?:days|weeks|months|years|hours|minutes)|long|soon|much time)(?: \w+)?\s+(?:before|after)\s+"
-        rf"(?P<a>[^?]+?),?\s+(?:{AUX})\s+(?P<b>[^?]+)"
+    _EventPair(
+        _ignore_case(
+            r"\bhow (?:many (?:days|weeks|months|years|hours|minutes)|long|soon|much time)(?: \w+)? (?:before|after) "
+        ),
+        _ignore_case(rf",? (?:{AUX}) "),
     ),
-    _ignore_case(r"\b(?:passed|elapsed|been|it)\s+since\s+(?P<a>[^?]+?),?\s+when\s+(?P<b>[^?]+)"),
-    _ignore_case(rf"^(?:{AUX})\s+(?P<a>[^?,]+?)\s+before or after\s+(?P<b>[^?]+)"),
-    _ignore_case(r"^how (?:does|do|did)\s+(?P<a>[^?]+?)\s+compare (?:to|with)\s+(?P<b>[^?]+)"),
+    _EventPair(_ignore_case(r"\b(?:passed|elapsed|been|it) since "), _ignore_case(",? when ")),
+    _EventPair(_ignore_case(rf"^(?:{AUX}) "), _ignore_case(" before or after "), may_contain_comma=False),
+    _EventPair(_ignore_case("^how (?:does|do|did) "), _ignore_case(" compare (?:to|with) ")),
 )
-_CLAUSE = _ignore_case(
-    r",?\s+and\s+(?=(?:(?:also|then|in|on|at|by|for|to|from)\s+)?(?:who|what|where|when|why|which|how)\b)"
-)
+_CLAUSE = _ignore_case(r",? and (?=(?:(?:also|then|in|on|at|by|for|to|from) )?(?:who|what|where|when|why|which|how)\b)")
 _INTERROGATIVE = _ignore_case(r"(?:who|whom|whose|what|where|when|why|which|how)\b")
 _SHARED = _ignore_case(r"\b(?:both|in common|each|shares?|the same|alike)\b")
 _COORDINATED_PEOPLE = _ignore_case(
-    rf"^(?P<topic>[^?,]*?)\b(?:{AUX})\s+(?:both\s+)?"
-    rf"(?P<items>{_PERSON}(?:, {_PERSON}){{0,2}},? and {_PERSON})\b(?P<rest>[^?]*)"
+    rf"^(?P<topic>[^,]*?)\b(?:{AUX}) (?:both )?"
+    rf"(?P<items>{_PERSON}(?:, {_PERSON}){{0,2}},? and {_PERSON})\b(?P<rest>.*)"
 )
-_BOTH_AFTER = _ignore_case(rf"^(?P<topic>[^?]*?)\b(?:{AUX})\s+(?P<items>[\w-]+ and [\w-]+)(?= both\b)(?P<rest>[^?]*)")
-_BOTH_OF = _ignore_case(
-    rf"^(?P<head>[^?]*?(?<!\w)(?!(?:{AUX})\b)\w+)\s+both\s+(?P<a>[^?,:]{{1,60}}?)\s+and\s+(?P<b>[^?,]+)"
-)
+_BOTH_AFTER = _ignore_case(rf"^(?P<topic>.*?)\b(?:{AUX}) (?P<items>[\w-]+ and [\w-]+)(?= both\b)(?P<rest>.*)")
+_BOTH_OF = _ignore_case(rf"^(?P<head>.*?(?<!\w)(?!(?:{AUX})\b)\w+) both (?P<a>[^,:]{{1,60}}?) and (?P<b>[^,]+)")
 _SHARING_WORDS = _ignore_case(r"\b(?:both|each|have (?:\w+ )?in common|in common|shares?|the same|alike)\b")
 _COUNTED_NOUNS = _ignore_case(
-    rf"\bhow many\s+(?P<items>[\w-]+(?: [\w-]+){{0,2}}(?:, [\w-]+(?: [\w-]+)?){{0,2}},? (?:and|or) "
-    rf"[\w-]+(?: [\w-]+){{0,2}}?)\s+(?:{AUX})\s+(?P<rest>[^?]+)"
+    rf"\bhow many (?P<items>[\w-]+(?: [\w-]+){{0,2}}(?:, [\w-]+(?: [\w-]+)?){{0,2}},? (?:and|or) "
+    rf"[\w-]+(?: [\w-]+){{0,2}}?) (?:{AUX}) (?P<rest>.+)"
 )
 _PLURAL = _ignore_case(r"(?:.*\s)?(?:[^\W\d_]{2,}(?<![sui])s|people|children|men|women)")
-_SPENT = _ignore_case(
-    rf"\bhow much\b(?:\s+money)?\s+(?:{AUX})\s+(?P<head>[^?]+?\s(?:on|for|from))\s+(?P<a>[^?]+?)\s+and\s+"
-    r"(?:on |for )?(?P<b>[^?]+?)\s+(?:in total|altogether|combined|together|overall|in all)\W*$"
-)
+_SPENT = _ignore_case(rf"\bhow much(?: money)? (?:{AUX}) ")
+_SPENT_ON = _ignore_case(" (?:on|for|from) ")
+_REPEATED_PREPOSITION = _ignore_case("(?:on|for) (?=.)")
+_IN_TOTAL = (" in total", " altogether", " combined", " together", " overall", " in all")
 _CHAINS = (
     _ignore_case(rf"\b(?P<whole>(?:the|an?) (?!(?:{_ATTRIBUTE})\b)[\w-]+ of (?P<inner>{_NAME}'s {_RELATION}))\b"),
     _ignore_case(rf"\b(?P<whole>(?:the|an?) {_RELATION} of (?P<inner>{_OWNER} {_RELATION}))\b"),
-    _ignore_case(rf"(?<![\w'])(?P<whole>(?P<inner>{_OWNER} {_RELATION})(?:'s {_RELATION})+)\b"),
+    _ignore_case(rf"(?<![\w'])(?P<whole>(?P<inner>{_OWNER} {_RELATION})(?:'s {_RELATION}){{1,4}})\b"),
     _ignore_case(
-        r"\b(?:does|did|do|has|have|had|where|how \w+ (?:is|was)|(?<!name )(?<!title )of)\s+(?P<whole>(?:the|an?)\s+"
-        rf"(?:person|man|woman|guy|girl|one|city|town|country|place|company|{_RELATION})\s+(?:who|that|whom|whose|where)"
-        r"\b[^?]+)"
+        r"\b(?:does|did|do|has|have|had|where|how \w+ (?:is|was)|(?<!name )(?<!title )of) (?P<whole>(?:the|an?) "
+        rf"(?:person|man|woman|guy|girl|one|city|town|country|place|company|{_RELATION}) (?:who|that|whom|whose|where)"
+        r"\b.+)"
     ),
 )
 
@@ -127,21 +144,30 @@ def question_sentences(text: str) -> list[re.Match[str]]:
 
 def decompose(questions: Sequence[str], text: str, times: Sequence[str]) -> tuple[str, ...]:
     """Return up to four sub-queries for the questions of a text. A part that only names a time is not one."""
+    whole = _Whole(_tidy(text).casefold(), times)
     if len(questions) > 1:
-        return _valid_parts(questions, text, times) if all(map(_stands_alone, questions)) else ()
+        return _valid_parts(questions, whole) if all(map(_stands_alone, questions)) else ()
     for question in questions:
-        bare = _OPENING_PHRASE.sub("", question, count=1)
+        # The rules rely on single spaces and on a question mark at the end only.
+        bare = _OPENING_PHRASE.sub("", " ".join(question.partition("?")[0].split()), count=1)
         for rule in _RULES:
-            if parts := _valid_parts(list(rule(bare)), text, times):
+            if parts := _valid_parts(list(rule(bare)), whole):
                 return parts
-        return _distinct([part for part in _chain(bare) if _is_sub_query(part, text, times)])
+        return _distinct([part for part in _chain(bare) if _is_sub_query(part, whole)])
     return ()
 
 
-def _valid_parts(parts: Sequence[str], text: str, times: Sequence[str]) -> tuple[str, ...]:
-    """Return the parts if there are several and each is a sub-query."""
-    tidy = _with_names([_tidy(part) for part in parts])
-    kept = _distinct(tidy) if all(_is_sub_query(part, text, times) for part in tidy) else ()
+class _Whole(NamedTuple):
+    """The whole query without opening phrases, casefolded, and the times in it."""
+
+    text: str
+    times: Sequence[str]
+
+
+def _valid_parts(parts: Sequence[str], whole: _Whole) -> tuple[str, ...]:
+    """Return the parts if there are several and each is a sub-query; those after the first few are not looked at."""
+    tidy = _with_names([_tidy(part) for part in parts[:_MAX_CANDIDATES]])
+    kept = _distinct(tidy) if all(_is_sub_query(part, whole) for part in tidy) else ()
     return kept if len(kept) > 1 else ()
 
 
@@ -164,11 +190,11 @@ def _tidy(part: str) -> str:
     return " ".join(_OPENING_PHRASE.sub("", part, count=1).split()).strip(" ,;:.?!")
 
 
-def _is_sub_query(part: str, text: str, times: Sequence[str]) -> bool:
+def _is_sub_query(part: str, whole: _Whole) -> bool:
     """Return True if a part has a name, or at least two words with one content word."""
     words = _WORD.findall(part)
     content = [word for word in words if word.lower() not in STOP_WORDS]
-    if part.casefold() == _tidy(text).casefold() or any(part in time for time in times):
+    if part.casefold() == whole.text or any(part in time for time in whole.times):
         return False
     return bool(content) and (len(words) > 1 or content[0][0].isupper())
 
@@ -179,13 +205,46 @@ def _choice(question: str) -> Iterable[str]:
         asked = _INTERROGATIVE_PHRASE.sub("", match["head"], count=1)
         items = _LIST_SEPARATOR.split(_CLAUSE.split(match["items"])[0])
         return [item if " " in item.strip() else f"{item.strip(' .!')} {asked}" for item in items]
-    match = _OR_FIRST.match(question)
-    return match.group("a", "b") if match else ()
+    return _first_of_two(question)
 
 
-def _span(question: str) -> Iterable[str]:
+def _first_of_two(question: str) -> Iterable[str]:
+    """Divide "Did Ana move or Ben marry first?"."""
+    start = _AUX_START.match(question)
+    items, _, last = _without_end(question).rpartition(" ")
+    if start is None or "," in items or last.casefold() not in _ORDER_WORDS:
+        return ()
+    return _around(_OR, items, start.end())
+
+
+def _without_end(question: str) -> str:
+    """Return the question up to its last letter or digit."""
+    end = len(question)
+    while end and not (question[end - 1].isalnum() or question[end - 1] == "_"):
+        end -= 1
+    return question[:end]
+
+
+def _around(separator: LazyPattern, text: str, start: int) -> tuple[str, str] | tuple[()]:
+    """Return the text from an offset up to the first separator, and the text after it."""
+    found = separator.search(text, start + 1)
+    return (text[start : found.start()], text[found.end() :]) if found and found.end() < len(text) else ()
+
+
+def _event_pair(question: str) -> Iterable[str]:
     """Divide the ends of a time span, or the sides of a comparison."""
-    return next((match.group("a", "b") for form in _SPAN if (match := form.search(question))), ())
+    for form in _EVENT_PAIRS:
+        *_, last = (None, *form.separator.finditer(question))
+        start = form.head.search(question, 0, last.start()) if last else None
+        events = _around(form.separator, question, start.end()) if start else ()
+        if events and (form.may_contain_comma or "," not in events[0]):
+            return events[0], _up_to_verb(events[1]) if form.ends_at_verb else events[1]
+    return ()
+
+
+def _up_to_verb(event: str) -> str:
+    verb = _AUX_FOLLOWS.search(event, 1)
+    return event[: verb.start()] if verb else _without_end(event)
 
 
 def _clauses(question: str) -> Iterable[str]:
@@ -227,8 +286,23 @@ def _counted_nouns(question: str) -> Iterable[str]:
     if match := _COUNTED_NOUNS.search(question):
         items = _LIST_SEPARATOR.split(match["items"])
         return [f"{item} {match['rest']}" for item in items] if all(map(_PLURAL.fullmatch, items)) else ()
-    match = _SPENT.search(question)
-    return [f"{match['head']} {match[side]}" for side in ("a", "b")] if match else ()
+    return _purchases(question)
+
+
+def _purchases(question: str) -> Iterable[str]:
+    """Return one sub-query per purchase: "How much did I spend on plants and on books in total?"."""
+    text, start = _without_end(question), _SPENT.search(question)
+    total = next((each for each in _IN_TOTAL if text[-len(each) :].lower() == each), "")
+    if start is None or not total:
+        return ()
+    text = text[: -len(total)]
+    spent = _SPENT_ON.search(text, start.end() + 1)
+    items = _around(_AND, text, spent.end()) if spent else ()
+    if spent is None or not items:
+        return ()
+    again = _REPEATED_PREPOSITION.match(items[1])
+    head = text[start.end() : spent.end()]
+    return head + items[0], head + (items[1][again.end() :] if again else items[1])
 
 
 def _chain(question: str) -> Iterable[str]:
@@ -239,4 +313,4 @@ def _chain(question: str) -> Iterable[str]:
     return ()
 
 
-_RULES: tuple[_DecomposeRule, ...] = (_choice, _span, _clauses, _people, _counted_nouns)
+_RULES: tuple[_DecomposeRule, ...] = (_choice, _event_pair, _clauses, _people, _counted_nouns)

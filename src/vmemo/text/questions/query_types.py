@@ -132,10 +132,11 @@ _LIST = _cue(
     rf"\b(?:what|which) (?:[\w'-]+ ){{0,2}}?{_PLURAL} (?:{AUX}|i|we)\b",
     r"\b(?:list|name|give me|show me) (?:all|every|each|everything|everyone)\b|\blist (?:the|my)\b|\bwho all\b",
     rf"\bwhat are (?:some|all|the names|(?:my|his|her|our|their|[\w-]+'s) (?:[\w-]+ ){{0,2}}?{_PLURAL})\b",
-    r"\b(?:who|what|where|when|why|which|how)\b.* and (?:who|what|where|when|why|which|how) \w+",
     r"\b(?:what|who|where) else\b|\b(?:what|where|who) (?:has|have)\b.{1,80}\b(?:so far|over the years|over time)\b",
     r"\bwhere (?:has|have)\b.{1,40}\b(?:been|lived|travell?ed|worked|gone|stayed)\b",
 )
+_INTERROGATIVE = LazyPattern(r"\b(?:who|what|where|when|why|which|how)\b")
+_SECOND_INTERROGATIVE = LazyPattern(r" and (?:who|what|where|when|why|which|how) \w")
 _QUESTION_CUES: tuple[tuple[_Cue, QueryType], ...] = (
     (_CURRENT_STATE, "update"),
     (_TIME_ASKED, "temporal"),
@@ -186,7 +187,13 @@ def _question_type(question: str, *, timed: bool) -> QueryType:
             return type
     if timed or _TIME_FILTER.matches(question, words):
         return "temporal"
-    return "multi-hop" if _LIST.matches(question, words) else "factual"
+    return "multi-hop" if _LIST.matches(question, words) or _asks_twice(question) else "factual"
+
+
+def _asks_twice(question: str) -> bool:
+    """Return True if a question joins two: "Where does she work and who is her boss?"."""
+    first = _INTERROGATIVE.search(question)
+    return first is not None and _SECOND_INTERROGATIVE.search(question, first.end()) is not None
 
 
 def _keyword_type(text: str, *, timed: bool) -> QueryType:

@@ -5,6 +5,7 @@ Only times of the calendar are reported: no durations, habits, or times that onl
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -125,9 +126,11 @@ _HABIT = LazyPattern(
 )
 _ASKED_DATE = LazyPattern(
     r"\b(?:when|(?:what|which|on (?:what|which)) (?:exact )?(?:day|date|weekday|month|year|week))(?: exactly)?"
-    r"(?:'s| is| was| are| were| will| does| did)(?: be)?(?: the| my| our)?\W*$"
+    r"(?:'s| is| was| are| were| will| does| did)(?: be)?(?: the| my| our)?\W{0,20}$"
 )
 """The beginning of a question for the date itself."""
+_ASKED_DATE_CHARS = 80
+"""Maximum length of such a beginning."""
 
 
 class UnresolvedTime(NamedTuple):
@@ -150,8 +153,11 @@ def find_unresolved_times(text: str, times: Sequence[TimeExpression]) -> Iterato
     if len(lowered) != len(text):
         # A few letters are longer in lower case, which would shift the offsets.
         lowered = text
+    starts = [time.start for time in times]
     for start, end, foreign in _candidates(lowered):
-        if not any(time.start <= start and end <= time.end for time in times):
+        # Times do not overlap, so only the last one that starts before can cover this one.
+        place = bisect_right(starts, start) - 1
+        if place < 0 or times[place].end < end:
             yield UnresolvedTime(start, text[start:end], foreign)
 
 
@@ -159,7 +165,7 @@ def _candidates(text: str) -> Iterator[tuple[int, int, bool]]:
     if not _HABIT.search(text):
         for pattern in (_DEFINITE,) if _PRESENT.search(text) else (_DEFINITE, _POSSIBLY_HABITUAL):
             for match in pattern.finditer(text):
-                if not _ASKED_DATE.search(text[: match.start()]):
+                if not _ASKED_DATE.search(text, max(0, match.start() - _ASKED_DATE_CHARS), match.start()):
                     yield match.start(), match.end(), False
     for match in FOREIGN_TIME.finditer(text):
         yield match.start(), match.end(), True

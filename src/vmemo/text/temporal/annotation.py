@@ -23,7 +23,8 @@ from vmemo.text.temporal.find import TimeExpression, time_expression
 from vmemo.text.temporal.parser import ResolvedTime, lower_same_length, parse_both
 from vmemo.text.temporal.tense_cues import Tense, TenseCues, find_cues
 
-_DATE_FOLLOWS = re.compile(r"\s*\([^()]*\d{4}[^()]*\)")
+_PARENTHESIS = re.compile(r"\s*\(([^()]*)\)")
+_YEAR = re.compile(r"\d{4}")
 _MAX_DAY_DISTANCE = timedelta(days=60)
 """A past and a future reading further apart belong to a date or month without a year."""
 _SOON = timedelta(days=90)
@@ -48,11 +49,16 @@ def annotate(text: str, reference: datetime) -> AnnotatedText:
     position = 0
     for _, end, days in times:
         written = _annotation(days)
-        if written and not _DATE_FOLLOWS.match(text, end):
+        if written and not _date_follows(text, end):
             parts += (text[position:end], f" ({written})")
             position = end
     expressions = [time_expression(text, time, reference) for time in times]
     return AnnotatedText("".join(parts) + text[position:], expressions)
+
+
+def _date_follows(text: str, end: int) -> bool:
+    parenthesis = _PARENTHESIS.match(text, end)
+    return parenthesis is not None and _YEAR.search(parenthesis[1]) is not None
 
 
 def _annotation(days: DayRange) -> str:

@@ -9,7 +9,7 @@ from vmemo.text.temporal.tense_cues import POSSESSIVE, PRONOUN, Tense, TenseCues
 
 _SCHEDULED = re.compile(
     r"(?:\b(?:is|are|isn['’]t|aren['’]t)|['’](?:s|re))"
-    r"(?: (?:not|now|still|only|just|back|out|over|up|off|away|due|set|fixed|closed))*"
+    r"(?: (?:not|now|still|only|just|back|out|over|up|off|away|due|set|fixed|closed)){0,8}"
     r"(?: at [\d:]+(?: ?[ap]m)?)?(?: (?:on|in|at|for|from))?(?: the)? $|\b(?:starts?|begins?) (?:on |in )?(?:the )?$",
     re.IGNORECASE,
 )
@@ -30,11 +30,11 @@ _CLAUSE = re.compile(
     rf"|,\s(?=(?i:{PRONOUN})\b|[A-Z]\w+ (?:will|is|was|has|had|can|could|would|did|does|says|said)\b)",
 )
 _OPENING = re.compile(
-    r"[^\w]*(?:and|but|so|then)?\s*(?:in|on|by|at|around|from|until|for)?\s*(?:the\s)?$", re.IGNORECASE
+    r"\W*+(?:(?:and|but|so|then)\s*+)?(?:(?:in|on|by|at|around|from|until|for)\s*+)?(?:the\s)?", re.IGNORECASE
 )
 _WORD = re.compile(r"\w+")
-_NEXT_WORD = re.compile(r"\s*,?\s*\w+")
-_LAST_WORD = re.compile(r"(\w+)\W*(?:the\s)?$")
+_NEXT_WORD = re.compile(r"\s*+(?:,\s*+)?\w+")
+_LAST_WORD = re.compile(r"(\w{1,30})\W{0,30}(?:the\s)?$")
 _MAX_DISTANCE = 300
 
 

@@ -27,11 +27,12 @@ _TIME_WORDS = frozenset(
 _LONGEST_ANCHOR = {DAY: 1, WEEK: 7, MONTH: 31, YEAR: 366}
 """Days that an earlier date may span for a unit to be counted from it."""
 _EVERY = TAGS["every"]
-_RECURRING = (
+RECURRING_PATTERNS = (
     "every (other|COUNT|ORD)? (ANY|WDAY|night|daytime) ((COMMA|and|or)+ (FLOATING|WEEKDAY))*",
     "every year COMMA? (in|on|at|around|over)? the? (FLOATING|WEEKDAY) ((COMMA|and|or)+ FLOATING)*",
     "FLOATING COMMA? (of|in)? every year",
 )
+"""Dates that recur, which are not times."""
 _RESOLVED_TAGS = tags_of("ANY")
 _WORD = re.compile(r"[^\W\d_]+")
 _DIGIT = re.compile(r"\d")
@@ -99,8 +100,13 @@ def _combine(line: TokenLine, context: ParseContext) -> list[ResolvedTime]:
 
 def _without_recurring(line: TokenLine) -> list[Token]:
     """Drop dates that recur: "every October", "each Monday and Friday", "on 3 May every year"."""
-    spans = [match.span() for pattern in _RECURRING for match in compile_pattern(pattern).finditer(line.tags)]
-    return [token for place, token in enumerate(line.tokens) if not any(first <= place < last for first, last in spans)]
+    recurring = {
+        place
+        for pattern in RECURRING_PATTERNS
+        for match in compile_pattern(pattern).finditer(line.tags)
+        for place in range(*match.span())
+    }
+    return [token for place, token in enumerate(line.tokens) if place not in recurring]
 
 
 def _resolve_anchors(times: list[ResolvedTime]) -> list[ResolvedTime]:

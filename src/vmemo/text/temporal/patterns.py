@@ -11,8 +11,8 @@ from functools import cache
 
 from vmemo.text.temporal.vocabulary import PLAIN_WORDS, SYMBOLS, TAGS, UNIONS
 
-_ELEMENT = re.compile(r"(?:(?P<label>[a-z]+)=)?(?:(?P<name>[A-Za-z][A-Za-z0-9]*)|(?P<open>\((?!\?)))|\s+")
-_GROUP = re.compile(r"(?:[a-z]+=)?\((?P<look>(?:\?<?[=!])?)(?P<inside>[^()]*)\)(?P<optional>\??)")
+_ELEMENT = re.compile(r"(?:(?P<label>[a-z]{1,20})=)?(?:(?P<name>[A-Za-z][A-Za-z0-9]*)|(?P<open>\((?!\?)))|\s+")
+_GROUP = re.compile(r"(?:[a-z]{1,20}=)?\((?P<look>(?:\?<?[=!])?)(?P<inside>[^()]*)\)(?P<optional>\??)")
 _COMMON = frozenset(TAGS[name] for name in (*PLAIN_WORDS, *SYMBOLS, "A", "WORD"))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from functools import cache
 from typing import Literal, NamedTuple
+
+from vmemo.text.lazy_regex import LazyPattern
 
 Tense = Literal["future", "past", "arranged", "reported"]
 """`arranged` is a past act about a future date ("booked"); `reported` is one if a preposition points forward."""
@@ -90,11 +90,8 @@ _CUES: dict[str, tuple[Tense | None, tuple[str, ...]]] = {
 """Tense and patterns by type of cue; the earlier type wins if two match at the same word."""
 
 
-@cache
-def _pattern() -> re.Pattern[str]:
-    """Return all cues as one expression; it is compiled at its first use."""
-    groups = (f"(?P<{name}>{'|'.join(patterns)})" for name, (_, patterns) in _CUES.items())
-    return re.compile(rf"(?:\b(?=\w)|(?=['’]))(?:{'|'.join(groups)})")
+_GROUPS = (f"(?P<{name}>{'|'.join(patterns)})" for name, (_, patterns) in _CUES.items())
+_CUE = LazyPattern(rf"(?:\b(?=\w)|(?=['’]))(?:{'|'.join(_GROUPS)})")
 
 
 class TenseCues(NamedTuple):
@@ -125,7 +122,7 @@ def find_cues(lowered: str, spans: Iterable[tuple[int, int]]) -> TenseCues:
     tenses: list[Tense] = []
     searched = 0
     for begin, end in spans:
-        for match in _pattern().finditer(lowered, max(begin, searched), end):
+        for match in _CUE.finditer(lowered, max(begin, searched), end):
             name = match.lastgroup or "named"
             tense = _CUES[name][0]
             if tense and not (name == "past_verb" and lowered.endswith(_BEFORE_STATE, 0, match.start())):

@@ -11,7 +11,7 @@ from vmemo.text.temporal.vocabulary import LEXICON, TAGS, UNIONS
 
 _LEXEME = re.compile(
     r"[^\W\d_]+(?:['’]s?(?!\w))?|[^\S\n]+"
-    r"|\d{1,3}(?:,\d{3})+(?!\d)|\d+(?:st|nd|rd|th)\b|\d+['’]?s\b|\d+|.",
+    r"|\d{1,3}(?:,\d{3}){1,9}(?!\d)|\d+(?:(?:st|nd|rd|th)\b|['’]?s\b)?|.",
     re.DOTALL,
 )
 """Every character belongs to one lexeme, so that the lengths of lexemes give their offsets."""

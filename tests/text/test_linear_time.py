@@ -1,0 +1,171 @@
+"""The work of every text rule grows at most linearly with its text."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from random import Random
+from types import ModuleType
+
+import pytest
+from linear_time import Rule, grows_too_fast, texts
+
+from vmemo.llm import answer_parsing
+from vmemo.reflect import citations, date_math
+from vmemo.text import chunks, fact_text, injection, noise, paraphrase, tokens
+from vmemo.text.claims import forms, parse, values
+from vmemo.text.names import capitalised_runs, find, fold, lexicon, places, similarity
+from vmemo.text.questions import analyse, decompose, query_types, unresolved_times
+from vmemo.text.temporal import annotation, clauses, parser, tense_cues, tokenizer
+from vmemo.text.temporal import find as find_times
+
+NOW = datetime(2023, 5, 18, 15, 30, tzinfo=UTC)
+SPEAKERS = ("Anna", "Will Smith")
+OWN_TEXTS = 10
+"""Texts per rule that its own regular expressions nearly match."""
+
+
+def _questions(text: str) -> list[str]:
+    return [sentence[0].strip() for sentence in decompose.question_sentences(text)]
+
+
+def _json(text: str) -> object:
+    try:
+        return answer_parsing.find_json(text)
+    except answer_parsing.InvalidAnswer:
+        return None
+
+
+def _parsed(text: str) -> object:
+    try:
+        return answer_parsing.parse_answer(text, answer_parsing.AnswerSchema)
+    except answer_parsing.InvalidAnswer:
+        return None
+
+
+def _position(text: str) -> clauses.ClausePosition:
+    return clauses.clause_position(text, len(text) // 2, len(text) // 2 + 1)
+
+
+RULES: dict[str, Rule] = {
+    "text.chunks.split_text": chunks.split_text,
+    "text.claims.forms.match_statement": lambda text: forms.match_statement(text, owned=True, first_person=True),
+    "text.claims.parse.parse_claim": parse.parse_claim,
+    "text.claims.values.favourite_category": values.favourite_category,
+    "text.claims.values.favourite_value": lambda text: values.favourite_value("dish", text),
+    "text.claims.values.fold_value": values.fold_value,
+    "text.claims.values.parse_name": values.parse_name,
+    "text.fact_text.embedded_text": lambda text: fact_text.embedded_text(text, NOW),
+    "text.injection.addresses_assistant": injection.addresses_assistant,
+    "text.injection.contains_instructions": injection.contains_instructions,
+    "text.injection.remove_instructions": injection.remove_instructions,
+    "text.injection.repeats_prompt": lambda text: injection.repeats_prompt(text, text, allowed=text),
+    "text.names.capitalised_runs.find_runs": lambda text: list(capitalised_runs.find_runs(text, SPEAKERS)),
+    "text.names.capitalised_runs.is_name_suffix": capitalised_runs.is_name_suffix,
+    "text.names.capitalised_runs.may_open_sentence": lambda text: capitalised_runs.may_open_sentence(text, len(text)),
+    "text.names.find.find_names": lambda text: find.find_names(text, speakers=SPEAKERS),
+    "text.names.fold.fold_name": fold.fold_name,
+    "text.names.fold.folded_names": lambda text: fold.folded_names(text, text.split(" ")),
+    "text.names.fold.name_runs": lambda text: list(fold.name_runs(text)),
+    "text.names.lexicon.is_common_word": inspect.unwrap(lexicon.is_common_word),
+    "text.names.lexicon.normalize_word": lexicon.normalize_word,
+    "text.names.places.canonical_place": places.canonical_place,
+    "text.names.places.place_level": places.place_level,
+    "text.names.similarity.fold_name": similarity.fold_name,
+    "text.names.similarity.name_form": inspect.unwrap(similarity.name_form),
+    "text.names.similarity.nicknames": inspect.unwrap(similarity.nicknames),
+    "text.noise.is_grounded": lambda text: noise.is_grounded(text, [text], [text]),
+    "text.noise.is_meta_text": noise.is_meta_text,
+    "text.noise.is_small_talk": noise.is_small_talk,
+    "text.noise.strip_recalled": noise.strip_recalled,
+    "text.paraphrase.contains_sentences": lambda text: paraphrase.contains_sentences(text, text),
+    "text.paraphrase.content_overlap": lambda text: paraphrase.content_overlap(text, text[::-1], without=text.split()),
+    "text.paraphrase.is_second_person": paraphrase.is_second_person,
+    "text.paraphrase.lacks_first_person": paraphrase.lacks_first_person,
+    "text.paraphrase.lost_clauses": lambda text: paraphrase.lost_clauses(text, text[::-1], text.split()),
+    "text.questions.analyse.analyse_query": lambda text: analyse.analyse_query(text, NOW, report_unresolved=True),
+    "text.questions.decompose.decompose": lambda text: decompose.decompose([text], text, text.split()),
+    "text.questions.decompose.question_sentences": decompose.question_sentences,
+    "text.questions.query_types.query_type": lambda text: query_types.query_type(text, _questions(text), timed=False),
+    "text.questions.unresolved_times.find_unresolved_times": lambda text: list(
+        unresolved_times.find_unresolved_times(text, find_times.find_times(text, NOW))
+    ),
+    "text.temporal.annotation.annotate": lambda text: annotation.annotate(text, NOW),
+    "text.temporal.clauses.clause_position": _position,
+    "text.temporal.clauses.describes_present": lambda text: clauses.describes_present(text, len(text) // 2),
+    "text.temporal.clauses.is_habitual": lambda text: clauses.is_habitual(text, _position(text)),
+    "text.temporal.clauses.leading_word": lambda text: clauses.leading_word(text, len(text) // 2, len(text)),
+    "text.temporal.clauses.sentence_bounds": lambda text: clauses.sentence_bounds(text, len(text) // 2, len(text)),
+    "text.temporal.find.find_times": lambda text: find_times.find_times(text, NOW),
+    "text.temporal.parser.lower_same_length": parser.lower_same_length,
+    "text.temporal.parser.parse": lambda text: parser.parse(text, NOW),
+    "text.temporal.parser.parse_both": lambda text: parser.parse_both(text, NOW),
+    "text.temporal.tense_cues.find_cues": lambda text: tense_cues.find_cues(text, [(0, len(text))]),
+    "text.temporal.tokenizer.tokenize": tokenizer.tokenize,
+    "text.tokens.terms": tokens.terms,
+    "reflect.citations.cited_marks": citations.cited_marks,
+    "reflect.citations.complete_part": citations.complete_part,
+    "reflect.citations.escape_marks": citations.escape_marks,
+    "reflect.citations.parse_marks": lambda text: citations.parse_marks(text.split(" ")),
+    "reflect.citations.resolve_citations": lambda text: citations.resolve_citations(text, lambda mark: mark),
+    "reflect.citations.unknown_marks": lambda text: citations.unknown_marks(text, ("F1",)),
+    "reflect.citations.without_citations": citations.without_citations,
+    "reflect.date_math.needs_durations": date_math.needs_durations,
+    "llm.answer_parsing.find_json": _json,
+    "llm.answer_parsing.parse_answer": _parsed,
+}
+"""Every rule as a function of a text."""
+NOT_RULES = {
+    "text.names.entity_types.guess_type": "called by find_names for each run of capitalised words",
+    "text.names.nickname_table.full_forms": "looks a word up",
+    "text.names.nickname_table.short_forms": "looks a word up",
+    "text.temporal.clauses.tense_of": "called by annotate for each time expression",
+    "text.temporal.durations.count_noun": "formats a number",
+    "text.temporal.find.time_expression": "called by find_times for each time expression",
+    "text.temporal.patterns.compile_pattern": "reads the patterns of the grammar",
+    "text.temporal.patterns.required_tags": "reads the patterns of the grammar",
+    "text.temporal.patterns.tags_of": "reads the patterns of the grammar",
+    "reflect.date_math.describe_differences": "writes about facts",
+}
+"""Functions with a text among their arguments that are not tried by themselves, and the reason."""
+
+
+def _modules() -> Iterator[ModuleType]:
+    package = importlib.import_module("vmemo.text")
+    for module in pkgutil.walk_packages(package.__path__, "vmemo.text."):
+        yield importlib.import_module(module.name)
+    yield from (citations, date_math, answer_parsing)
+
+
+def _functions_of_texts() -> Iterator[str]:
+    for module in _modules():
+        for name, value in vars(module).items():
+            function = inspect.unwrap(value) if callable(value) else None
+            if name.startswith("_") or not inspect.isfunction(function) or function.__module__ != module.__name__:
+                continue
+            parameters = inspect.signature(function).parameters.values()
+            if any(re.search(r"\bstr\b", str(parameter.annotation)) for parameter in parameters):
+                yield f"{module.__name__.removeprefix('vmemo.')}.{name}"
+
+
+def test_every_rule_is_tried() -> None:
+    listed = RULES.keys() | NOT_RULES.keys()
+    assert sorted(listed) == sorted(_functions_of_texts())
+    assert RULES.keys().isdisjoint(NOT_RULES)
+
+
+def modules_of(rule: str) -> list[ModuleType]:
+    """Return the module of a rule, or all modules of its package below `vmemo.text`."""
+    own = "vmemo." + rule.rpartition(".")[0]
+    package = own.rpartition(".")[0]
+    return [each for each in _modules() if each.__name__.startswith(package if package.count(".") > 1 else own)]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_work_grows_at_most_linearly(name: str) -> None:
+    found = [grows_too_fast(RULES[name], text) for text in texts(modules_of(name), Random(name), OWN_TEXTS)]
+    assert not [each for each in found if each]
