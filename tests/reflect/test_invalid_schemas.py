@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel
 from reflect_fixtures import memory_with_model, retain_lines, says
 
 from vmemo import InvalidInput
+from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.openai_request import strict_schema
-from vmemo.reflect.caller_schema import CallerSchema
 
 
 class Person(BaseModel):
@@ -108,4 +108,48 @@ def test_invalid_json_is_rejected(written: str) -> None:
     )
     why, value = form.parse(written)
     assert why
+    assert value is None
+
+
+def test_a_pattern_takes_linear_time() -> None:
+    form = CallerSchema.of({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(x+)+$"}}})
+    assert form.parse('{"a": "xxx"}') == (None, {"a": "xxx"})
+    assert form.parse(f'{{"a": "{"x" * 5000}!"}}') == ("$.a: violates 'pattern'", None)
+
+
+def test_the_pattern_of_a_schema_that_refers_to_itself_takes_linear_time() -> None:
+    part: JsonValue = {"anyOf": [{"$ref": "#"}, {"type": "string", "pattern": "^(x+)+$"}]}
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    form = CallerSchema.of({"$schema": dialect, "type": "object", "properties": {"a": part}})
+    why, value = form.parse(f'{{"a": {{"a": "{"x" * 5000}!"}}}}')
+    assert why
+    assert value is None
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ({"pattern": "(?=x)y"}, "lookaround"),
+        ({"pattern": r"(x)\1"}, "backreferences"),
+        ({"pattern": "((x{1000}){1000}){1000}"}, "short"),
+        ({"patternProperties": {"^(x+)+$": {}}}, "patternProperties"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "x"}, "whole schema"),
+    ],
+)
+def test_a_schema_whose_checks_are_not_bounded_is_rejected(part: JsonValue, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        CallerSchema.of({"type": "object", "properties": {"a": part}})
+
+
+def test_references_that_multiply_are_rejected() -> None:
+    parts = {f"p{n}": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}] * 2} for n in range(40)}
+    with pytest.raises(InvalidInput, match="checks"):
+        CallerSchema.of({"type": "object", "$defs": {**parts, "p40": {}}, "$ref": "#/$defs/p0"})
+
+
+def test_an_answer_that_needs_too_many_checks_is_rejected() -> None:
+    parts = {f"p{n}": {"items": {"allOf": [{"$ref": f"#/$defs/p{n + 1}"}] * 4}} for n in range(9)}
+    schema = {"type": "object", "$defs": {**parts, "p9": {}}, "properties": {"a": {"$ref": "#/$defs/p0"}}}
+    why, value = CallerSchema.of(schema).parse(f'{{"a": {"[" * 10}{"]" * 10}}}')
+    assert "checks" in str(why)
     assert value is None

@@ -13,9 +13,9 @@ import pytest
 from pydantic import JsonValue
 
 from vmemo import InvalidInput
+from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.structured import ParseResult, StructuredLLM
 from vmemo.ports import LLMRequest
-from vmemo.reflect.caller_schema import CallerSchema
 from vmemo.testing import FakeLLM
 
 DRAFT_4, DRAFT_7 = (f"http://json-schema.org/draft-0{number}/schema#" for number in (4, 7))

@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from vmemo.client.connection import Call, path_of
 from vmemo.client.errors import Problem
 from vmemo.errors import InvalidInput, ServerFailed
+from vmemo.llm.caller_schema import CallerSchema
 from vmemo.models import (
     BankId,
     ConfidenceChange,
@@ -29,7 +30,6 @@ from vmemo.models import requests as r
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Request, Returns
 from vmemo.models.results import Answer, DerivationProblem, Forgotten, Job, Maintained, Retained, Status
-from vmemo.reflect.caller_schema import CallerSchema
 
 R = TypeVar("R")
 Item = TypeVar("Item")

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from vmemo.errors import Unsupported
+from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.structured import StructuredLLM
 from vmemo.memory.inspect import bank_profile
 from vmemo.memory.recall import search
@@ -20,7 +21,6 @@ from vmemo.recall.query import Query, make_query
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
-from vmemo.reflect.caller_schema import CallerSchema
 from vmemo.reflect.extractive import extractive_answer
 from vmemo.reflect.pipeline import Recaller, RecallOutcome, ReflectContext
 from vmemo.reflect.streaming import EventSink, ignore_event

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Hit, QueryType
@@ -14,11 +15,11 @@ from vmemo.models.results import Answer, MemoryLookup
 from vmemo.ports import LLM, Context
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
-from vmemo.reflect.caller_schema import CallerSchema, fill_schema
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
 from vmemo.reflect.date_math import needs_durations, question_date
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import citation_of, extractive_answer, facts_in
+from vmemo.reflect.fill_schema import fill_schema
 from vmemo.reflect.llm_schemas import GeneratedAnswer
 from vmemo.reflect.opinion_formation import form_opinions
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event

@@ -1,26 +1,29 @@
-"""Answers in the caller's schema: a second LLM call puts the checked answer into it."""
+"""The caller's schema of an answer, and the validation of a model's answer against it.
+
+A schema may come from another host, so its validation is bounded: patterns run in an engine that takes linear time, and
+the number of checks is limited.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from pydantic import BaseModel, JsonValue, PydanticInvalidForJsonSchema, PydanticUserError, ValidationError
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from vmemo.errors import InvalidInput
 from vmemo.llm.answer_parsing import InvalidAnswer, find_json
-from vmemo.llm.prompt_files import load_prompt, quote
-from vmemo.llm.structured import ParseResult, StructuredLLM
-from vmemo.models import Fact
-from vmemo.ports import LLMRequest
+from vmemo.llm.structured import ParseResult
 
-PROMPTS = Path(__file__).parent / "prompts"
 MAX_SCHEMA_LENGTH = 50_000
 """Characters of a schema as JSON."""
+MAX_CHECKS = 10_000
+"""Keywords of a schema that are checked in one answer; references can multiply them without end."""
 Schema = type[BaseModel] | Mapping[str, JsonValue]
 
 
@@ -60,8 +63,7 @@ class CallerSchema:
         if not isinstance(schema, Mapping):
             raise InvalidInput(f"schema must be a Pydantic model or a JSON schema, not {schema!r:.60}.")
         given = dict(cast("Mapping[str, JsonValue]", schema))
-        validator = _validator(given)
-        return CallerSchema(given, lambda value: _schema_mismatches(validator, value))
+        return CallerSchema(given, _validation(given))
 
     def parse(self, text: str) -> ParseResult[dict[str, JsonValue]]:
         """Return what is wrong with a model's answer, or the value in it."""
@@ -79,22 +81,6 @@ class CallerSchema:
         while found and sum(_remove_null(value, mismatch.path) for mismatch in found):
             found = self.mismatches(value)
         return ("; ".join(mismatch.message for mismatch in found[:5]), None) if found else (None, value)
-
-
-async def fill_schema(
-    schema: CallerSchema, answer: str, facts: Sequence[Fact], llm: StructuredLLM, **values: str
-) -> dict[str, JsonValue]:
-    """Return the answer in the caller's schema; `values` are the prompt's `question` and `today`."""
-    prompt = load_prompt(PROMPTS, "structure")
-    lines = [f"{fact.mentioned_at:%d %B %Y} | {fact.text}" for fact in facts]
-    values |= {"answer": quote([answer]), "facts": quote(lines) if lines else "(none)"}
-    ask = LLMRequest(
-        step=prompt.step,
-        system=prompt.system.safe_substitute(values),
-        user=prompt.user.substitute(values),
-        schema=schema.schema,
-    )
-    return await llm.ask_text(ask, schema.parse)
 
 
 def _require_json(value: JsonValue) -> None:
@@ -150,58 +136,114 @@ def _require_object(schema: Mapping[str, JsonValue]) -> None:
         raise InvalidInput('schema must describe an object: {"type": "object", "properties": ...}.')
 
 
-def _validator(schema: Mapping[str, JsonValue]) -> _Validator:
+def _validation(schema: Mapping[str, JsonValue]) -> Callable[[JsonValue], list[_Mismatch]]:
     _require_object(schema)
     if not isinstance(schema.get("$schema", ""), str):
         raise InvalidInput("The $schema of a schema must be the URI of a JSON Schema dialect.")
     # Imported here because loading it takes longer than the validation.
     package, referencing = import_module("jsonschema"), import_module("referencing")
-    validator_class = package.validators.validator_for(schema, default=package.Draft202012Validator)
+    dialect = package.validators.validator_for(schema, default=package.Draft202012Validator)
+    checks = _CheckCounter()
+    bounded = package.validators.extend(dialect, checks.counted({**dialect.VALIDATORS, "pattern": _check_pattern}))
+    plain = {key: value for key, value in schema.items() if key != "$schema"}
     try:
-        references = _local_references(schema)
-        validator_class.check_schema(schema)
+        references = _local_references(plain)
+        dialect.check_schema(schema)
         # Without this registry jsonschema fetches the URLs that references lead to.
-        validator = validator_class(schema, registry=referencing.Registry())
+        validator = bounded(plain, registry=referencing.Registry())
         for ref in references:
             any(validator.evolve(schema={"$ref": ref}).iter_errors({}))
     except package.SchemaError as error:
         raise InvalidInput(f"schema is not a valid JSON schema: {error.message:.200}.") from error
+    except _TooManyChecks as error:
+        raise InvalidInput(f"schema needs more than {MAX_CHECKS:,} checks; repeat fewer of its parts.") from error
     except (referencing.exceptions.Unresolvable, RecursionError) as error:
         raise InvalidInput("schema contains a reference that cannot be resolved or never ends.") from error
-    return cast("_Validator", validator)
+    return lambda value: _schema_mismatches(validator, checks, value)
+
+
+class _TooManyChecks(Exception):
+    """A validation has reached its maximum of checks."""
+
+
+@dataclass
+class _CheckCounter:
+    """Limits the checks of one validation, because references can multiply them."""
+
+    done: int = 0
+
+    def counted(self, keywords: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+        """Return the checks of keywords, each of which is counted when it is made."""
+        return {name: self._counted(check) for name, check in keywords.items()}
+
+    def _counted(self, check: Callable[..., Any]) -> Callable[..., Any]:
+        def checked(*arguments: object) -> Any:
+            self.done += 1
+            if self.done > MAX_CHECKS:
+                raise _TooManyChecks
+            return check(*arguments)
+
+        return checked
+
+
+def _check_pattern(validator: Any, pattern: str, value: object, schema: object) -> Iterator[Exception]:
+    """Check a string with an engine that takes linear time; `re` may take exponential time."""
+    if validator.is_type(value, "string") and not _linear_pattern(pattern).isinstance_python(value):
+        yield import_module("jsonschema").ValidationError("does not match the pattern")
+
+
+@lru_cache(maxsize=256)
+def _linear_pattern(pattern: str) -> SchemaValidator:
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError as error:
+        raise InvalidInput(
+            f"The pattern {pattern[:80]!r} of a schema is not supported: it must be short and valid, and have no "
+            "lookaround and no backreferences."
+        ) from error
 
 
 def _local_references(schema: Mapping[str, JsonValue]) -> list[str]:
-    """Return the references of a schema; raise InvalidInput if one leads out of it."""
+    """Return the references of a schema; raise InvalidInput if one leads out of it or its checks are not bounded."""
     found = ["#"]
-    for key, value in _strings(dict(schema)):
-        if key in ("$ref", "$dynamicRef", "$recursiveRef"):
+    for key, value in _entries(dict(schema)):
+        if key == "patternProperties":
+            raise InvalidInput("patternProperties are not supported in a schema; use properties.")
+        if not isinstance(value, str):
+            continue
+        if key == "pattern":
+            _linear_pattern(value)
+        elif key in ("$ref", "$dynamicRef", "$recursiveRef"):
             if not value.startswith("#"):
                 raise InvalidInput(f"schema refers to {value[:80]!r}, and nothing is fetched; include it under $defs.")
             found.append(value)
         # References of a part with an id of its own are relative to that id.
         elif key == "$id" and value != schema.get("$id"):
             raise InvalidInput(f"Only a whole schema may have an $id, and this one has {value[:80]!r} in a part of it.")
+        elif key == "$schema":
+            raise InvalidInput(f"Only a whole schema may have a $schema, and a part of this one has {value[:80]!r}.")
     return sorted(set(found))
 
 
-def _strings(value: JsonValue) -> Iterator[tuple[str, str]]:
-    """Yield every key whose value is a string, at any depth."""
+def _entries(value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    """Yield every key with its value, at any depth."""
     if isinstance(value, dict):
         for key, part in value.items():
-            if isinstance(part, str):
-                yield key, part
-            yield from _strings(part)
+            yield key, part
+            yield from _entries(part)
     elif isinstance(value, list):
         for part in value:
-            yield from _strings(part)
+            yield from _entries(part)
 
 
-def _schema_mismatches(validator: _Validator, value: JsonValue) -> list[_Mismatch]:
+def _schema_mismatches(validator: _Validator, checks: _CheckCounter, value: JsonValue) -> list[_Mismatch]:
+    checks.done = 0
     try:
         return [mismatch for error in validator.iter_errors(value) for mismatch in _with_alternatives(error)]
     except RecursionError:
         return [_Mismatch((), "the answer is nested too deeply")]
+    except _TooManyChecks:
+        return [_Mismatch((), f"the answer needs more than {MAX_CHECKS:,} checks by the schema")]
     except import_module("referencing").exceptions.Unresolvable:
         return [_Mismatch((), "the schema contains a reference that cannot be resolved")]
 
