@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vmemo import Memory, Profile, migrate
-from vmemo.models.requests import CreateBankRequest
+from vmemo.models.requests import CreateBankRequest, RetainRequest
 from vmemo.testing import FakeLLM, HashEmbedder
 
 BANK = "main"
@@ -19,6 +19,7 @@ NOTES = (
     "Mei Tanaka plays the cello in Kyoto.",
 )
 SECRET = "The safe of Zephyrine Quill holds opals."
+REPLACEMENT = "The safe in the hall is empty."
 NEW = ("Ingrid Solberg sails to Bergen.", "Omar Haddad bakes bread in Tunis.")
 OPINION = "Anna Kowalski enjoys the Harbour Cafe."
 ANSWER: dict[str, JsonValue] = {
@@ -64,9 +65,16 @@ async def _undo(memory: Memory) -> object:
     return await memory.undo_merge(merges[0] if merges else "missing")
 
 
+async def _replace(memory: Memory) -> object:
+    replaced = [message.id for message in await memory.messages(document="secret")]
+    request = RetainRequest.of({"messages": [{"content": REPLACEMENT, "document": "secret"}]})
+    return await memory.replace_messages(request, replaced)
+
+
 VERBS = {
     "retain": Verb(lambda m, _: m.retain(NEW, document="new"), adds=NEW),
     "retain later": Verb(lambda m, _: m.add_messages(NEW, document="new"), adds=NEW),
+    "replace": Verb(lambda m, _: _replace(m), adds=(REPLACEMENT,), removes=(SECRET,)),
     "process": Verb(lambda m, _: m.process()),
     "reflect": Verb(lambda m, _: m.reflect("Where did Anna Kowalski meet Robert Hale?"), llm=True),
     "forget document": Verb(lambda m, _: m.forget(document="secret"), removes=(SECRET,)),

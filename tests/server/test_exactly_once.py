@@ -174,12 +174,17 @@ async def create(memory: Memory) -> r.Request:
     return r.CreateBankRequest(profile=Profile(name="Mira"))
 
 
+async def forget(memory: Memory) -> r.Request:
+    await memory.retain(MAKE_TWO)
+    return r.ForgetContentRequest(messages=tuple(message.id for message in await memory.messages()))
+
+
 async def retain(memory: Memory) -> r.Request:
     return RETAIN
 
 
 @pytest.mark.parametrize(
-    "make_request", [retain, merge, undo_merge, profile, create, background], ids=lambda each: each.__name__
+    "make_request", [retain, forget, merge, undo_merge, profile, create, background], ids=lambda each: each.__name__
 )
 def test_effect_of_a_write_is_stored_with_its_response(
     make_request: Callable[[Memory], Awaitable[Returns[object]]], database: str

@@ -30,7 +30,7 @@ def retain(*items: Mapping[str, object], mode: str = "replace") -> HindsightReta
 
 def changed(changes: DocumentChanges) -> tuple[list[str], list[str | None], list[str]]:
     """Return the added texts, and the ids of unchanged and removed messages."""
-    removed: list[str] = [*changes.conflicting, *changes.removed]
+    removed: list[str] = [*changes.removed]
     return [m.content for m in changes.added], [m.id for m in changes.unchanged], removed
 
 

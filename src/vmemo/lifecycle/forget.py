@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +20,7 @@ from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget_names import NameRecords, RemainingNames, owned_names
 from vmemo.lifecycle.paging import paged
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Message, MessageId, MessageState, new_id
+from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewJob
 from vmemo.models.results import Forgotten
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
@@ -35,18 +36,51 @@ UNREPEATED: tuple[MessageState, ...] = ("pending", "grouped", "extracted", "raw"
 """States of messages whose words no fact repeats."""
 
 
-async def forget(store: Store, bank: BankId, target: ForgetTarget) -> Forgotten:
-    """Delete a target with everything that rests on it, and return the counts.
+async def forget(
+    store: Store,
+    bank: BankId,
+    target: ForgetTarget,
+    *,
+    completed: Callable[[Forgotten], CompletedRequest | None] = no_request,
+) -> Forgotten:
+    """Delete a target with everything that rests on it, and return the counts."""
+    if target.bank:
+        return await _forget_bank(store, bank)
+
+    async def plan() -> ForgetPlan:
+        made = await plan_forget(store, bank, target)
+        return replace(made, changes=replace(made.changes, completes=completed(made.counts)))
+
+    return await _commit_held(store, bank, plan)
+
+
+async def replace_messages(
+    store: Store, bank: BankId, removed: Sequence[MessageId], added: Sequence[Message]
+) -> Forgotten:
+    """Forget messages, those that still exist, and append others, all in one commit."""
+
+    async def plan() -> ForgetPlan:
+        left = [message.id for message in await store.messages(bank, MessageSelect(ids=list(removed)))]
+        made = ForgetPlan(changes=Changes(bank=bank), counts=Forgotten())
+        if left:
+            made = await plan_forget(store, bank, ForgetTarget(messages=left))
+        waiting = any(message.state == "pending" for message in added)
+        jobs = [*made.changes.jobs, *([NewJob(kind="process")] if waiting else ())]
+        return replace(made, changes=replace(made.changes, messages=added, jobs=jobs))
+
+    return await _commit_held(store, bank, plan)
+
+
+async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Awaitable[ForgetPlan]]) -> Forgotten:
+    """Commit a plan and return its counts.
 
     The bank is held meanwhile, so that no other change makes the plan outdated again and again.
     """
-    if target.bank:
-        return await _forget_bank(store, bank)
     while True:
         lease = await _hold(store, bank)
         committed = False
         try:
-            plan = await plan_forget(store, bank, target)
+            plan = await make_plan()
             committed = await store.commit(replace(plan.changes, finished=[lease]))
         finally:
             if not committed:

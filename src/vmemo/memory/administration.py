@@ -17,7 +17,7 @@ from vmemo.lifecycle import maintain as maintenance
 from vmemo.lifecycle import reembed as reembedding
 from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.memory.inspect import entity_id
-from vmemo.memory.retain import derive, process
+from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
 from vmemo.models import BankId, EntityId, Merge, MessageId, utc_now
 from vmemo.models.changes import Changes, ForgetTarget, NewJob
@@ -27,10 +27,13 @@ from vmemo.models.requests import (
     MergeEntitiesRequest,
     ProcessRequest,
     ReprocessRequest,
+    RetainRequest,
     UndoMergeRequest,
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
+from vmemo.models.select import MessageSelect
 from vmemo.ports import Embedder
+from vmemo.retain.pipeline import prepare, stored_of
 from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
 
@@ -49,7 +52,7 @@ async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
         target = replace(target, entity=await entity_id(session, request.entity))
     _clear_cache(session.context.embedder)
     try:
-        forgotten = await forgetting.forget(session.store, session.bank, target)
+        forgotten = await forgetting.forget(session.store, session.bank, target, completed=session.completed)
     except ScrubDelayed:
         await _after_forget(session, request)
         raise
@@ -70,6 +73,20 @@ async def _process_pending(session: MemorySession) -> None:
     """Process pending messages. A model's failure must not prevent forgetting; `status()` reports it."""
     with suppress(LLMFailed):
         await process(session, ProcessRequest())
+
+
+async def replace_messages(session: MemorySession, request: RetainRequest, removed: Sequence[str]) -> Retained:
+    """Store messages and forget others in one commit, then derive facts."""
+    await session.open()
+    messages = prepare(request.messages, infer=request.infer)
+    wanted = MessageSelect(ids=[message.id for message in messages])
+    before = {message.id for message in await session.store.messages(session.bank, wanted)}
+    _clear_cache(session.context.embedder)
+    # The messages are replaced. Traces that are left in the file are removed by the next scrub.
+    with suppress(ScrubDelayed):
+        await forgetting.replace_messages(session.store, session.bank, [MessageId(id) for id in removed], messages)
+    after = {message.id for message in await session.store.messages(session.bank, wanted)}
+    return await derive_stored(session, request, stored_of(messages, after - before))
 
 
 @runtime_checkable

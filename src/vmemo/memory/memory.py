@@ -20,7 +20,7 @@ from vmemo.models import BankId
 from vmemo.models import requests as r
 from vmemo.models.auth import ClaimedRequest
 from vmemo.models.request_fields import Returns
-from vmemo.models.results import Event
+from vmemo.models.results import Event, Retained
 from vmemo.ports import Embedder
 from vmemo.settings import EncryptionKey, Settings, build
 from vmemo.sync import twin
@@ -119,6 +119,13 @@ class Memory(Verbs):
         """Stop background jobs, write access counts and close the database. The next verb opens it again."""
         await self._session.runtime.close()
 
+    async def replace_messages(self, request: r.RetainRequest, removed: Sequence[str]) -> Retained:
+        """Store messages and forget others in one transaction, then derive facts from the new ones.
+
+        Ids in `removed` that do not exist are ignored. Facts that could not be derived are reported as `problem`.
+        """
+        return await administration.replace_messages(self._session, request, removed)
+
     async def export(self, path: Path | str) -> int:
         """Write the bank to a JSON Lines file and return the number of records."""
         return await administration.export(self._session, Path(path))
@@ -182,6 +189,7 @@ class Memory(Verbs):
         return await administration.reembed(self._session)
 
     run_once_sync = twin(run_once)
+    replace_messages_sync = twin(replace_messages)
     schedule_maintenance_sync = twin(schedule_maintenance)
     work_sync = twin(work)
     left_to_reprocess_sync = twin(left_to_reprocess)

@@ -24,6 +24,11 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
     await session.open()
     messages = pipeline.prepare(request.messages, infer=request.infer)
     stored = await pipeline.store_messages(session.bank, messages, session.store, session.completed)
+    return await derive_stored(session, request, stored)
+
+
+async def derive_stored(session: MemorySession, request: RetainRequest, stored: Retained) -> Retained:
+    """Derive facts from messages that were stored, if the request wants to wait for them."""
     if not (request.infer and request.wait):
         return stored
     try:

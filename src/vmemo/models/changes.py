@@ -332,7 +332,7 @@ class Changes:
         """True if a second commit changes nothing more, so that one of unknown outcome may be tried again."""
         if self.rename is not None or self.erase:
             return False
-        guarded = bool(self.finished or self.note) or (self.revision is not None and self.derives)
+        guarded = bool(self.finished or self.note or self.completes) or (self.revision is not None and self.derives)
         return guarded or not (self.spending or self.accesses or self.profile or self.former_profiles)
 
 

@@ -62,11 +62,12 @@ async def store_messages(
     completed: Callable[[Retained], CompletedRequest | None] = no_request,
 ) -> Retained:
     """Store messages, and the request that this completes; existing messages are reported as skipped."""
-    stored = await store.append(bank, messages, completes=lambda stored: completed(_stored(messages, stored)))
-    return _stored(messages, stored)
+    stored = await store.append(bank, messages, completes=lambda stored: completed(stored_of(messages, stored)))
+    return stored_of(messages, stored)
 
 
-def _stored(messages: Sequence[Message], stored: AbstractSet[str]) -> Retained:
+def stored_of(messages: Sequence[Message], stored: AbstractSet[str]) -> Retained:
+    """Return the report of messages, some of which were stored."""
     skipped = [Skipped(what=message.id, reason=_reason(message)) for message in messages if message.id not in stored]
     fresh = [message for message in messages if message.id in stored]
     waiting = sum(message.state == "pending" for message in fresh)

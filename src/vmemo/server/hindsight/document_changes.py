@@ -22,14 +22,12 @@ Line: TypeAlias = tuple[str | None, str, tuple[str, ...], str]
 class DocumentChanges:
     """The messages that a retain adds, and those of replaced documents that it removes.
 
-    `conflicting` are removed messages whose line is added again with other tags or metadata. They must be removed
-    first: while they exist, the new ones count as repetitions. `unchanged` have the ids of stored messages: retaining
-    them again stores nothing, and derives only facts that are still missing.
+    `unchanged` have the ids of stored messages: retaining them again stores nothing, and derives only facts that are
+    still missing.
     """
 
     added: Sequence[NewMessage]
     unchanged: Sequence[NewMessage]
-    conflicting: Sequence[MessageId]
     removed: Sequence[MessageId]
 
 
@@ -52,11 +50,8 @@ def compare(body: HindsightRetain, operation: str, stored: Sequence[Message]) ->
             added.append(message)
         else:
             unchanged.append(message.model_copy(update={"id": known}))
-    removed = [message for message in lines.left() if modes.get(message.document or "") == "replace"]
-    again = {(message.document, message.content, message.timestamp) for message in added}
-    conflicting = {m.id for m in removed if (m.document, m.content, m.timestamp) in again}
-    left = [message.id for message in removed if message.id not in conflicting]
-    return DocumentChanges(added, unchanged, sorted(conflicting), left)
+    removed = [message.id for message in lines.left() if modes.get(message.document or "") == "replace"]
+    return DocumentChanges(added, unchanged, removed)
 
 
 class _StoredLines:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter, Response
 
-from vmemo.errors import NotFound
 from vmemo.memory.lookup import Lookup
 from vmemo.models import Message, MessageId, new_id
 from vmemo.models.requests import RetainRequest
@@ -51,34 +50,22 @@ async def retain(session: CreateBank, body: HindsightRetain) -> Response:
     if body.operation_id and (known := await messages_of(operation, session.memory.lookup)):
         return _repeated(session, body, known)
     changes = await document_changes(body, operation, session.memory.lookup)
-    await _forget(session, changes.conflicting)
-    if changes.added and changes.removed:
-        # New messages are stored before old ones are removed, so a failure in between loses little.
-        await session.memory.run(RetainRequest(messages=tuple(changes.added), wait=False))
-    await _forget(session, changes.removed)
     return record(await _retain(session, body, operation, changes))
-
-
-async def _forget(session: RequestSession, ids: Sequence[MessageId]) -> None:
-    """Forget messages, some of which a concurrent request may have forgotten."""
-    left = list(ids)
-    while left:
-        try:
-            await session.memory.forget(messages=left)
-            return
-        except NotFound:
-            left = [message.id for message in await session.memory.lookup.messages(left)]
 
 
 async def _retain(
     session: RequestSession, body: HindsightRetain, operation: str, changes: DocumentChanges
 ) -> HindsightRetainResponse:
-    """Store the messages and derive facts from them; messages that are stored already are not stored again.
+    """Store the messages in place of those they replace, in one transaction, and derive facts from them.
 
     Messages that stay pending are reported as an asynchronous operation.
     """
     wait = not (body.is_async and changes.added)
-    retained = await session.memory.run(RetainRequest(messages=(*changes.added, *changes.unchanged), wait=wait))
+    request = RetainRequest(messages=(*changes.added, *changes.unchanged), wait=wait)
+    if changes.removed:
+        retained = await session.memory.replace_messages(request, changes.removed)
+    else:
+        retained = await session.memory.run(request)
     pending = not wait or retained.problem is not None
     return HindsightRetainResponse(
         bank_id=session.bank,

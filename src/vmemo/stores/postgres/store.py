@@ -20,7 +20,7 @@ from vmemo.ports import HIDDEN, AppendCompletion, Loaded
 from vmemo.stores.postgres import hnsw, maintenance, search
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.rows import PostgresSearchIndex
-from vmemo.stores.sql import batch_rows, message_rows, migrate, reads
+from vmemo.stores.sql import auth_rows, batch_rows, message_rows, migrate, reads
 from vmemo.stores.sql.commit import commit
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.schema import facts
@@ -103,7 +103,9 @@ class PostgresStore(SqlStore[PostgresPool]):
 
     @staticmethod
     def _committed(connection: Connection, changes: Changes) -> bool:
-        """Return True if the facts are stored; committed changes without facts are refused as out of date."""
+        """Return True if the response or the facts are stored; other committed changes are refused as out of date."""
+        if changes.completes is not None:
+            return auth_rows.is_completed(connection, changes.completes.claim)
         if not changes.facts:
             return False
         bank = bank_state(connection, changes.bank).seq

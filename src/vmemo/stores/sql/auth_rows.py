@@ -163,6 +163,12 @@ def complete_request(connection: Connection, completed: CompletedRequest) -> Non
         )
 
 
+def is_completed(connection: Connection, claim: IdempotencyClaim) -> bool:
+    """Return True if the response of a claimed request is stored."""
+    found = select(replies.c.token).where(*_held(claim), replies.c.status.is_not(None))
+    return connection.execute(found).first() is not None
+
+
 def save_reply(connection: Connection, completed: CompletedRequest) -> None:
     """Store the final response of a request, unless its claim was lost."""
     values = {"status": completed.status, "body": completed.body, "at": micros(utc_now()), "holder": ENDED}

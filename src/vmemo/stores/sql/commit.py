@@ -50,9 +50,7 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
     ):
         connection.rollback()
         return False
-    _append(connection, state.seq, changes.messages, index)
-    if changes.derives:
-        _save_memories(connection, state, changes, index)
+    _save_records(connection, state, changes, index)
     _save_notes(connection, state.seq, changes)
     _save_queue(connection, state.seq, changes)
     if changes.rename is not None and not bank_rows.rename(connection, state, changes.rename, index):
@@ -61,6 +59,17 @@ def commit(connection: Connection, changes: Changes, index: SearchIndex) -> bool
     if changes.completes is not None:
         auth_rows.complete_request(connection, changes.completes)
     return True
+
+
+def _save_records(connection: Connection, state: BankState, changes: Changes, index: SearchIndex) -> None:
+    """Write messages and memories. Memories refer to new messages, which may repeat the line of a deleted one."""
+    replaces = bool(changes.deleted.messages)
+    if not replaces:
+        _append(connection, state.seq, changes.messages, index)
+    if changes.derives:
+        _save_memories(connection, state, changes, index)
+    if replaces:
+        _append(connection, state.seq, changes.messages, index)
 
 
 def _append(connection: Connection, bank: int, new: Sequence[Message], index: SearchIndex) -> None:

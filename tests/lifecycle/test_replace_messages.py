@@ -1,0 +1,57 @@
+"""Messages are replaced by others in one commit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from vmemo import Memory, StoreBusy
+from vmemo.models.requests import RetainRequest
+from vmemo.testing import HashEmbedder
+
+LINE = "The safe's code is 4711."
+
+
+def request(*contents: str, tag: str) -> RetainRequest:
+    """Return a request for lines of one document, which the same lines with other tags conflict with."""
+    lines = [{"content": content, "document": "d", "tags": [tag]} for content in contents]
+    return RetainRequest.of({"messages": lines})
+
+
+def stored(memory: Memory) -> list[tuple[str, tuple[str, ...]]]:
+    return [(message.content, message.tags) for message in memory.messages_sync()]
+
+
+def test_a_line_is_replaced_by_the_same_line_with_other_tags(sqlite_url: str) -> None:
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
+        before = memory.run_sync(request(LINE, "Water the fern.", tag="old"))
+        after = memory.replace_messages_sync(request(LINE, tag="new"), [before.stored[0], "missing"])
+        assert stored(memory) == [("Water the fern.", ("old",)), (LINE, ("new",))]
+        assert len(after.stored) == 1
+        assert len(memory.recall_sync("What is the safe's code?").hits) == 2
+        assert memory.status_sync().pending == 0
+
+
+def test_messages_that_are_stored_already_are_skipped(sqlite_url: str) -> None:
+    with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
+        before = memory.run_sync(request(LINE, "Water the fern.", tag="old"))
+        after = memory.replace_messages_sync(request("Water the fern.", tag="new"), before.stored[:1])
+        assert (after.stored, len(after.skipped)) == ((), 1)
+        assert stored(memory) == [("Water the fern.", ("old",))]
+
+
+def test_nothing_is_removed_if_the_new_messages_cannot_be_stored(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
+            before = await memory.run(request(LINE, tag="old"))
+            monkeypatch.setattr("vmemo.lifecycle.forget.HOLD_SECONDS", 0.05)
+            lease = await memory.lookup.store.hold(memory.lookup.name, "another", 30)
+            assert lease is not None
+            with pytest.raises(StoreBusy):
+                await memory.replace_messages(request(LINE, tag="new"), before.stored)
+            assert [message.tags for message in await memory.messages()] == [("old",)]
+
+    asyncio.run(run())
