@@ -64,7 +64,7 @@ def test_migrate_copies_to_postgresql_and_back(
 def test_migrate_again_skips_identical_banks(invoke: Run, db: str, target: str) -> None:
     first = json.loads(invoke("migrate", db, target, "--json").stdout)
     again = json.loads(invoke("migrate", db, target, "--json").stdout)
-    assert [bank["state"] for bank in (*first["banks"], *again["banks"])] == ["moved", "there"]
+    assert [bank["state"] for bank in (*first["banks"], *again["banks"])] == ["moved", "identical"]
     assert first["banks"][0]["records"] == again["banks"][0]["records"]
     told = invoke("migrate", db, target).stdout
     assert "default: already present and identical (" in told
@@ -157,7 +157,7 @@ def test_a_killed_and_an_interrupted_migration_resume(invoke: Run, db: str, targ
     assert "run the same command to resume" in said
     there = come(target)
     assert killed < there < LINES
-    left = "Bank 'big' is left unfinished in the target by another migration; --anew discards it."
+    left = "Bank 'big' is left unfinished in the target by another migration; --restart discards it."
     assert left in invoke("migrate", db, target).stdout
     result = invoke("migrate", source, target)
     assert result.exit_code == 0, result.output

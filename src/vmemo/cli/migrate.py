@@ -32,15 +32,19 @@ def migrate(
     bank: Annotated[
         list[str] | None, typer.Option("--bank", metavar="NAME", help="Only this bank; repeatable.")
     ] = None,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Discard what interrupted migrations left in TARGET and start over.")
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Discard what interrupted migrations left in TARGET and start over.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy banks into another database and verify them; run it again to resume after an interruption."""
     with progress(shown=not as_json) as shown:
         verb = move(
-            Target(source, "").url, Target(target, "").url, banks=bank or None, anew=anew, on_progress=_Bars(shown)
+            Target(source, "").url,
+            Target(target, "").url,
+            banks=bank or None,
+            restart=restart,
+            on_progress=_Bars(shown),
         )
         try:
             report = asyncio.run(verb)
@@ -71,23 +75,23 @@ def _print_report(report: MigrationReport) -> None:
     for bank in report.banks:
         stdout().print(_line(bank), markup=False, soft_wrap=True)
     moved = sum(bank.state == "moved" for bank in report.banks)
-    there = len(report.banks) - moved
-    passed = f"; {counted(there, 'bank')} already present and identical" if there else ""
+    identical = len(report.banks) - moved
+    passed = f"; {counted(identical, 'bank')} already present and identical" if identical else ""
     stdout().print(f"{counted(moved, 'bank')} copied and verified{passed}.")
     for name in report.unfinished:
-        left = "is left unfinished in the target by another migration; --anew discards it."
+        left = "is left unfinished in the target by another migration; --restart discards it."
         stdout().print(f"Bank {one_line(name)!r} {left}", markup=False, soft_wrap=True)
 
 
 def _line(bank: MovedBank) -> str:
     name, held = one_line(bank.bank), ", ".join(_counted(kind, count) for kind, count in bank.records.items())
-    if bank.state == "there":
+    if bank.state == "identical":
         return f"{name}: already present and identical ({held or 'empty'})"
     resumed = f"; {counted(bank.resumed, 'record')} from an earlier run" if bank.resumed else ""
-    unread = f"; {counted(bank.unread, 'pending message')} queued" if bank.unread else ""
+    pending = f"; {counted(bank.pending, 'pending message')} queued" if bank.pending else ""
     left = ", ".join(f"{count:,} {kind}" for kind, count in bank.left.items())
     behind = f"; queued jobs not copied: {left}" if left else ""
-    return f"{name}: {held or 'empty'}{resumed}{unread}{behind}"
+    return f"{name}: {held or 'empty'}{resumed}{pending}{behind}"
 
 
 def _counted(kind: str, count: int) -> str:

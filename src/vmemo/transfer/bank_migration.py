@@ -1,9 +1,9 @@
-"""Migrating banks between open stores: page by page, resumable after an interruption, and verified.
+"""Migration of banks between open stores: page by page, resumable after an interruption, and verified.
 
 A bank is hidden in the target until it was compared with its source line by line. Every page is committed with a
 digest of all lines so far; a later run reads the source up to there, and loads only what is missing if the digest is
-the same. The source is read twice, once to load and once to verify: what is equal both times did not change in
-between, so a bank that is written to meanwhile is noticed, and never moved as a mixture.
+the same. The source is read twice, once to load and once to verify. If its digest has changed between the two, the bank
+was written to in between and is loaded again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vmemo.models import Bank, BankId, JobKind
 from vmemo.models.base import Record
 from vmemo.models.changes import RestoreRecord
 from vmemo.ports import Store
-from vmemo.transfer.compare import STEP, Held, Tally, compared, empty
+from vmemo.transfer.compare import STEP, StoredBank, Tally, compare_banks, is_empty
 from vmemo.transfer.export_format import Kind, records
 from vmemo.transfer.incoming import (
     PAGE,
@@ -35,7 +35,7 @@ from vmemo.transfer.incoming import (
 )
 
 TRIES = 3
-"""Attempts for a bank that is written to meanwhile."""
+"""Attempts for a bank that is written to during its migration."""
 _REQUEUED: tuple[JobKind, ...] = ("process", "extract")
 """Jobs that are queued in the target because messages are pending there."""
 Step = Literal["load", "verify"]
@@ -52,18 +52,18 @@ class MigrationProgress:
 
 
 class MovedBank(Record):
-    """The result for one bank: moved, or found in the target already and equal.
+    """The result for one bank: moved, or already in the target and identical.
 
-    `resumed` records were there from an earlier attempt. `sha256` is the digest of the bank's export. `unread` messages
+    `resumed` records were loaded by an earlier attempt. `sha256` is the digest of the bank's export. `pending` messages
     are queued in the target; `left` are jobs of other kinds, which stay in the source.
     """
 
     bank: str
-    state: Literal["moved", "there"]
+    state: Literal["moved", "identical"]
     records: Mapping[Kind, int]
     resumed: int = 0
     sha256: str
-    unread: int = 0
+    pending: int = 0
     left: Mapping[JobKind, int] = Field(default_factory=dict[JobKind, int])
 
 
@@ -85,11 +85,11 @@ async def move(
     progress = _Progress(on_progress, {name: await _size(source, name) for name in names})
     done: list[MovedBank] = []
     for name in names:
-        there = found[name]
-        if there is None:
+        existing = found[name]
+        if existing is None:
             done.append(await _BankMigration(source, target, name, progress, page).run())
         else:
-            done.append(MovedBank(bank=name, state="there", records=there.counts, sha256=there.digest))
+            done.append(MovedBank(bank=name, state="identical", records=existing.counts, sha256=existing.digest))
         progress.finish(name)
     unfinished = tuple(incoming.bank for incoming in await incoming_banks(target))
     return MigrationReport(banks=tuple(done), unfinished=unfinished)
@@ -117,7 +117,7 @@ class _Progress:
 
 
 async def _size(store: Store, bank: BankId) -> int:
-    """Return how many records a bank has, with the episodes of pending messages, which are not moved."""
+    """Return the number of a bank's records, including episodes of pending messages, which are not moved."""
     status = await store.status(bank)
     many = status.messages + status.entities + status.episodes + status.facts + status.links + len(status.spending)
     return many + sum(
@@ -126,17 +126,17 @@ async def _size(store: Store, bank: BankId) -> int:
 
 
 async def _in_target(source: Store, target: Store, name: BankId) -> Tally | None:
-    """Return the lines of a bank that is in the target already; None if its name is free there."""
+    """Return the tally of a bank that the target already has; None if its name is free there."""
     ours, theirs = await source.bank(name), await target.bank(name)
     if theirs is None or ours is None:
         return None
-    tally, differs = await compared(Held(source, ours), Held(target, theirs))
+    tally, differs = await compare_banks(StoredBank(source, ours), StoredBank(target, theirs))
     if differs is None:
         return tally
-    if await empty(Held(target, theirs)):
+    if await is_empty(StoredBank(target, theirs)):
         return None
     raise InvalidInput(
-        f"Bank {name!r} is in the target already, and is another than the source's: they differ from {differs} on. "
+        f"Bank {name!r} is already in the target and differs from the source's, first in {differs}. "
         "Nothing was changed. Forget it in the target first, or name the banks to move without it."
     )
 
@@ -152,7 +152,7 @@ class _BankMigration:
     page: int
 
     async def run(self) -> MovedBank:
-        """Load and verify the bank and give it its name; begin anew if it changes meanwhile."""
+        """Load and verify the bank, then give it its name; start over if the source changes."""
         left = await self._jobs_left()
         for _ in range(TRIES):
             begun = await find_incoming(self.target, self.name)
@@ -165,13 +165,13 @@ class _BankMigration:
                     records=tally.counts,
                     resumed=0 if begun is None else begun.records,
                     sha256=tally.digest,
-                    unread=(await self.target.status(self.name)).pending,
+                    pending=(await self.target.status(self.name)).pending,
                     left=left,
                 )
             await self.target.drop_bank(hidden_name(self.name))
         raise StoreBusy(
-            f"Bank {self.name!r} changed in the source whenever it was being moved. It is not in the target, and the "
-            "source is as it was. Stop whoever retains into it, reads it or recalls from it, and migrate again."
+            f"Bank {self.name!r} changed in the source during each of {TRIES} attempts. It is not in the target; the "
+            "source is unchanged. Stop the processes that use the bank, and migrate again."
         )
 
     async def _bank(self) -> Bank:
@@ -185,7 +185,7 @@ class _BankMigration:
         return {job.kind: job.waiting + job.running + job.failed for job in backlog if job.kind not in _REQUEUED}
 
     async def _load(self, bank: Bank, begun: IncomingBank | None) -> Tally | None:
-        """Load what the target lacks; return None if what it has is not of this bank as it is now."""
+        """Load the records that the target lacks; return None if it has others than the source."""
         tally = Tally(bank)
         incoming = begun or await begin(self.target, bank, digest=tally.digest)
         async with aclosing(records(self.source, self.name)) as exported:
@@ -199,7 +199,7 @@ class _BankMigration:
         return tally
 
     async def _resumes(self, exported: AsyncGenerator[RestoreRecord], tally: Tally, incoming: IncomingBank) -> bool:
-        """Read as many records as the target has; return False if they are others."""
+        """Skip the records that the target has; return False if it has others."""
         while tally.records < incoming.records:
             record = await anext(exported, None)
             if record is None:
@@ -214,15 +214,15 @@ class _BankMigration:
         hidden = await self.target.bank(hidden_name(self.name))
         if hidden is None:
             raise StoreBusy(f"Another process has removed what was loaded of bank {self.name!r}. Migrate again.")
-        ours, theirs = Held(self.source, await self._bank()), Held(self.target, hidden)
-        tally, differs = await compared(ours, theirs, lambda done: self.progress.show(self.name, "verify", done))
+        ours, theirs = StoredBank(self.source, await self._bank()), StoredBank(self.target, hidden)
+        tally, differs = await compare_banks(ours, theirs, lambda done: self.progress.show(self.name, "verify", done))
         if tally.digest != loaded.digest:
             return False
         if differs is not None:
             await self.target.drop_bank(hidden_name(self.name))
             raise StoreError(
-                f"Bank {self.name!r} is not in the target as it is in the source: {differs} differs. What was loaded "
-                "of it was removed, and the source is as it was. Migrate again; if it happens twice, report it."
+                f"Bank {self.name!r} differs in the target after loading, first in {differs}. Its records were removed "
+                "from the target, and the source is unchanged. Migrate again; if it happens twice, report it."
             )
         return True
 

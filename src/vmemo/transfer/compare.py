@@ -1,4 +1,4 @@
-"""Two banks side by side: their exports counted, digested and compared line by line."""
+"""Comparison of two banks by the lines of their exports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vmemo.ports import Store
 from vmemo.transfer.export_format import Kind, head, kind_of, line_of, records
 
 STEP = 500
-"""Records between two signs of progress."""
+"""Records between two reports of progress."""
 
 
 class _Digest(Protocol):
@@ -25,19 +25,19 @@ class _Digest(Protocol):
 
 @dataclass
 class Tally:
-    """The lines of an export so far: how many of each kind, and their digest, which is that of the file."""
+    """The number of lines of an export by kind, and the digest of the file up to here."""
 
     bank: Bank
     counts: Counter[Kind] = field(default_factory=Counter[Kind])
     records: int = 0
-    """The number of records besides the head."""
+    """The number of records counterparts the head."""
     _sum: _Digest = field(default_factory=sha256)
 
     def __post_init__(self) -> None:
         self._line(head(self.bank))
 
     def add(self, record: RestoreRecord) -> str:
-        """Count a record; its line is returned."""
+        """Count a record and return its line."""
         line = line_of(record)
         self._line(line)
         self.counts[kind_of(record)] += 1
@@ -65,37 +65,37 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Held:
-    """A bank in a store."""
+class StoredBank:
+    """A bank and its store."""
 
     store: Store
     bank: Bank
 
 
-async def compared(
-    one: Held, other: Held, tell: Callable[[int], None] = lambda _: None
+async def compare_banks(
+    one: StoredBank, other: StoredBank, on_progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Tally, Difference | None]:
-    """Read two banks to the end of the first: its lines, and where the second, whatever its name, begins to differ."""
+    """Return the tally of the first bank, and the first difference of the second, whose name may be another."""
     tally = Tally(one.bank)
     named = other.bank.model_copy(update={"id": one.bank.id})
     differs = None if named == one.bank else Difference()
-    ours, theirs = (records(held.store, BankId(held.bank.id)) for held in (one, other))
+    ours, theirs = (records(stored.store, BankId(stored.bank.id)) for stored in (one, other))
     async with aclosing(ours), aclosing(theirs):
         async for record in ours:
             line = tally.add(record)
             if tally.records % STEP == 0:
-                tell(tally.records)
+                on_progress(tally.records)
             if differs is None:
-                beside = await anext(theirs, None)
-                if beside is None or line_of(beside) != line:
+                counterpart = await anext(theirs, None)
+                if counterpart is None or line_of(counterpart) != line:
                     differs = Difference(kind_of(record), tally.counts[kind_of(record)])
-        beyond = await anext(theirs, None) if differs is None else None
-    if beyond is not None:
-        differs = Difference(kind_of(beyond), tally.counts[kind_of(beyond)] + 1)
+        extra = await anext(theirs, None) if differs is None else None
+    if extra is not None:
+        differs = Difference(kind_of(extra), tally.counts[kind_of(extra)] + 1)
     return tally, differs
 
 
-async def empty(held: Held) -> bool:
+async def is_empty(stored: StoredBank) -> bool:
     """Return True if a bank is empty."""
-    async with aclosing(records(held.store, BankId(held.bank.id))) as told:
-        return await anext(told, None) is None
+    async with aclosing(records(stored.store, BankId(stored.bank.id))) as exported:
+        return await anext(exported, None) is None

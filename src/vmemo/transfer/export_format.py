@@ -1,6 +1,6 @@
-"""A bank's records in the order of an export, and each of them as its line. The format is described in docs/export.md.
+"""The records of an export in their order, and the line of each. The format is described in docs/export.md.
 
-A record refers only to those before it, and its line is the same whatever store holds the bank.
+A record refers only to earlier ones, and its line does not depend on the store.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, assert_never
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,40 +44,34 @@ ONE = 127.0
 Kind = Literal["profile", "message", "entity", "episode", "fact", "link", "move", "merge", "spending"]
 
 
+PlainRecord = FormerProfile | Message | Entity | Episode | Link | ConfidenceChange | MergeRecord | Spending
+RECORD_TYPES: Mapping[Kind, type[PlainRecord]] = {
+    "profile": FormerProfile,
+    "message": Message,
+    "entity": Entity,
+    "episode": Episode,
+    "link": Link,
+    "move": ConfidenceChange,
+    "merge": MergeRecord,
+    "spending": Spending,
+}
+"""All records but facts, which also have vectors."""
+_KINDS: Mapping[type[PlainRecord], Kind] = {type: kind for kind, type in RECORD_TYPES.items()}
+
+
+def kind_of(record: RestoreRecord) -> Kind:
+    """Return the name of a record's type in its line."""
+    return "fact" if isinstance(record, NewFact) else _KINDS[type(record)]
+
+
 def head(bank: Bank) -> str:
-    """The first line."""
+    """Return the first line of an export."""
     return _line("bank", bank, {"format": FORMAT, "version": VERSION})
 
 
 def line_of(record: RestoreRecord) -> str:
-    """A record as its line."""
-    kind = kind_of(record)
-    return _fact_line(record) if isinstance(record, NewFact) else _line(kind, record)
-
-
-def kind_of(record: RestoreRecord) -> Kind:
-    """The name of a record's type in its line."""
-    match record:
-        case FormerProfile():
-            return "profile"
-        case Message():
-            return "message"
-        case Entity():
-            return "entity"
-        case Episode():
-            return "episode"
-        case NewFact():
-            return "fact"
-        case Link():
-            return "link"
-        case ConfidenceChange():
-            return "move"
-        case MergeRecord():
-            return "merge"
-        case Spending():
-            return "spending"
-        case _:
-            assert_never(record)
+    """Return the line of a record."""
+    return _fact_line(record) if isinstance(record, NewFact) else _line(kind_of(record), record)
 
 
 def _line(kind: str, record: Record, more: Mapping[str, JsonValue] | None = None) -> str:
@@ -99,25 +93,26 @@ def _text(numbers: NDArray[Any]) -> str:
 
 
 async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
-    """A bank's former profiles, messages, entities, episodes, facts and links, then what became of opinions and
-    entities, and what it cost. It is read page by page: who writes meanwhile is seen from some record on."""
+    """Yield a bank's records in the order of an export.
+
+    The bank is read page by page, so a concurrent write shows from some record on.
+    """
     for former in await store.former_profiles(bank):
         yield former
-    unread = _Unread(store, bank)
+    pending = _PendingMessages(store, bank)
     async for message in paged(lambda after: store.messages(bank, MessageSelect(after=after, limit=PAGE))):
-        yield unread.noted(message)
+        yield pending.add(message)
     async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE))):
         yield entity
     async for episode in paged(lambda after: store.episodes(bank, EpisodeSelect(after=after, limit=PAGE))):
-        if (read := await unread.without(episode)) is not None:
-            yield read
-    order = _Order()
+        if (processed := await pending.removed_from(episode)) is not None:
+            yield processed
+    order = _FactOrder()
     async for item in _facts(store, bank):
-        for told in order.told(item):
-            yield told
-    for told in order.rest():
-        yield told
+        for fact in order.add(item):
+            yield fact
     for record in (
+        *order.incomplete(),
         *order.links(await store.links(bank)),
         *await store.confidence_changes(bank),
         *order.merges(await store.merges(bank)),
@@ -127,83 +122,81 @@ async def records(store: Store, bank: BankId) -> AsyncGenerator[RestoreRecord]:
 
 
 @dataclass(frozen=True)
-class _Unread:
-    """Messages that were placed in an episode and not read: an import places and reads them anew."""
+class _PendingMessages:
+    """Messages that are in an episode but not processed: an import groups and processes them again."""
 
     store: Store
     bank: BankId
-    placed: set[MessageId] = field(default_factory=set[MessageId])
-    left_out: dict[EpisodeId, EpisodeId | None] = field(default_factory=dict[EpisodeId, EpisodeId | None])
-    """Episodes of nothing else, with what came before them."""
+    grouped: set[MessageId] = field(default_factory=set[MessageId])
+    omitted: dict[EpisodeId, EpisodeId | None] = field(default_factory=dict[EpisodeId, EpisodeId | None])
+    """Episodes of pending messages only, with the episode before each."""
 
-    def noted(self, message: Message) -> Message:
-        """The message as it is exported."""
+    def add(self, message: Message) -> Message:
+        """Return the message as it is exported."""
         if message.state == "grouped":
-            self.placed.add(message.id)
-        return waiting(message)
+            self.grouped.add(message.id)
+        return ungrouped(message)
 
-    async def without(self, episode: Episode) -> Episode | None:
-        """The episode of the messages that were read, or None if there are none."""
+    async def removed_from(self, episode: Episode) -> Episode | None:
+        """Return the episode without pending messages, or None if it has no others."""
         previous = episode.previous
-        while previous is not None and previous in self.left_out:
-            previous = self.left_out[previous]
-        read = tuple(id for id in episode.messages if id not in self.placed)
-        if read == episode.messages:
+        while previous is not None and previous in self.omitted:
+            previous = self.omitted[previous]
+        processed = tuple(id for id in episode.messages if id not in self.grouped)
+        if processed == episode.messages:
             return episode.model_copy(update={"previous": previous})
-        if not read:
-            self.left_out[episode.id] = previous
+        if not processed:
+            self.omitted[episode.id] = previous
             return None
-        times = [message.timestamp for message in await self.store.messages(self.bank, MessageSelect(ids=read))]
+        times = [message.timestamp for message in await self.store.messages(self.bank, MessageSelect(ids=processed))]
         span = {"started_at": min(times), "ended_at": max(times)}
-        return episode.model_copy(update={"previous": previous, "messages": read, **span})
+        return episode.model_copy(update={"previous": previous, "messages": processed, **span})
 
 
-def waiting(message: Message) -> Message:
-    """The message without its place: work is not exported, so nothing would read one that waits in an episode."""
+def ungrouped(message: Message) -> Message:
+    """Return the message as pending if it is grouped: jobs are not exported, so none would process its episode."""
     return message.model_copy(update={"state": "pending"}) if message.state == "grouped" else message
 
 
 @dataclass
-class _Order:
-    """The order of facts: as stored, but for those that rest on facts stored after them, which follow these.
+class _FactOrder:
+    """The order of facts: as stored, except that a fact follows all facts of its basis.
 
-    Opinions do so that were formed before all was derived anew.
+    After a reprocess, opinions formed before it are stored before the facts that they are based on.
     """
 
     places: dict[FactId, int] = field(default_factory=dict[FactId, int])
-    held: dict[FactId, list[NewFact]] = field(default_factory=dict[FactId, list[NewFact]])
-    """Facts by one that they wait for."""
-    moved: bool = False
+    waiting: dict[FactId, list[NewFact]] = field(default_factory=dict[FactId, list[NewFact]])
+    """Facts by the fact of their basis that they wait for."""
+    changed: bool = False
 
-    def told(self, item: NewFact) -> list[NewFact]:
-        """The facts that come next when this one is read."""
+    def add(self, item: NewFact) -> list[NewFact]:
+        """Return the facts that come next after this one was read."""
         found: list[NewFact] = []
         queue = [item]
         for next_one in queue:
             missing = next((id for id in next_one.fact.basis if id not in self.places), None)
             if missing is None:
                 found.append(self._placed(next_one))
-                queue += self.held.pop(next_one.fact.id, [])
+                queue += self.waiting.pop(next_one.fact.id, [])
             else:
-                self.held.setdefault(missing, []).append(next_one)
-                self.moved = True
+                self.waiting.setdefault(missing, []).append(next_one)
+                self.changed = True
         return found
 
-    def rest(self) -> list[NewFact]:
-        """Facts that rest on something which is not there."""
-        return [self._placed(item) for held in self.held.values() for item in held]
+    def incomplete(self) -> list[NewFact]:
+        """Return the facts whose basis is not in the bank."""
+        return [self._placed(item) for items in self.waiting.values() for item in items]
 
     def links(self, found: Sequence[Link]) -> Sequence[Link]:
-        """Links in the order of their facts."""
-
-        def place(link: Link) -> tuple[int, int]:
-            return self._place(link.source), self._place(link.target)
-
-        return sorted(found, key=place) if self.moved else found
+        """Return the links in the order of their facts."""
+        if not self.changed:
+            return found
+        return sorted(found, key=lambda link: (self._place(link.source), self._place(link.target)))
 
     def merges(self, found: Sequence[MergeRecord]) -> Sequence[MergeRecord]:
-        """Merges with their mentions in the order of facts."""
-        return [self._sorted(merge) for merge in found] if self.moved else found
+        """Return the merges, with their mentions in the order of facts."""
+        return [self._sorted(merge) for merge in found] if self.changed else found
 
     def _sorted(self, merge: MergeRecord) -> MergeRecord:
         mentions = tuple(sorted(merge.mentions, key=lambda mention: self._place(mention.fact)))
@@ -211,17 +204,17 @@ class _Order:
 
     def _placed(self, item: NewFact) -> NewFact:
         self.places[item.fact.id] = len(self.places)
-        if not self.moved or len(item.fact.basis) < 2:
+        if not self.changed or len(item.fact.basis) < 2:
             return item
         basis = tuple(sorted(item.fact.basis, key=self._place))
-        return NewFact(fact=item.fact.model_copy(update={"basis": basis}), embedding=item.embedding, tokens=item.tokens)
+        return replace(item, fact=item.fact.model_copy(update={"basis": basis}))
 
     def _place(self, fact: FactId) -> int:
         return self.places.get(fact, len(self.places))
 
 
 async def _facts(store: Store, bank: BankId) -> AsyncIterator[NewFact]:
-    """Facts with all their vectors, page by page."""
+    """Yield the facts with all their vectors, page by page."""
     after: FactId | None = None
     while page := await store.facts(bank, FactSelect(after=after, limit=PAGE, with_embeddings=True)):
         expansion = await store.expand(ExpandRequest(bank=bank, token_vectors=[fact.id for fact in page]))

@@ -33,11 +33,11 @@ from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
 from vmemo.ports import BankNotFound, Store
-from vmemo.transfer.export_format import FORMAT, ONE, VERSION, head, line_of, records, waiting
+from vmemo.transfer.export_format import FORMAT, ONE, RECORD_TYPES, VERSION, head, line_of, records, ungrouped
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
-    """Write a bank to a file, which appears whole or not at all; the number of records is returned."""
+    """Write a bank to a file, which appears whole or not at all; return the number of lines."""
     partial = path.with_name(path.name + ".partial")
     count = 0
     try:
@@ -57,7 +57,7 @@ async def export(store: Store, bank: BankId, path: Path) -> int:
 
 
 async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
-    """A bank's records as lines of JSON, the bank itself first."""
+    """Yield a bank as lines of JSON, its head first."""
     stored = await store.bank(bank)
     if stored is None:
         raise BankNotFound(bank)
@@ -68,14 +68,14 @@ async def lines(store: Store, bank: BankId) -> AsyncIterator[str]:
 
 @dataclass(frozen=True)
 class Import:
-    """An export that is ready to be read."""
+    """An opened export: its bank, and its records as they are read."""
 
     bank: Bank
     records: Iterator[RestoreRecord]
 
 
 def read(path: Path, name: BankId | None = None) -> Import:
-    """Open an export; its bank may be given another name. Records are checked as they are read."""
+    """Open an export, with another name for its bank if given. Records are validated as they are read."""
     numbered = _objects(path)
     number, first = next(numbered, (1, dict[str, JsonValue]()))
     if first.get("format") != FORMAT or first.get("version") != VERSION:
@@ -98,7 +98,7 @@ def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
     try:
         value: JsonValue = json.loads(line.decode("utf-8"))
         if b"\\ud" in line.lower():
-            # An escape can smuggle in half a character, which no database takes.
+            # An escape may be half of a surrogate pair, which no database accepts.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path}: line {number} is not JSON in UTF-8. Nothing was imported.") from error
@@ -107,89 +107,80 @@ def _object(line: bytes, path: Path, number: int) -> dict[str, JsonValue]:
     return value
 
 
-Plain = FormerProfile | Message | Episode | Entity | Link | ConfidenceChange | MergeRecord | Spending
-_KINDS: Mapping[JsonValue, type[Plain]] = {
-    "profile": FormerProfile,
-    "message": Message,
-    "entity": Entity,
-    "episode": Episode,
-    "link": Link,
-    "move": ConfidenceChange,
-    "merge": MergeRecord,
-    "spending": Spending,
-}
-
-
 def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, path: Path) -> Iterator[RestoreRecord]:
-    known = _Known()
+    references = _References()
     for number, values in numbered:
-        kind = values.get("record")
-        if kind == "fact":
-            record = _fact(values, bank, path, number)
-        elif isinstance(kind, str) and kind in _KINDS:
-            record = _checked(_KINDS[kind], values, path, number)
-        else:
-            raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
-        if trouble := known.trouble(record, number):
-            raise InvalidInput(f"{path}: line {number} {trouble}. Nothing was imported.")
-        yield waiting(record) if isinstance(record, Message) else record
-    for number, entity in known.unmet():
+        record = _record(values, bank, path, number)
+        if problem := references.problem(record, number):
+            raise InvalidInput(f"{path}: line {number} {problem}. Nothing was imported.")
+        yield ungrouped(record) if isinstance(record, Message) else record
+    for number, entity in references.missing_entities():
         raise InvalidInput(
             f"{path}: line {number} refers to entity {entity!r}, which no line holds. Nothing was imported."
         )
 
 
+def _record(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> RestoreRecord:
+    kind = values.get("record")
+    if kind == "fact":
+        return _fact(values, bank, path, number)
+    for name, type in RECORD_TYPES.items():
+        if name == kind:
+            return _checked(type, values, path, number)
+    raise InvalidInput(f"{path}: line {number} is of no known record {kind!r}. Nothing was imported.")
+
+
 @dataclass
-class _Known:
-    """The records read so far: each is unique and refers only to earlier ones."""
+class _References:
+    """The ids of the records read so far: each is unique, and a record refers only to earlier ones."""
 
-    names: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    known: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     absorbed: set[EntityId] = field(default_factory=set[EntityId])
-    keepers: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
-    """Entities that merges joined something to, with the line; a later merge may have made one part of another."""
+    merged_into: dict[EntityId, int] = field(default_factory=dict[EntityId, int])
+    """Entities that merges joined something to, with the line; a later merge may have absorbed one of them."""
 
-    def trouble(self, record: RestoreRecord, number: int) -> str | None:
-        """Return the problem of a record in this line; a valid one is remembered."""
-        own, needed = _names(record)
-        missing = next((name for name in needed if name not in self.names), None)
+    def problem(self, record: RestoreRecord, number: int) -> str | None:
+        """Return the problem of the record in this line; a valid record becomes known."""
+        own, needed = _ids(record)
+        missing = next((id for id in needed if id not in self.known), None)
         if missing is not None:
             return f"refers to {missing[0]} {missing[1]!r}, which no line before it holds"
-        if not self.names.isdisjoint(own):
+        if not self.known.isdisjoint(own):
             return f"repeats {own[0][0]} {own[0][1]!r}"
-        self.names.update(own)
+        self.known.update(own)
         if isinstance(record, MergeRecord):
-            self.keepers.setdefault(record.entity, number)
+            self.merged_into.setdefault(record.entity, number)
             self.absorbed.update([] if record.absorbed is None else [record.absorbed])
         return None
 
-    def unmet(self) -> list[tuple[int, EntityId]]:
-        """Merges whose entity is nowhere."""
-        met = self.absorbed | {id for id in self.keepers if ("entity", id) in self.names}
-        return [(number, id) for id, number in self.keepers.items() if id not in met]
+    def missing_entities(self) -> list[tuple[int, EntityId]]:
+        """Return the merges, by line, whose entity is neither in the file nor absorbed by another merge."""
+        found = self.absorbed | {id for id in self.merged_into if ("entity", id) in self.known}
+        return [(number, id) for id, number in self.merged_into.items() if id not in found]
 
 
-Names = list[tuple[object, ...]]
+Ids = list[tuple[object, ...]]
 
 
-def _names(record: RestoreRecord) -> tuple[Names, Names]:
-    """The id of a record and the ids it refers to."""
+def _ids(record: RestoreRecord) -> tuple[Ids, Ids]:
+    """Return the ids of a record, and the ids that it refers to."""
     match record:
         case FormerProfile():
             return [], []
         case Message():
-            line: Names = [("line", record.document, record.key)] if record.key is not None else []
+            line: Ids = [("line", record.document, record.key)] if record.key is not None else []
             return [("message", record.id), *line], []
         case Entity():
             return [("entity", record.id)], []
         case Episode():
             return [("episode", record.id)], [("message", id) for id in record.messages]
         case NewFact():
-            return [("fact", record.fact.id)], _behind(record.fact)
+            return [("fact", record.fact.id)], _sources(record.fact)
         case Link():
-            ends: Names = [("fact", record.source), ("fact", record.target)]
+            ends: Ids = [("fact", record.source), ("fact", record.target)]
             return [("link", record.kind, record.source, record.target)], ends
         case ConfidenceChange():
-            # The facts that moved an opinion may be forgotten by now.
+            # The facts that changed an opinion's confidence may have been forgotten.
             return [], [("fact", record.opinion)]
         case MergeRecord():
             return [("merge", record.id)], [("fact", mention.fact) for mention in record.mentions]
@@ -197,10 +188,10 @@ def _names(record: RestoreRecord) -> tuple[Names, Names]:
             return [("spending", record.step, record.model)], []
 
 
-def _behind(fact: Fact) -> Names:
-    said = (*fact.messages, fact.context_from) if fact.context_from is not None else fact.messages
+def _sources(fact: Fact) -> Ids:
+    messages = (*fact.messages, fact.context_from) if fact.context_from is not None else fact.messages
     return [
-        *(("message", id) for id in said),
+        *(("message", id) for id in messages),
         *(("episode", id) for id in fact.episodes),
         *(("entity", mention.id) for mention in fact.entities),
         *(("fact", id) for id in fact.basis),
@@ -222,7 +213,7 @@ def _fact(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> 
 
 
 def _tokens(packed: JsonValue, width: JsonValue) -> TokenVectors | None:
-    """Rows of token vectors; None if these are not at least one whole row of numbers from -1 to 1."""
+    """Return the rows of token vectors; None if these are not at least one whole row of numbers from -1 to 1."""
     if not isinstance(packed, str) or isinstance(width, bool) or not isinstance(width, int) or width < 1:
         return None
     try:

@@ -158,9 +158,9 @@ async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], 
     name = BankId(bank.id)
     await require_free(store, name)
     hidden = BankId(f"{HIDDEN}importing {sha256(name.encode()).hexdigest()}")
-    # An interrupted import of the same name begins anew; one that still runs is refused with its next page.
+    # An interrupted import of the same name starts over; one that still runs is refused with its next page.
     await store.drop_bank(hidden)
-    # The digest tells this import from another of the same name.
+    # The digest distinguishes this import from another of the same name.
     incoming = IncomingBank(bank=name, hidden=hidden, records=0, digest=new_id())
     await store.create_bank(bank.model_copy(update={"id": hidden}), note=incoming.note)
     try:
@@ -173,7 +173,7 @@ async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], 
         raise
 
 
-async def _load(store: Store, incoming: IncomingBank, unread: Iterator[list[RestoreRecord]]) -> None:
+async def _load(store: Store, incoming: IncomingBank, waiting: Iterator[list[RestoreRecord]]) -> None:
     # Reading a file blocks, so it is done in a thread.
-    while (page := await asyncio.to_thread(next, unread, None)) is not None:
+    while (page := await asyncio.to_thread(next, waiting, None)) is not None:
         incoming = await receive(store, incoming, page, digest=incoming.digest)

@@ -23,26 +23,26 @@ async def migrate(
     /,
     *,
     banks: Sequence[str] | None = None,
-    anew: bool = False,
+    restart: bool = False,
     on_progress: OnProgress | None = None,
     settings: Settings | None = None,
 ) -> MigrationReport:
     """Copy banks, all of them unless some are named, into another database; the source is only read.
 
-    Each appears there whole and verified, or not at all. Called again after an interruption, it resumes; `anew` first
-    drops what interrupted migrations left in the target. A bank that is in the target already and equal is skipped;
-    one that differs is refused before anything is written.
+    Each appears there whole and verified, or not at all. Called again after an interruption, it resumes; `restart`
+    first drops what interrupted migrations left in the target. A bank that the target already has is skipped if it is
+    identical, and refused before anything is written if it differs.
     """
-    _demand_names(banks)
+    _require_list(banks)
     source, target = _store(source_url, settings), _store(target_url, settings)
-    _demand_two(source_url, target_url)
+    _require_distinct(source_url, target_url)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(source.close)
         await source.open(as_is=True)
         names = await _chosen(source, banks)
         opened.push_async_callback(target.close)
         await target.open()
-        if anew:
+        if restart:
             for incoming in await incoming_banks(target):
                 await target.drop_bank(incoming.hidden)
         return await move(source, target, names, on_progress=on_progress)
@@ -54,12 +54,12 @@ def migrate_sync(
     /,
     *,
     banks: Sequence[str] | None = None,
-    anew: bool = False,
+    restart: bool = False,
     on_progress: OnProgress | None = None,
     settings: Settings | None = None,
 ) -> MigrationReport:
     """Synchronous twin of `migrate`."""
-    moving = migrate(source_url, target_url, banks=banks, anew=anew, on_progress=on_progress, settings=settings)
+    moving = migrate(source_url, target_url, banks=banks, restart=restart, on_progress=on_progress, settings=settings)
     return portal.run(moving)
 
 
@@ -71,19 +71,19 @@ def _store(url: str, settings: Settings | None) -> Store:
     return build_store(url, chosen)
 
 
-def _demand_names(banks: Sequence[str] | None) -> None:
+def _require_list(banks: Sequence[str] | None) -> None:
     if isinstance(banks, str) or (banks is not None and not banks):
         raise InvalidInput('banks is a list of names, such as ["alice"]; None is all. Nothing was changed.')
 
 
-def _demand_two(source_url: str, target_url: str) -> None:
+def _require_distinct(source_url: str, target_url: str) -> None:
     if target_url in ("sqlite://", "sqlite:///:memory:"):
         raise InvalidInput("The target is in memory, and would be gone when the migration ends. Name a file.")
-    if _place(source_url) == _place(target_url):
+    if _location(source_url) == _location(target_url):
         raise InvalidInput("Source and target are the same database. Nothing was changed; name another target.")
 
 
-def _place(url: str) -> tuple[str, ...]:
+def _location(url: str) -> tuple[str, ...]:
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite":
         return scheme, str(Path(rest[1:]).resolve())
@@ -92,10 +92,10 @@ def _place(url: str) -> tuple[str, ...]:
 
 
 async def _chosen(source: Store, wanted: Sequence[str] | None) -> list[BankId]:
-    """Names of the banks to move; all must be there."""
-    there = [BankId(bank.id) for bank in await source.banks()]
+    """Return the names of the banks to move. Raise NotFound if one does not exist."""
+    existing = [BankId(bank.id) for bank in await source.banks()]
     for bank in wanted or ():
-        if bank not in there:
-            known = ", ".join(map(repr, there)) or "none"
+        if bank not in existing:
+            known = ", ".join(map(repr, existing)) or "none"
             raise NotFound(f"There is no bank {bank!r} in the source; there is {known}. Nothing was changed.")
-    return there if wanted is None else [bank for bank in there if bank in wanted]
+    return existing if wanted is None else [bank for bank in existing if bank in wanted]
