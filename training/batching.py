@@ -1,4 +1,4 @@
-"""Rows of ids as tensors."""
+"""Rows of token ids as tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-SEPARATOR = 102
 GROUP_TOKENS = 32_768
 
 
@@ -24,7 +23,7 @@ class Rows:
 
 
 def rows(first: Sequence[np.ndarray], second: Sequence[np.ndarray], dropped: Tensor, device: str) -> Rows:
-    """Texts with what follows each as a second segment."""
+    """Return texts as rows; `second` is the second segment of each."""
     length = max(len(a) + len(b) for a, b in zip(first, second, strict=True))
     length += -length % 8
     ids, segments, own = (np.zeros((len(first), length), np.int64) for _ in range(3))
@@ -39,7 +38,7 @@ def rows(first: Sequence[np.ndarray], second: Sequence[np.ndarray], dropped: Ten
 
 
 def groups(lengths: Sequence[int], most: int = GROUP_TOKENS) -> Iterator[list[int]]:
-    """Indexes of rows of like length, so that little is padded."""
+    """Yield indexes of rows of similar length, so that there is little padding."""
     group: list[int] = []
     for index in np.argsort(lengths, kind="stable").tolist():
         if group and lengths[index] * (len(group) + 1) > most:

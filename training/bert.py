@@ -1,4 +1,4 @@
-"""BERT in torch, small enough to read: the encoder with its two heads, and a cross-encoder as its teacher."""
+"""A small BERT in torch: the encoder with its two heads, and the cross-encoder that teaches it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOKEN_WIDTH = 48
 
 
 class Layer(nn.Module):
-    """Attention and feed-forward, each with its residual and norm after it."""
+    """Attention and feed-forward, each followed by its residual and norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Layer(nn.Module):
         self.norm, self.dropout = nn.LayerNorm(WIDTH, eps=1e-12), nn.Dropout(0.1)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """The next states."""
+        """Return the next states."""
         rows, length, _ = states.shape
         query, key, value = (
             part(states).view(rows, length, HEADS, -1).transpose(1, 2) for part in (self.query, self.key, self.value)
@@ -34,7 +34,7 @@ class Layer(nn.Module):
 
 
 class Bert(nn.Module):
-    """The trunk: ids and segments to states."""
+    """The transformer: from ids and segments to states."""
 
     def __init__(self, layers: int = LAYERS) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Bert(nn.Module):
         self.layers, self.dropout = nn.ModuleList(Layer() for _ in range(layers)), nn.Dropout(0.1)
 
     def forward(self, ids: Tensor, segments: Tensor, mask: Tensor) -> Tensor:
-        """The last states."""
+        """Return the last states."""
         places = torch.arange(ids.shape[1], device=ids.device)
         states = self.dropout(self.norm(self.words(ids) + self.positions(places) + self.segments(segments)))
         for layer in self.layers:
@@ -51,7 +51,7 @@ class Bert(nn.Module):
         return states
 
     def load(self, weights: dict[str, np.ndarray], layers: list[int] | None = None) -> None:
-        """Take weights under BERT's usual names; `layers` picks some of the twelve."""
+        """Load weights by BERT's usual names; `layers` selects some of the twelve."""
         names = list(parameter_names(layers or list(range(len(self.layers)))))
         own = dict(self.named_parameters())
         with torch.no_grad():
@@ -62,7 +62,7 @@ class Bert(nn.Module):
 
 
 def parameter_names(layers: list[int]) -> list[tuple[str, str]]:
-    """Our names and BERT's."""
+    """Return our parameter names with BERT's."""
     names = [(f"{ours}.weight", f"embeddings.{theirs}.weight") for ours, theirs in _TABLES]
     names += [(f"norm.{part}", f"embeddings.LayerNorm.{part}") for part in ("weight", "bias")]
     for number, layer in enumerate(layers):
@@ -87,7 +87,7 @@ _PARTS = [
 
 
 class Encoder(nn.Module):
-    """One pass, two answers: a pooled vector to search by, and a short vector per token to compare by."""
+    """An encoder with two outputs: a pooled vector for search, and a short vector per token for reranking."""
 
     def __init__(self, width: int = TOKEN_WIDTH) -> None:
         super().__init__()
@@ -98,14 +98,14 @@ class Encoder(nn.Module):
         nn.init.zeros_(self.attention.weight)
 
     def forward(self, ids: Tensor, segments: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Pooled unit vectors, unit vectors of all tokens, and how much each token of a query counts."""
+        """Return pooled unit vectors, unit vectors of all tokens, and the weight of each token of a query."""
         states = self.bert(ids, segments, mask)
         pooled = F.normalize(states[:, 0].float(), dim=-1)
         return pooled, F.normalize(self.tokens(states).float(), dim=-1), self.attention(states)[..., 0].float()
 
 
 class CrossEncoder(nn.Module):
-    """Reads question and document together and says how well they fit."""
+    """Scores a question and a document together."""
 
     def __init__(self, layers: int = LAYERS) -> None:
         super().__init__()
@@ -113,5 +113,5 @@ class CrossEncoder(nn.Module):
         nn.init.zeros_(self.score.bias)
 
     def forward(self, ids: Tensor, segments: Tensor, mask: Tensor) -> Tensor:
-        """One number per pair."""
+        """Return one score per pair."""
         return self.score(self.bert(ids, segments, mask)[:, 0])[:, 0].float()

@@ -21,7 +21,7 @@ STATES = "last_hidden_state"
 
 
 def float_weights(trained: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Trained weights under BERT's usual names, matrices as (inputs, outputs)."""
+    """Return the trained weights by BERT's usual names; matrices are (inputs, outputs)."""
     found = {}
     for ours, theirs in parameter_names(list(range(12))):
         value = trained[f"bert.{ours}"].astype(np.float32)
@@ -30,7 +30,7 @@ def float_weights(trained: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def refill(model: onnx.ModelProto, weights: dict[str, np.ndarray]) -> None:
-    """Put the weights in place of the old ones."""
+    """Replace the weights of the model."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "MatMulInteger":
@@ -72,7 +72,7 @@ def put(tensors: dict[str, onnx.TensorProto], name: str, value: np.ndarray) -> N
 
 
 def add_heads(model: onnx.ModelProto, tokens: np.ndarray, attention: np.ndarray) -> None:
-    """Outputs: the first token's state, unit vectors of all tokens, and how much each counts in a query."""
+    """Add outputs: the first token's state, unit vectors of all tokens, and their weights in a query."""
     graph = model.graph
     for name, value in (
         ("token_head", np.ascontiguousarray(tokens.T.astype(np.float32))),

@@ -1,4 +1,4 @@
-"""Turns banks into numbers, so that the machine that trains needs torch and NumPy and nothing of vmemo.
+"""Converts banks to numbers, so that the training machine needs torch and NumPy but not vmemo.
 
 python training/pack.py DATA OUT.pkl.xz
 """
@@ -25,7 +25,7 @@ CONTEXT_CHARACTERS = 240
 
 
 def banks(data: Path) -> Iterator[corpus.MemoryBank]:
-    """Every bank, by source."""
+    """Yield all banks, source by source."""
     yield from corpus.conversations()
     yield from corpus.earlier_conversations(data)
     yield from corpus.sessions(data)
@@ -35,7 +35,7 @@ def banks(data: Path) -> Iterator[corpus.MemoryBank]:
 
 
 def packed(bank: corpus.MemoryBank, tokenizer: WordPiece) -> dict[str, object]:
-    """A bank as ids and numbers."""
+    """Return a bank as ids and numbers."""
     place = {made.id: index for index, made in enumerate(bank.documents)}
     return {
         "name": bank.name,
@@ -60,7 +60,7 @@ def _ids(tokenizer: WordPiece, text: str, most: int) -> np.ndarray:
 
 
 def _word_scores(bank: corpus.MemoryBank) -> np.ndarray:
-    """Each question's BM25 scores, as keyword search would give them, divided by its best."""
+    """Return each question's BM25 scores as in keyword search, divided by the best."""
     texts = [[*terms(made.words) * 2, *terms(made.context)] for made in bank.documents]
     postings = Postings.empty().extended([_hashes(text) for text in texts])
     rows = [postings.scores(terms(q.text)) for q in bank.questions]
@@ -73,7 +73,7 @@ def _hashes(words: Sequence[str]) -> np.ndarray:
 
 
 def dropped_ids(vocabulary: Sequence[str]) -> list[int]:
-    """Tokens that keep no vector: punctuation and the end marker."""
+    """Return the tokens without a vector: punctuation and the end marker."""
     return [n for n, token in enumerate(vocabulary) if not any(map(str.isalnum, token)) or token == "[SEP]"]
 
 

@@ -32,7 +32,7 @@ class Scores:
 def score(
     encoder: Encoder, bank: dict, dropped: Tensor, *, context: bool, questions: Sequence[int] | None = None
 ) -> Scores:
-    """All questions of a bank, or some, against all its documents."""
+    """Score all questions of a bank, or some, against all its documents."""
     device = str(dropped.device)
     asked = list(range(len(bank["questions"]))) if questions is None else list(questions)
     texts = [bank["questions"][n] for n in asked]
@@ -61,11 +61,11 @@ def score(
 
 
 def _matches(query: Tensor, tokens: Tensor, own: Tensor) -> Tensor:
-    """For each query token its best match in each document."""
+    """Return the best match of each query token in each document."""
     best = []
     for some in query.split(max(1, 60_000_000 // max(1, query.shape[1] * own.numel()))):
-        likeness = torch.einsum("qik,djk->qdij", some, tokens)
-        best.append(likeness.masked_fill(~own[None, :, None, :], -1.0).amax(-1))
+        similarity = torch.einsum("qik,djk->qdij", some, tokens)
+        best.append(similarity.masked_fill(~own[None, :, None, :], -1.0).amax(-1))
     return torch.cat(best)
 
 
@@ -76,7 +76,7 @@ def normalised(values: Tensor) -> Tensor:
 
 
 def order(scores: Scores, pooled: float, words: float, late: float, window: float = 0.0) -> np.ndarray:
-    """Documents as recall would order them: fused, then the first of them reranked."""
+    """Return the documents in recall's order: fused, then the first of them reranked."""
     fused = pooled * normalised(scores.pooled) + words * scores.words
     top = fused.topk(min(POOL, fused.shape[1]), 1).indices
     extra = late * normalised(scores.late.gather(1, top)) + window * normalised(scores.window.gather(1, top))
@@ -84,23 +84,23 @@ def order(scores: Scores, pooled: float, words: float, late: float, window: floa
 
 
 def judge(bank: dict, ranked: np.ndarray) -> list[tuple[str, list[float]]]:
-    """For each question its kind, recall@10, and the share of evidence inside 500, 1,000 and 2,000 tokens."""
+    """Return each question's kind, recall@10, and the share of evidence within 500, 1,000 and 2,000 tokens."""
     tokens, judged = np.array(bank["tokens"]), []
     for row, turns, kind in zip(ranked, bank["turns"], bank["kinds"], strict=True):
         used = np.cumsum(tokens[row])
-        # A turn is found where the first document that holds it stands.
+        # The rank of a turn is that of the first document that contains it.
         place = np.array([np.flatnonzero(np.isin(row, documents))[0] for documents in turns])
         judged.append((kind, [float(np.mean(part)) for part in (place < 10, *(used[place] <= n for n in SPANS))]))
     return judged
 
 
 def mean(judged: Sequence[tuple[str, list[float]]]) -> np.ndarray:
-    """Over all questions."""
+    """Return the means over all questions."""
     return np.array([values for _, values in judged]).mean(0).round(4)
 
 
 def listwise(logits: Tensor, evidence: Tensor) -> Tensor:
-    """Each right document against all wrong ones."""
+    """Return the loss of each relevant document against all irrelevant ones."""
     wrong = logits.masked_fill(evidence, -1e4).logsumexp(1, keepdim=True)
     losses = F.softplus(wrong - logits)
     return (losses * evidence).sum(1) / evidence.sum(1)

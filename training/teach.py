@@ -1,4 +1,4 @@
-"""Trains cross-encoders: three teachers that each score the banks they have not seen, and rivals to compare with.
+"""Trains cross-encoders: three teachers that each score the banks they have not seen, and others to compare with.
 
 python training/teach.py PACK WEIGHTS.onnx OUT.pkl [--rivals 12 6 3]
 """
@@ -28,7 +28,7 @@ PICKED = {12: list(range(12)), 6: [0, 2, 4, 6, 8, 11], 3: [0, 5, 11]}
 
 @torch.no_grad()
 def candidates(encoder: Encoder, bank: dict, dropped: Tensor, pool: int) -> np.ndarray:
-    """The fused order's first documents of each question, evidence among them."""
+    """Return the first documents of each question in fused order, with all evidence among them."""
     with torch.autocast(str(dropped.device), torch.bfloat16):
         scores = scoring.score(encoder, bank, dropped, context=False)
     ranked = scoring.order(scores, 1.0, 0.5, 0.0)[:, :pool].copy()
@@ -41,14 +41,14 @@ def candidates(encoder: Encoder, bank: dict, dropped: Tensor, pool: int) -> np.n
 
 
 def pairs(bank: dict, question: int, chosen: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Question and document, as one text of two segments each; the turn before closes the second."""
+    """Return pairs of question and document as two segments; the turn before ends the second."""
     asked = bank["questions"][question]
     asked = np.concatenate([asked[:1], asked[9:]])
     return [(asked, np.concatenate([bank["documents"][n][1:224], bank["contexts"][n]])) for n in chosen]
 
 
 def run(model: CrossEncoder, found: list[tuple[np.ndarray, np.ndarray]], dropped: Tensor) -> Tensor:
-    """One score per pair."""
+    """Return one score per pair."""
     device, order, parts = str(dropped.device), [], []
     for group in groups([len(a) + len(b) for a, b in found], 65_536):
         part = rows([found[n][0] for n in group], [found[n][1] for n in group], dropped, device)
@@ -59,7 +59,7 @@ def run(model: CrossEncoder, found: list[tuple[np.ndarray, np.ndarray]], dropped
 
 
 def train(model: CrossEncoder, banks: list[dict], dropped: Tensor, *, epochs: int, rate: float) -> None:
-    """Each right document against hard wrong ones."""
+    """Train with relevant documents against hard negatives."""
     items = [(bank, n) for bank in banks for n in range(len(bank["questions"]))]
     hops = [item for item in items if item[0]["split"] == "hop"]
     chats = [item for item in items if item[0]["split"] != "hop"]
@@ -84,7 +84,7 @@ def train(model: CrossEncoder, banks: list[dict], dropped: Tensor, *, epochs: in
 
 
 def batch_loss(model: CrossEncoder, batch: list[tuple[dict, int]], dropped: Tensor, most: int = 12) -> Tensor:
-    """Listwise over evidence and sampled hard negatives."""
+    """Return the listwise loss over evidence and sampled hard negatives."""
     found, spans, marks = [], [], []
     for bank, n in batch:
         evidence = bank["evidence"][n][:4]
@@ -102,7 +102,7 @@ def batch_loss(model: CrossEncoder, batch: list[tuple[dict, int]], dropped: Tens
 
 @torch.no_grad()
 def taught(model: CrossEncoder, bank: dict, dropped: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Candidates and the teacher's scores of them."""
+    """Return the candidates and the teacher's scores."""
     model.eval()
     chosen = bank["candidates"]
     found = [pair for n, row in enumerate(chosen) for pair in pairs(bank, n, row)]
@@ -111,7 +111,7 @@ def taught(model: CrossEncoder, bank: dict, dropped: Tensor) -> tuple[np.ndarray
 
 @torch.no_grad()
 def compare(model: CrossEncoder, encoder: Encoder, banks: list[dict], dropped: Tensor, name: str) -> None:
-    """A cross-encoder over the first hundred of the fused order, alone and added to it."""
+    """Print the quality of a cross-encoder over the first hundred candidates, with two weights."""
     model.eval()
     for split in ("valid", "locomo", "facts"):
         for weight in (1.0, 3.0):
@@ -123,7 +123,7 @@ def compare(model: CrossEncoder, encoder: Encoder, banks: list[dict], dropped: T
 
 
 def reranked(model: CrossEncoder, encoder: Encoder, bank: dict, dropped: Tensor, weight: float) -> np.ndarray:
-    """The fused order with its first hundred in a new order."""
+    """Return the fused order with its first hundred reranked."""
     with torch.autocast(str(dropped.device), torch.bfloat16):
         scores = scoring.score(encoder, bank, dropped, context=False)
     fused = scoring.normalised(scores.pooled) + 0.5 * scores.words

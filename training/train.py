@@ -23,7 +23,7 @@ from bert import Encoder
 from torch import Tensor, nn
 
 ACCUMULATE = 4
-"""Banks to one step."""
+"""Banks per step."""
 GRID = [
     (1.0, words, late, window)
     for words in (0.3, 0.5)
@@ -42,7 +42,7 @@ class Mix(nn.Module):
         self.joint = nn.Parameter(torch.tensor([math.log(10.0), math.log(10.0), math.log(3.0)]))
 
     def forward(self, scores: scoring.Scores) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits of cosine, of late interaction, and of everything together."""
+        """Return logits of the cosine, of late interaction, and of all scores together."""
         a, b = self.alone.exp()
         c, d, e = self.joint.exp()
         joint = c * scores.pooled + d * scores.late + e * scores.words
@@ -50,13 +50,13 @@ class Mix(nn.Module):
 
 
 def load(path: Path) -> dict:
-    """The pack."""
+    """Load the pack."""
     with lzma.open(path, "rb") as file:
         return pickle.load(file)
 
 
 def schedule(banks: list[dict], epochs: int, seed: int) -> list[dict]:
-    """Encyclopedia sentences first, then chats with some sentences in between."""
+    """Return the order of banks: encyclopedia sentences first, then chats mixed with sentences."""
     chance = random.Random(seed)
     hops = [bank for bank in banks if bank["split"] == "hop"]
     chats = [bank for bank in banks if bank["split"] == "train"]
@@ -71,7 +71,7 @@ def schedule(banks: list[dict], epochs: int, seed: int) -> list[dict]:
 
 
 def loss_of(encoder: Encoder, mix: Mix, bank: dict, dropped: Tensor, options: argparse.Namespace) -> Tensor:
-    """Right documents above wrong ones, by each score alone and by all; and the teacher's opinion, if there is one."""
+    """Return the loss of each score alone and of all together, mixed with the teacher's scores if there are any."""
     count = len(bank["questions"])
     asked = random.sample(range(count), min(count, options.questions))
     scores = scoring.score(encoder, bank, dropped, context=options.context, questions=asked)
@@ -89,7 +89,7 @@ def loss_of(encoder: Encoder, mix: Mix, bank: dict, dropped: Tensor, options: ar
 
 
 def train(encoder: Encoder, pack: dict, options: argparse.Namespace) -> None:
-    """One run over the schedule."""
+    """Train over the whole schedule."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     mix = Mix().to(device)
     dropped = dropped_tokens(pack, device)
@@ -134,7 +134,7 @@ def dropped_tokens(pack: dict, device: str) -> Tensor:
 
 @torch.no_grad()
 def report(encoder: Encoder, pack: dict, *, context: bool) -> dict:
-    """Every weighting on validation, and the best one of it on what is reported."""
+    """Return the scores of every weighting, and print those of the best one on validation."""
     encoder.eval()
     device = str(next(encoder.parameters()).device)
     dropped, found = dropped_tokens(pack, device), dict[str, dict]()

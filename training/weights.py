@@ -15,7 +15,7 @@ DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64}
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Field numbers and values of one message."""
+    """Yield field numbers and values of one message."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -53,7 +53,7 @@ def _tensor(data: memoryview) -> tuple[str, np.ndarray]:
 
 
 def _integers(values: list[int | memoryview]) -> list[int]:
-    """Repeated integers, packed or one by one."""
+    """Return repeated integers, packed or single."""
     return [n for value in values for n in ([value] if isinstance(value, int) else _packed(value))]
 
 
@@ -78,7 +78,7 @@ def _node(data: memoryview) -> tuple[str, str, list[str]]:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Float weights under BERT's usual names; matrices as (inputs, outputs)."""
+    """Return float weights by BERT's usual names; matrices are (inputs, outputs)."""
     (graph,) = (value for number, value in fields(memoryview(path.read_bytes())) if number == GRAPH)
     parts = list(fields(graph))
     tensors = dict(_tensor(value) for number, value in parts if number == INITIALIZER)

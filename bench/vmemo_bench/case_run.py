@@ -124,7 +124,7 @@ async def fill_bank(memory: Memory, case: Case, advance: Advance) -> FilledBank:
 async def ask_questions(
     memory: Memory, case: Case, filled: FilledBank, setup: RunSetup, advance: Advance
 ) -> CaseResult:
-    """LLMRequest every question of a retained case."""
+    """Ask every question of a retained case."""
     end = end_of(case)
     scores: list[QuestionScore] = []
     for question in case.questions:

@@ -52,7 +52,10 @@ class IdentityConformance(StoreSuite):
             update={"type": "PERSON", "aliases": ("Rob", "Bob", "Bobby"), "first_seen": day(2), "mentions": 4}
         )
         assert eve.id == EVE.id
-        said = [{m.said for m in fact.entities if m.id == ROBERT.id} for fact in await store.facts(BANK, FactSelect())]
+        said = [
+            {m.name_in_text for m in fact.entities if m.id == ROBERT.id}
+            for fact in await store.facts(BANK, FactSelect())
+        ]
         assert said == [{""}, {"Bob"}, {"Bobby"}, {""}, set()]
         for text in ("Robert", "bob", "Rob and Bobby"):
             assert [mention.id for mention in await named_entities(store, BANK, text)] == [ROBERT.id], text
@@ -70,7 +73,7 @@ class IdentityConformance(StoreSuite):
         after = await snapshot(store)
         assert _without_unrelated_names(after.entities) == _by_id(before.entities)
         assert after.facts == before.facts
-        assert {e.id: e.strangers for e in after.entities} == {
+        assert {e.id: e.not_aliases for e in after.entities} == {
             ROBERT.id: ("Bob", "Bobby"),
             BOB.id: ("Robert",),
             EVE.id: (),
@@ -173,7 +176,7 @@ class IdentityConformance(StoreSuite):
         await undo_merge(store, BANK, first.id)
         again = await merge_entities(store, BANK, BOB.id, ROBERT.id, "after all")
         [bob] = await store.entities(BANK, EntitySelect(ids=[BOB.id]))
-        assert (bob.aliases, bob.strangers) == (("ROB", "Bobby", "Robert"), ())
+        assert (bob.aliases, bob.not_aliases) == (("ROB", "Bobby", "Robert"), ())
         assert [merge.id for merge in await store.merges(BANK)] == [first.id, again.id]
         await undo_merge(store, BANK, again.id)
         assert {e.name for e in await store.entities(BANK, EntitySelect())} == {"Robert", "Bob", "Eve"}
@@ -193,11 +196,11 @@ class IdentityConformance(StoreSuite):
         parted = await undo_merge(store, BANK, merge.id)
         assert parted not in {robert.id, merge.id}
         [kept, bob] = await store.entities(BANK, EntitySelect())
-        assert kept == ROBERT.model_copy(update={"strangers": ("Bob", "Bobby"), "mentions": 2})
+        assert kept == ROBERT.model_copy(update={"not_aliases": ("Bob", "Bobby"), "mentions": 2})
         assert (bob.id, bob.name, bob.aliases, bob.mentions) == (parted, "Bob", ("Bobby",), 2)
-        assert bob.strangers == ("Robert", "Rob")
+        assert bob.not_aliases == ("Robert", "Rob")
         assert (bob.first_seen, bob.last_seen) == (day(7), day(9))
-        found = [[(m.id, m.said) for m in fact.entities] for fact in await store.facts(BANK, FactSelect())]
+        found = [[(m.id, m.name_in_text) for m in fact.entities] for fact in await store.facts(BANK, FactSelect())]
         assert found == [[(robert.id, "")], [(parted, "BOB")], [(parted, "Bobby")], [(robert.id, "Rob")]]
         assert [m.id for m in await named_entities(store, BANK, "Bob")] == [parted]
 
@@ -208,8 +211,8 @@ class IdentityConformance(StoreSuite):
         assert await store.commit(replace(await a_batch(store), entities=[robert], merges=[merge]))
         parted = await undo_merge(store, BANK, merge.id)
         [kept, bob] = await store.entities(BANK, EntitySelect())
-        assert (kept.aliases, kept.strangers) == ((), ("Bob",))
-        assert (bob.id, bob.first_seen, bob.last_seen, bob.strangers) == (parted, day(3), day(5), ("Robert",))
+        assert (kept.aliases, kept.not_aliases) == ((), ("Bob",))
+        assert (bob.id, bob.first_seen, bob.last_seen, bob.not_aliases) == (parted, day(3), day(5), ("Robert",))
 
     @on_store
     async def test_the_only_name_of_an_entity_cannot_be_separated(self, store: Store) -> None:
@@ -259,7 +262,7 @@ class IdentityConformance(StoreSuite):
 
     @on_store
     async def test_names_that_are_not_aliases_are_stored(self, store: Store) -> None:
-        robert = ROBERT.model_copy(update={"strangers": ("Bob", "Ünal")})
+        robert = ROBERT.model_copy(update={"not_aliases": ("Bob", "Ünal")})
         await store_entities(store, robert)
         assert await store.entities(BANK, EntitySelect()) == [robert]
 
@@ -312,7 +315,7 @@ def _by_id(entities: Sequence[Entity]) -> list[Entity]:
 
 
 def _without_unrelated_names(entities: Sequence[Entity]) -> list[Entity]:
-    return _by_id([entity.model_copy(update={"strangers": ()}) for entity in entities])
+    return _by_id([entity.model_copy(update={"not_aliases": ()}) for entity in entities])
 
 
 async def _reached(store: Store, entity: EntityId) -> set[str]:

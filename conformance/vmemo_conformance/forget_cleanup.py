@@ -83,10 +83,10 @@ class RemnantConformance(StoreSuite):
         [anna] = await store.entities(BANK, EntitySelect(ids=[ANNA.id]))
         assert (anna.name, anna.aliases, anna.mentions) == ("Ann", (), 1)
         [bob] = await store.entities(BANK, EntitySelect(ids=[EntityId("bob")]))
-        assert (bob.name, bob.strangers) == ("Bob", ("Ann",))
-        assert [[m.said for m in fact.entities] for fact in await store.facts(BANK, FactSelect(ids=[facts[1].id]))] == [
-            [""]
-        ]
+        assert (bob.name, bob.not_aliases) == ("Bob", ("Ann",))
+        assert [
+            [m.name_in_text for m in fact.entities] for fact in await store.facts(BANK, FactSelect(ids=[facts[1].id]))
+        ] == [[""]]
 
     @on_store
     async def test_a_merge_without_names_is_deleted(self, store: Store) -> None:
@@ -106,17 +106,17 @@ class RemnantConformance(StoreSuite):
         await undo_merge(store, BANK, merge.id)
         await forget(store, BANK, ForgetTarget(entity=ANNA.id))
         assert await store.merges(BANK) == []
-        assert {e.name: e.strangers for e in await store.entities(BANK, EntitySelect())} == {"Bob": (), "Eve": ()}
+        assert {e.name: e.not_aliases for e in await store.entities(BANK, EntitySelect())} == {"Bob": (), "Eve": ()}
 
     @on_store
     async def test_a_not_alias_stays_while_an_entity_or_message_uses_the_name(self, store: Store) -> None:
         said, _ = await _meet(store)
-        await store_entities(store, an_entity("Eve", strangers=["Anna", "anemone", "Zaza"]))
+        await store_entities(store, an_entity("Eve", not_aliases=["Anna", "anemone", "Zaza"]))
         await store_messages(store, "Anemones bloom.")
         await forget(store, BANK, ForgetTarget(messages=[said[2].id]))
-        assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].strangers == ("Anna", "anemone")
+        assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].not_aliases == ("Anna", "anemone")
         await forget(store, BANK, ForgetTarget(entity=ANNA.id))
-        assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].strangers == ("anemone",)
+        assert (await store.entities(BANK, EntitySelect(ids=[EntityId("eve")])))[0].not_aliases == ("anemone",)
 
     @on_store
     async def test_a_name_that_only_forgotten_text_used_is_deleted(self, store: Store) -> None:

@@ -173,13 +173,13 @@ class LibraryConformance(StoreSuite):
             assert await store.facts(BANK, empty) == []
 
     @on_store
-    async def test_entities_are_selected_by_name_and_by_their_strangers(self, store: Store) -> None:
-        zoe = an_entity("Zoë Kowalski", aliases=["Zo"], strangers=["Anna"])
+    async def test_entities_are_selected_by_name_and_by_their_not_aliases(self, store: Store) -> None:
+        zoe = an_entity("Zoë Kowalski", aliases=["Zo"], not_aliases=["Anna"])
         await store_entities(store, zoe, an_entity("Bo"))
         for name in ("zoe kowalski", "ZO"):
             assert [found.id for found in await store.entities(BANK, EntitySelect(names=[name]))] == [zoe.id]
         assert await store.entities(BANK, EntitySelect(names=["Anna"])) == []
-        assert [found.id for found in await store.entities(BANK, EntitySelect(with_strangers=True))] == [zoe.id]
+        assert [found.id for found in await store.entities(BANK, EntitySelect(with_not_aliases=True))] == [zoe.id]
 
     @on_store
     async def test_mentions_by_another_name_are_selected(self, store: Store) -> None:
@@ -188,7 +188,9 @@ class LibraryConformance(StoreSuite):
         await store_fact(store, "Anna came.", entities=[mention_of(ann)])
         other = await store_fact(store, "Ann left.", entities=[mention_of(ann, "Ann")])
         assert len(await store.mentions(BANK, [ann.id])) == 2
-        assert [(m.fact, m.said) for m in await store.mentions(BANK, [ann.id], named=True)] == [(other.id, "Ann")]
+        assert [(m.fact, m.name_in_text) for m in await store.mentions(BANK, [ann.id], named=True)] == [
+            (other.id, "Ann")
+        ]
 
     @on_store
     async def test_recent_facts_are_current_and_nearest_in_time(self, store: Store) -> None:

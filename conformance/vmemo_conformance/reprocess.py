@@ -321,17 +321,17 @@ class ReprocessConformance(StoreSuite):
     @on_store
     async def test_an_undone_merge_is_kept_by_the_new_derivation(self, store: Store) -> None:
         await store_story(store)
-        await store_entities(store, an_entity("Carol"), an_entity("Nobody", strangers=["Someone"]))
+        await store_entities(store, an_entity("Carol"), an_entity("Nobody", not_aliases=["Someone"]))
         merge = await merge_entities(store, BANK, an_entity("Caroline").id, an_entity("Carol").id, "alike")
         await undo_merge(store, BANK, merge.id)
         shadow = await shadow_of(store)
         known = {entity.name: entity for entity in await store.entities(shadow, EntitySelect())}
-        assert known["Caroline"].strangers == ("Carol",)
-        assert known["Carol"].strangers == ("Caroline",)
+        assert known["Caroline"].not_aliases == ("Carol",)
+        assert known["Carol"].not_aliases == ("Caroline",)
         await read_anew(store, shadow, [known["Caroline"]])
         assert await swap_in(store, BANK, EMBEDDER)
         [caroline] = await store.entities(BANK, EntitySelect())
-        assert (caroline.name, caroline.strangers) == ("Caroline", ("Carol",))
+        assert (caroline.name, caroline.not_aliases) == ("Caroline", ("Carol",))
         assert await named_entities(store, BANK, "Nobody") == []
 
     @on_store

@@ -236,9 +236,9 @@ class RevisionConformance(StoreSuite):
         ]
         assert await store.commit(replace(await a_batch(store, facts), entities=[anna, robert]))
         ids = [fact.id for fact in facts]
-        said = [{mention.said for mention in fact.entities if mention.id == robert.id} for fact in facts]
+        said = [{mention.name_in_text for mention in fact.entities if mention.id == robert.id} for fact in facts]
         for found in (await store.facts(BANK, FactSelect(ids=ids)), (await store.load(BANK, ids)).facts):
-            assert [{m.said for m in fact.entities if m.id == robert.id} for fact in found] == said
+            assert [{m.name_in_text for m in fact.entities if m.id == robert.id} for fact in found] == said
             assert found == facts
         assert await named_entities(store, BANK, "Bob") == [mention_of(robert)]
 

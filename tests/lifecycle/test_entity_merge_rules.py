@@ -44,21 +44,21 @@ ANN = an_entity("Ann", id="ann", aliases=["Annie", "bobby"], type="PERSON", firs
 
 
 def test_a_merge_joins_names_times_and_strangers() -> None:
-    keep = mentioned(BOB.model_copy(update={"type": "OTHER", "strangers": ("Annie", "Zoe")}))
-    changes, _ = joined(keep, mentioned(ANN.model_copy(update={"strangers": ("Eve",)})))
+    keep = mentioned(BOB.model_copy(update={"type": "OTHER", "not_aliases": ("Annie", "Zoe")}))
+    changes, _ = joined(keep, mentioned(ANN.model_copy(update={"not_aliases": ("Eve",)})))
     [kept] = changes.entities
     assert (kept.name, kept.aliases, kept.type) == ("Bob", ("Bobby", "Ann", "Annie"), "PERSON")
-    assert (kept.first_seen, kept.last_seen, kept.strangers) == (day(1), day(4), ("Zoe", "Eve"))
+    assert (kept.first_seen, kept.last_seen, kept.not_aliases) == (day(1), day(4), ("Zoe", "Eve"))
 
 
 def test_a_merge_moves_mentions_under_the_absorbed_name() -> None:
     changes, merge = joined(mentioned(BOB, both=""), mentioned(ANN, both="", alone="", other="Annie"))
-    assert {(m.fact, m.entity, m.said) for m in changes.mentions} == {
+    assert {(m.fact, m.entity, m.name_in_text) for m in changes.mentions} == {
         ("alone", "bob", "Ann"),
         ("other", "bob", "Annie"),
     }
     assert list(changes.deleted.entities) == [ANN.id]
-    assert [(m.fact, m.said, m.both) for m in merge.mentions] == [
+    assert [(m.fact, m.name_in_text, m.both) for m in merge.mentions] == [
         ("both", None, True),
         ("alone", None, False),
         ("other", "Annie", False),
@@ -80,9 +80,9 @@ def test_undoing_a_merge_restores_both_entities() -> None:
     ann, bob = undone.entities
     assert (ann.name, ann.aliases, ann.first_seen, ann.last_seen) == (ANN.name, ANN.aliases, day(1), day(3))
     assert (bob.name, bob.aliases, bob.first_seen, bob.last_seen) == ("Bob", ("Bobby",), day(2), day(4))
-    assert "Bob" in ann.strangers
-    assert set(bob.strangers) == {"Ann", "Annie"}
-    assert [(m.fact, m.entity, m.said) for m in undone.mentions] == [("lent", "ann", "Annie")]
+    assert "Bob" in ann.not_aliases
+    assert set(bob.not_aliases) == {"Ann", "Annie"}
+    assert [(m.fact, m.entity, m.name_in_text) for m in undone.mentions] == [("lent", "ann", "Annie")]
     assert [m.fact for m in undone.deleted.mentions] == ["lent"]
     assert [m.undone_at for m in undone.merges] == [NOW]
 

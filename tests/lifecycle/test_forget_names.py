@@ -117,15 +117,15 @@ def test_an_undone_merge_goes_with_the_entity_that_was_separated() -> None:
 
 
 def test_strangers_are_dropped_from_entities_and_from_what_merges_absorbed() -> None:
-    eve = an_entity("Eve", id="eve", strangers=["Anna", "Zoe"])
-    merge = a_merge(BO, an_entity("Ann", id="ann", strangers=["Zoe"]))
+    eve = an_entity("Eve", id="eve", not_aliases=["Anna", "Zoe"])
+    merge = a_merge(BO, an_entity("Ann", id="ann", not_aliases=["Zoe"]))
     left = NameRecords(lost={}, merges=[merge], living={BO.id}).remaining({})
-    assert left.strangers([eve]) == {"Anna", "Zoe"}
-    cleaned = left.without_strangers([eve], {"Zoe"})
-    assert cleaned.changed[EntityId("eve")].strangers == ("Anna",)
+    assert left.not_aliases([eve]) == {"Anna", "Zoe"}
+    cleaned = left.without_not_aliases([eve], {"Zoe"})
+    assert cleaned.changed[EntityId("eve")].not_aliases == ("Anna",)
     [kept] = cleaned.changed_merges.values()
     assert kept.was is not None
-    assert kept.was.strangers == ()
+    assert kept.was.not_aliases == ()
 
 
 def test_entities_as_they_are_left_own_their_remaining_names() -> None:

@@ -68,7 +68,7 @@ def test_a_kept_opinion_has_the_entities_of_the_same_names_and_supersedes_kept_o
     kept = [kept_opinion(each, found) for each in (first, second)]
     assert [each.supersedes for each in kept] == [None, first.id]
     assert [each.episodes for each in kept] == [(), ()]
-    assert [(mention.id, mention.said) for mention in kept[1].entities] == [("new", "Caro"), ("bergen", "")]
+    assert [(mention.id, mention.name_in_text) for mention in kept[1].entities] == [("new", "Caro"), ("bergen", "")]
     saved, unused = kept_entities(found, kept)
     assert ([entity.id for entity in saved], unused) == (["bergen"], [])
 
@@ -83,20 +83,20 @@ def test_evidence_of_a_confidence_change_becomes_what_stands_for_it() -> None:
 
 
 def test_names_that_are_another_s_stay_so_and_unused_seeds_are_deleted() -> None:
-    old = [an_entity("Caroline", strangers=["Carol"]), an_entity("Nobody", strangers=["Someone"])]
+    old = [an_entity("Caroline", not_aliases=["Carol"]), an_entity("Nobody", not_aliases=["Someone"])]
     new: list[Entity] = [
-        an_entity("Caroline", id="new", strangers=["Karl"], mentions=3),
+        an_entity("Caroline", id="new", not_aliases=["Karl"], mentions=3),
         an_entity("Nobody", aliases=["Someone"]),
     ]
     saved, unused = kept_entities(ReprocessRecords(entities=old, new_entities=new), [])
-    assert [(entity.id, entity.strangers) for entity in saved] == [("new", ("Karl", "Carol"))]
+    assert [(entity.id, entity.not_aliases) for entity in saved] == [("new", ("Karl", "Carol"))]
     assert unused == ["nobody"]
 
 
 def test_a_new_derivation_knows_merged_entities_with_all_names_and_others_by_their_own() -> None:
     merged, parted, plain = (
         an_entity("Ann", aliases=["Annie"]),
-        an_entity("Bob", aliases=["Bobby"], strangers=["Rob"]),
+        an_entity("Bob", aliases=["Bobby"], not_aliases=["Rob"]),
         an_entity("Eve", aliases=["Evie"]),
     )
     absorbed = an_entity("Annie")

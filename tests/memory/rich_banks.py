@@ -98,7 +98,9 @@ async def _derive_anew(store: Store, basis_fact: Fact) -> None:
 
 async def _merge(store: Store) -> None:
     """A chain of merges, one that was undone, and strangers."""
-    people = [an_entity(name, strangers=["Hannah"] if name == "Ann" else []) for name in ("Ann", "Anna", "Anne", "Än")]
+    people = [
+        an_entity(name, not_aliases=["Hannah"] if name == "Ann" else []) for name in ("Ann", "Anna", "Anne", "Än")
+    ]
     told = [a_fact(f"{person.name} came.", entities=[mention_of(person)]) for person in people]
     opinion = a_fact("Ann is kind.", network="opinion", confidence=0.7, basis=[told[0].id], tags=["x"])
     both = replace(await a_batch(store, [*told, opinion]), entities=people)

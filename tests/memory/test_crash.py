@@ -18,7 +18,7 @@ from builders import WordEmbedder, open_memory
 from consistency import assert_whole
 from databases import rows
 from vmemo import Memory
-from vmemo.transfer.export_format import paged
+from vmemo.ports.paging import paged
 
 KILLS = {"sqlite": 52, "postgresql": 4}
 """A transaction on a server takes longer, so that more of the kills fall into one."""

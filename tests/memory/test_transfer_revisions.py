@@ -64,7 +64,7 @@ async def revise(url: str) -> None:
     ]
     spent = [Spending(step="extract", model="m", calls=3, failures=1, input_tokens=70, output_tokens=9, cost=0.1)]
     names = ["Ann", "Anna", "Anne", "Annie"]
-    people = [an_entity(name, strangers=["Hannah"] if name == "Ann" else []) for name in names]
+    people = [an_entity(name, not_aliases=["Hannah"] if name == "Ann" else []) for name in names]
     batch = replace(await a_batch(store, bank=DEFAULT), confidence=steps, spending=spent, entities=people)
     assert await store.commit(batch)
     told = [a_fact(f"{person.name} came.", bank=DEFAULT, entities=[mention_of(person)]) for person in people]
@@ -153,7 +153,7 @@ def test_merges_can_be_undone_after_an_import_as_before_it(
                 await undo_merge(store, DEFAULT, merge.id)
         found = await store.entities(DEFAULT, EntitySelect())
         await store.close()
-        return sorted((e.name, e.aliases, e.strangers, e.mentions) for e in found)
+        return sorted((e.name, e.aliases, e.not_aliases, e.mentions) for e in found)
 
     with open_memory(url) as memory:
         memory.import_bank_sync(revised_file)

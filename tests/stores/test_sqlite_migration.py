@@ -139,7 +139,7 @@ def test_upgrading_the_second_schema_keeps_its_data_and_queues_pending_messages(
         assert await matches(store, "tulips") == [story.facts[2].id]
         merge = await merge_entities(store, BANK, story.entities[0].id, EntityId("bob"), "for a test")
         await undo_merge(store, BANK, merge.id)
-        assert [entity.strangers for entity in await store.entities(BANK, EntitySelect(ids=[EntityId("bob")]))] == [
+        assert [entity.not_aliases for entity in await store.entities(BANK, EntitySelect(ids=[EntityId("bob")]))] == [
             ("Caroline",)
         ]
         await store_fact(store, "lilies")

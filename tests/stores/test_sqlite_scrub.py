@@ -150,8 +150,8 @@ def test_a_name_that_only_forgotten_text_used_is_scrubbed(tmp_path: Path) -> Non
 
 async def revise_secret(store: SqliteStore) -> tuple[MessageId, str]:
     """A secret that moved an opinion, that work failed on, and whose entity became part of one that others told of."""
-    rosalind = an_entity("Rosalind", aliases=["Rosa"], strangers=["Zephyrine's veranda"])
-    eve = an_entity("Eve", strangers=["Vorpal"])
+    rosalind = an_entity("Rosalind", aliases=["Rosa"], not_aliases=["Zephyrine's veranda"])
+    eve = an_entity("Eve", not_aliases=["Vorpal"])
     said, other, secret = await store_messages(store, "Rosalind came by.", "Eve slept.", SECRET.content)
     facts = [
         a_fact(said.content, messages=[said.id], entities=[mention_of(rosalind)]),

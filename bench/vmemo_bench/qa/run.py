@@ -95,7 +95,7 @@ def _ids(cases: Sequence[Case]) -> set[str]:
 
 
 def _add_imported(imported: ImportedAnswers, journal: QaJournal, models: QaModels) -> None:
-    """Use imported answers and verdicts in this run. Raise InvalidInput if nobody can judge the others."""
+    """Use imported answers and verdicts in this run. Raise InvalidInput if there is no judge for the others."""
     if imported.unjudged and models.judge is None:
         raise InvalidInput(
             f"{len(imported.unjudged)} verdicts are missing: pass --judge MODEL, or export the prompts with "

@@ -223,7 +223,7 @@ class RecallComparison:
 async def compare_recall(
     memory: Memory, embedder: Embedder, queries: Sequence[str], recalls: Sequence[RecallVariant], steps: StepCounter
 ) -> RecallComparison:
-    """LLMRequest every query once, the variants in turn, so that a slow phase of the machine slows all of them.
+    """Run every query once, the variants in turn, so that a slow phase of the machine slows all of them.
 
     Every other query of a variant is embedded before the recall, so that neither side always runs warm.
     """

@@ -20,13 +20,13 @@ _COMMON = "Common options"
 def parse_time(text: str) -> datetime:
     """Parse a time in ISO 8601 with a time zone."""
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} is not a time in ISO 8601, such as 2024-05-01T09:30Z.") from error
-    if moment.utcoffset() is None:
+    if time.utcoffset() is None:
         zoned = f"{text}Z" if "T" in text or " " in text else f"{text}T00:00Z"
         raise typer.BadParameter(f"{text!r} has no time zone. Write {zoned} for UTC, or add an offset such as +02:00.")
-    return moment
+    return time
 
 
 def parse_metadata(given: Sequence[str]) -> dict[str, JsonValue]:

@@ -55,7 +55,7 @@ class Failure:
         return self.status == 429 or (repeatable and (self.status == 503 or running))
 
     def error(self) -> VmemoError:
-        """The error to raise."""
+        """Return the error to raise."""
         if self.problem is not None:
             return raised(self.problem, self.status)
         said = f"{self.host} answered with status {self.status} but without the problem details of a vmemo server"

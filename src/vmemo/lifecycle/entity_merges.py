@@ -33,9 +33,9 @@ class MentionedEntity:
         return self.entity.name, *self.entity.aliases
 
     @property
-    def said(self) -> dict[FactId, str]:
+    def names_in_text(self) -> dict[FactId, str]:
         """The name that each fact knows the entity by; empty where that is the entity's own name."""
-        return {mention.fact: mention.said for mention in self.mentions}
+        return {mention.fact: mention.name_in_text for mention in self.mentions}
 
 
 async def merge_entities(
@@ -129,7 +129,7 @@ def plan_merge(
     """Return the changes that merge one entity into another, and the record that undoing it needs."""
     others = _active(merges, kept.id)
     own_names = {name.casefold() for name in kept.names}.difference(*(names_brought(other) for other in others))
-    own_facts = kept.said.keys() - {fact for other in others for fact in mentions_lent(other)}
+    own_facts = kept.names_in_text.keys() - {fact for other in others for fact in mentions_lent(other)}
     before = _before(kept.entity, others)
     merge = MergeRecord(
         id=new_id(),
@@ -141,14 +141,15 @@ def plan_merge(
         was=absorbed.entity.model_copy(update={"mentions": 0}),
         own=tuple(name for name in absorbed.names if name.casefold() in own_names),
         mentions=tuple(
-            AbsorbedMention(fact=fact, said=said or None, both=fact in own_facts)
-            for fact, said in absorbed.said.items()
+            AbsorbedMention(fact=fact, name_in_text=name or None, both=fact in own_facts)
+            for fact, name in absorbed.names_in_text.items()
         ),
         type=before.type,
         first_seen=before.first_seen,
         last_seen=before.last_seen,
     )
-    taken = {fact: said or absorbed.entity.name for fact, said in absorbed.said.items() if fact not in kept.said}
+    names = absorbed.names_in_text
+    taken = {fact: names[fact] or absorbed.entity.name for fact in names if fact not in kept.names_in_text}
     changes = EntityChanges(
         entities=[_union(kept, absorbed)],
         mentions=_mentions_of(kept.entity, taken),
@@ -171,7 +172,7 @@ def names_brought(merge: MergeRecord) -> set[str]:
 def mentions_lent(merge: MergeRecord) -> dict[FactId, str]:
     """Return the facts that mention the keeping entity through this merge, with the name each knows it by."""
     name = "" if merge.was is None else merge.was.name
-    return {mention.fact: mention.said or name for mention in merge.mentions if not mention.both}
+    return {mention.fact: mention.name_in_text or name for mention in merge.mentions if not mention.both}
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ def _union(kept: MentionedEntity, absorbed: MentionedEntity) -> Entity:
         update={
             "type": other.type if one.type == "OTHER" else one.type,
             "aliases": names[1:],
-            "strangers": _distinct((*one.strangers, *other.strangers), without=names),
+            "not_aliases": _distinct((*one.not_aliases, *other.not_aliases), without=names),
             "first_seen": min(one.first_seen, other.first_seen),
             "last_seen": max(one.last_seen, other.last_seen),
         }
@@ -224,10 +225,10 @@ def _distinct(names: Iterable[str], without: Iterable[str] = ()) -> tuple[str, .
     return tuple(name for key, name in known.items() if key not in excluded)
 
 
-def _mentions_of(entity: Entity, said: Mapping[FactId, str]) -> list[EntityMention]:
+def _mentions_of(entity: Entity, names: Mapping[FactId, str]) -> list[EntityMention]:
     return [
-        EntityMention(fact=fact, entity=entity.id, said="" if name == entity.name else name)
-        for fact, name in said.items()
+        EntityMention(fact=fact, entity=entity.id, name_in_text="" if name == entity.name else name)
+        for fact, name in names.items()
     ]
 
 
@@ -266,9 +267,9 @@ def plan_undo(
     moved = _moved(keeper, made, lost)
     separated = _separated(made, keeper, names, moved)
     lent, brought = mentions_lent(made), {mention.fact for mention in made.mentions}
-    remaining = {fact: said for other in others for fact, said in mentions_lent(other).items() if fact in lent}
-    given_back = {mention.fact: mention.said or "" for mention in made.mentions}
-    given_back |= {mention.fact: mention.said for mention in moved if mention.fact not in brought}
+    remaining = {fact: name for other in others for fact, name in mentions_lent(other).items() if fact in lent}
+    given_back = {mention.fact: mention.name_in_text or "" for mention in made.mentions}
+    given_back |= {mention.fact: mention.name_in_text for mention in moved if mention.fact not in brought}
     kept = _remaining(keeper.entity, made, names, others)
     removed = [mention for mention in keeper.mentions if mention.fact in lent] + list(moved)
     undone = made.model_copy(update={"undone_at": now, "parted": separated.id if made.absorbed is None else None})
@@ -289,9 +290,9 @@ def _moved(keeper: MentionedEntity, made: MergeRecord, lost: set[str]) -> list[E
     return [
         mention
         for mention in keeper.mentions
-        if mention.said
+        if mention.name_in_text
         and mention.fact not in brought
-        and (mention.said.casefold() in lost or fold_name(mention.said) in wanted)
+        and (mention.name_in_text.casefold() in lost or fold_name(mention.name_in_text) in wanted)
     ]
 
 
@@ -307,7 +308,7 @@ def _separated(
     return entity.model_copy(
         update={
             "type": entity.type if exact else keeper.entity.type,
-            "strangers": _distinct((*entity.strangers, *names), without=(entity.name, *entity.aliases)),
+            "not_aliases": _distinct((*entity.not_aliases, *names), without=(entity.name, *entity.aliases)),
             "first_seen": min(seen),
             "last_seen": max(seen),
         }
@@ -324,7 +325,7 @@ def _remaining(keeper: Entity, made: MergeRecord, names: Sequence[str], others: 
     changes: dict[str, object] = {
         "name": names[0],
         "aliases": tuple(names[1:]),
-        "strangers": _distinct((*keeper.strangers, *made.names), without=names),
+        "not_aliases": _distinct((*keeper.not_aliases, *made.names), without=names),
     }
     for absorbed, own in _absorbed([made]):
         left = [entity for entity, _ in _absorbed(others)]

@@ -166,7 +166,7 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
         requeued=[message.id for message in requeued],
         entities=list(names.changed.values()),
         merges=list(names.changed_merges.values()),
-        mentions=[replace(mention, said="") for mention in names.unsaid],
+        mentions=[replace(mention, name_in_text="") for mention in names.unsaid],
         reopened=reopened,
         rewired=rewired,
         deleted=Deletions(
@@ -295,13 +295,13 @@ class _Reader:
         )
         wanted = records.wanted_names()
         left = records.remaining({id: await self._used(id, names, reach.facts) for id, names in wanted.items()})
-        estranged = left.current(await self.store.entities(self.bank, EntitySelect(with_strangers=True)))
-        strangers = left.strangers(estranged)
-        if not strangers:
+        separated = left.current(await self.store.entities(self.bank, EntitySelect(with_not_aliases=True)))
+        names = left.not_aliases(separated)
+        if not names:
             return left
-        owners = await self.store.entities(self.bank, EntitySelect(names=sorted(strangers)))
-        strangers -= owned_names(strangers, left.current(owners))
-        return left.without_strangers(estranged, strangers - await self._held(strangers, reach.gone))
+        owners = await self.store.entities(self.bank, EntitySelect(names=sorted(names)))
+        names -= owned_names(names, left.current(owners))
+        return left.without_not_aliases(separated, names - await self._held(names, reach.gone))
 
     async def _living(self, merges: Sequence[MergeRecord]) -> set[EntityId]:
         """Return the entities of merges that exist."""

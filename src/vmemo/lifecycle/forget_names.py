@@ -1,4 +1,4 @@
-"""The rules for names when something is forgotten: of entities, of merges, and of strangers.
+"""The rules for names when something is forgotten: of entities, of merges, and names that are not aliases.
 
 A name stays only where the text of a remaining fact about its entity uses it: it may have stood in the forgotten text
 alone. Reasons of merges may quote anything, so they are dropped with the first fact of an entity that is lost.
@@ -40,18 +40,18 @@ class RemainingNames:
         """Return stored entities as they are left, without deleted ones."""
         return [self.kept.get(entity.id, entity) for entity in entities if entity.id not in self.deleted]
 
-    def strangers(self, entities: Iterable[Entity]) -> set[str]:
-        """Return the names of strangers that entities, and those that merges absorbed, are known not to go by."""
+    def not_aliases(self, entities: Iterable[Entity]) -> set[str]:
+        """Return the names that are not aliases of entities and of entities that merges absorbed."""
         absorbed = (merge.was for merge in self.merges.values() if merge.was is not None)
-        return {name for entity in (*entities, *absorbed) for name in entity.strangers}
+        return {name for entity in (*entities, *absorbed) for name in entity.not_aliases}
 
-    def without_strangers(self, entities: Iterable[Entity], unknown: AbstractSet[str]) -> RemainingNames:
-        """Drop names of strangers from entities and merges."""
-        known = {entity.id: _acquainted(entity, unknown) for entity in entities if unknown & set(entity.strangers)}
+    def without_not_aliases(self, entities: Iterable[Entity], unknown: AbstractSet[str]) -> RemainingNames:
+        """Drop unknown names that are not aliases from entities and merges."""
+        known = {entity.id: _acquainted(entity, unknown) for entity in entities if unknown & set(entity.not_aliases)}
         merges = {
             id: merge.model_copy(update={"was": _acquainted(merge.was, unknown)})
             for id, merge in self.merges.items()
-            if merge.was is not None and unknown & set(merge.was.strangers)
+            if merge.was is not None and unknown & set(merge.was.not_aliases)
         }
         return replace(self, changed={**self.changed, **known}, changed_merges={**self.changed_merges, **merges})
 
@@ -77,7 +77,7 @@ class NameRecords:
         wanted = {entity.id: {entity.name, *entity.aliases} for entity in kept}
         for mention in self.mentions:
             if mention.entity in wanted and mention.fact not in self.lost:
-                wanted[mention.entity].add(mention.said)
+                wanted[mention.entity].add(mention.name_in_text)
         into, living = _absorbing(self.merges), self.living - deleted
         for merge in self.merges:
             keeper = _keeper(merge.entity, into, living)
@@ -165,16 +165,16 @@ def _renamed(entity: Entity, in_use: NamesInUse) -> Entity | None:
 
 
 def _is_said(mention: EntityMention, in_use: NamesInUse) -> bool:
-    return not mention.said or mention.said.casefold() in in_use[mention.entity]
+    return not mention.name_in_text or mention.name_in_text.casefold() in in_use[mention.entity]
 
 
 def _said_as(mention: AbsorbedMention, in_use: AbstractSet[str]) -> AbsorbedMention:
-    said = mention.said if mention.said and mention.said.casefold() in in_use else None
-    return mention.model_copy(update={"said": said})
+    name = mention.name_in_text if mention.name_in_text and mention.name_in_text.casefold() in in_use else None
+    return mention.model_copy(update={"name_in_text": name})
 
 
 def _acquainted(entity: Entity, unknown: AbstractSet[str]) -> Entity:
-    return entity.model_copy(update={"strangers": tuple(name for name in entity.strangers if name not in unknown)})
+    return entity.model_copy(update={"not_aliases": tuple(name for name in entity.not_aliases if name not in unknown)})
 
 
 def _absorbing(merges: Iterable[MergeRecord]) -> dict[EntityId, EntityId]:
@@ -199,4 +199,4 @@ def _keeper(entity: EntityId, into: Mapping[EntityId, EntityId], living: Abstrac
 
 
 def _names_in(merge: MergeRecord) -> set[str]:
-    return {*merge.names, *merge.own, *(mention.said for mention in merge.mentions if mention.said)}
+    return {*merge.names, *merge.own, *(mention.name_in_text for mention in merge.mentions if mention.name_in_text)}

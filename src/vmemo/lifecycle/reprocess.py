@@ -11,7 +11,6 @@ from collections.abc import Set as AbstractSet
 from hashlib import sha256
 
 from vmemo.errors import NotFound
-from vmemo.lifecycle.paging import paged
 from vmemo.lifecycle.reprocess_rules import (
     ReprocessRecords,
     is_formed,
@@ -31,6 +30,7 @@ from vmemo.models import (
 from vmemo.models.changes import Changes, Deletions, NewFact, Rename
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import HIDDEN, Embedder, HiddenBank, Store, encodings
+from vmemo.ports.paging import paged
 from vmemo.text.fact_text import embedded_text
 
 PAGE = 1000

@@ -22,7 +22,7 @@ def seed_entities(entities: Sequence[Entity], merges: Sequence[MergeRecord]) -> 
     that it does not get those as aliases.
     """
     merged = {merge.entity for merge in merges if merge.absorbed is not None and merge.undone_at is None}
-    known = [entity for entity in entities if entity.id in merged or entity.strangers]
+    known = [entity for entity in entities if entity.id in merged or entity.not_aliases]
     return [entity if entity.id in merged else entity.model_copy(update={"aliases": ()}) for entity in known]
 
 
@@ -102,7 +102,9 @@ def _kept_mentions(mentions: Sequence[Mention], records: ReprocessRecords) -> tu
     for mention in mentions:
         entity = same.get(mention.id)
         found[mention.id if entity is None else entity.id] = (
-            mention if entity is None else Mention(id=entity.id, name=entity.name, type=entity.type, said=mention.said)
+            mention
+            if entity is None
+            else Mention(id=entity.id, name=entity.name, type=entity.type, name_in_text=mention.name_in_text)
         )
     return tuple(found.values())
 
@@ -129,13 +131,13 @@ def kept_entities(records: ReprocessRecords, opinions: Sequence[Fact]) -> tuple[
     mentioned = {mention.id for opinion in opinions for mention in opinion.entities}
     there = {entity.id for entity in records.new_entities}
     saved = {entity.id: entity for entity in records.entities if entity.id in mentioned - there}
-    estranged = [entity for entity in records.entities if entity.strangers]
-    same = _counterparts(estranged, records)
-    for entity in estranged:
+    separated = [entity for entity in records.entities if entity.not_aliases]
+    same = _counterparts(separated, records)
+    for entity in separated:
         own = same.get(entity.id)
         if own is not None:
             current = saved.get(own.id, own)
-            saved[own.id] = current.model_copy(update={"strangers": _other_names(current, entity.strangers)})
+            saved[own.id] = current.model_copy(update={"not_aliases": _other_names(current, entity.not_aliases)})
     given = {entity.id for entity in records.entities}
     unused = [e.id for e in records.new_entities if e.id in given and not e.mentions and e.id not in mentioned]
     return [entity for entity in saved.values() if entity.id not in unused], unused
@@ -143,4 +145,4 @@ def kept_entities(records: ReprocessRecords, opinions: Sequence[Fact]) -> tuple[
 
 def _other_names(entity: Entity, more: Iterable[str]) -> tuple[str, ...]:
     names = {name.casefold() for name in (entity.name, *entity.aliases)}
-    return tuple(name for name in dict.fromkeys((*entity.strangers, *more)) if name.casefold() not in names)
+    return tuple(name for name in dict.fromkeys((*entity.not_aliases, *more)) if name.casefold() not in names)

@@ -47,6 +47,7 @@ from vmemo.models.requests import (
 from vmemo.models.results import Job, Status
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import BankNotFound, Store
+from vmemo.ports.paging import paged
 
 Id = TypeVar("Id", bound=str)
 
@@ -232,11 +233,9 @@ async def entity_id(session: MemorySession, name: str) -> EntityId:
     store, bank = session.store, session.bank
     if await store.entities(bank, EntitySelect(ids=[EntityId(name)])):
         return EntityId(name)
-    wanted, matches = name.casefold(), list[EntityId]()
-    after: EntityId | None = None
-    while found := await store.entities(bank, EntitySelect(after=after, limit=LARGEST_PAGE)):
-        matches += [e.id for e in found if wanted in (n.casefold() for n in (e.name, *e.aliases))]
-        after = found[-1].id
+    wanted = name.casefold()
+    every = paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=LARGEST_PAGE)))
+    matches = [e.id async for e in every if wanted in (n.casefold() for n in (e.name, *e.aliases))]
     if not matches:
         raise NotFound(f"There is no entity {name!r} in bank {bank!r}.")
     if len(matches) > 1:

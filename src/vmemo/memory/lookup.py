@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from vmemo.models import Bank, BankId, Entity, EntityId, Fact, FactId, Link, Message, MessageId
 from vmemo.models.request_fields import LARGEST_PAGE
-from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store, TokenCounter
+from vmemo.ports.paging import paged
 
 
 @dataclass(frozen=True)
@@ -22,48 +23,38 @@ class Lookup:
     """True if a language model is configured."""
 
     async def banks(self) -> list[Bank]:
-        """All banks of this store, in order of their names."""
+        """Return all banks of this store, in order of their names."""
         await self.store.open()
         return await self.store.banks()
 
     async def messages(self, ids: Sequence[MessageId]) -> list[Message]:
-        """Messages by id."""
+        """Return messages by id."""
         return await self.store.messages(self.name, MessageSelect(ids=list(dict.fromkeys(ids)))) if ids else []
 
     async def facts(self, ids: Sequence[FactId]) -> list[Fact]:
-        """Facts by id in the order asked for."""
+        """Return facts in the order of the ids."""
         return await self.store.facts(self.name, FactSelect(ids=list(dict.fromkeys(ids)))) if ids else []
 
     async def entity(self, id: str) -> Entity | None:
-        """An entity by its id."""
-        return next(iter(await self.store.entities(self.name, EntitySelect(ids=[EntityId(id)]))), None)
+        """Return an entity by its id."""
+        return first_of(await self.store.entities(self.name, EntitySelect(ids=[EntityId(id)])))
 
     async def links(self) -> list[Link]:
-        """All stored links."""
+        """Return all stored links."""
         return await self.store.links(self.name)
 
-    async def every_fact(self) -> AsyncGenerator[Fact]:
-        """All facts, closed ones too, in the order they were stored."""
-        page = await self.store.facts(self.name, FactSelect(limit=LARGEST_PAGE))
-        while page:
-            for fact in page:
-                yield fact
-            page = await self.store.facts(self.name, FactSelect(after=page[-1].id, limit=LARGEST_PAGE))
+    def every_fact(self) -> AsyncGenerator[Fact]:
+        """Yield all facts, including closed ones, in the order they were stored."""
+        return paged(lambda after: self.store.facts(self.name, FactSelect(after=after, limit=LARGEST_PAGE)))
 
-    async def every_message(self, document: str | None = None) -> AsyncGenerator[Message]:
-        """All messages, or those of a document, in the order they were stored."""
-        page = await self.store.messages(self.name, MessageSelect(document=document, limit=LARGEST_PAGE))
-        while page:
-            for message in page:
-                yield message
-            page = await self.store.messages(
-                self.name, MessageSelect(document=document, after=page[-1].id, limit=LARGEST_PAGE)
+    def every_message(self, document: str | None = None) -> AsyncGenerator[Message]:
+        """Yield all messages, or those of a document, in the order they were stored."""
+        return paged(
+            lambda after: self.store.messages(
+                self.name, MessageSelect(document=document, after=after, limit=LARGEST_PAGE)
             )
+        )
 
-    async def every_entity(self) -> AsyncGenerator[Entity]:
-        """All entities in the order they were first seen."""
-        page = await self.store.entities(self.name, EntitySelect(limit=LARGEST_PAGE))
-        while page:
-            for entity in page:
-                yield entity
-            page = await self.store.entities(self.name, EntitySelect(after=page[-1].id, limit=LARGEST_PAGE))
+    def every_entity(self) -> AsyncGenerator[Entity]:
+        """Yield all entities in the order they were first seen."""
+        return paged(lambda after: self.store.entities(self.name, EntitySelect(after=after, limit=LARGEST_PAGE)))

@@ -29,7 +29,7 @@ from vmemo.models import (
     Profile,
 )
 from vmemo.models.auth import CompletedRequest
-from vmemo.models.base import Instant, Record
+from vmemo.models.base import ALIASED, Instant, Record
 from vmemo.models.results import Spending
 from vmemo.models.search import Encoding, TokenVectors, Vector
 
@@ -130,8 +130,10 @@ class JobFailure:
 class AbsorbedMention(Record):
     """A fact that mentioned an absorbed entity; `both` if it also mentioned the keeping entity on its own."""
 
+    model_config = ALIASED
+
     fact: FactId
-    said: str | None = None
+    name_in_text: str | None = Field(default=None, validation_alias="said", serialization_alias="said")
     both: bool = False
 
 
@@ -160,11 +162,11 @@ class MergeRecord(Merge):
 
 @dataclass(frozen=True, kw_only=True)
 class EntityMention:
-    """A fact's mention of an entity. `said` is the name that the fact uses, empty for the entity's own name."""
+    """A fact's mention of an entity. `name_in_text` is empty for the entity's own name."""
 
     fact: FactId
     entity: EntityId
-    said: str = ""
+    name_in_text: str = ""
     mentioned_at: datetime | None = None
     """The fact's time; filled when mentions are read."""
 
@@ -180,7 +182,7 @@ class NewEmbeddings:
 
 @dataclass(frozen=True, kw_only=True)
 class NoteChange:
-    """The note of a hidden bank, for whoever fills it; the commit is refused unless the present note is `expected`."""
+    """The new note of a hidden bank; the commit is refused unless the present note is `expected`."""
 
     note: str
     expected: str

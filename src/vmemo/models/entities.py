@@ -4,30 +4,39 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from vmemo.models.base import Instant, Name, Record
+from vmemo.models.base import ALIASED, Instant, Name, Record
 from vmemo.models.ids import EntityId, EntityType
 
 
 class Entity(Record):
     """A canonical entity with its aliases."""
 
+    model_config = ALIASED
+
     id: EntityId
     name: Name
     type: EntityType = "OTHER"
     aliases: tuple[str, ...] = ()
-    strangers: tuple[str, ...] = Field(default=(), description="names that are not aliases, because a merge was undone")
+    not_aliases: tuple[str, ...] = Field(
+        default=(),
+        validation_alias="strangers",
+        serialization_alias="strangers",
+        description="names that are not aliases, because a merge was undone",
+    )
     first_seen: Instant
     last_seen: Instant
     mentions: int = 0
 
 
 class Mention(Record):
-    """An entity in a fact; `said` is the name used in the fact, if it differs from the entity's."""
+    """An entity in a fact; `name_in_text` is the name used in the fact, if it differs from the entity's."""
+
+    model_config = ALIASED
 
     id: EntityId
     name: str
     type: EntityType = "OTHER"
-    said: str = ""
+    name_in_text: str = Field(default="", validation_alias="said", serialization_alias="said")
 
 
 class Merge(Record):

@@ -112,7 +112,7 @@ class EntitySelect:
     after: EntityId | None = None
     names: Sequence[str] | None = None
     """Only entities that go by one of these names, in any spelling of the same folded form."""
-    with_strangers: bool = False
+    with_not_aliases: bool = False
     """Only entities with names that were found to be another's."""
     limit: int | None = None
 

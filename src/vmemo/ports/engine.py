@@ -1,4 +1,4 @@
-"""The protocols of reading: whole engines, and readers of names and times."""
+"""The protocols of extraction: engines, and finders of names and times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NameReader(Protocol):
 
 
 class TimeReader(Protocol):
-    """Finds the times that a text names, against the moment it was said. Called from any thread."""
+    """Finds the times in a text, relative to the time of its message. Called from any thread."""
 
     def __call__(self, text: str, reference: datetime, /) -> Sequence[Interval]: ...
 

@@ -33,7 +33,7 @@ class TokenEmbedder(Embedder, Protocol):
 
 
 async def encodings(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Sequence[Encoding]:
-    """Texts as vectors, with token vectors where the embedder gives them."""
+    """Embed texts, with token vectors if the embedder returns them."""
     if isinstance(embedder, TokenEmbedder):
         return await embedder.encode(texts, kind)
     return [Encoding(vector) for vector in await embedder.embed(texts, kind)]

@@ -53,7 +53,7 @@ HIDDEN = "\x1f"
 class HiddenBank:
     """A bank under construction: no list of banks contains it, and its jobs are leased only by its name.
 
-    `replaces` is the bank it was derived from, and `note` is for whoever fills it.
+    `replaces` is the bank it was derived from, and `note` is for the process that fills it.
     """
 
     bank: Bank
@@ -158,7 +158,7 @@ class Reads(Protocol):
 
 
 class Store(MessageLog, Search, Reads, Queue, Protocol):
-    """Durable home of memories. A write lands whole or not at all."""
+    """A database of banks. A write is committed as a whole or not at all."""
 
     async def open(self, *, as_is: bool = False) -> None:
         """Open the database, and create or upgrade it; `as_is` refuses one that would have to be changed."""
@@ -191,7 +191,7 @@ class Store(MessageLog, Search, Reads, Queue, Protocol):
         ...
 
     async def optimise(self) -> None:
-        """Optimise the indexes of all banks; StoreBusy if another process held the database for too long."""
+        """Optimise the indexes of all banks; raise StoreBusy if another process locks the database for too long."""
         ...
 
     async def status(self, bank: BankId) -> Status: ...

@@ -1,4 +1,4 @@
-"""The protocols of a store beyond reading and writing facts: queued work, who is who, and deriving a bank anew."""
+"""The protocols of a store's job queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vmemo.models.results import Job
 
 
 class Queue(Protocol):
-    """Durable work: queued with its cause, leased by one worker at a time, done once."""
+    """Durable jobs: queued in the commit that causes them, leased by one worker at a time, done once."""
 
     async def lease(
         self,
@@ -24,15 +24,15 @@ class Queue(Protocol):
         due: bool = True,
         beside: Sequence[int] = (),
     ) -> list[Job]:
-        """Take the oldest jobs that nobody holds, of one bank or of all, of some kinds or of all.
+        """Lease the oldest jobs without a valid lease, of one bank or of all, of some kinds or of all.
 
-        `due=False` takes those that wait for a later try as well; jobs in `beside` are left alone. A lease that ran
-        out is free to take. Jobs of a shadow are given out only when their bank is named.
+        `due=False` also takes jobs that wait for a retry; jobs in `beside` are excluded. Jobs of a hidden bank are
+        leased only if the bank is named.
         """
         ...
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
-        """Hold jobs for some seconds more; those that are still held are returned."""
+        """Extend leases by some seconds; return those that are still valid."""
         ...
 
     async def hold(self, bank: BankId, owner: str, seconds: float) -> Lease | None:
@@ -43,7 +43,7 @@ class Queue(Protocol):
         ...
 
     async def jobs(self, bank: BankId, kinds: Sequence[JobKind] = ()) -> list[Job]:
-        """Everything queued of a bank, oldest first."""
+        """Return the queued jobs of a bank, oldest first."""
         ...
 
 
@@ -52,9 +52,9 @@ class WorkNotifier(Protocol):
     """A queue that signals new jobs. Other queues are polled."""
 
     async def wait_for_work(self, seconds: float, heard: int) -> int:
-        """Wait until any process queues work that is due, or for some seconds; how often that was heard of by now.
+        """Wait until any process queues a job that is due, or for some seconds; return the number of signals so far.
 
-        It returns at once if that is more often than `heard`, so that nothing is missed between two calls. Where
-        nothing is ever missed it may take some times longer.
+        It returns at once if that number is greater than `heard`, so that no signal is missed between two calls. A
+        queue that never misses a signal may wait longer than `seconds`.
         """
         ...

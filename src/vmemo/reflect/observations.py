@@ -90,7 +90,7 @@ def _is_about(fact: Fact, entity: EntityId) -> bool:
 async def _profiles(
     entities: Sequence[Entity], facts: Mapping[EntityId, Sequence[Fact]], llm: StructuredLLM
 ) -> dict[EntityId, list[_Statement]]:
-    """LLMRequest the LLM for the profiles of the entities."""
+    """Ask the LLM for the profiles of the entities."""
     fact_ids: dict[str, FactId] = {}
     lines: list[str] = []
     for n, entity in enumerate(entities, start=1):

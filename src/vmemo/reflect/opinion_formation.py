@@ -110,9 +110,9 @@ def _entities_in(text: str, facts: Iterable[Fact]) -> tuple[Mention, ...]:
     """Return the entities of the facts that the text names."""
     found: dict[str, Mention] = {}
     for mention in (mention for fact in facts for mention in fact.entities):
-        names = "|".join(re.escape(name) for name in (mention.name, mention.said) if name)
+        names = "|".join(re.escape(name) for name in (mention.name, mention.name_in_text) if name)
         if re.search(rf"(?<!\w)(?:{names})(?!\w)", text, re.IGNORECASE):
-            found.setdefault(mention.id, mention.model_copy(update={"said": ""}))
+            found.setdefault(mention.id, mention.model_copy(update={"name_in_text": ""}))
     return tuple(found.values())
 
 

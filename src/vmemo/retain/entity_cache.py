@@ -12,6 +12,7 @@ from vmemo.models.drafts import FactDraft
 from vmemo.models.select import EntitySelect
 from vmemo.models.settings import ResolutionWeights
 from vmemo.ports import Reads
+from vmemo.ports.paging import paged
 from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
 
 PAGE = 1000
@@ -54,17 +55,10 @@ class EntityCache:
     async def _index(self, bank: BankId, revision: BankRevision) -> EntityIndex:
         known, index = self._known.get(bank, (None, EntityIndex()))
         if known != revision:
-            index = EntityIndex(await self._all(bank))
+            every = paged(lambda after: self.store.entities(bank, EntitySelect(after=after, limit=PAGE)))
+            index = EntityIndex([entity async for entity in every])
             self._known[bank] = (revision, index)
         return index
-
-    async def _all(self, bank: BankId) -> list[Entity]:
-        entities: list[Entity] = []
-        while page := await self.store.entities(
-            bank, EntitySelect(after=entities[-1].id if entities else None, limit=PAGE)
-        ):
-            entities += page
-        return entities
 
 
 def _uncertain(index: EntityIndex, name: str) -> set[EntityId]:

@@ -144,7 +144,7 @@ def error_text(error: BaseException) -> str:
 
 
 async def embedder_changed(bank: BankId, context: RetainContext) -> EmbedderMismatch | None:
-    """Return the error if the bank was switched to another embedder meanwhile; other errors may follow from that."""
+    """Return the error if the bank was switched to another embedder; other errors may follow from that."""
     stored = await context.store.bank(bank)
     return None if stored is None else embedder_mismatch(stored, context.embedder)
 

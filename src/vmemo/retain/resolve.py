@@ -199,7 +199,7 @@ def _has_name(entity: Entity, form: NameForm) -> bool:
 
 
 def _merge(entity: Entity, subject: _BatchName, *, advised: bool) -> Merge:
-    reason = "the model found them to be one" if advised else "the names are alike and nothing speaks against it"
+    reason = "the model identified them" if advised else "the names are similar and nothing contradicts it"
     return Merge(id=new_id(), entity=entity.id, names=(subject.name,), reason=reason, at=subject.last)
 
 
@@ -214,13 +214,13 @@ def _gather(found: Sequence[NameSighting]) -> dict[str, _BatchName]:
 def _subject(group: Sequence[NameSighting]) -> _BatchName:
     name = " ".join(group[0].name.split())[:MAX_NAME]
     types = Counter[EntityType](sighting.type for sighting in group if sighting.type != "OTHER")
-    moments = [sighting.at for sighting in group]
+    times = [sighting.at for sighting in group]
     return _BatchName(
         name=name,
         form=name_form(name),
         type=types.most_common(1)[0][0] if types else "OTHER",
-        first=min(moments),
-        last=max(moments),
+        first=min(times),
+        last=max(times),
         beside=frozenset[str]().union(*(sighting.beside for sighting in group)),
     )
 
@@ -269,15 +269,15 @@ class _BatchResolver:
     ) -> Iterator[_ScoredEntity]:
         weights = self.weights
         for entity in entities:
-            alike = _likeness(subject, entity)
-            if alike == 0.0 or any(name_form(name).words == subject.form.words for name in entity.strangers):
+            similarity = _similarity(subject, entity)
+            if similarity == 0.0 or any(name_form(name).words == subject.form.words for name in entity.not_aliases):
                 continue
-            met = self.cooccurring.get(entity.id, frozenset[EntityId]())
-            share = sum(not met.isdisjoint(ids) for ids in companions) / (len(companions) or 1)
+            cooccurring = self.cooccurring.get(entity.id, frozenset[EntityId]())
+            share = sum(not cooccurring.isdisjoint(ids) for ids in companions) / (len(companions) or 1)
             days = abs((subject.last - entity.last_seen).total_seconds()) / _DAY
-            score = weights.name * alike + weights.cooccurrence * share
+            score = weights.name * similarity + weights.cooccurrence * share
             score += weights.nearness * math.exp(-days / weights.days)
-            yield _ScoredEntity(id=entity.id, score=score, exact=alike >= RESPACED)
+            yield _ScoredEntity(id=entity.id, score=score, exact=similarity >= RESPACED)
 
     def _is_contested(self, subject: _BatchName, entity: Entity) -> bool:
         """Return True if the entity's short name could equally be extended to another person's full name."""
@@ -304,7 +304,7 @@ def _by_word(subjects: Iterable[_BatchName]) -> Mapping[str, Sequence[NameForm]]
     return forms
 
 
-def _likeness(subject: _BatchName, entity: Entity) -> float:
+def _similarity(subject: _BatchName, entity: Entity) -> float:
     if subject.type != entity.type and "OTHER" not in (subject.type, entity.type):
         return 0.0
     form = name_form(entity.name)

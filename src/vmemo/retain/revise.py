@@ -119,11 +119,11 @@ def unjudged_pairs(
     pairs: Sequence[FactPair], drafts: Sequence[FactDraft], result: ExtractionResult, settled: Mapping[int, object]
 ) -> list[FactPair]:
     """Return pairs without a verdict whose known fact the engine was not shown."""
-    said = {(at, judged.fact) for at, draft in enumerate(drafts) for judged in draft.judgements}
+    judged = {(at, each.fact) for at, draft in enumerate(drafts) for each in draft.judgements}
     return [
         pair
         for pair in pairs
-        if pair.new not in settled and pair.known.id not in result.known and (pair.new, pair.known.id) not in said
+        if pair.new not in settled and pair.known.id not in result.known and (pair.new, pair.known.id) not in judged
     ]
 
 

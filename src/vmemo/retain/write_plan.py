@@ -187,7 +187,7 @@ def _mentions(draft: FactDraft, resolution: EntityResolution, names: Mapping[Ent
     for each in draft.entities:
         mention = names[resolution.ids[each.name.casefold()]]
         name = "" if each.name.casefold() == mention.name.casefold() else each.name
-        found.setdefault(mention.id, mention.model_copy(update={"said": name}) if name else mention)
+        found.setdefault(mention.id, mention.model_copy(update={"name_in_text": name}) if name else mention)
     return tuple(found.values())
 
 

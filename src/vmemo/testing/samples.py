@@ -81,9 +81,9 @@ def an_entity(name: str, **fields: object) -> Entity:
     return Entity.of({"id": name.lower(), "name": name, "first_seen": START, "last_seen": START, **fields})
 
 
-def mention_of(entity: Entity, said: str = "") -> Mention:
-    """Return a mention of the entity; `said` is the name used, if it differs."""
-    return Mention(id=entity.id, name=entity.name, type=entity.type, said=said)
+def mention_of(entity: Entity, name_in_text: str = "") -> Mention:
+    """Return a mention of the entity; `name_in_text` is the name used, if it differs."""
+    return Mention(id=entity.id, name=entity.name, type=entity.type, name_in_text=name_in_text)
 
 
 def an_episode(title: str, messages: Sequence[Message], **fields: object) -> Episode:

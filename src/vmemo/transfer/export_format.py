@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from vmemo.lifecycle.paging import paged
 from vmemo.models import (
     Bank,
     BankId,
@@ -35,6 +34,7 @@ from vmemo.models.results import Spending
 from vmemo.models.search import ExpandRequest
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.ports import Store
+from vmemo.ports.paging import paged
 
 FORMAT = "vmemo-export"
 VERSION = 1

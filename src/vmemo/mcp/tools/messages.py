@@ -59,7 +59,7 @@ class RetainArguments(BankArguments):
         return self
 
     def request(self, *, worker: bool) -> RetainRequest:
-        """Return the request; without a worker it waits, for nobody else would derive the facts."""
+        """Return the request; without a worker it waits, because no other process derives the facts."""
         messages = self.messages or (MessageArguments(content=self.content, speaker=self.speaker),)
         values = [self._with_defaults(message) for message in messages]
         return RetainRequest.of({"messages": values, "infer": self.infer, "wait": self.wait or not worker})

@@ -166,7 +166,7 @@ def save_mentions(connection: Connection, bank: int, new: Sequence[Fact], seqs: 
     missing = {mention.id for fact in new for mention in fact.entities} - known.keys()
     numbers = {**known, **seqs_of(connection, entities, bank, missing)}
     pairs = {
-        (seqs[fact.id], number_of(numbers, "entity", mention.id)): mention.said or None
+        (seqs[fact.id], number_of(numbers, "entity", mention.id)): mention.name_in_text or None
         for fact in new
         for mention in fact.entities
     }
@@ -198,7 +198,7 @@ def add_mentions(connection: Connection, bank: int, added: Sequence[EntityMentio
             "bank": bank,
             "fact": number_of(mentioning, "fact", mention.fact),
             "entity": number_of(numbers, "entity", mention.entity),
-            "said": mention.said or None,
+            "said": mention.name_in_text or None,
         }
         for mention in added
     ]

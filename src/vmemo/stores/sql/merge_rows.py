@@ -83,7 +83,7 @@ def _record(merge: StoredMerge, known: Mapping[int, str], mentioning: Mapping[in
         was=merge.absorbed,
         own=joined.own,
         mentions=tuple(
-            AbsorbedMention(fact=FactId(mentioning[fact]), said=said, both=both)
+            AbsorbedMention(fact=FactId(mentioning[fact]), name_in_text=said, both=both)
             for fact, said, both in sorted(joined.mentions, key=lambda mention: mention[0])
             if fact in mentioning
         ),
@@ -109,7 +109,7 @@ def save_records(connection: Connection, bank: int, new: Sequence[Merge]) -> Non
         joined = Joined(
             seq=0 if absorbed is None else numbers.entity(absorbed, merge),
             own=merge.own,
-            mentions=tuple((numbers.fact(item.fact), item.said, item.both) for item in merge.mentions),
+            mentions=tuple((numbers.fact(item.fact), item.name_in_text, item.both) for item in merge.mentions),
             type=merge.type,
             first_seen=merge.first_seen,
             last_seen=merge.last_seen,

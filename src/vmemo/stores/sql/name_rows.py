@@ -44,7 +44,7 @@ def named(connection: Connection, bank: int, text: str) -> list[Mention]:
     found = [run for run in possible if run.name in known]
     whole = {run.name for run in found if not any(run.within(other) for other in found)}
     mentions = {
-        id: Mention.trusted({"id": EntityId(id), "name": known_as, "type": type, "said": ""})
+        id: Mention.trusted({"id": EntityId(id), "name": known_as, "type": type, "name_in_text": ""})
         for name, id, known_as, type in rows
         if name in whole
     }

@@ -209,7 +209,7 @@ def entity_mentions(
         EntityMention(
             fact=FactId(row.id),
             entity=EntityId(row.entity),
-            said=row.said or "",
+            name_in_text=row.said or "",
             mentioned_at=instant(row.mentioned_at),
         )
         for row in connection.execute(statement)

@@ -148,7 +148,7 @@ def entity_values(bank: int, entity: Entity) -> Values:
         "aliases": dump(entity.aliases),
         "first_seen": micros(entity.first_seen),
         "last_seen": micros(entity.last_seen),
-        "strangers": dump(entity.strangers),
+        "strangers": dump(entity.not_aliases),
     }
 
 
@@ -159,7 +159,7 @@ def entity_of(row: AnyRow, mentions: int) -> Entity:
         name=row.name,
         type=row.type,
         aliases=names_of(row.aliases),
-        strangers=names_of(row.strangers),
+        not_aliases=names_of(row.strangers),
         first_seen=instant(row.first_seen),
         last_seen=instant(row.last_seen),
         mentions=mentions,
@@ -176,7 +176,7 @@ def mentions_of(rows: Iterable[Cells]) -> dict[int, list[Mention]]:
     for fact, id, name, type, said in rows:
         key = id if said is None else (id, said)
         if key not in known:
-            known[key] = Mention.trusted({"id": id, "name": name, "type": type, "said": said or ""})
+            known[key] = Mention.trusted({"id": id, "name": name, "type": type, "name_in_text": said or ""})
         found[fact].append(known[key])
     return found
 

@@ -178,7 +178,7 @@ def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
     if wanted.names is not None:
         named = entity_names.c.bank == bank, among(entity_names.c.name, {fold_name(name) for name in wanted.names})
         statement = statement.where(entities.c.seq.in_(select(entity_names.c.entity).where(*named)))
-    if wanted.with_strangers:
+    if wanted.with_not_aliases:
         statement = statement.where(entities.c.strangers != "[]")
     return statement
 
