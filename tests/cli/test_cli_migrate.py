@@ -89,9 +89,9 @@ def test_migrate_refuses_a_target_with_a_different_bank_of_that_name(invoke: Run
     assert invoke("retain", "Something else.", "--db", target).exit_code == 0
     result = invoke("migrate", db, target)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "Bank 'default' is in the target already" in result.stderr
-    told = json.loads(invoke("migrate", db, target, "--json").stderr)
-    assert told["error"] == "InvalidInput"
+    assert "Bank 'default' is already in the target" in result.stderr
+    refused = json.loads(invoke("migrate", db, target, "--json").stderr)
+    assert refused["error"] == "InvalidInput"
 
 
 def test_migrate_with_a_missing_source_creates_nothing(invoke: Run, tmp_path: Path, target: str) -> None:

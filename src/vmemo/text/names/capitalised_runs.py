@@ -46,10 +46,10 @@ class CapitalisedRun:
 
 def find_runs(text: str, speakers: Collection[str]) -> Iterator[CapitalisedRun]:
     """Yield the trimmed runs in order. `speakers` are casefolded names, which are not trimmed."""
-    never = word_lists()["never"]
+    function_words = word_lists()["function_word"]
     for match in _RUN.finditer(text):
         # Fast path: most capitals are an "I" or the first word of a sentence.
-        if " " not in match[0] and normalize_word(match[0]) in never and match[0].casefold() not in speakers:
+        if " " not in match[0] and normalize_word(match[0]) in function_words and match[0].casefold() not in speakers:
             continue
         for run in _split(text, match):
             trimmed = _trim(run, speakers)
@@ -93,7 +93,7 @@ def _is_quantity(text: str, match: re.Match[str]) -> bool:
     if not after:
         return False
     key = normalize_word(after[0])
-    plural = len(match[2]) < 4 and key.endswith("s") and key not in word_lists()["never"]
+    plural = len(match[2]) < 4 and key.endswith("s") and key not in word_lists()["function_word"]
     return plural or key in word_lists()["unit"]
 
 
@@ -102,7 +102,7 @@ def _trim(run: CapitalisedRun, speakers: Collection[str]) -> CapitalisedRun | No
     while words and _is_padding(words, run.opens_sentence, speakers):
         key = normalize_word(words.pop(0))
         greeted = greeted or key in lists["greeting"]
-        opening = opening and key not in lists["binding"]
+        opening = opening and key not in lists["connective"]
     while words and _is_trailing(words[-1], speakers):
         words.pop()
     if not words:
@@ -112,21 +112,21 @@ def _trim(run: CapitalisedRun, speakers: Collection[str]) -> CapitalisedRun | No
 
 
 def _is_trailing(word: str, speakers: Collection[str]) -> bool:
-    return word.islower() or (normalize_word(word) in word_lists()["never"] and word.casefold() not in speakers)
+    return word.islower() or (normalize_word(word) in word_lists()["function_word"] and word.casefold() not in speakers)
 
 
 def _is_padding(words: list[str], opening: bool, speakers: Collection[str]) -> bool:
     """Return True if the first word is not part of the name."""
     lists, key = word_lists(), normalize_word(words[0])
     if words[0].islower() or len(words) == 1:
-        return words[0].islower() or (key in lists["never"] and words[0].casefold() not in speakers)
+        return words[0].islower() or (key in lists["function_word"] and words[0].casefold() not in speakers)
     following = normalize_word(words[1])
     person = following in given_names() or following in speakers
-    if key in lists["lead"] and not person:
+    if key in lists["name_prefix"] and not person:
         return False
-    if key in lists["never"]:
+    if key in lists["function_word"]:
         named = key in _MONTH_NAMES and not is_common_word(following)
-        return not (named or (key in lists["leading"] and not opening and not person))
+        return not (named or (key in lists["title_opener"] and not opening and not person))
     if not opening or key in lists["title"] or not is_common_word(key):
         return False
     return person or following in lists["title"] or (len(words) == 2 and not is_common_word(following))

@@ -34,7 +34,7 @@ def _type_by_words(words: Sequence[str]) -> EntityType | None:
         return "EVENT"
     if last in lists["company"] or first in lists["company"]:
         return "ORGANIZATION"
-    if last in lists["place"] or (first in lists["place_lead"] and last not in lists["common"]):
+    if last in lists["place"] or (first in lists["place_prefix"] and last not in lists["common"]):
         return "LOCATION"
     return None
 
@@ -44,11 +44,11 @@ def _type_by_context(text: str, run: CapitalisedRun) -> EntityType:
     if len(run.words) > 3 or not all(word[:1].isupper() and not word.isupper() for word in run.words):
         return "OTHER"
     before = [normalize_word(word) for word in text[max(0, run.start - 40) : run.start].split()[-3:]]
-    if run.start and text[run.start - 1] == " " and before and before[-1] in lists["kin"]:
+    if run.start and text[run.start - 1] == " " and before and before[-1] in lists["relative"]:
         return "PERSON"
-    if first in lists["tongue"] or first.endswith(_DEMONYM_ENDINGS):
+    if first in lists["language"] or first.endswith(_DEMONYM_ENDINGS):
         return "OTHER"
-    if first in given_names() and first not in lists["shared_name"]:
+    if first in given_names() and first not in lists["place_and_given_name"]:
         return "PERSON"
     if _acts_like_person(text, run):
         return "PERSON"
@@ -62,12 +62,12 @@ def _acts_like_person(text: str, run: CapitalisedRun) -> bool:
     lists = word_lists()
     after = text[run.end : run.end + 24].split()
     following = normalize_word(after[0]) if after else ""
-    return (run.greeted and len(run.words) < 3) or following in lists["kin" if run.possessive else "speech"]
+    return (run.greeted and len(run.words) < 3) or following in lists["relative" if run.possessive else "speech_verb"]
 
 
 def _is_location_context(before: Sequence[str]) -> bool:
     lists = word_lists()
     earlier, last = ("", "", *before)[-2:]
-    if last in lists["whereabouts"]:
-        return earlier not in lists["devotion"]
-    return (last == "to" and earlier in lists["travel"]) or (last == "from" and earlier in lists["origin"])
+    if last in lists["before_place"]:
+        return earlier not in lists["not_before_place"]
+    return (last == "to" and earlier in lists["before_to"]) or (last == "from" and earlier in lists["before_from"])

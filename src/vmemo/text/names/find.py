@@ -74,7 +74,7 @@ def _quoted_titles(text: str) -> Iterator[_Mention]:
 
 
 def _is_title(words: list[str]) -> bool:
-    if not 2 <= len(words) <= 10 or all(normalize_word(word) in word_lists()["never"] for word in words):
+    if not 2 <= len(words) <= 10 or all(normalize_word(word) in word_lists()["function_word"] for word in words):
         return False
     capitals = all(word[0].isupper() or word[0].isdigit() or word in _TITLE_LOWER_WORDS for word in words)
     return capitals and words[0][0].isupper() and not any(word.endswith((",", ".", "!", "?")) for word in words)
@@ -96,7 +96,7 @@ def _is_name(run: CapitalisedRun) -> bool:
     if len(keys) > 1:
         return max(map(len, keys)) > 1
     if run.number:
-        return keys[0] not in word_lists()["counter"] and not (run.opens_sentence and _is_common(run.words[0]))
+        return keys[0] not in word_lists()["numbered_thing"] and not (run.opens_sentence and _is_common(run.words[0]))
     if len(keys[0]) < 2 or keys[0] in word_lists()["title"] or _has_triple_letter(keys[0]):
         return False
     return not (run.opens_sentence and _is_common(run.words[0]))

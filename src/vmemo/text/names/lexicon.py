@@ -43,7 +43,7 @@ def word_lists() -> Mapping[str, frozenset[str]]:
 @cache
 def given_names() -> frozenset[str]:
     """Return casefolded given names that are not common words."""
-    return frozenset(all_names() - word_lists()["common"] - word_lists()["never"])
+    return frozenset(all_names() - word_lists()["common"] - word_lists()["function_word"])
 
 
 def normalize_word(word: str) -> str:
@@ -59,7 +59,7 @@ def is_common_word(word: str) -> bool:
 
 def _is_listed(word: str) -> bool:
     lists = word_lists()
-    return word in lists["common"] or word in lists["never"]
+    return word in lists["common"] or word in lists["function_word"]
 
 
 def _base_forms(word: str) -> list[str]:
