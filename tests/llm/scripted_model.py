@@ -77,7 +77,7 @@ class ScriptedModel:
         ]
         facts: list[JsonValue] = [_fact(taught, n, known, places) for taught, n in read]
         topic: JsonValue = {"title": "A talk", "narrative": "They talked.", "lines": [n for n, _ in lines]}
-        return {"topics": [topic], "facts": facts, "told_again": again}
+        return {"topics": [topic], "facts": facts, "repeated": again}
 
     def _extract_small(self, asked: ReceivedRequest) -> JsonValue:
         lines = [(int(n), words) for n, words in _LINE.findall(asked.user)]

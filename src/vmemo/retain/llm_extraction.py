@@ -162,7 +162,7 @@ def _topics(answer: Extraction, source: ExtractionInput) -> tuple[EpisodeTopic, 
 def _problems(answer: Extraction, source: ExtractionInput) -> str | None:
     """Return the problems to correct: facts without existing lines, and unknown K numbers."""
     problems = [problem for n, fact in enumerate(answer.facts, start=1) if (problem := _line_problem(n, fact, source))]
-    unknown = {each.id for each in answer.told_again if drafts_from_llm.known_fact_id(each.id, source.known) is None}
+    unknown = {each.id for each in answer.repeated if drafts_from_llm.known_fact_id(each.id, source.known) is None}
     unknown |= {
         k.id for f in answer.facts for k in f.known if drafts_from_llm.known_fact_id(k.id, source.known) is None
     }
@@ -219,13 +219,11 @@ def _problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None
 
 def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
     messages = [line.message for line in source.lines]
-    for each in answer.told_again:
-        fact, repeated = (
-            drafts_from_llm.known_fact_id(each.id, source.known),
-            drafts_from_llm.sources(each.lines, messages),
-        )
-        if fact is not None and repeated:
-            yield RestatedFact(fact=fact, messages=tuple(message.id for message in repeated))
+    for each in answer.repeated:
+        fact = drafts_from_llm.known_fact_id(each.id, source.known)
+        sources = drafts_from_llm.sources(each.lines, messages)
+        if fact is not None and sources:
+            yield RestatedFact(fact=fact, messages=tuple(message.id for message in sources))
 
 
 def _require_usable(

@@ -121,7 +121,7 @@ class Extraction(AnswerSchema):
 
     topics: list[ExtractedTopic] = Field(default_factory=list[ExtractedTopic], max_length=25)
     facts: list[ExtractedFact] = Field(max_length=60)
-    told_again: list[RepeatedFact] = Field(default_factory=list[RepeatedFact])
+    repeated: list[RepeatedFact] = Field(default_factory=list[RepeatedFact])
 
 
 class SmallFact(AnswerSchema):
