@@ -31,7 +31,7 @@ async def join(
     """Join two episodes that belong together; return the joined episode, or None if nothing was changed."""
     if not _similar(await _lines(bank, first, context.store), await _lines(bank, second, context.store)):
         return None
-    async with context.bank_locks(bank):
+    async with context.bank_lock(bank):
         changes = await _changes(bank, first.id, second.id, context, lease)
         if changes is None or not await context.store.commit(changes):
             return None

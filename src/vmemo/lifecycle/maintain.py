@@ -118,7 +118,7 @@ class _Maintenance:
     async def _save_narratives(self, old: Sequence[Episode], narratives: Sequence[str]) -> int:
         store = self.context.store
         while True:
-            async with self.context.bank_locks(self.bank):
+            async with self.context.bank_lock(self.bank):
                 revision = await store.revision(self.bank)
                 stored = await store.episodes(self.bank, EpisodeSelect(ids=[episode.id for episode in old]))
                 changed = with_narratives(stored, old, narratives)
@@ -131,7 +131,7 @@ class _Maintenance:
         evidence = {fact for change in await store.confidence_changes(self.bank) for fact in change.evidence}
         while True:
             await self.require_lease()
-            async with self.context.bank_locks(self.bank):
+            async with self.context.bank_lock(self.bank):
                 revision = await store.revision(self.bank)
                 scores = await store.retention_scores(self.bank, after=last, limit=PAGE)
                 if not scores:

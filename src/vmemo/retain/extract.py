@@ -10,7 +10,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, BankRevision, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
+from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
@@ -54,7 +54,7 @@ async def group_pending(bank: BankId, context: RetainContext, llm: StructuredLLM
     usage = Usage()
     while messages := await context.store.messages(bank, MessageSelect.oldest_pending(GROUPING_BATCH)):
         grouped = await group_messages(bank, messages, context, llm)
-        async with context.bank_locks(bank):
+        async with context.bank_lock(bank):
             # Facts committed meanwhile do not affect the grouping.
             revision = await context.store.revision(bank)
             written = await context.store.commit(replace(grouped, revision=revision, spending=llm.spending))
@@ -89,36 +89,24 @@ async def extract_episode(
         return Retained()
     extraction = await _extract(bank, pending, episode, context, llm)
     while True:
-        async with context.bank_locks(bank):
+        async with context.bank_lock(bank):
             revision = await context.store.revision(bank)
-            batch = await _batch(bank, revision, job, pending, extraction, context, llm)
-            jobs = await _follow_up(batch, context, observe_at)
-            claims = [message.id for message in pending]
+            # The episode may have been extended or deleted while the model worked.
+            episode = await _episode(bank, job, context)
+            if episode is None:
+                raise LeaseLost
+            encoded = await encode_drafts(bank, revision, extraction.result, context, llm)
+            episodes = split_by_topics(episode, pending, extraction.topics)
+            changes = await plan_writes(bank, revision, encoded, episodes, context, llm)
+            jobs = await _follow_up(changes, context, observe_at)
+            processed = replace(changes, pending=[message.id for message in pending], becomes="extracted")
             committed = await context.store.commit(
-                replace(batch, pending=claims, becomes="extracted", jobs=jobs, spending=llm.spending, finished=[lease])
+                replace(processed, jobs=jobs, spending=llm.spending, finished=[lease])
             )
         if committed:
-            context.entity_cache.committed(bank, revision, batch.entities)
-            return retained_by(batch, llm.take_usage(), extraction.result.skipped)
+            context.entity_cache.committed(bank, revision, changes.entities)
+            return retained_by(changes, llm.take_usage(), extraction.result.skipped)
         await require_lease(lease, context)
-
-
-async def _batch(
-    bank: BankId,
-    revision: BankRevision,
-    job: ExtractionJob,
-    pending: Sequence[Message],
-    extraction: EpisodeExtraction,
-    context: RetainContext,
-    llm: StructuredLLM,
-) -> Changes:
-    """Return the changes that add an extraction to the bank's current state."""
-    episode = await _episode(bank, job, context)
-    if episode is None:
-        raise LeaseLost
-    episodes = split_by_topics(episode, pending, extraction.topics)
-    encoded = await encode_drafts(bank, revision, extraction.result, context, llm)
-    return await plan_writes(bank, revision, encoded, episodes, context, llm)
 
 
 async def _episode(bank: BankId, job: ExtractionJob, context: RetainContext) -> Episode | None:
@@ -175,14 +163,14 @@ async def _known(bank: BankId, pending: Sequence[Message], context: RetainContex
     return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:KNOWN_FACTS]
 
 
-async def _follow_up(batch: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
+async def _follow_up(changes: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:
     """Return the jobs that new facts cause: opinion updates and observations of their entities."""
-    new = [item.fact for item in batch.facts]
-    closed = await context.store.facts(batch.bank, FactSelect(ids=[closing.fact for closing in batch.closures]))
+    new = [item.fact for item in changes.facts]
+    closed = await context.store.facts(changes.bank, FactSelect(ids=[closing.fact for closing in changes.closures]))
     touched = [mention for fact in (*new, *closed) for mention in fact.entities]
     described = dict.fromkeys(mention.id for mention in touched if mention.type in OBSERVED_TYPES)
     jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]
     evidence: list[JsonValue] = [fact.id for fact in new if fact.network in ("world", "experience")]
-    if evidence and await context.store.facts(batch.bank, FactSelect.believed("opinion")):
+    if evidence and await context.store.facts(changes.bank, FactSelect.believed("opinion")):
         jobs.append(NewJob(kind="opinions", key=str(evidence[0]), detail={"facts": evidence}))
     return jobs

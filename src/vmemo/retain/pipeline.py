@@ -160,12 +160,12 @@ def embedder_mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | No
     )
 
 
-def retained_by(batch: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
-    """Return the report of a committed batch."""
+def retained_by(changes: Changes, usage: Usage, skipped: Sequence[Skipped] = ()) -> Retained:
+    """Return the report of committed changes."""
     return Retained(
-        derived=tuple(item.fact.id for item in batch.facts),
-        revised=tuple(dict.fromkeys((*(c.fact for c in batch.closures), *(s.fact for s in batch.sources)))),
-        episodes=tuple(episode.id for episode in batch.episodes),
+        derived=tuple(item.fact.id for item in changes.facts),
+        revised=tuple(dict.fromkeys((*(c.fact for c in changes.closures), *(s.fact for s in changes.sources)))),
+        episodes=tuple(episode.id for episode in changes.episodes),
         skipped=tuple(skipped),
         usage=usage,
     )
