@@ -18,13 +18,13 @@ from vmemo.errors import NotFound, StoreBusy
 from vmemo.lifecycle import forget_rules as rules
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget_names import NameRecords, RemainingNames, owned_names
-from vmemo.lifecycle.paging import paged
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Message, MessageId, MessageState, new_id
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewJob
 from vmemo.models.results import Forgotten
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Store
+from vmemo.ports.paging import paged
 
 PAGE = 1000
 """Facts or messages that are read together when names are looked for."""
