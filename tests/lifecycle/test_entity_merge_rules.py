@@ -25,7 +25,8 @@ NOW = day(9)
 def mentioned(entity: Entity, **said: str) -> MentionedEntity:
     """Return an entity with its mentions, by fact the name that is used."""
     mentions = [
-        EntityMention(fact=FactId(f), entity=entity.id, said=name, mentioned_at=day(3)) for f, name in said.items()
+        EntityMention(fact=FactId(f), entity=entity.id, name_in_text=name, mentioned_at=day(3))
+        for f, name in said.items()
     ]
     return MentionedEntity(entity=entity, mentions=mentions)
 
@@ -43,7 +44,7 @@ BOB = an_entity("Bob", id="bob", aliases=["Bobby"], first_seen=day(2), last_seen
 ANN = an_entity("Ann", id="ann", aliases=["Annie", "bobby"], type="PERSON", first_seen=day(1), last_seen=day(3))
 
 
-def test_a_merge_joins_names_times_and_strangers() -> None:
+def test_a_merge_joins_names_times_and_not_aliases() -> None:
     keep = mentioned(BOB.model_copy(update={"type": "OTHER", "not_aliases": ("Annie", "Zoe")}))
     changes, _ = joined(keep, mentioned(ANN.model_copy(update={"not_aliases": ("Eve",)})))
     [kept] = changes.entities
@@ -99,7 +100,7 @@ def test_a_later_mention_under_a_lost_name_moves_to_the_separated_entity() -> No
     keep = mentioned(BOB)
     changes, merge = joined(keep, mentioned(ANN))
     kept = after(changes, keep)
-    later = EntityMention(fact=FactId("later"), entity=BOB.id, said="ANN", mentioned_at=day(8))
+    later = EntityMention(fact=FactId("later"), entity=BOB.id, name_in_text="ANN", mentioned_at=day(8))
     undone, _ = plan_undo(merge, MentionedEntity(entity=kept.entity, mentions=[later]), [merge], now=NOW)
     assert [(m.fact, m.entity) for m in undone.mentions] == [("later", "ann")]
     assert undone.entities[0].last_seen == day(8)

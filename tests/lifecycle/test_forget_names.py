@@ -61,14 +61,16 @@ def test_the_forgotten_entity_is_deleted_even_if_no_fact_mentions_it() -> None:
 
 
 def test_a_mention_by_a_name_that_is_no_longer_used_is_by_the_own_name() -> None:
-    mentions = [EntityMention(fact=FactId(f), entity=ROSA.id, said=said) for f, said in (("f1", "Roz"), ("f2", "Zaza"))]
+    mentions = [
+        EntityMention(fact=FactId(f), entity=ROSA.id, name_in_text=said) for f, said in (("f1", "Roz"), ("f2", "Zaza"))
+    ]
     records = NameRecords(lost=lost_about(ROSA), touched=[ROSA], mentions=mentions)
     assert records.remaining({ROSA.id: {"rosalind", "roz"}}).unsaid == mentions[1:]
 
 
 def test_mentions_of_lost_facts_are_not_looked_at() -> None:
     lost = lost_about(ROSA)
-    mention = EntityMention(fact=next(iter(lost)), entity=ROSA.id, said="The secret one")
+    mention = EntityMention(fact=next(iter(lost)), entity=ROSA.id, name_in_text="The secret one")
     records = NameRecords(lost=lost, touched=[ROSA], mentions=[mention])
     assert "The secret one" not in records.wanted_names()[ROSA.id]
     assert records.remaining({ROSA.id: {"rosalind"}}).unsaid == []
@@ -76,7 +78,7 @@ def test_mentions_of_lost_facts_are_not_looked_at() -> None:
 
 def test_a_merge_keeps_the_names_in_use_and_loses_its_reason() -> None:
     fact = FactId("remaining")
-    said = [AbsorbedMention(fact=fact, said="Zaza"), AbsorbedMention(fact=next(iter(lost := lost_about(BO))))]
+    said = [AbsorbedMention(fact=fact, name_in_text="Zaza"), AbsorbedMention(fact=next(iter(lost := lost_about(BO))))]
     merge = a_merge(BO, ROSA, mentions=said)
     records = NameRecords(lost=lost, touched=[BO], merges=[merge], living={BO.id})
     assert records.wanted_names() == {BO.id: {"Bo", "Rosalind", "Roz", "Zaza"}}
@@ -116,7 +118,7 @@ def test_an_undone_merge_goes_with_the_entity_that_was_separated() -> None:
     assert records.remaining({BO.id: set()}).deleted_merges == [merge.id]
 
 
-def test_strangers_are_dropped_from_entities_and_from_what_merges_absorbed() -> None:
+def test_not_aliases_are_dropped_from_entities_and_from_what_merges_absorbed() -> None:
     eve = an_entity("Eve", id="eve", not_aliases=["Anna", "Zoe"])
     merge = a_merge(BO, an_entity("Ann", id="ann", not_aliases=["Zoe"]))
     left = NameRecords(lost={}, merges=[merge], living={BO.id}).remaining({})
