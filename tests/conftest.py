@@ -24,6 +24,7 @@ SLOW = (
     *("test_postgres_conformance.py", "test_sqlite_conformance.py", "test_crash_extraction.py", "test_bad_input.py"),
     *("test_faults.py", "test_verbs.py", "test_bench_ablation.py", "test_crash.py", "test_migrate.py"),
     *("test_processes.py", "test_postgres_endurance.py", "test_serve_command.py", "test_docker.py"),
+    "test_fault_matrix.py",
 )
 """Files that take longest. They come first, so that no worker is left alone with one at the end."""
 _numbers = count(1)

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
@@ -124,6 +125,22 @@ def test_process_that_lost_its_claim_writes_nothing(database: str) -> None:
             await run_once(memory.auth, REQUEST, executing(memory))
             with pytest.raises(StoreBusy, match="took over the request"):
                 await executing(memory)(stalled)
+            assert await contents(memory) == ["I have a grey cat."]
+
+    asyncio.run(run())
+
+
+def test_postgresql_stores_the_response_with_the_effect_and_notices_a_lost_claim(
+    lent_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with opened(lent_postgres_url) as memory:
+            killed = await claim(memory, "killed")
+            monkeypatch.setattr("vmemo.auth.service.CLAIM_LEASE", timedelta())
+            await executing(memory)(await claim(memory, "other"))
+            with pytest.raises(StoreBusy, match="took over the request"):
+                await executing(memory)(killed)
+            assert (await run_once(memory.auth, REQUEST, executing(memory))).replayed
             assert await contents(memory) == ["I have a grey cat."]
 
     asyncio.run(run())
