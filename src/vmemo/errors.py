@@ -14,8 +14,9 @@ VmemoError
 ├── RerankFailed          the reranker returned no valid scores; recall works without it
 ├── StoreError            the database failed; the transaction was rolled back
 │   ├── StoreBusy         another process held the lock too long, or the server is unavailable; try again
+│   ├── DatabaseReplaced  the database file was deleted or replaced while it was open; open it again
 │   ├── OutcomeUnknown    the connection was lost during a commit; check before repeating
-│   ├── ProcessingDelayed messages are stored and queued, but the database was busy before facts were derived
+│   ├── ProcessingDelayed messages are stored and queued, but the database failed before facts were derived
 │   ├── SchemaTooNew      the database was written by a newer vmemo
 │   └── ScrubDelayed      rows are deleted, but the file could not be rewritten yet
 ├── ModelCorrupt          a packaged model file does not match its hash
@@ -85,12 +86,16 @@ class StoreBusy(StoreError):
     """Another process held the lock too long, or the server is unavailable. Nothing was written; repeat the call."""
 
 
+class DatabaseReplaced(StoreError):
+    """The database file was deleted or replaced while it was open. Close the memory and open it again."""
+
+
 class OutcomeUnknown(StoreError):
     """The connection was lost during a commit. Everything was written or nothing; check before you repeat the call."""
 
 
 class ProcessingDelayed(StoreError):
-    """Messages are stored and queued, but the database was busy before facts were derived; `process()` resumes."""
+    """Messages are stored and queued, but the database failed before facts were derived; `process()` resumes."""
 
 
 class SchemaTooNew(StoreError):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from conversations import days, open_memory, said, scripted_memory
+from pydantic import JsonValue
 from scripted_model import ScriptedModel
 
 from vmemo import Memory
@@ -15,11 +16,13 @@ from vmemo.testing import (
     CutOff,
     Drip,
     EmptyBody,
+    FakeLLM,
     Fault,
     Hang,
     HashEmbedder,
     HtmlPage,
     RawText,
+    ReceivedRequest,
     Refusal,
     ScriptedServer,
     StatusResponse,
@@ -226,3 +229,31 @@ def test_an_unavailable_model_is_not_called_for_every_pending_episode(sqlite_url
             memory.process_sync()
         assert len(server.received) < 10
         assert memory.status_sync().pending == 40
+
+
+@pytest.mark.parametrize("twice", ["fact", "relation"])
+def test_a_model_that_repeats_itself_is_read_once(sqlite_url: str, twice: str) -> None:
+    model = ScriptedModel()
+    model.extracts("Rome", "Anna lives in Rome.", entities=[("Anna", "PERSON")], since="2024-05-01")
+    model.extracts("Oslo", "Anna lives in Oslo.", entities=[("Anna", "PERSON")], supersedes="Rome", since="2024-06-01")
+
+    def answer(asked: ReceivedRequest) -> JsonValue:
+        found = model(asked)
+        if asked.step != "extract" or not isinstance(found, dict):
+            return found
+        facts = found["facts"]
+        assert isinstance(facts, list)
+        for fact in facts:
+            assert isinstance(fact, dict)
+            known = fact["known"]
+            assert isinstance(known, list)
+            fact["known"] = known * 2 if twice == "relation" else known
+        return {**found, "facts": facts * 2 if twice == "fact" else facts}
+
+    with Memory(sqlite_url, llm=FakeLLM(answer), embedder=HashEmbedder("hash", 64)) as memory:
+        memory.retain_sync("I live in Rome.", speaker="Anna")
+        memory.retain_sync("I moved to Oslo.", speaker="Anna")
+        assert [(fact.text, fact.invalid_at is None) for fact in memory.facts_sync()] == [
+            ("Anna lives in Rome.", False),
+            ("Anna lives in Oslo.", True),
+        ]

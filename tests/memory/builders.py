@@ -10,11 +10,13 @@ import numpy as np
 
 from databases import store_at
 from vmemo import Memory, Message
+from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import Bank, BankId, Fact, Role
 from vmemo.models.changes import Changes, NewFact
 from vmemo.models.search import Vectors
 from vmemo.ports import Embedder, TextKind
 from vmemo.testing import HashEmbedder
+from vmemo.testing.samples import a_fact
 
 NOON = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
 """A Monday at noon, when these conversations take place."""
@@ -90,3 +92,8 @@ async def write_facts(url: str, facts: Sequence[Fact], embedder: HashEmbedder, b
     )
     assert await store.commit(batch)
     await store.close()
+
+
+def counted_fact(text: str, **fields: object) -> Fact:
+    """Return a fact with the number of tokens that an import computes."""
+    return a_fact(text, **{"tokens": count_tokens(text), **fields})

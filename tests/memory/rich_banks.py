@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from builders import counted_fact
+
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.models import BankId, ConfidenceChange, Fact, Link, Profile
@@ -18,7 +20,6 @@ from vmemo.testing.samples import (
     EMBEDDER,
     a_bank,
     a_batch,
-    a_fact,
     a_message,
     an_entity,
     an_episode,
@@ -80,9 +81,9 @@ async def _enrich(store: Store) -> None:
 
 async def _derive_anew(store: Store, basis_fact: Fact) -> None:
     """Opinions that were formed before all was derived anew: they are stored before the facts that they rest on."""
-    first = a_fact("She moves a lot.", network="opinion", confidence=0.5, basis=[basis_fact.id])
+    first = counted_fact("She moves a lot.", network="opinion", confidence=0.5, basis=[basis_fact.id])
     assert await store.commit(await a_batch(store, [first]))
-    second = a_fact("She is restless.", network="opinion", confidence=0.4, basis=[basis_fact.id, first.id])
+    second = counted_fact("She is restless.", network="opinion", confidence=0.4, basis=[basis_fact.id, first.id])
     assert await store.commit(await a_batch(store, [second]))
     shadow = await staging_bank(store, BANK, "new", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
     await read_anew(store, shadow, [an_entity("Caroline", type="PERSON")])
@@ -101,8 +102,8 @@ async def _merge(store: Store) -> None:
     people = [
         an_entity(name, not_aliases=["Hannah"] if name == "Ann" else []) for name in ("Ann", "Anna", "Anne", "Än")
     ]
-    told = [a_fact(f"{person.name} came.", entities=[mention_of(person)]) for person in people]
-    opinion = a_fact("Ann is kind.", network="opinion", confidence=0.7, basis=[told[0].id], tags=["x"])
+    told = [counted_fact(f"{person.name} came.", entities=[mention_of(person)]) for person in people]
+    opinion = counted_fact("Ann is kind.", network="opinion", confidence=0.7, basis=[told[0].id], tags=["x"])
     both = replace(await a_batch(store, [*told, opinion]), entities=people)
     assert await store.commit(both)
     ann, anna, anne, other = (person.id for person in people)
@@ -117,8 +118,10 @@ async def _revise(store: Store) -> None:
     [context] = await store_messages(store, "Who is it?", document="tea", key="1", metadata={"n": 1})
     [said] = await store_messages(store, "Kein Tee für Øystein.", document="tea", key="2", metadata={"n": None})
     more = {"messages": [said.id], "context": context.content, "context_from": context.id}
-    new = a_fact("Øystein drinks no tea.", metadata={"deep": {"a": [None, True, 0.1]}}, tags=["día"], **more)
-    old = a_fact("Øystein drinks tea.", occurred_start=day(1), occurred_end=day(2), valid_at=day(1), importance=0.9)
+    new = counted_fact("Øystein drinks no tea.", metadata={"deep": {"a": [None, True, 0.1]}}, tags=["día"], **more)
+    old = counted_fact(
+        "Øystein drinks tea.", occurred_start=day(1), occurred_end=day(2), valid_at=day(1), importance=0.9
+    )
     items = [with_vector(old), with_vector(new, tokens=some_tokens(3))]
     spent = [Spending(step=step, model="Ä", calls=3, failures=1, input_tokens=70, cost=0.1) for step in ("b", "B", "a")]
     batch = replace(await a_batch(store, items), pending=[said.id], spending=spent, becomes="extracted")

@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 from builders import WordEmbedder, exported, open_memory, said
+from pydantic import JsonValue
 
 from databases import NewDatabase
 from vmemo import InvalidInput, Memory, Message, NotFound, Profile, Settings, StoreError, Unsupported, VmemoError
@@ -20,6 +21,14 @@ NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001  that is the point
 LONE = "half a character \ud800"
 UNICODE = "lone surrogates|as a unicode string"
 CONTENT = said("I met Anna Kowalski at the station.")
+
+
+def nested(levels: int) -> dict[str, JsonValue]:
+    """Return metadata with lists inside one another."""
+    value: JsonValue = 1
+    for _ in range(levels):
+        value = [value]
+    return {"x": value}
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +142,8 @@ MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
     ("metadata", {5: 1}, "metadata"),
     ("metadata", {"number": float("nan")}, "metadata"),
     ("metadata", {"text": LONE}, "metadata: must be JSON in valid Unicode"),
+    ("metadata", nested(64), "metadata: must not be nested more than 64 levels deep"),
+    ("metadata", nested(250), "metadata: must not be nested more than 64 levels deep"),
     ("metadata", {LONE: 1}, f"metadata: must be JSON in valid Unicode|{UNICODE}"),
     ("tag", ["trip"], "There is no option 'tag'; there are document, role, speaker"),
 ]
@@ -405,7 +416,7 @@ def test_an_unknown_fusion_is_refused() -> None:
 def test_a_file_that_is_not_a_database_is_refused_and_unchanged(sqlite_url: str, tmp_path: Path) -> None:
     file = tmp_path / "memory.db"
     file.write_text("These are my notes, and no database. " * 100)
-    with pytest.raises(StoreError, match="not a database"):
+    with pytest.raises(StoreError, match="no plain SQLite database"):
         open_memory(sqlite_url).open_sync()
     assert file.read_text().startswith("These are my notes")
 

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 from builders import NOON, WordEmbedder, exported, open_memory
 from exports import Line, alone, assert_refused, fill, repeated, replaced
 
 from databases import NewDatabase
 from vmemo import EmbedderMismatch, InvalidInput, Memory
+from vmemo.embedding.token_counter import count_tokens
 from vmemo.testing.samples import TokenHashEmbedder
 
 
@@ -132,6 +134,23 @@ def test_an_imported_bank_recalls_like_the_exported_one(source: str, file: Path,
         assert memory.status_sync().pending == 1
         assert len(memory.process_sync().derived) == 1
         assert memory.facts_sync()[-1].text == "Tool: Not read yet."
+
+
+def test_tokens_and_vector_lengths_of_a_file_are_not_believed(file: Path, sqlite_url: str, tmp_path: Path) -> None:
+    lines: list[dict[str, object]] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    changed = next(line for line in lines if line["record"] == "fact")
+    vector = np.frombuffer(base64.b64decode(str(changed["embedding"])), "<f2")
+    changed["embedding"] = base64.b64encode((vector * 1000).astype("<f2").tobytes()).decode()
+    changed["tokens"] = 0
+    forged = tmp_path / "forged.jsonl"
+    forged.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with open_memory(sqlite_url) as memory:
+        memory.import_bank_sync(forged)
+        facts = memory.facts_sync(limit=1000, with_embeddings=True)
+    assert all(fact.tokens == count_tokens(fact.text) for fact in facts)
+    assert [float(np.linalg.norm(fact.embedding or ())) for fact in facts] == pytest.approx(
+        [1.0] * len(facts), abs=0.01
+    )
 
 
 def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, url: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from builders import NOON, open_memory
+from builders import NOON, counted_fact, open_memory
 from exports import Line, alone, assert_refused, fill, repeated, replaced
 
 from databases import NewDatabase, store_at
@@ -21,7 +21,7 @@ from vmemo.models.changes import Changes, ProfileChange
 from vmemo.models.results import Spending
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, first_of
 from vmemo.ports import Store
-from vmemo.testing.samples import a_batch, a_fact, an_entity, an_episode, mention_of, store_messages
+from vmemo.testing.samples import a_batch, an_entity, an_episode, mention_of, store_messages
 
 DEFAULT = BankId("default")
 
@@ -54,7 +54,7 @@ async def revise(url: str) -> None:
     store = store_at(url)
     await store.open()
     fact = (await store.facts(DEFAULT, FactSelect()))[0]
-    opinion = a_fact("Robert is kind.", bank=DEFAULT, network="opinion", confidence=0.5, basis=[fact.id])
+    opinion = counted_fact("Robert is kind.", bank=DEFAULT, network="opinion", confidence=0.5, basis=[fact.id])
     assert await store.commit(await a_batch(store, [opinion], bank=DEFAULT))
     steps = [
         ConfidenceChange(
@@ -67,7 +67,7 @@ async def revise(url: str) -> None:
     people = [an_entity(name, not_aliases=["Hannah"] if name == "Ann" else []) for name in names]
     batch = replace(await a_batch(store, bank=DEFAULT), confidence=steps, spending=spent, entities=people)
     assert await store.commit(batch)
-    told = [a_fact(f"{person.name} came.", bank=DEFAULT, entities=[mention_of(person)]) for person in people]
+    told = [counted_fact(f"{person.name} came.", bank=DEFAULT, entities=[mention_of(person)]) for person in people]
     assert await store.commit(await a_batch(store, told, bank=DEFAULT))
     ann, anna, anne, annie = (person.id for person in people)
     await merge_entities(store, DEFAULT, anna, annie, "a nickname")

@@ -180,6 +180,6 @@ async def export(session: MemorySession, path: Path) -> int:
 async def import_bank(session: MemorySession, path: Path) -> int:
     """Load an exported bank and return the number of its messages."""
     await session.store.open()
-    source = files.read(path, session.bank)
+    source = files.read(path, session.bank, counter=session.context.counter)
     await load_bank(session.store, source.bank, source.records)
     return (await session.store.status(session.bank)).messages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from vmemo.errors import EmbeddingFailed, LLMFailed, OutcomeUnknown, StoreBusy, StoreError
+from vmemo.errors import DatabaseReplaced, EmbeddingFailed, InvalidInput, LLMFailed, StoreError
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession
@@ -33,7 +33,10 @@ async def derive_stored(session: MemorySession, request: RetainRequest, stored: 
         return stored
     try:
         derived = await _process(session, stored.stored)
-    except (LLMFailed, EmbeddingFailed, StoreBusy, OutcomeUnknown) as error:
+    except DatabaseReplaced:
+        # The messages are in the former file.
+        raise
+    except (LLMFailed, EmbeddingFailed, StoreError, InvalidInput) as error:
         pending = await _pending(session, stored)
         return stored.model_copy(update={"pending": pending, "problem": DerivationProblem.caused_by(error)})
     return derived.model_copy(update={"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)})

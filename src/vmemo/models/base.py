@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -17,16 +18,20 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     Strict,
     ValidationError,
 )
 
 from vmemo.errors import InvalidInput
 
+Values = TypeVar("Values", bound=Mapping[str, JsonValue])
 MAX_CONTENT = 1_000_000
 """Maximum characters of a message; longer content must be split by the caller."""
 MAX_BACKGROUND = 600
 """Maximum characters of a profile's background."""
+MAX_DEPTH = 64
+"""Maximum nesting of metadata; serializers fail on values that are nested a few hundred levels deep."""
 MAX_NAME = 512
 """Maximum characters of a bank, document, speaker or tag name."""
 
@@ -79,6 +84,30 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def json_object(values: Values) -> Values:
+    """Return metadata; raise ValueError unless every interface can write it as JSON."""
+    if not values:
+        return values
+    if _depth(values) > MAX_DEPTH:
+        raise ValueError(f"must not be nested more than {MAX_DEPTH} levels deep")
+    try:
+        json.dumps(dict(values), ensure_ascii=False, allow_nan=False).encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"must be JSON in valid Unicode: {type(error).__name__}") from error
+    return values
+
+
+def _depth(value: JsonValue | Mapping[str, JsonValue]) -> int:
+    """Return the number of containers inside one another, up to one more than allowed."""
+    level: list[JsonValue | Mapping[str, JsonValue]] = [value]
+    for depth in range(MAX_DEPTH + 1):
+        inside = [each for each in level if isinstance(each, Mapping | list)]
+        if not inside:
+            return depth
+        level = [child for each in inside for child in (each.values() if isinstance(each, Mapping) else each)]
+    return MAX_DEPTH + 1
+
+
 Instant = Annotated[AwareDatetime, BeforeValidator(_parse_instant), AfterValidator(_to_utc)]
 """A timezone-aware datetime, converted to UTC; naive datetimes are rejected."""
 Text = Annotated[str, Strict(), Field(max_length=MAX_CONTENT), AfterValidator(_storable)]
@@ -86,6 +115,8 @@ Content = Annotated[Text, AfterValidator(_not_blank)]
 Name = Annotated[str, Strict(), Field(max_length=MAX_NAME), AfterValidator(_storable), AfterValidator(_not_blank)]
 Background = Annotated[str, Strict(), Field(max_length=MAX_BACKGROUND), AfterValidator(_storable)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+JsonObject = Annotated[Mapping[str, JsonValue], AfterValidator(json_object)]
+"""Metadata: values that are filtered by, and that every interface returns."""
 
 
 class Record(BaseModel):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import Field, JsonValue, model_validator
 
-from vmemo.models.base import Instant, Record, Share, utc_now
+from vmemo.models.base import Instant, JsonObject, Record, Share, utc_now
 from vmemo.models.entities import Mention
 from vmemo.models.ids import BankId, EpisodeId, FactId, LinkKind, MessageId, Network, Stance
 from vmemo.models.messages import Message
@@ -62,7 +62,7 @@ class Fact(Record):
     basis: tuple[FactId, ...] = Field(default=(), description="facts that an opinion or observation is based on")
     supersedes: FactId | None = None
     tags: tuple[str, ...] = ()
-    metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    metadata: JsonObject = Field(default_factory=dict[str, JsonValue])
     engine: str = "local"
     embedding: tuple[float, ...] | None = Field(default=None, description="set only if requested")
 

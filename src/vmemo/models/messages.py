@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pydantic import Field, JsonValue
 
-from vmemo.models.base import Content, Instant, Name, Record, new_id, utc_now
+from vmemo.models.base import Content, Instant, JsonObject, Name, Record, new_id, utc_now
 from vmemo.models.ids import EpisodeId, MessageId, MessageState, Role
 
 
@@ -20,7 +18,7 @@ class Message(Record):
     timestamp: Instant = Field(default_factory=utc_now)
     document: Name | None = None
     tags: tuple[Name, ...] = ()
-    metadata: Mapping[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    metadata: JsonObject = Field(default_factory=dict[str, JsonValue])
     recorded_at: Instant = Field(default_factory=utc_now)
     state: MessageState = "pending"
     key: str | None = Field(default=None, description="identifies a repeated message in its document")

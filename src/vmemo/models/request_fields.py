@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
@@ -20,7 +19,7 @@ from pydantic import (
 )
 
 from vmemo.errors import InvalidInput
-from vmemo.models.base import Name, in_words
+from vmemo.models.base import Name, in_words, json_object
 
 MAX_BATCH = 100_000
 """Messages in one retain."""
@@ -102,14 +101,6 @@ def _positive(value: timedelta) -> timedelta:
     return value
 
 
-def _json_values(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    try:
-        json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"must be JSON in valid Unicode: {type(error).__name__}") from error
-    return values
-
-
 def _comparable(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for name, value in values.items():
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -135,7 +126,7 @@ QueryText = Annotated[
 Tokens = Annotated[Count, Field(le=MAX_TOKENS)]
 Nodes = Literal["low", "mid", "high"] | Annotated[Count, Field(le=MAX_NODES)]
 HalfLife = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_positive)]
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_json_values)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(json_object)]
 ComparableMetadata = Annotated[Metadata, AfterValidator(_comparable)]
 NewMessageId = Annotated[Name, AfterValidator(_printable)]
 Names = Annotated[tuple[Name, ...], Field(max_length=MAX_FILTERS)]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pydantic import Field, JsonValue, PrivateAttr
 
-from vmemo.errors import ProcessingDelayed, StoreError, VmemoError, error_class, public_name
+from vmemo.errors import InvalidInput, ProcessingDelayed, StoreError, VmemoError, error_class, public_name
 from vmemo.models import BankId, ConfidenceChange, EpisodeId, Fact, FactId, JobKind, MessageId, Network
 from vmemo.models.base import Instant, Record
 
@@ -78,14 +78,14 @@ class DerivationProblem(Record):
     @classmethod
     def caused_by(cls, error: VmemoError) -> DerivationProblem:
         """Return the problem that an error is."""
-        busy = isinstance(error, StoreError)
-        # What a store says to do next is about its own transaction, not about the stored messages.
-        cause = str(error).partition(". ")[0] if busy else str(error)
+        of_store = isinstance(error, StoreError | InvalidInput)
+        # The rest of a store's message is about its own transaction, not about the stored messages.
+        cause = str(error).partition(". ")[0] if of_store else str(error)
         detail = (
             f"Deriving facts failed: {cause.rstrip('.')}. The messages are stored and queued: do not retain them "
             "again; process() or a worker completes them."
         )
-        problem = cls(error=ProcessingDelayed.__name__ if busy else public_name(error), detail=detail)
+        problem = cls(error=ProcessingDelayed.__name__ if of_store else public_name(error), detail=detail)
         problem._cause = error
         return problem
 

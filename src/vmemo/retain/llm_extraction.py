@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -194,7 +194,7 @@ def _usable_result(answer: Extraction, source: ExtractionInput, window: int, *, 
     numbered = dict(enumerate(answer.facts, start=1))
     problems = {n: problem for n, fact in numbered.items() if (problem := _problem(n, fact, source)) is not None}
     skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
-    usable = {n: fact for n, fact in numbered.items() if n not in problems}
+    usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
     drafts: dict[int, FactDraft] = {
         n: drafts_from_llm.draft(
@@ -209,6 +209,17 @@ def _usable_result(answer: Extraction, source: ExtractionInput, window: int, *, 
         known=frozenset(fact.id for fact in source.known),
         skipped=tuple(skipped),
     )
+
+
+def _distinct(facts: Mapping[int, ExtractedFact]) -> dict[int, ExtractedFact]:
+    """Return the facts by number; one that repeats the words of an earlier one only adds its lines to that one."""
+    first: dict[str, int] = {}
+    found: dict[int, ExtractedFact] = {}
+    for n, fact in facts.items():
+        kept = first.setdefault(drafts_from_llm.fact_text(fact), n)
+        lines = [*found[kept].lines, *fact.lines] if kept in found else fact.lines
+        found[kept] = found.get(kept, fact).model_copy(update={"lines": lines})
+    return found
 
 
 def _problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:

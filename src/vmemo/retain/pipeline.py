@@ -13,9 +13,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 
-from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, named
+from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, StoreError, named
 from vmemo.models import Bank, BankId, BankRevision, Episode, Message
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MessageFailure
@@ -106,7 +107,9 @@ async def _process_batch(
         # The messages stay pending, with the error.
         reason = await embedder_changed(bank, context) or error
         failure = MessageFailure(messages=[message.id for message in messages], error=error_text(reason))
-        await context.store.commit(Changes(bank=bank, failures=[failure]))
+        with suppress(StoreError):
+            # A database that failed may not take this either; the error itself matters more.
+            await context.store.commit(Changes(bank=bank, failures=[failure]))
         if reason is error:
             raise
         raise reason from error

@@ -142,7 +142,9 @@ def apply_verdicts(
     done = Revision()
     for at, item in enumerate(new):
         verdicts = [each for each in judged.get(at, ()) if each.fact in known and each.fact not in done.changed]
-        _apply_to_fact(item, verdicts, known, done)
+        # A model may state several verdicts on a known fact; the first one counts.
+        first = {each.fact: each for each in reversed(verdicts)}
+        _apply_to_fact(item, [each for each in verdicts if first[each.fact] is each], known, done)
     return done
 
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,8 +32,11 @@ from vmemo.models.base import Record
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
-from vmemo.ports import BankNotFound, Store
+from vmemo.ports import BankNotFound, Store, TokenCounter
 from vmemo.transfer.export_format import FORMAT, ONE, RECORD_TYPES, VERSION, head, line_of, records, ungrouped
+
+MAX_LENGTH = 1.01
+"""Length up to which a vector counts as one of length 1 that was rounded."""
 
 
 async def export(store: Store, bank: BankId, path: Path) -> int:
@@ -74,15 +77,24 @@ class Import:
     records: Iterator[RestoreRecord]
 
 
-def read(path: Path, name: BankId | None = None) -> Import:
-    """Open an export, with another name for its bank if given. Records are validated as they are read."""
+def read(path: Path, name: BankId | None = None, *, counter: TokenCounter) -> Import:
+    """Open an export, with another name for its bank if given. Records are validated as they are read.
+
+    Values that follow from others, the tokens of a fact and the length of its vector, are computed, not believed.
+    """
     numbered = _objects(path)
     number, first = next(numbered, (1, dict[str, JsonValue]()))
     if first.get("format") != FORMAT or first.get("version") != VERSION:
         raise InvalidInput(f"{path}: line {number} is not the head of a {FORMAT} version {VERSION} file.")
     bank = _checked(Bank, first, path, number)
     renamed = bank if name is None else bank.model_copy(update={"id": name})
-    return Import(renamed, _records(numbered, renamed, path))
+    return Import(renamed, (_counted(record, counter) for record in _records(numbered, renamed, path)))
+
+
+def _counted(record: RestoreRecord, counter: TokenCounter) -> RestoreRecord:
+    if not isinstance(record, NewFact):
+        return record
+    return replace(record, fact=record.fact.model_copy(update={"tokens": counter(record.fact.text)}))
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, JsonValue]]]:
@@ -232,7 +244,11 @@ def _vector(packed: JsonValue, dimension: int) -> NDArray[np.float32] | None:
     except ValueError:
         return None
     vector = np.frombuffer(raw, "<f2").astype(np.float32) if len(raw) == 2 * dimension else None
-    return vector if vector is not None and np.isfinite(vector).all() else None
+    if vector is None or not np.isfinite(vector).all():
+        return None
+    length = float(np.linalg.norm(vector))
+    # Embeddings have length 1, give or take rounding; a longer vector would rank before all others.
+    return vector / np.float32(length) if length > MAX_LENGTH else vector
 
 
 Checked = TypeVar("Checked", bound=Record)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import re
+import sqlite3
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from vmemo.errors import InvalidInput, NotFound, ScrubDelayed, StoreBusy, StoreError, Unsupported
+from vmemo.errors import (
+    DatabaseReplaced,
+    InvalidInput,
+    NotFound,
+    ScrubDelayed,
+    StoreBusy,
+    StoreError,
+    Unsupported,
+    VmemoError,
+)
 from vmemo.stores.sql.compiled import STATEMENTS
 from vmemo.stores.sql.message_rows import SCRUB, WRITES
 from vmemo.stores.sqlite.connection import ConnectionFactory
@@ -34,6 +43,7 @@ class SqliteFile:
         self._key = None if key is None else FileKey(key)
         self._connections = ConnectionFactory(self.path, busy_seconds=busy_seconds, key=self._key)
         self._engine: Engine | None = None
+        self._opened: _Inodes | None = None
 
     def demand(self) -> None:
         """Raise NotFound for a missing file, which connecting would create."""
@@ -42,20 +52,38 @@ class SqliteFile:
 
     def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction, which sees one state of the database."""
-        with _named_errors(self._connections.driver), self._connect() as connection:
+        with self._named_errors(), self._connect() as connection:
             return run(connection)
 
     def write(self, run: Callable[[Connection], R]) -> R:
         """Run in one write transaction that takes the write lock at once."""
-        with _named_errors(self._connections.driver), self._connect().execution_options(**{WRITES: True}) as connection:
+        with self._named_errors(), self._connect().execution_options(**{WRITES: True}) as connection:
             result = run(connection)
+            self._demand_same_file("Nothing was written.")
             connection.commit()
+            # What is acknowledged must be in the file that has the name.
+            self._demand_same_file("The transaction was written to the former file only.")
             return result
 
     def _connect(self) -> Connection:
         if self._engine is None:
             self._engine = self._create()
-        return self._engine.connect()
+        # A new connection to another file would apply the log of the former one to it.
+        self._demand_same_file("Nothing was written.")
+        connection = self._engine.connect()
+        if self.path is not None and self._opened is None:
+            self._opened = _Inodes.of(self.path)
+        return connection
+
+    def _demand_same_file(self, effect: str) -> None:
+        """Raise DatabaseReplaced if the file or its log is no longer the one that was opened."""
+        if self.path is None or self._opened is None:
+            return
+        found = _Inodes.of(self.path)
+        if found.log is not None and self._opened.log is None:
+            self._opened = replace(self._opened, log=found.log)
+        if found != self._opened:
+            raise DatabaseReplaced(_replaced(self.path, found, self._opened, effect))
 
     def _create(self) -> Engine:
         if self.path is not None:
@@ -101,8 +129,9 @@ class SqliteFile:
 
     def _raw(self, statement: str) -> int:
         """Run a statement outside any transaction; return the first number of its result, or 0."""
-        with _named_errors(self._connections.driver):
+        with self._named_errors():
             assert self._engine is not None
+            self._demand_same_file("Nothing was written.")
             raw = self._engine.raw_connection()
             try:
                 cursor = raw.cursor()
@@ -118,6 +147,21 @@ class SqliteFile:
             raise Unsupported("A database in memory has no key. Name a file.")
         return rekey_file(self.path, self._key, None if new is None else FileKey(new))
 
+    @contextmanager
+    def _named_errors(self) -> Generator[None]:
+        try:
+            yield
+        except VmemoError:
+            raise
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise InvalidInput(f"SQLite can't hold a value: {error}. The transaction was rolled back.") from error
+        except (SQLAlchemyError, self._connections.driver.Error) as error:
+            raise _explain(getattr(error, "orig", None) or error, self.path) from error
+        except (ValueError, TypeError, LookupError) as error:
+            # The rows were written by this package, so that they can be read unless they were changed.
+            words = f"A stored value can't be read ({type(error).__name__}: {error}). The transaction was rolled back."
+            raise StoreError(f"{words} {_DAMAGED.format(path=self.path)}") from error
+
     def size(self) -> int:
         """Return the size of the file and its log in bytes."""
         if self.path is None:
@@ -130,6 +174,7 @@ class SqliteFile:
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
+        self._opened = None
         if self._key is not None:
             self._key.clear()
 
@@ -163,17 +208,55 @@ def _note_scrubbed(connection: Connection) -> None:
     connection.exec_driver_sql("DELETE FROM notes WHERE name = ?", (SCRUB,))
 
 
-@contextmanager
-def _named_errors(driver: ModuleType) -> Generator[None]:
-    """Translate errors of SQLAlchemy, and those of statements that bypass it and come from the driver as they are."""
+@dataclass(frozen=True)
+class _Inodes:
+    """Device and inode of a database and of its write-ahead log; None for a missing file."""
+
+    database: tuple[int, int] | None
+    log: tuple[int, int] | None
+
+    @staticmethod
+    def of(path: Path) -> _Inodes:
+        return _Inodes(_inode(path), _inode(path.with_name(path.name + "-wal")))
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
     try:
-        yield
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise InvalidInput(f"SQLite can't hold a value: {error}. The transaction was rolled back.") from error
-    except (DBAPIError, driver.Error) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        if isinstance(cause, driver.OperationalError) and re.search("locked|busy", str(cause)):
-            raise StoreBusy(
-                "Another process held the database for too long. Nothing was written; try again."
-            ) from error
-        raise StoreError(f"SQLite refused: {cause}. The transaction was rolled back.") from error
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _replaced(path: Path, found: _Inodes, opened: _Inodes, effect: str) -> str:
+    if found.database == opened.database:
+        what = f"The log {path}-wal was deleted or replaced while the database was open. {effect} Leave it alone, close"
+        return f"{what} this memory, so that its connections write their log into the file, and open it again."
+    what = "deleted" if found.database is None else "replaced"
+    return (
+        f"The database {path} was {what} while it was open. {effect} Close this memory and open it again to use the "
+        "file that has the name now."
+    )
+
+
+def _explain(error: BaseException, path: Path | None) -> StoreError:
+    """Return the error to raise for one of SQLite, with the remedy."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or "locked" in str(error):
+        return StoreBusy("Another process held the database for too long. Nothing was written; try again.")
+    remedy = _REMEDIES.get(code)
+    if remedy is None and "no such table" in str(error):
+        remedy = _DAMAGED
+    words = f"SQLite refused: {error}. The transaction was rolled back."
+    return StoreError(words if remedy is None else f"{words} {remedy.format(path=path)}")
+
+
+_DAMAGED = "The file {path} is damaged: check it with `vmemo doctor`, and restore a backup."
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: "Free some space on the disk of {path} and repeat the call.",
+    sqlite3.SQLITE_READONLY: "Allow this user to write to {path} and its folder.",
+    sqlite3.SQLITE_CANTOPEN: "{path} must be a file that this user may read and write, in a folder that exists.",
+    sqlite3.SQLITE_IOERR: "The disk of {path} can't be read or written; check it, and the file with `vmemo doctor`.",
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+}
