@@ -18,59 +18,59 @@ class TestMyStore(StoreConformance):
 """
 
 from vmemo_conformance.banks import BankConformance
-from vmemo_conformance.batches import WritingConformance
-from vmemo_conformance.entity_merges import IdentityConformance
-from vmemo_conformance.entity_names import NamingConformance
+from vmemo_conformance.batches import BatchConformance
+from vmemo_conformance.entity_merges import EntityMergeConformance
+from vmemo_conformance.entity_names import EntityNameConformance
 from vmemo_conformance.filters import FilterConformance
-from vmemo_conformance.forget import ForgettingConformance
-from vmemo_conformance.forget_cleanup import RemnantConformance
-from vmemo_conformance.forget_reopens import ReopeningConformance
-from vmemo_conformance.formed_opinions import FormedConformance
-from vmemo_conformance.graph import EdgeConformance
-from vmemo_conformance.incoming_banks import HiddenBankConformance
+from vmemo_conformance.forget import ForgetConformance
+from vmemo_conformance.forget_cleanup import ForgetCleanupConformance
+from vmemo_conformance.forget_reopens import ForgetReopensConformance
+from vmemo_conformance.formed_opinions import FormedOpinionConformance
+from vmemo_conformance.graph import GraphConformance
+from vmemo_conformance.incoming_banks import IncomingBankConformance
 from vmemo_conformance.isolation import IsolationConformance
-from vmemo_conformance.jobs import WorkConformance
-from vmemo_conformance.maintenance import HousekeepingConformance
-from vmemo_conformance.messages import ArchiveConformance
+from vmemo_conformance.jobs import JobConformance
+from vmemo_conformance.maintenance import MaintenanceConformance
+from vmemo_conformance.messages import MessageConformance
 from vmemo_conformance.profiles import ProfileConformance
 from vmemo_conformance.queue import QueueConformance
-from vmemo_conformance.reads import LibraryConformance
+from vmemo_conformance.reads import ReadConformance
 from vmemo_conformance.reprocess import ReprocessConformance
 from vmemo_conformance.revision import RevisionConformance
 from vmemo_conformance.search import SearchConformance
-from vmemo_conformance.temporal_search import DuringConformance
+from vmemo_conformance.temporal_search import TemporalSearchConformance
 from vmemo_conformance.time_travel import TimeTravelConformance
 from vmemo_conformance.token_vectors import TokenVectorConformance
-from vmemo_conformance.two_stores import SharingConformance
+from vmemo_conformance.two_stores import TwoStoreConformance
 
 __all__ = ["StoreConformance"]
 
 
 class StoreConformance(
-    ArchiveConformance,
-    WritingConformance,
-    LibraryConformance,
+    MessageConformance,
+    BatchConformance,
+    ReadConformance,
     SearchConformance,
-    NamingConformance,
-    EdgeConformance,
-    DuringConformance,
+    EntityNameConformance,
+    GraphConformance,
+    TemporalSearchConformance,
     TokenVectorConformance,
     FilterConformance,
     TimeTravelConformance,
     IsolationConformance,
-    ForgettingConformance,
-    RemnantConformance,
-    ReopeningConformance,
+    ForgetConformance,
+    ForgetCleanupConformance,
+    ForgetReopensConformance,
     RevisionConformance,
-    IdentityConformance,
+    EntityMergeConformance,
     BankConformance,
     ProfileConformance,
-    SharingConformance,
+    TwoStoreConformance,
     QueueConformance,
-    WorkConformance,
+    JobConformance,
     ReprocessConformance,
-    FormedConformance,
-    HiddenBankConformance,
-    HousekeepingConformance,
+    FormedOpinionConformance,
+    IncomingBankConformance,
+    MaintenanceConformance,
 ):
     """All tests of the port; see the module's text for how to run them on a store of your own."""

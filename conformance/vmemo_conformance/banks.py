@@ -1,4 +1,4 @@
-"""Banks: made once, characterised, switched to another embedder, and moved whole."""
+"""Banks: creation, profiles, a change of embedder, and restoring an export."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class BankConformance(StoreSuite):
         await store_story(store)
         await store_fact(store, "tulips closed", invalid_at=day(2), expired_at=day(3), access_count=4, tags=["t"])
         assert await store.commit(await a_batch(store, [with_vector(a_fact("tulips"), tokens=some_tokens(3))]))
-        await store_messages(store, "tulips unread", tags=["x"], metadata={"n": [1]})
+        await store_messages(store, "tulips pending", tags=["x"], metadata={"n": [1]})
         await store_messages(store, "tulips raw", state="raw")
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=Profile(name="somebody"))))
         exported = await snapshot(store)
@@ -145,10 +145,10 @@ class BankConformance(StoreSuite):
     @on_store
     async def test_a_restored_bank_accepts_writes(self, store: Store) -> None:
         await store_story(store)
-        [unread] = await store_messages(store, "tulips unread")
+        [pending] = await store_messages(store, "tulips pending")
         exported = await snapshot(store)
         await load_bank(store, a_bank(COPY), _records(exported))
-        assert [m.id for m in await store.messages(COPY, MessageSelect.oldest_pending(9))] == [unread.id]
+        assert [m.id for m in await store.messages(COPY, MessageSelect.oldest_pending(9))] == [pending.id]
         fact = await store_fact(store, "another tulip", bank=COPY)
         assert fact.id in await matches(store, "tulip", Scope(bank=COPY))
 

@@ -1,4 +1,4 @@
-"""Batches: they land whole, only if they are up to date, and come back as they were written."""
+"""Batches: committed whole, only against the current revision, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from vmemo_conformance.suite import StoreSuite, on_store, refused
 Outcome = Callable[[Store, Changes], Awaitable[None]]
 
 
-class WritingConformance(StoreSuite):
-    """`write` and `revision`."""
+class BatchConformance(StoreSuite):
+    """`commit` of a batch, and `revision`."""
 
     @on_store
     async def test_a_written_fact_is_read_back_unchanged(self, store: Store) -> None:
@@ -206,7 +206,7 @@ class WritingConformance(StoreSuite):
 
 
 async def _everything(store: Store) -> Changes:
-    """A valid batch with one new thing of each kind."""
+    """A valid batch with one new record of each kind."""
     zoe = an_entity("Zoe")
     fact, other = a_fact("Zoe likes daffodils.", entities=[mention_of(zoe)]), a_fact("Zoe is here.")
     link = Link(source=fact.id, target=other.id, kind="semantic", weight=0.9)

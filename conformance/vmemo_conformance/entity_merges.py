@@ -37,12 +37,12 @@ BOB = an_entity("Bob", type="PERSON", aliases=["ROB", "Bobby"], first_seen=day(2
 EVE = an_entity("Eve", type="PERSON")
 
 
-class IdentityConformance(StoreSuite):
-    """`Identities`, and merges of a batch."""
+class EntityMergeConformance(StoreSuite):
+    """`merges`, and the rules that merge entities and undo it."""
 
     @on_store
     async def test_merged_entities_become_one_with_all_names(self, store: Store) -> None:
-        facts = await _meet(store)
+        facts = await _store_people(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "the same man")
         assert (merge.entity, merge.absorbed, merge.names) == (ROBERT.id, BOB.id, ("Bob", "ROB", "Bobby"))
         assert (merge.reason, merge.undone_at) == ("the same man", None)
@@ -66,7 +66,7 @@ class IdentityConformance(StoreSuite):
 
     @on_store
     async def test_an_undone_merge_restores_everything_and_separates_the_names(self, store: Store) -> None:
-        await _meet(store)
+        await _store_people(store)
         before = await snapshot(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "the same man")
         assert await undo_merge(store, BANK, merge.id) == BOB.id
@@ -86,7 +86,7 @@ class IdentityConformance(StoreSuite):
 
     @on_store
     async def test_edges_follow_a_merge_and_its_undoing(self, store: Store) -> None:
-        facts = await _meet(store)
+        facts = await _store_people(store)
         mine = {facts[0].id, facts[3].id}
         assert await _reached(store, ROBERT.id) == mine
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
@@ -98,7 +98,7 @@ class IdentityConformance(StoreSuite):
 
     @on_two_stores
     async def test_a_merge_is_visible_to_another_store(self, one: Store, other: Store) -> None:
-        facts = await _meet(one)
+        facts = await _store_people(one)
         assert len(await _reached(other, ROBERT.id)) == 2
         merge = await merge_entities(one, BANK, ROBERT.id, BOB.id, "")
         assert await _reached(other, ROBERT.id) == {fact.id for fact in facts[:4]}
@@ -107,7 +107,7 @@ class IdentityConformance(StoreSuite):
 
     @on_store
     async def test_a_merge_outdates_batches_that_were_begun_before(self, store: Store) -> None:
-        await _meet(store)
+        await _store_people(store)
         begun = await a_batch(store, [a_fact("tulips")])
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         assert await store.commit(begun) is False
@@ -117,7 +117,7 @@ class IdentityConformance(StoreSuite):
 
     @on_store
     async def test_facts_added_after_a_merge_follow_the_name_they_use(self, store: Store) -> None:
-        await _meet(store)
+        await _store_people(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         kept = (await store.entities(BANK, EntitySelect(ids=[ROBERT.id])))[0]
         new = [
@@ -135,7 +135,7 @@ class IdentityConformance(StoreSuite):
     @on_store
     async def test_merges_into_one_entity_are_undone_in_any_order(self, store: Store) -> None:
         third = an_entity("Bobby", id="third", aliases=["Bob"])
-        facts = await _meet(store)
+        facts = await _store_people(store)
         both = a_fact("Bob met Bobby.", entities=[mention_of(BOB), mention_of(third)])
         alone = a_fact("Bobby left.", entities=[mention_of(third)])
         assert await store.commit(replace(await a_batch(store, [both, alone]), entities=[third]))
@@ -155,7 +155,7 @@ class IdentityConformance(StoreSuite):
 
     @on_store
     async def test_a_chained_merge_is_undone_in_order(self, store: Store) -> None:
-        await _meet(store)
+        await _store_people(store)
         before = await snapshot(store)
         inner = await merge_entities(store, BANK, ROBERT.id, BOB.id, "inner")
         outer = await merge_entities(store, BANK, EVE.id, ROBERT.id, "outer")
@@ -171,7 +171,7 @@ class IdentityConformance(StoreSuite):
 
     @on_store
     async def test_separated_entities_can_be_merged_again(self, store: Store) -> None:
-        await _meet(store)
+        await _store_people(store)
         first = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         await undo_merge(store, BANK, first.id)
         again = await merge_entities(store, BANK, BOB.id, ROBERT.id, "after all")
@@ -226,7 +226,7 @@ class IdentityConformance(StoreSuite):
     @on_store
     async def test_invalid_merges_and_undos_are_refused(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await _meet(store)
+        await _store_people(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         await undo_merge(store, BANK, merge.id)
         before, revision = await snapshot(store), await store.revision(BANK)
@@ -253,7 +253,7 @@ class IdentityConformance(StoreSuite):
 
     @on_store
     async def test_undoing_a_merge_does_not_overwrite_an_entity_with_the_same_id(self, store: Store) -> None:
-        await _meet(store)
+        await _store_people(store)
         merge = await merge_entities(store, BANK, ROBERT.id, BOB.id, "")
         await store_entities(store, BOB)
         before = await snapshot(store)
@@ -285,7 +285,7 @@ class IdentityConformance(StoreSuite):
         assert [fact.id for fact in await store.facts(BANK, FactSelect.about(ROBERT.id, limit=100))] == [new[0].id]
 
 
-async def _meet(store: Store) -> list[Fact]:
+async def _store_people(store: Store) -> list[Fact]:
     """Facts about Robert, about Bob twice, about both, and about Eve."""
     facts = [
         a_fact("Robert came.", entities=[mention_of(ROBERT)]),

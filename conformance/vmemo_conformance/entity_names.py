@@ -1,4 +1,4 @@
-"""Names: a text leads to the entities it names, and only to those of its bank that still go by these names."""
+"""Entity names: a text finds the entities of its bank that it names."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ SCRIPTS = (
 """A name, a text that holds it, and one that does not."""
 
 
-class NamingConformance(StoreSuite):
-    """`named`."""
+class EntityNameConformance(StoreSuite):
+    """The search for entities by name."""
 
     @on_store
     async def test_a_name_is_found_in_any_case_as_a_whole_word(self, store: Store) -> None:

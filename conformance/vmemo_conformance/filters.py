@@ -232,7 +232,7 @@ def _during(occurred: Interval) -> Scope:
 
 
 async def _texts(store: Store, scope: Scope) -> set[str]:
-    """Texts of the facts a scope lets through, which must be the same by words and by vector."""
+    """Return the texts of the facts in a scope, which must be the same by keywords and by vector."""
     worded = await matches(store, "tulips", scope)
     nearest = await near(store, EMBEDDER.vector("tulips"), scope)
     assert set(worded) == set(nearest), scope

@@ -1,4 +1,4 @@
-"""Forgetting: what goes, what is read again, and what is left alone."""
+"""Forgetting: what is deleted, what is processed again, and what stays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from vmemo.testing.samples import (
 from vmemo_conformance.suite import StoreSuite, on_store, refused
 
 
-class ForgettingConformance(StoreSuite):
+class ForgetConformance(StoreSuite):
     """`forget`."""
 
     @on_store
@@ -87,9 +87,9 @@ class ForgettingConformance(StoreSuite):
 
     @on_store
     async def test_pending_and_raw_messages_are_forgotten(self, store: Store) -> None:
-        [unread] = await store_messages(store, "tulips")
+        [pending] = await store_messages(store, "tulips")
         raw, kept = await store_messages(store, "tulips", "tulips", state="raw")
-        forgotten = await forget(store, BANK, ForgetTarget(messages=[unread.id, raw.id]))
+        forgotten = await forget(store, BANK, ForgetTarget(messages=[pending.id, raw.id]))
         assert forgotten == Forgotten(messages=2)
         assert await quotes(store, "tulips") == [kept.id]
 
@@ -136,7 +136,7 @@ class ForgettingConformance(StoreSuite):
     @on_store
     async def test_a_recreated_bank_is_empty(self, store: Store) -> None:
         await store_story(store)
-        await store_messages(store, "tulips unread")
+        await store_messages(store, "tulips pending")
         assert await matches(store, "tulips")
         await forget(store, BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())

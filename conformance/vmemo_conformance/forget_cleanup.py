@@ -1,4 +1,4 @@
-"""Forgetting reaches what was learned besides facts: names, merges, steps of opinions and queued work."""
+"""Forgetting also cleans up names, merges, confidence changes and queued jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from vmemo_conformance.suite import StoreSuite, on_store, refused
 ANNA = an_entity("Anna", aliases=["Ann"])
 
 
-class RemnantConformance(StoreSuite):
+class ForgetCleanupConformance(StoreSuite):
     """Cleanup by `forget` besides messages, facts, episodes and entities."""
 
     @on_store
@@ -64,7 +64,7 @@ class RemnantConformance(StoreSuite):
 
     @on_store
     async def test_merges_of_a_forgotten_entity_are_deleted(self, store: Store) -> None:
-        said, _ = await _meet(store)
+        said, _ = await _store_people(store)
         inner = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "inner")
         await merge_entities(store, BANK, EntityId("eve"), EntityId("bob"), "outer")
         assert inner.entity == "bob"
@@ -74,7 +74,7 @@ class RemnantConformance(StoreSuite):
 
     @on_store
     async def test_names_of_a_merge_that_no_remaining_fact_uses_are_forgotten(self, store: Store) -> None:
-        said, facts = await _meet(store)
+        said, facts = await _store_people(store)
         await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "Ann told it")
         await forget(store, BANK, ForgetTarget(messages=[said[0].id]))
         [merge] = await store.merges(BANK)
@@ -90,7 +90,7 @@ class RemnantConformance(StoreSuite):
 
     @on_store
     async def test_a_merge_without_names_is_deleted(self, store: Store) -> None:
-        said, _ = await _meet(store)
+        said, _ = await _store_people(store)
         merge = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
         await forget(store, BANK, ForgetTarget(messages=[said[0].id, said[1].id]))
         assert await store.merges(BANK) == []
@@ -101,7 +101,7 @@ class RemnantConformance(StoreSuite):
 
     @on_store
     async def test_an_undone_merge_is_deleted_with_the_separated_entity(self, store: Store) -> None:
-        await _meet(store)
+        await _store_people(store)
         merge = await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
         await undo_merge(store, BANK, merge.id)
         await forget(store, BANK, ForgetTarget(entity=ANNA.id))
@@ -110,7 +110,7 @@ class RemnantConformance(StoreSuite):
 
     @on_store
     async def test_a_not_alias_stays_while_an_entity_or_message_uses_the_name(self, store: Store) -> None:
-        said, _ = await _meet(store)
+        said, _ = await _store_people(store)
         await store_entities(store, an_entity("Eve", not_aliases=["Anna", "anemone", "Zaza"]))
         await store_messages(store, "Anemones bloom.")
         await forget(store, BANK, ForgetTarget(messages=[said[2].id]))
@@ -218,7 +218,7 @@ class RemnantConformance(StoreSuite):
 
     @on_store
     async def test_a_forgotten_entity_queues_no_observation(self, store: Store) -> None:
-        await _meet(store)
+        await _store_people(store)
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key=key) for key in (ANNA.id, "eve")]))
         await forget(store, BANK, ForgetTarget(entity=ANNA.id))
         assert [job.key for job in await store.jobs(BANK, ["observe"])] == ["eve"]
@@ -227,18 +227,18 @@ class RemnantConformance(StoreSuite):
     async def test_a_recreated_bank_has_no_jobs_confidence_changes_or_merges(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         await store_messages(store, "theirs", bank=OTHER)
-        await _meet(store)
+        await _store_people(store)
         await merge_entities(store, BANK, EntityId("bob"), ANNA.id, "")
         view = await store_fact(store, "I like tulips.", network="opinion", confidence=0.5, messages=[])
         await _move(store, view.id, [], "because")
-        await store_messages(store, "unread")
+        await store_messages(store, "pending")
         await forget(store, BANK, ForgetTarget(bank=True))
         await store.create_bank(a_bank())
         assert await store.jobs(BANK) == await store.confidence_changes(BANK) == await store.merges(BANK) == []
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
 
 
-async def _meet(store: Store) -> tuple[list[Message], list[Fact]]:
+async def _store_people(store: Store) -> tuple[list[Message], list[Fact]]:
     """Two messages about Anna, one about Bob, one about Eve, and a fact of each."""
     said = await store_messages(store, "Anna came.", "Ann left.", "Bob sang.", "Eve slept.", "Bob sat.")
     bob, eve = an_entity("Bob"), an_entity("Eve")

@@ -1,4 +1,4 @@
-"""Forgetting reopens what the deleted fact had replaced, unless another fact replaces it."""
+"""Forgetting a fact reopens the fact that it superseded, unless another one supersedes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vmemo.testing.samples import BANK, day, matches, store_fact
 from vmemo_conformance.suite import StoreSuite, on_store
 
 
-class ReopeningConformance(StoreSuite):
+class ForgetReopensConformance(StoreSuite):
     """`forget` of facts that supersede others."""
 
     @on_store

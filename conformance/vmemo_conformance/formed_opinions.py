@@ -26,7 +26,7 @@ from vmemo.testing.samples import (
     store_messages,
     store_story,
 )
-from vmemo_conformance.reprocess import read_anew, shadow_of
+from vmemo_conformance.reprocess import process_staging, staging_of
 from vmemo_conformance.suite import StoreSuite, on_store
 
 
@@ -47,7 +47,7 @@ async def form(
     return opinion
 
 
-class FormedConformance(StoreSuite):
+class FormedOpinionConformance(StoreSuite):
     """Reprocessing and forgetting with opinions that rest on messages."""
 
     @on_store
@@ -77,7 +77,7 @@ class FormedConformance(StoreSuite):
         )
         assert await store.commit(replace(await a_batch(store), confidence=[step]))
         for _ in range(2):
-            anew = await read_anew(store, await shadow_of(store))
+            anew = await process_staging(store, await staging_of(store))
             assert await swap_in(store, BANK, EMBEDDER)
             one, other = await store.facts(BANK, FactSelect(ids=[alone.id, both.id]))
             assert (one.messages, one.basis, one.episodes) == ((raw.id,), (), ())
@@ -94,7 +94,7 @@ class FormedConformance(StoreSuite):
         old = await form(store, "She is no gardener.", story.messages[:1], closed=day(2))
         middle = await form(store, "She may garden.", story.messages[1:2], [old], closed=day(2), supersedes=old.id)
         new = await form(store, "She gardens well.", story.messages[2:3], [middle], supersedes=middle.id)
-        await read_anew(store, await shadow_of(store))
+        await process_staging(store, await staging_of(store))
         assert await swap_in(store, BANK, EMBEDDER)
         found = await store.facts(BANK, FactSelect(ids=[old.id, middle.id, new.id]))
         assert [fact.supersedes for fact in found] == [None, old.id, middle.id]

@@ -44,8 +44,8 @@ class Asked(TypedDict, total=False):
     fan: int
 
 
-class EdgeConformance(StoreSuite):
-    """`edges`."""
+class GraphConformance(StoreSuite):
+    """The edges of `expand`."""
 
     @on_store
     async def test_links_are_followed_both_ways(self, store: Store) -> None:

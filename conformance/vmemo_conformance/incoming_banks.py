@@ -31,7 +31,7 @@ from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 SOURCE_STORE = Scope(bank=OTHER)
 
 
-async def told(store: Store) -> list[RestoreRecord]:
+async def exported_story(store: Store) -> list[RestoreRecord]:
     """A bank with a story, a merge and a pending message, as exported."""
     story = await store_story(store)
     await store_entities(store, an_entity("Karoline"))
@@ -40,17 +40,17 @@ async def told(store: Store) -> list[RestoreRecord]:
     return [record async for record in records(store, BANK)]
 
 
-async def arrived(store: Store) -> list[RestoreRecord]:
+async def load_story(store: Store) -> list[RestoreRecord]:
     """The same records in a hidden bank, loaded in three pages and not yet renamed."""
-    found = await told(store)
+    found = await exported_story(store)
     incoming = await begin(store, a_bank(OTHER), digest="")
     for start, end in ((0, 2), (2, 9), (9, len(found))):
         incoming = await receive(store, incoming, found[start:end], digest=f"to {end}")
     return found
 
 
-async def name_it(store: Store, bank: BankId = OTHER) -> None:
-    """Give the hidden bank its name."""
+async def activate_hidden(store: Store, bank: BankId = OTHER) -> None:
+    """Activate the hidden bank under its name."""
     await activate(store, hidden_name(bank), bank)
 
 
@@ -60,17 +60,17 @@ async def lines(store: Store, bank: BankId) -> list[str]:
 
 
 async def visible(store: Store) -> list[str]:
-    """Names of the banks that others see."""
+    """Return the names of the visible banks."""
     return [bank.id for bank in await store.banks()]
 
 
-class HiddenBankConformance(StoreSuite):
+class IncomingBankConformance(StoreSuite):
     """`hidden_banks`, `drop_bank`, and the notes and names of hidden banks."""
 
     @on_store
     async def test_an_activated_bank_contains_its_pages(self, store: Store) -> None:
-        found = await arrived(store)
-        await name_it(store)
+        found = await load_story(store)
+        await activate_hidden(store)
         assert await lines(store, OTHER) == list(map(line_of, found))
         one, other = await snapshot(store, BANK), await snapshot(store, OTHER)
         assert (other.messages, other.episodes, other.entities) == (one.messages, one.episodes, one.entities)
@@ -80,7 +80,7 @@ class HiddenBankConformance(StoreSuite):
 
     @on_store
     async def test_an_incoming_bank_is_hidden_and_its_jobs_are_not_leased(self, store: Store) -> None:
-        found = await arrived(store)
+        found = await load_story(store)
         assert await visible(store) == [BANK]
         assert await store.bank(OTHER) is None
         [come] = await incoming_banks(store)
@@ -93,15 +93,15 @@ class HiddenBankConformance(StoreSuite):
 
     @on_store
     async def test_activation_queues_pending_messages(self, store: Store) -> None:
-        await arrived(store)
-        await name_it(store)
+        await load_story(store)
+        await activate_hidden(store)
         assert await visible(store) == [BANK, OTHER]
         assert await incoming_banks(store) == []
         assert [job.kind for job in await store.jobs(OTHER)] == ["process"]
 
     @on_store
     async def test_a_page_out_of_order_changes_nothing(self, store: Store) -> None:
-        found = await told(store)
+        found = await exported_story(store)
         begun = await begin(store, a_bank(OTHER), digest="")
         two = await receive(store, begun, found[:2], digest="two")
         with refused(StoreBusy):
@@ -113,7 +113,7 @@ class HiddenBankConformance(StoreSuite):
 
     @on_store
     async def test_a_stored_page_is_not_added_again(self, store: Store) -> None:
-        found = await told(store)
+        found = await exported_story(store)
         begun = await begin(store, a_bank(OTHER), digest="")
         for _ in range(2):
             two = await receive(store, begun, found[:2], digest="two")
@@ -122,7 +122,7 @@ class HiddenBankConformance(StoreSuite):
 
     @on_store
     async def test_an_invalid_page_changes_nothing(self, store: Store) -> None:
-        found = await told(store)
+        found = await exported_story(store)
         two = await receive(store, await begin(store, a_bank(OTHER), digest=""), found[:2], digest="two")
         with refused(InvalidInput):
             await receive(store, two, found[6:], digest="a gap")
@@ -132,13 +132,13 @@ class HiddenBankConformance(StoreSuite):
     @on_store
     async def test_an_empty_bank_can_be_received(self, store: Store) -> None:
         await begin(store, a_bank(OTHER), digest="head")
-        await name_it(store)
+        await activate_hidden(store)
         assert await store.bank(OTHER) == a_bank(OTHER)
         assert await store.jobs(OTHER) == []
 
     @on_store
     async def test_a_discarded_bank_leaves_nothing_and_can_start_again(self, store: Store) -> None:
-        found = await told(store)
+        found = await exported_story(store)
         await receive(store, await begin(store, a_bank(OTHER), digest=""), found, digest="all")
         come = await find_incoming(store, OTHER)
         assert come is not None
@@ -147,24 +147,24 @@ class HiddenBankConformance(StoreSuite):
         assert (await incoming_banks(store), await store.bank(come.hidden)) == ([], None)
         assert await lines(store, BANK) == list(map(line_of, found))
         await receive(store, await begin(store, a_bank(OTHER), digest=""), found, digest="all")
-        await name_it(store)
+        await activate_hidden(store)
         assert await matches(store, "piano", SOURCE_STORE) == await matches(store, "piano")
 
     @on_store
     async def test_activation_over_a_bank_with_messages_is_refused(self, store: Store) -> None:
-        await arrived(store)
+        await load_story(store)
         await store.create_bank(a_bank(OTHER))
         said = await store_messages(store, "I was here first.", bank=OTHER)
         with refused(InvalidInput):
-            await name_it(store)
+            await activate_hidden(store)
         assert await store.messages(OTHER, MessageSelect()) == said
         assert await find_incoming(store, OTHER) is not None
 
     @on_store
     async def test_activation_replaces_an_empty_bank(self, store: Store) -> None:
-        found = await arrived(store)
+        found = await load_story(store)
         await store.create_bank(Bank(id=OTHER, embedder="another", dimension=3))
-        await name_it(store)
+        await activate_hidden(store)
         assert await store.bank(OTHER) == a_bank(OTHER)
         assert await lines(store, OTHER) == list(map(line_of, found))
 
@@ -172,21 +172,21 @@ class HiddenBankConformance(StoreSuite):
     async def test_a_bank_without_pages_is_not_activated(self, store: Store) -> None:
         assert await find_incoming(store, OTHER) is None
         with refused(NotFound):
-            await name_it(store)
+            await activate_hidden(store)
         long = BankId("n" * 512)
         await begin(store, a_bank(long), digest="head")
-        await name_it(store, long)
+        await activate_hidden(store, long)
         assert await visible(store) == [BANK, long]
 
     @on_two_stores
     async def test_another_store_resumes_an_incoming_bank(self, one: Store, other: Store) -> None:
-        found = await told(one)
+        found = await exported_story(one)
         five = await receive(one, await begin(one, a_bank(OTHER), digest=""), found[:5], digest="five")
         assert await find_incoming(other, OTHER) == five
         await receive(other, five, found[5:], digest="all")
         with refused(StoreBusy):
             await receive(one, five, found[5:], digest="late")
-        await name_it(other)
+        await activate_hidden(other)
         assert await lines(one, OTHER) == list(map(line_of, found))
 
     @on_store

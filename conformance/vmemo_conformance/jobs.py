@@ -1,4 +1,4 @@
-"""Work on a bank: what a batch does to the job it was made in, and messages in episodes that are still to be read."""
+"""Jobs of a batch, and messages grouped into episodes that are not processed yet."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from vmemo.testing.samples import (
     store_fact,
     store_messages,
 )
-from vmemo_conformance.queue import LONG, SPENT, a_lease, ask
+from vmemo_conformance.queue import LONG, SPENT, a_lease, queue_jobs
 from vmemo_conformance.suite import StoreSuite, on_store
 
 
-class WorkConformance(StoreSuite):
-    """`write` with jobs, and `ungroup`."""
+class JobConformance(StoreSuite):
+    """`commit` of jobs and of ungrouped messages."""
 
     @on_store
     async def test_a_batch_completes_its_job_and_adds_new_jobs_and_cost(self, store: Store) -> None:
@@ -56,7 +56,7 @@ class WorkConformance(StoreSuite):
     @on_store
     async def test_a_batch_does_not_complete_a_job_of_another_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await ask(store, "observe", "ann", bank=OTHER)
+        await queue_jobs(store, "observe", "ann", bank=OTHER)
         batch = replace(await a_batch(store, [a_fact("tulips")]), finished=[await a_lease(store, bank=OTHER)])
         assert not await store.commit(batch)
         assert len(await store.jobs(OTHER)) == 1
@@ -137,7 +137,7 @@ class WorkConformance(StoreSuite):
 
 
 async def _group(store: Store, said: Sequence[Message], previous: EpisodeId | None = None) -> EpisodeId:
-    """Place messages in an episode of their own that is still to be read."""
+    """Group messages into an episode that is not processed yet."""
     episode = an_episode("grouped", said, previous=previous)
     batch = replace(await a_batch(store), pending=[m.id for m in said], episodes=[episode], becomes="grouped")
     assert await store.commit(replace(batch, jobs=[NewJob(kind="extract", key=episode.id)]))

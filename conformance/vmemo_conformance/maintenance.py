@@ -1,4 +1,4 @@
-"""Tidying up: episodes that become one or shorter, facts that may fade, and indexes in order, all without a loss."""
+"""Maintenance: joined and shortened episodes, retention scores of facts, and indexes, without a loss."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from vmemo.testing.samples import (
     store_messages,
     store_story,
 )
-from vmemo_conformance.queue import HOUR, LONG, a_lease, ask, lease_of
+from vmemo_conformance.queue import HOUR, LONG, a_lease, lease_of, queue_jobs
 from vmemo_conformance.suite import StoreSuite, on_store
 
 GAP = timedelta(minutes=30)
 
 
-class HousekeepingConformance(StoreSuite):
-    """`Housekeeping`."""
+class MaintenanceConformance(StoreSuite):
+    """The reads and commits that maintenance needs."""
 
     @on_store
     async def test_episodes_of_a_document_that_follow_each_other_closely_are_pairs(self, store: Store) -> None:
@@ -137,7 +137,7 @@ class HousekeepingConformance(StoreSuite):
     @on_store
     async def test_joining_requires_its_lease(self, store: Store) -> None:
         one, two = await _read(store, "tulips", 0), await _read(store, "roses", 1)
-        await ask(store, "maintain", "")
+        await queue_jobs(store, "maintain", "")
         lost = await a_lease(store, "slow", seconds=0, kind="maintain")
         held = await a_lease(store, "quick", kind="maintain")
         assert not await _join(store, _united(one, two), two, lease=lost)
@@ -192,7 +192,7 @@ class HousekeepingConformance(StoreSuite):
     @on_store
     async def test_a_rescheduled_job_is_queued_for_later_in_the_same_commit(self, store: Store) -> None:
         later = utc_now() + HOUR
-        await ask(store, "maintain", "")
+        await queue_jobs(store, "maintain", "")
         assert await store.commit(
             Changes(
                 bank=BANK, finished=[await a_lease(store, kind="maintain")], jobs=[NewJob(kind="maintain", due=later)]
@@ -207,9 +207,9 @@ class HousekeepingConformance(StoreSuite):
 
     @on_store
     async def test_a_job_requested_meanwhile_is_not_rescheduled(self, store: Store) -> None:
-        await ask(store, "maintain", "")
+        await queue_jobs(store, "maintain", "")
         lease = await a_lease(store, kind="maintain")
-        await ask(store, "maintain", "")
+        await queue_jobs(store, "maintain", "")
         assert await store.commit(
             Changes(bank=BANK, finished=[lease], jobs=[NewJob(kind="maintain", due=utc_now() + HOUR)])
         )
@@ -218,7 +218,7 @@ class HousekeepingConformance(StoreSuite):
 
     @on_store
     async def test_a_job_taken_over_by_another_worker_is_not_rescheduled(self, store: Store) -> None:
-        await ask(store, "maintain", "")
+        await queue_jobs(store, "maintain", "")
         lost = await a_lease(store, "slow", seconds=0, kind="maintain")
         await a_lease(store, "quick", kind="maintain")
         queued = await store.jobs(BANK)
@@ -258,7 +258,7 @@ def _at(minutes: int) -> datetime:
 async def _read(
     store: Store, topic: str, *minutes: int, document: str = "talk", narrative: str = "", **fields: object
 ) -> Episode:
-    """An episode that was read, with a message and a fact at each of these minutes; it follows the last one."""
+    """Store a processed episode with a message and a fact at each of these minutes; it follows the last one."""
     said = [a_message(f"{topic} {at}", timestamp=_at(at), document=document) for at in minutes]
     await store.append(BANK, said)
     last = first_of(await store.episodes(BANK, EpisodeSelect(last_first=True, limit=1)))
@@ -274,7 +274,7 @@ def _fact(message: Message, episode: Episode) -> Fact:
 
 
 def _united(one: Episode, two: Episode) -> Episode:
-    """Both in the first, with a title of its own."""
+    """Return both as one, with the id of the first and a new title."""
     both = {"messages": (*one.messages, *two.messages), "ended_at": two.ended_at}
     return one.model_copy(update={**both, "title": "both", "narrative": "All about both."})
 
@@ -282,7 +282,7 @@ def _united(one: Episode, two: Episode) -> Episode:
 async def _join(
     store: Store, kept: Episode, absorbed: Episode, *, revision: BankRevision | None = None, lease: Lease | None = None
 ) -> bool:
-    """Commit that one episode takes the place of another."""
+    """Commit one episode in place of another."""
     facts = await store.facts(BANK, FactSelect(episode=absorbed.id, with_embeddings=True))
     changes = Changes(
         bank=BANK,

@@ -1,4 +1,4 @@
-"""The archive: messages are stored once, in order, and wait to be read."""
+"""Messages: stored once, in order, and pending until they are processed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from vmemo.testing.samples import BANK, START, a_batch, a_message, day, store_me
 from vmemo_conformance.suite import StoreSuite, on_store
 
 
-class ArchiveConformance(StoreSuite):
-    """`MessageLog`."""
+class MessageConformance(StoreSuite):
+    """`append`, `messages`, and failures of messages."""
 
     @on_store
     async def test_an_appended_message_is_read_back_unchanged(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Profiles: one at a time, and those before it stay in the bank's history."""
+"""Profiles: one is current, and former ones stay in the history of the bank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vmemo.models.changes import Changes, ForgetTarget, ProfileChange
 from vmemo.ports import Store
 from vmemo.testing.samples import BANK, EMBEDDER, OTHER, a_bank, a_message, day, snapshot, store_messages, store_story
 from vmemo.transfer.incoming import load_bank
-from vmemo_conformance.reprocess import read_anew, shadow_of
+from vmemo_conformance.reprocess import process_staging, staging_of
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
 POET = Profile(name="Гость", disposition=Disposition(skepticism=1, empathy=5), bias=0.25, background="I write 🖋 odes.")
@@ -21,14 +21,14 @@ COPY = BankId("copy")
 
 
 async def profile_of(store: Store, bank: BankId = BANK) -> Profile:
-    """The bank's present profile."""
+    """Return the current profile."""
     stored = await store.bank(bank)
     assert stored is not None
     return stored.profile
 
 
 class ProfileConformance(StoreSuite):
-    """`save_profile` and `former_profiles`."""
+    """`commit` of profiles, and their history."""
 
     @on_store
     async def test_former_profiles_are_kept_in_order_with_time_and_reason(self, store: Store) -> None:
@@ -132,9 +132,9 @@ class ProfileConformance(StoreSuite):
     async def test_reprocessing_keeps_the_profile_history(self, store: Store) -> None:
         await store_story(store)
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=POET, reason="before")))
-        shadow = await shadow_of(store)
-        assert await store.former_profiles(shadow) == []
-        await read_anew(store, shadow)
+        staging = await staging_of(store)
+        assert await store.former_profiles(staging) == []
+        await process_staging(store, staging)
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=PAINTER, reason="meanwhile")))
         history = await store.former_profiles(BANK)
         assert await swap_in(store, BANK, EMBEDDER)

@@ -1,4 +1,4 @@
-"""Queued work: there with its cause, held by one worker at a time, done once, and visible when it fails."""
+"""The job queue: jobs are stored with their cause, leased by one worker at a time, and their failures are visible."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SPENT = Spending(step="extract", model="m", calls=2, failures=1, input_tokens=30
 
 
 class QueueConformance(StoreSuite):
-    """`Queue`, and what `append` does with it."""
+    """`lease`, `renew`, `hold`, `jobs`, and the jobs of `append` and `commit`."""
 
     @on_store
     async def test_a_pending_message_is_stored_with_its_extraction_job(self, store: Store) -> None:
@@ -79,8 +79,8 @@ class QueueConformance(StoreSuite):
     async def test_jobs_are_distinguished_by_kind_key_and_bank(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         for bank in (BANK, OTHER):
-            await ask(store, "observe", "ann", "bob", bank=bank)
-        await ask(store, "maintain", "ann")
+            await queue_jobs(store, "observe", "ann", "bob", bank=bank)
+        await queue_jobs(store, "maintain", "ann")
         assert [(job.kind, job.key) for job in await store.jobs(BANK)] == [
             ("observe", "ann"),
             ("observe", "bob"),
@@ -121,9 +121,9 @@ class QueueConformance(StoreSuite):
     @on_store
     async def test_jobs_are_leased_by_bank_and_kind(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
-        await ask(store, "observe", "ann", "bob")
-        await ask(store, "maintain", "all")
-        await ask(store, "opinions", "all", bank=OTHER)
+        await queue_jobs(store, "observe", "ann", "bob")
+        await queue_jobs(store, "maintain", "all")
+        await queue_jobs(store, "opinions", "all", bank=OTHER)
         [ann, _] = await store.jobs(BANK, ["observe"])
 
         def named(jobs: Sequence[Job]) -> list[str]:
@@ -145,15 +145,15 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_jobs_of_a_staging_bank_are_leased_only_by_its_name(self, store: Store) -> None:
-        shadow = await staging_bank(store, BANK, "another", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
-        await store.commit(Changes(bank=shadow, jobs=[NewJob(kind="maintain")]))
-        await ask(store, "maintain", "all")
+        staging = await staging_bank(store, BANK, "another", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
+        await store.commit(Changes(bank=staging, jobs=[NewJob(kind="maintain")]))
+        await queue_jobs(store, "maintain", "all")
         assert [job.bank for job in await store.lease("worker", 0, limit=9)] == [BANK]
-        assert {job.bank for job in await store.lease("worker", 0, limit=9, bank=shadow)} == {shadow}
+        assert {job.bank for job in await store.lease("worker", 0, limit=9, bank=staging)} == {staging}
 
     @on_two_stores
     async def test_no_job_is_leased_by_two_workers_at_once(self, one: Store, other: Store) -> None:
-        await ask(one, "observe", *map(str, range(60)))
+        await queue_jobs(one, "observe", *map(str, range(60)))
         takes = [(one, other)[n % 2].lease(f"worker {n}", LONG, limit=4) for n in range(20)]
         taken = [job for jobs in await asyncio.gather(*takes) for job in jobs]
         assert len(taken) == 60
@@ -180,8 +180,8 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_a_lease_can_be_renewed_until_it_is_taken_over(self, store: Store) -> None:
-        await ask(store, "observe", "ann")
-        await ask(store, "maintain", "all")
+        await queue_jobs(store, "observe", "ann")
+        await queue_jobs(store, "maintain", "all")
         held, over = await a_lease(store, kind="observe"), await a_lease(store, kind="maintain", seconds=0)
         assert await store.renew([held, over], LONG) == [held, over]
         assert await store.lease("another", LONG) == []
@@ -192,7 +192,7 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_a_finished_job_is_deleted_and_its_cost_counted(self, store: Store) -> None:
-        await ask(store, "observe", "ann", "bob")
+        await queue_jobs(store, "observe", "ann", "bob")
         lease = await a_lease(store)
         assert await store.commit(Changes(bank=BANK, finished=[lease], spending=[SPENT]))
         assert [job.key for job in await store.jobs(BANK)] == ["bob"]
@@ -203,12 +203,12 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_a_job_requested_again_while_running_runs_again(self, store: Store) -> None:
-        await ask(store, "observe", "ann")
+        await queue_jobs(store, "observe", "ann")
         await store.commit(
             Changes(bank=BANK, failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=day(1))])
         )
         lease = await a_lease(store)
-        await ask(store, "observe", "ann")
+        await queue_jobs(store, "observe", "ann")
         assert await store.commit(Changes(bank=BANK, finished=[lease]))
         [job] = await store.jobs(BANK)
         assert (job.asked, job.attempts, job.error, job.owner, job.until) == (2, 0, None, None, None)
@@ -231,7 +231,7 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_a_released_job_is_unchanged(self, store: Store) -> None:
-        await ask(store, "observe", "ann")
+        await queue_jobs(store, "observe", "ann")
         await store.commit(
             Changes(bank=BANK, failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=day(1))])
         )
@@ -245,11 +245,11 @@ class QueueConformance(StoreSuite):
     @on_store
     async def test_a_failed_job_keeps_its_retry_time_when_requested_again(self, store: Store) -> None:
         retry = utc_now() + HOUR
-        await ask(store, "observe", "ann")
+        await queue_jobs(store, "observe", "ann")
         await store.commit(
             Changes(bank=BANK, failed=[JobFailure(lease=await a_lease(store), error="timed out", retry_at=retry)])
         )
-        await ask(store, "observe", "ann")
+        await queue_jobs(store, "observe", "ann")
         [job] = await store.jobs(BANK)
         assert (job.asked, job.attempts, job.error, job.owner, job.until) == (2, 1, "timed out", None, None)
         assert job.due == retry
@@ -263,7 +263,7 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_an_error_with_any_characters_is_recorded(self, store: Store) -> None:
-        await ask(store, "observe", "ann")
+        await queue_jobs(store, "observe", "ann")
         await store.commit(
             Changes(
                 bank=BANK,
@@ -275,7 +275,7 @@ class QueueConformance(StoreSuite):
 
     @on_store
     async def test_the_cost_of_a_failure_counts_even_if_the_job_was_taken_over(self, store: Store) -> None:
-        await ask(store, "observe", "ann")
+        await queue_jobs(store, "observe", "ann")
         slow = await a_lease(store, "slow", seconds=0)
         [job] = await store.lease("quick", LONG)
         await store.commit(
@@ -289,8 +289,8 @@ class QueueConformance(StoreSuite):
         await store.create_bank(a_bank(OTHER))
         assert (await store.status(BANK)).backlog == ()
         await store_messages(store, "tulips")
-        await ask(store, "observe", *"abcde")
-        await ask(store, "observe", "elsewhere", bank=OTHER)
+        await queue_jobs(store, "observe", *"abcde")
+        await queue_jobs(store, "observe", "elsewhere", bank=OTHER)
         soon, later = utc_now() + HOUR, utc_now() + 2 * HOUR
         await store.commit(
             Changes(
@@ -361,8 +361,8 @@ def _times_two(spent: Spending) -> Spending:
     return spent.model_copy(update={name: 2 * getattr(spent, name) for name in counts})
 
 
-async def ask(store: Store, kind: JobKind, *keys: str, bank: BankId = BANK) -> None:
-    """Queue work under these keys."""
+async def queue_jobs(store: Store, kind: JobKind, *keys: str, bank: BankId = BANK) -> None:
+    """Queue jobs with these keys."""
     await store.commit(Changes(bank=bank, jobs=[NewJob(kind=kind, key=key) for key in keys]))
 
 
@@ -374,12 +374,12 @@ async def a_lease(
     bank: BankId = BANK,
     kind: JobKind | None = None,
 ) -> Lease:
-    """The oldest due job in this owner's hands."""
+    """Lease the oldest due job for this owner."""
     [job] = await store.lease(owner, seconds, bank=bank, kinds=() if kind is None else [kind])
     return lease_of(job)
 
 
 def lease_of(job: Job) -> Lease:
-    """The lease of a job that was taken."""
+    """Return the lease of a leased job."""
     assert job.owner is not None
     return Lease(job=job.id, owner=job.owner, asked=job.asked)

@@ -1,4 +1,4 @@
-"""Reading what was derived."""
+"""Reads of facts, episodes, entities and links."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MISSING = FactId("missing")
 FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 
-class LibraryConformance(StoreSuite):
-    """`Library`, access counts and counts."""
+class ReadConformance(StoreSuite):
+    """The typed reads, access counts and the status."""
 
     @on_store
     async def test_facts_by_id_keep_the_requested_order(self, store: Store) -> None:
@@ -223,7 +223,7 @@ class LibraryConformance(StoreSuite):
     @on_store
     async def test_the_status_counts_what_the_bank_holds(self, store: Store) -> None:
         await store_story(store)
-        await store_messages(store, "unread")
+        await store_messages(store, "pending")
         await store_fact(store, "closed", expired_at=day(3))
         status = await store.status(BANK)
         assert (status.messages, status.pending, status.episodes) == (6, 1, 2)

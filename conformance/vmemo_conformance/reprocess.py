@@ -52,20 +52,20 @@ from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 WIDER = HashEmbedder("wider", 96)
 
 
-async def shadow_of(
+async def staging_of(
     store: Store, engine: str = "new", bank: BankId = BANK, embedder: HashEmbedder = EMBEDDER
 ) -> BankId:
     """The staging bank of a bank, in the samples' space unless another is given."""
     return await staging_bank(store, bank, engine, embedder=embedder.name, dimension=embedder.dimension)
 
 
-async def read_anew(store: Store, shadow: BankId, entities: Sequence[Entity] = ()) -> list[Fact]:
-    """Read all that is unread in a shadow: a fact of each message, which mentions the entities it names."""
-    said = await store.messages(shadow, MessageSelect.oldest_pending(1000))
-    facts = [_fact_of(message, shadow, entities) for message in said]
-    batch = await a_batch(store, [with_vector(fact, tokens=some_tokens(2)) for fact in facts], bank=shadow)
+async def process_staging(store: Store, staging: BankId, entities: Sequence[Entity] = ()) -> list[Fact]:
+    """Process the pending messages of a staging bank: a fact of each, which mentions the entities it names."""
+    said = await store.messages(staging, MessageSelect.oldest_pending(1000))
+    facts = [_fact_of(message, staging, entities) for message in said]
+    batch = await a_batch(store, [with_vector(fact, tokens=some_tokens(2)) for fact in facts], bank=staging)
     assert await store.commit(replace(batch, pending=[message.id for message in said], entities=entities))
-    await finish_all(store, shadow)
+    await finish_all(store, staging)
     return facts
 
 
@@ -75,7 +75,7 @@ def _fact_of(message: Message, bank: BankId, entities: Sequence[Entity]) -> Fact
 
 
 async def finish_all(store: Store, bank: BankId) -> None:
-    """Take the reading of a bank off its queue."""
+    """Finish the extraction job of a bank."""
     for job in await store.lease("reader", 60, bank=bank, kinds=["process", "extract"], limit=100, due=False):
         assert await store.commit(Changes(bank=bank, finished=[Lease(job=job.id, owner="reader", asked=job.asked)]))
 
@@ -88,8 +88,8 @@ class ReprocessConformance(StoreSuite):
         story = await store_story(store)
         await store_messages(store, "tulips unread")
         before = await snapshot(store)
-        shadow = await shadow_of(store)
-        await read_anew(store, shadow)
+        staging = await staging_of(store)
+        await process_staging(store, staging)
         assert await snapshot(store) == before
         assert [bank.id for bank in await store.banks()] == [BANK]
         assert await matches(store, "tulips") == [story.facts[2].id]
@@ -102,38 +102,38 @@ class ReprocessConformance(StoreSuite):
         await store.append(BANK, [whole.model_copy(update={"tags": ("ü",), "metadata": {"n": [1, None]}})])
         [failed] = await store_messages(store, "tulips broken", timestamp=day(3), recorded_at=day(4))
         await store.commit(Changes(bank=BANK, failures=[MessageFailure(messages=[failed.id], error="timed out")]))
-        shadow = await shadow_of(store)
-        copies = await store.messages(shadow, MessageSelect())
+        staging = await staging_of(store)
+        copies = await store.messages(staging, MessageSelect())
         expected = [
             message.model_copy(update={"state": "raw" if message.state == "raw" else "pending", "error": None})
             for message in await store.messages(BANK, MessageSelect())
         ]
         assert copies == expected
-        assert [job.kind for job in await store.jobs(shadow)] == ["process"]
-        assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=shadow))) == 3
+        assert [job.kind for job in await store.jobs(staging)] == ["process"]
+        assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=staging))) == 3
 
     @on_store
     async def test_a_started_staging_bank_resumes_with_newer_messages(self, store: Store) -> None:
         [first] = await store_messages(store, "tulips one")
-        shadow = await shadow_of(store)
-        [fact] = await read_anew(store, shadow)
+        staging = await staging_of(store)
+        [fact] = await process_staging(store, staging)
         second, third = await store_messages(store, "tulips two", "tulips three")
         assert not await swap_in(store, BANK, EMBEDDER)
-        assert await shadow_of(store) == shadow
-        assert [f.id for f in await store.facts(shadow, FactSelect())] == [fact.id]
-        assert [m.id for m in await store.messages(shadow, MessageSelect.oldest_pending(9))] == [second.id, third.id]
-        assert [m.id for m in await store.messages(shadow, MessageSelect())] == [first.id, second.id, third.id]
-        assert [job.kind for job in await store.jobs(shadow)] == ["process"]
+        assert await staging_of(store) == staging
+        assert [f.id for f in await store.facts(staging, FactSelect())] == [fact.id]
+        assert [m.id for m in await store.messages(staging, MessageSelect.oldest_pending(9))] == [second.id, third.id]
+        assert [m.id for m in await store.messages(staging, MessageSelect())] == [first.id, second.id, third.id]
+        assert [job.kind for job in await store.jobs(staging)] == ["process"]
 
     @on_store
     async def test_a_staging_bank_of_another_engine_or_embedder_restarts(self, store: Store) -> None:
         await store_messages(store, "tulips")
-        await read_anew(store, await shadow_of(store))
-        other = await shadow_of(store, "newer")
+        await process_staging(store, await staging_of(store))
+        other = await staging_of(store, "newer")
         assert await store.facts(other, FactSelect()) == []
         assert len(await store.messages(other, MessageSelect.oldest_pending(9))) == 1
-        await read_anew(store, other)
-        wider = await shadow_of(store, "newer", embedder=WIDER)
+        await process_staging(store, other)
+        wider = await staging_of(store, "newer", embedder=WIDER)
         assert await store.facts(wider, FactSelect()) == []
         assert (await store.status(wider)).dimension == 96
         assert len(await quotes(store, "tulips", replace(EVERYTHING, bank=wider))) == 1
@@ -141,9 +141,9 @@ class ReprocessConformance(StoreSuite):
     @on_store
     async def test_thousands_of_messages_are_copied_in_their_order(self, store: Store) -> None:
         said = await store_messages(store, *(f"line {n}" for n in range(4100)))
-        shadow = await shadow_of(store)
-        assert [m.id for m in await store.messages(shadow, MessageSelect(limit=5000))] == [m.id for m in said]
-        assert len(await quotes(store, "line", replace(EVERYTHING, bank=shadow), limit=5000)) == 4100
+        staging = await staging_of(store)
+        assert [m.id for m in await store.messages(staging, MessageSelect(limit=5000))] == [m.id for m in said]
+        assert len(await quotes(store, "line", replace(EVERYTHING, bank=staging), limit=5000)) == 4100
         assert len(await quotes(store, "line", limit=5000)) == 4100
 
     @on_store
@@ -151,30 +151,30 @@ class ReprocessConformance(StoreSuite):
         assert not await swap_in(store, BANK, EMBEDDER)
         await store_story(store)
         before = await snapshot(store)
-        shadow = await shadow_of(store)
+        staging = await staging_of(store)
         assert not await swap_in(store, BANK, EMBEDDER)
-        unread = await store.messages(shadow, MessageSelect.oldest_pending(9))
+        unread = await store.messages(staging, MessageSelect.oldest_pending(9))
         for message in unread[:-1]:
-            fact = a_fact(message.content, bank=shadow, messages=[message.id])
-            assert await store.commit(replace(await a_batch(store, [fact], bank=shadow), pending=[message.id]))
-        await finish_all(store, shadow)
+            fact = a_fact(message.content, bank=staging, messages=[message.id])
+            assert await store.commit(replace(await a_batch(store, [fact], bank=staging), pending=[message.id]))
+        await finish_all(store, staging)
         assert not await swap_in(store, BANK, EMBEDDER)
-        await read_anew(store, shadow)
-        await store.commit(Changes(bank=shadow, jobs=[NewJob(kind="extract", key="an episode")]))
+        await process_staging(store, staging)
+        await store.commit(Changes(bank=staging, jobs=[NewJob(kind="extract", key="an episode")]))
         assert not await swap_in(store, BANK, EMBEDDER)
         assert await snapshot(store) == before
-        await finish_all(store, shadow)
+        await finish_all(store, staging)
         assert await swap_in(store, BANK, EMBEDDER)
 
     @on_store
     async def test_a_grouped_message_is_pending(self, store: Store) -> None:
         await store_messages(store, "tulips")
-        shadow = await shadow_of(store)
-        said = await store.messages(shadow, MessageSelect.oldest_pending(9))
-        batch = await a_batch(store, bank=shadow)
+        staging = await staging_of(store)
+        said = await store.messages(staging, MessageSelect.oldest_pending(9))
+        batch = await a_batch(store, bank=staging)
         grouped = replace(batch, pending=[said[0].id], episodes=[an_episode("tulips", said)], becomes="grouped")
         assert await store.commit(grouped)
-        await finish_all(store, shadow)
+        await finish_all(store, staging)
         assert not await swap_in(store, BANK, EMBEDDER)
 
     @on_store
@@ -183,9 +183,9 @@ class ReprocessConformance(StoreSuite):
         raw = a_message("tulips raw", state="raw")
         await store.append(BANK, [raw])
         said = await store.messages(BANK, MessageSelect())
-        shadow = await shadow_of(store)
+        staging = await staging_of(store)
         caroline = an_entity("Caroline", id="new-caroline")
-        facts = await read_anew(store, shadow, [caroline])
+        facts = await process_staging(store, staging, [caroline])
         assert await swap_in(store, BANK, EMBEDDER)
         found = await store.facts(BANK, FactSelect())
         assert [fact.id for fact in found] == [fact.id for fact in facts]
@@ -206,14 +206,14 @@ class ReprocessConformance(StoreSuite):
         assert (status.messages, status.facts, status.entities, status.pending) == (5, 4, 1, 0)
         assert status.scrub_pending is False
         with refused(NotFound):
-            await store.messages(shadow, MessageSelect())
+            await store.messages(staging, MessageSelect())
 
     @on_two_stores
     async def test_another_store_uses_the_old_derivation_until_the_swap(self, one: Store, other: Store) -> None:
         story = await store_story(one)
         vector = EMBEDDER.vector("tulips")
         assert await matches(other, "tulips") == [story.facts[2].id]
-        facts = await read_anew(one, await shadow_of(one))
+        facts = await process_staging(one, await staging_of(one))
         assert await matches(other, "tulips") == [story.facts[2].id]
         assert await near(other, vector, limit=1) == [story.facts[2].id]
         assert await swap_in(one, BANK, EMBEDDER)
@@ -227,10 +227,10 @@ class ReprocessConformance(StoreSuite):
     async def test_the_swap_keeps_name_profile_creation_time_and_costs(self, store: Store) -> None:
         await store_story(store)
         await store.commit(Changes(bank=BANK, spending=[Spending(step="read", model="m", calls=2, cost=0.5)]))
-        shadow = await shadow_of(store)
-        await read_anew(store, shadow)
+        staging = await staging_of(store)
+        await process_staging(store, staging)
         spent = [Spending(step="read", model="m", calls=1, cost=0.25), Spending(step="see", model="m", calls=1)]
-        await store.commit(Changes(bank=shadow, spending=spent))
+        await store.commit(Changes(bank=staging, spending=spent))
         profile = Profile(name="somebody else")
         await store.commit(Changes(bank=BANK, profile=ProfileChange(profile=profile)))
         revision = await store.revision(BANK)
@@ -243,9 +243,9 @@ class ReprocessConformance(StoreSuite):
     @on_store
     async def test_a_batch_started_before_the_swap_is_refused_after_it(self, store: Store) -> None:
         [said] = await store_messages(store, "tulips")
-        shadow = await shadow_of(store)
-        old, new = [await a_batch(store, [a_fact("late", bank=bank)], bank=bank) for bank in (BANK, shadow)]
-        await read_anew(store, shadow)
+        staging = await staging_of(store)
+        old, new = [await a_batch(store, [a_fact("late", bank=bank)], bank=bank) for bank in (BANK, staging)]
+        await process_staging(store, staging)
         assert await swap_in(store, BANK, EMBEDDER)
         assert not await store.commit(replace(old, pending=[said.id]))
         assert not await store.commit(old)
@@ -257,10 +257,10 @@ class ReprocessConformance(StoreSuite):
     async def test_jobs_of_the_staging_bank_belong_to_the_bank_after_the_swap(self, store: Store) -> None:
         await store_story(store)
         await store.commit(Changes(bank=BANK, jobs=[NewJob(kind="observe", key="oslo")]))
-        shadow = await shadow_of(store)
-        await read_anew(store, shadow)
+        staging = await staging_of(store)
+        await process_staging(store, staging)
         await store.commit(
-            Changes(bank=shadow, jobs=[NewJob(kind="observe", key="new"), NewJob(kind="opinions", key="1")])
+            Changes(bank=staging, jobs=[NewJob(kind="observe", key="new"), NewJob(kind="opinions", key="1")])
         )
         assert await swap_in(store, BANK, EMBEDDER)
         assert {(job.kind, job.key, job.bank) for job in await store.jobs(BANK)} == {
@@ -275,8 +275,8 @@ class ReprocessConformance(StoreSuite):
         caroline = story.entities[0]
         held = await _believe(store, story.facts, caroline)
         await store_fact(store, "Tulips are fine.", network="opinion", confidence=0.5, episodes=[story.episodes[0].id])
-        shadow = await shadow_of(store)
-        facts = await read_anew(store, shadow, [an_entity("Caroline", id="new-caroline")])
+        staging = await staging_of(store)
+        facts = await process_staging(store, staging, [an_entity("Caroline", id="new-caroline")])
         assert await swap_in(store, BANK, EMBEDDER)
         old, new = await store.facts(BANK, FactSelect(ids=[fact.id for fact in held], with_embeddings=True))
         assert old.basis == (facts[0].id,)
@@ -295,13 +295,13 @@ class ReprocessConformance(StoreSuite):
     async def test_kept_opinions_need_vectors_of_the_new_embedder(self, store: Store) -> None:
         story = await store_story(store)
         held = await _believe(store, story.facts, story.entities[0])
-        shadow = await shadow_of(store, embedder=WIDER)
-        said = await store.messages(shadow, MessageSelect.oldest_pending(9))
-        anew = [a_fact(message.content, bank=shadow, messages=[message.id]) for message in said]
+        staging = await staging_of(store, embedder=WIDER)
+        said = await store.messages(staging, MessageSelect.oldest_pending(9))
+        anew = [a_fact(message.content, bank=staging, messages=[message.id]) for message in said]
         vectors = [NewFact(fact=fact, embedding=WIDER.vector(fact.text)) for fact in anew]
-        batch = replace(await a_batch(store, bank=shadow), facts=vectors, embedder="wider")
+        batch = replace(await a_batch(store, bank=staging), facts=vectors, embedder="wider")
         assert await store.commit(replace(batch, pending=[message.id for message in said]))
-        await finish_all(store, shadow)
+        await finish_all(store, staging)
         before = await snapshot(store)
         with refused(InvalidInput):
             await swap_in(store, BANK, EMBEDDER)
@@ -324,11 +324,11 @@ class ReprocessConformance(StoreSuite):
         await store_entities(store, an_entity("Carol"), an_entity("Nobody", not_aliases=["Someone"]))
         merge = await merge_entities(store, BANK, an_entity("Caroline").id, an_entity("Carol").id, "alike")
         await undo_merge(store, BANK, merge.id)
-        shadow = await shadow_of(store)
-        known = {entity.name: entity for entity in await store.entities(shadow, EntitySelect())}
+        staging = await staging_of(store)
+        known = {entity.name: entity for entity in await store.entities(staging, EntitySelect())}
         assert known["Caroline"].not_aliases == ("Carol",)
         assert known["Carol"].not_aliases == ("Caroline",)
-        await read_anew(store, shadow, [known["Caroline"]])
+        await process_staging(store, staging, [known["Caroline"]])
         assert await swap_in(store, BANK, EMBEDDER)
         [caroline] = await store.entities(BANK, EntitySelect())
         assert (caroline.name, caroline.not_aliases) == ("Caroline", ("Carol",))
@@ -340,9 +340,9 @@ class ReprocessConformance(StoreSuite):
         await store_story(store)
         await store_story(store, OTHER)
         before = await snapshot(store, OTHER)
-        shadows = [await shadow_of(store, bank=bank) for bank in (BANK, OTHER)]
+        shadows = [await staging_of(store, bank=bank) for bank in (BANK, OTHER)]
         assert len(set(shadows)) == 2
-        await read_anew(store, shadows[0])
+        await process_staging(store, shadows[0])
         assert await swap_in(store, BANK, EMBEDDER)
         assert not await swap_in(store, OTHER, EMBEDDER)
         assert await snapshot(store, OTHER) == before
@@ -351,13 +351,13 @@ class ReprocessConformance(StoreSuite):
     @on_store
     async def test_forgetting_applies_to_the_staging_bank(self, store: Store) -> None:
         story = await store_story(store)
-        shadow = await shadow_of(store)
-        await read_anew(store, shadow)
+        staging = await staging_of(store)
+        await process_staging(store, staging)
         await forget(store, BANK, ForgetTarget(messages=[story.messages[2].id]))
         with refused(NotFound):
-            await store.messages(shadow, MessageSelect())
+            await store.messages(staging, MessageSelect())
         assert not await swap_in(store, BANK, EMBEDDER)
-        again = await shadow_of(store)
+        again = await staging_of(store)
         assert story.messages[2].id not in {message.id for message in await store.messages(again, MessageSelect())}
         await forget(store, BANK, ForgetTarget(bank=True))
         with refused(NotFound):
@@ -369,7 +369,7 @@ class ReprocessConformance(StoreSuite):
         story = await store_story(store)
         held = await _believe(store, story.facts, story.entities[0])
         for _ in range(3):
-            await read_anew(store, await shadow_of(store), [an_entity("Caroline", id="new-caroline")])
+            await process_staging(store, await staging_of(store), [an_entity("Caroline", id="new-caroline")])
             assert await swap_in(store, BANK, EMBEDDER)
             status = await store.status(BANK)
             assert (status.messages, status.facts, status.entities) == (4, 6, 1)
@@ -379,7 +379,7 @@ class ReprocessConformance(StoreSuite):
 
 
 async def _believe(store: Store, facts: Sequence[Fact], about: Entity) -> list[Fact]:
-    """Two opinions that no message told: the second replaced the first, rests on it too, and was moved since."""
+    """Store two formed opinions: the second superseded the first, is also based on it, and changed its confidence."""
     old = a_fact(
         "Caroline is no gardener.",
         network="opinion",

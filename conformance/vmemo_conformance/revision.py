@@ -1,4 +1,4 @@
-"""Revision: stored facts are closed, told again and followed by others, and opinions move."""
+"""Revision: stored facts are closed, get more sources and successors, and opinions change their confidence."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ async def _refusal(store: Store, batch: Changes) -> VmemoError:
 
 
 async def _seen(store: Store, scope: Scope | None = None) -> set[str]:
-    """Last words of the facts a scope shows, which must be the same by words and by vector."""
+    """Return the last words of the facts in a scope, which must be the same by keywords and by vector."""
     shown = scope or Scope(bank=BankId(BANK))
     worded: Sequence[FactId] = await matches(store, "tulips", shown)
     assert set(worded) == set(await near(store, EMBEDDER.vector("tulips"), shown)), shown

@@ -1,4 +1,4 @@
-"""Finding candidates: by vector, by words, and messages by their own words."""
+"""Searches: facts by vector and by keywords, and messages verbatim."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ HOSTILE = (
 
 
 class SearchConformance(StoreSuite):
-    """`Search`."""
+    """The semantic, keyword and verbatim channels of `search`."""
 
     @on_store
     async def test_nearest_facts_are_ordered_by_cosine(self, store: Store) -> None:

@@ -21,7 +21,7 @@ class StoreSuite:
     """True if two stores made for one folder share their memories."""
 
     def make_store(self, folder: Path) -> Store:
-        """A store that is not yet open, with its memories in or named after the folder."""
+        """Return a store that is not open yet, with its data in or named after the folder."""
         raise NotImplementedError("a subclass of StoreConformance says how to make its store")
 
 

@@ -21,7 +21,7 @@ MOMENT = timedelta(microseconds=1)
 MONTH = Interval(start=day(1), end=day(31))
 
 
-class DuringConformance(StoreSuite):
+class TemporalSearchConformance(StoreSuite):
     """`during`."""
 
     @on_store

@@ -40,13 +40,13 @@ from vmemo.testing.samples import (
 from vmemo_conformance.suite import StoreSuite, on_two_stores, refused
 
 
-class SharingConformance(StoreSuite):
+class TwoStoreConformance(StoreSuite):
     """Two stores that were made for one folder."""
 
     @on_two_stores
     async def test_written_data_is_read_after_reopening(self, one: Store, other: Store) -> None:
         await store_story(one)
-        await store_messages(one, "tulips unread")
+        await store_messages(one, "tulips pending")
         before = await snapshot(one)
         await one.close()
         await other.close()

@@ -31,7 +31,7 @@ from vmemo.testing.samples import (
     with_vector,
 )
 from vmemo.transfer.files import lines
-from vmemo_conformance.reprocess import read_anew
+from vmemo_conformance.reprocess import process_staging
 
 EMPTY, TOKYO = BankId("empty"), BankId("東京 🗼")
 BANKS = [BANK, EMPTY, TOKYO]
@@ -86,7 +86,7 @@ async def _derive_anew(store: Store, basis_fact: Fact) -> None:
     second = counted_fact("She is restless.", network="opinion", confidence=0.4, basis=[basis_fact.id, first.id])
     assert await store.commit(await a_batch(store, [second]))
     shadow = await staging_bank(store, BANK, "new", embedder=EMBEDDER.name, dimension=EMBEDDER.dimension)
-    await read_anew(store, shadow, [an_entity("Caroline", type="PERSON")])
+    await process_staging(store, shadow, [an_entity("Caroline", type="PERSON")])
     assert await swap_in(store, BANK, EMBEDDER)
     last = (await store.facts(BANK, FactSelect()))[-1]
     link = Link(source=last.id, target=first.id, kind="semantic", weight=0.25)

@@ -17,11 +17,11 @@ from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import migrate
 from vmemo.testing import HashEmbedder
-from vmemo_conformance.jobs import WorkConformance
-from vmemo_conformance.messages import ArchiveConformance
+from vmemo_conformance.jobs import JobConformance
+from vmemo_conformance.messages import MessageConformance
 from vmemo_conformance.queue import QueueConformance
 from vmemo_conformance.search import SearchConformance
-from vmemo_conformance.two_stores import SharingConformance
+from vmemo_conformance.two_stores import TwoStoreConformance
 
 CLIENTS = 6
 
@@ -33,7 +33,7 @@ def port(postgres: EmbeddedPostgres) -> Iterator[int]:
         yield port
 
 
-class TestPgBouncer(ArchiveConformance, SearchConformance, SharingConformance, QueueConformance, WorkConformance):
+class TestPgBouncer(MessageConformance, SearchConformance, TwoStoreConformance, QueueConformance, JobConformance):
     """The suite's core: storing, finding, sharing and queueing. Each test has a database of its own."""
 
     @pytest.fixture(autouse=True)

@@ -20,9 +20,9 @@ from vmemo.stores.sqlite.file import SqliteFile
 from vmemo.stores.sqlite.raw import fetch
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing import HashEmbedder
-from vmemo_conformance.forget import ForgettingConformance
+from vmemo_conformance.forget import ForgetConformance
 from vmemo_conformance.search import SearchConformance
-from vmemo_conformance.two_stores import SharingConformance
+from vmemo_conformance.two_stores import TwoStoreConformance
 
 KEY = bytes(range(32))
 PASSPHRASE = "correct horse 'battery' staple"
@@ -32,7 +32,7 @@ _PAGE, _RESERVED, _IV = 4096, 80, 16
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 
 
-class TestEncryptedSqliteFile(SearchConformance, ForgettingConformance, SharingConformance):
+class TestEncryptedSqliteFile(SearchConformance, ForgetConformance, TwoStoreConformance):
     """An encrypted file searches, forgets and is shared like a plain one."""
 
     def make_store(self, folder: Path) -> Store:
