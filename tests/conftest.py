@@ -1,6 +1,7 @@
 """Failures of the shipped suite show their values, as those of our own tests do; PostgreSQL runs where it can."""
 
 import asyncio
+import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import count
@@ -18,6 +19,7 @@ from vmemo.stores.postgres import schema as postgres_schema  # noqa: E402
 from vmemo.stores.postgres.embedded import EmbeddedPostgres  # noqa: E402
 from vmemo.stores.postgres.pool import PostgresPool  # noqa: E402
 from vmemo.stores.sql import auth_schema, migrate, schema  # noqa: E402
+from vmemo.stores.sqlite.store import SqliteStore  # noqa: E402
 
 TEMPLATE = "vmemo_template"
 SLOW = (
@@ -87,10 +89,25 @@ def empty_postgres_url(postgres: EmbeddedPostgres) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the current schema and no rows; copying it takes a tenth of the time of creating the schema."""
+
+    path = tmp_path_factory.mktemp("template") / "memory.db"
+
+    async def create() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        await store.close()
+
+    asyncio.run(create())
+    return path
+
+
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     """The URL of a file of the test's own, `memory.db` in its folder: for tests of what every store shares."""
-    return f"sqlite:///{tmp_path / 'memory.db'}"
+    return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'memory.db')}"
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

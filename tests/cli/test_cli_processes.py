@@ -1,9 +1,10 @@
-"""The command, the demo and the examples as a user starts them: in processes of their own."""
+"""The command and the demo in processes of their own, and the examples as scripts."""
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import shlex
 import signal
 import subprocess
@@ -92,7 +93,11 @@ def test_an_interrupt_exits_with_130(db: str) -> None:
         ("reflect_in_character.py", "held with 0.70: I think remote work is a risk"),
     ],
 )
-def test_an_example_runs(example: str, shown: str, tmp_path: Path) -> None:
-    done = start(str(EXAMPLES / example), folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert shown in done.stdout
+def test_an_example_runs(
+    example: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / example), run_name="__main__")
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert shown in output.out

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import terms
 
 _MAX_NOISE_CHARS = 200
@@ -90,7 +91,7 @@ _FOUND = (
 )
 _IN_CONVERSATION = r"(?: (?:in|from) (?:the|this) (?:conversation|lines|text|episode|message))?"
 _META_TEXT = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    LazyPattern(pattern, re.IGNORECASE)
     for pattern in (
         rf"{_SUBJECT}(?: and {_PARTICIPANT})? (?:politely |briefly |then |also )?(?:{_POLITENESS}){_OTHER}",
         rf"{_SUBJECT} (?:greeted|thanked){_OTHER} and (?:{_POLITENESS}){_OTHER}",
