@@ -97,6 +97,16 @@ def test_metrics_count_requests_by_route_and_never_name_a_bank(server: LiveServe
     assert "-name" not in metrics.text
 
 
+def test_invented_methods_are_rejected_and_counted_as_one(server: LiveServer) -> None:
+    with server.http() as http:
+        for number in range(5):
+            refused = http.request(f"INVENTED{number}", "/nowhere" if number else "/health")
+            assert (refused.status_code, "GET" in refused.headers["allow"]) == (405, True)
+        metrics = http.get("/metrics").text
+    assert 'vmemo_requests_total{interface="rest",method="_OTHER",route="-",status="405"} 5.0' in metrics
+    assert "INVENTED" not in metrics
+
+
 def test_metrics_require_admin_permission_for_every_bank(keyed_server: LiveServer) -> None:
     one_bank, read, admin = keyed_server.key("admin", "a"), keyed_server.key("read"), keyed_server.key()
     for key, status in ((None, 401), (one_bank, 403), (read, 403), (admin, 200)):
