@@ -22,6 +22,9 @@ from vmemo.recall.rank import RankedCandidates, rank
 from vmemo.recall.run import RecallRun
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 
+SHORT_QUERY = 500
+"""Characters of a query that is analysed without a thread, which would take longer than the analysis."""
+
 
 async def recall(query: Query, context: Context, resolver: LLMTimeResolver | None = None) -> Recalled:
     """Analyse the question, search, fuse, follow the graph, rerank, weigh and pack.
@@ -59,7 +62,10 @@ async def _analyse(query: Query, context: Context, *, report_unresolved: bool) -
         return QueryAnalysis(type="general", during=None)
     now = query.now or utc_now()
     report_unresolved = report_unresolved and "temporal" in context.settings.channels
-    analysis = analyse_query(query.text, now, report_unresolved=report_unresolved)
+    if len(query.text) <= SHORT_QUERY:
+        analysis = analyse_query(query.text, now, report_unresolved=report_unresolved)
+    else:
+        analysis = await asyncio.to_thread(analyse_query, query.text, now, report_unresolved=report_unresolved)
     if context.time_reader is None:
         return analysis
     foreign = (await asyncio.to_thread(context.time_reader, query.text, now))[:1]

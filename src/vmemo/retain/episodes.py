@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ async def place_messages(
     if earlier is not None and has_capacity(earlier, len(stream)) and is_repetition(fresh, earlier.lines):
         return [extend_episode(earlier, stream, vectors)]
     known = earlier.lines if earlier is not None else ()
-    groups = segment([*known, *fresh])
+    groups = await asyncio.to_thread(segment, [*known, *fresh])
     return _episodes(groups, earlier, stream, vectors)
 
 

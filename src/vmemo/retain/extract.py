@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -116,7 +117,7 @@ async def _episode(bank: BankId, job: ExtractionJob, context: RetainContext) -> 
 async def _extract(
     bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext, llm: StructuredLLM
 ) -> EpisodeExtraction:
-    lines = extraction_lines(pending)
+    lines = await asyncio.to_thread(extraction_lines, pending)
     if not lines:
         return EpisodeExtraction(result=ExtractionResult(drafts=(), engine=llm.name))
     stored = await context.store.bank(bank)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -18,6 +18,8 @@ CONTEXT_CHARACTERS = 400
 """Characters of the previous message that are searched along with a message."""
 MAX_CONTEXT_GAP = timedelta(minutes=30)
 """After a longer gap, the previous message is not context."""
+SLICE_CHARACTERS = 32_000
+"""Characters that are processed without a break."""
 
 
 class LocalExtractor:
@@ -32,8 +34,8 @@ class LocalExtractor:
         self._times = times
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return one draft per message, or per chunk of a long one. Runs in a thread."""
-        reading = await asyncio.to_thread(_extract, messages, before)
+        """Return one draft per message, or per chunk of a long one. Runs in threads, so that others can go on."""
+        reading = ExtractionResult(drafts=tuple(await _in_slices(_extract(messages, before))))
         if self._times is not None:
             reading = await asyncio.to_thread(_add_times, reading, self._times)
         return reading if self._names is None else await asyncio.to_thread(_add_names, reading, self._names)
@@ -58,23 +60,33 @@ def _add_names(reading: ExtractionResult, names: NameReader) -> ExtractionResult
     return replace(reading, drafts=tuple(replace(d, entities=merge_names(d.entities, more)) for d, more in drafts))
 
 
-def _extract(messages: Sequence[Message], before: Message | None) -> ExtractionResult:
+async def _in_slices(drafts: Iterator[FactDraft]) -> list[FactDraft]:
+    """Return all drafts; each slice is made in a thread, and a cancelled call makes no further one."""
+    made: list[FactDraft] = []
+    while drafts_of_slice := await asyncio.to_thread(_slice, drafts):
+        made += drafts_of_slice
+        if sum(len(draft.text) for draft in drafts_of_slice) < SLICE_CHARACTERS:
+            break
+    return made
+
+
+def _slice(drafts: Iterator[FactDraft]) -> list[FactDraft]:
+    taken: list[FactDraft] = []
+    size = 0
+    for draft in drafts:
+        taken.append(draft)
+        size += len(draft.text)
+        if size >= SLICE_CHARACTERS:
+            break
+    return taken
+
+
+def _extract(messages: Sequence[Message], before: Message | None) -> Iterator[FactDraft]:
     speakers = {message.speaker for message in messages if message.speaker}
-    previous = [before, *messages]
-    drafts = [
-        draft
-        for message, earlier in zip(messages, previous, strict=False)
-        for draft in _drafts(message, earlier, speakers)
-    ]
-    return ExtractionResult(drafts=tuple(drafts))
-
-
-def _drafts(message: Message, before: Message | None, speakers: set[str]) -> list[FactDraft]:
-    context = _context(message, before)
-    return [
-        _draft(message, chunk, number, speakers, context if number == 0 else "", before)
-        for number, chunk in enumerate(split_text(message.content))
-    ]
+    for message, earlier in zip(messages, [before, *messages], strict=False):
+        context = _context(message, earlier)
+        for number, chunk in enumerate(split_text(message.content)):
+            yield _draft(message, chunk, number, speakers, context if number == 0 else "", earlier)
 
 
 def _draft(

@@ -16,8 +16,8 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 
-from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, StoreError, named
-from vmemo.models import Bank, BankId, BankRevision, Episode, Message
+from vmemo.errors import EmbedderMismatch, OutcomeUnknown, StoreBusy, StoreError, VmemoError, named
+from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.drafts import ExtractionResult
@@ -82,14 +82,42 @@ def _reason(message: Message) -> str:
 
 
 async def process(bank: BankId, context: RetainContext) -> Retained:
-    """Derive facts from all pending messages in batches. Skip those that another process finishes."""
+    """Derive facts from all pending messages in batches. Skip those that another process finishes.
+
+    A message that fails unexpectedly stays pending, with its error, and does not hold up the others. If all of them
+    fail, the first error is raised.
+    """
     done: list[Retained] = []
+    failed: dict[MessageId, Exception] = {}
+    seen = 0
     while True:
-        revision = await context.store.revision(bank)
-        messages = await context.store.messages(bank, MessageSelect.oldest_pending(BATCH))
+        pending = await context.store.messages(bank, MessageSelect.oldest_pending(BATCH + len(failed)))
+        messages = [message for message in pending if message.id not in failed][:BATCH]
         if not messages:
-            return Retained.combined(done)
-        done.append(await _process_batch(bank, revision, messages, context))
+            break
+        seen += len(messages)
+        done.append(await _process_messages(bank, messages, context, failed))
+    if failed and len(failed) == seen:
+        raise next(iter(failed.values()))
+    return Retained.combined([*done, Retained(pending=len(failed))])
+
+
+async def _process_messages(
+    bank: BankId, messages: Sequence[Message], context: RetainContext, failed: dict[MessageId, Exception]
+) -> Retained:
+    """Process a batch; divide one that fails unexpectedly until the message that causes it is alone."""
+    revision = await context.store.revision(bank)
+    try:
+        return await _process_batch(bank, revision, messages, context)
+    except VmemoError:
+        raise
+    except Exception as error:
+        if len(messages) == 1:
+            failed[messages[0].id] = error
+            return Retained()
+        half = len(messages) // 2
+        halves = (messages[:half], messages[half:])
+        return Retained.combined([await _process_messages(bank, part, context, failed) for part in halves])
 
 
 async def _process_batch(
@@ -104,8 +132,11 @@ async def _process_batch(
         # Recording the error would have to wait for the same lock or server.
         raise
     except Exception as error:
-        # The messages stay pending, with the error.
         reason = await embedder_changed(bank, context) or error
+        if not isinstance(reason, VmemoError) and len(messages) > 1:
+            # One of the messages causes it.
+            raise
+        # The messages stay pending, with the error.
         failure = MessageFailure(messages=[message.id for message in messages], error=error_text(reason))
         with suppress(StoreError):
             # A database that failed may not take this either; the error itself matters more.

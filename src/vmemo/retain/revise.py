@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -63,7 +64,8 @@ async def similar_pairs(
 
 async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: Store) -> list[FactPair]:
     """Pair each new fact that makes a claim with known and earlier facts that make claims."""
-    claims = {at: claim for at, item in enumerate(new) if (claim := parse_claim(item.fact.text)) is not None}
+    parsed = await asyncio.to_thread(lambda: [parse_claim(item.fact.text) for item in new])
+    claims = {at: claim for at, claim in enumerate(parsed) if claim is not None}
     claiming = [new[at] for at in claims]
     scores, known = await _neighbours(bank, claiming, set(), store, limit=CLAIM_CANDIDATES, floor=MIN_CLAIM_COSINE)
     stored = [

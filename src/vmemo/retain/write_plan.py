@@ -116,12 +116,12 @@ async def _revise(
     """Apply verdicts from parsed claims, from the engine and, for the remaining pairs, from the model."""
     if llm is None:
         pairs = await revise.claim_pairs(bank, new, context.store)
-        return revise.apply_verdicts(
-            new, revise.verdicts_from_claims(pairs, new, duplicates=not context.extractor.keeps_words), pairs
-        )
+        duplicates = not context.extractor.keeps_words
+        judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
+        return revise.apply_verdicts(new, judged, pairs)
     pairs = await revise.similar_pairs(bank, new, result.drafts, context.store)
     judged = {
-        **revise.verdicts_from_claims(pairs, new, duplicates=True),
+        **await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=True),
         **revise.verdicts_from_engine(result.drafts, pairs),
     }
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
