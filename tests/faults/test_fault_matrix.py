@@ -227,6 +227,33 @@ async def attempt(work: Awaitable[object]) -> VmemoError | None:
     return None
 
 
+def take_away(folder: Path) -> None:
+    """Delete the database file and its log."""
+    for each in folder.glob("memory.db*"):
+        each.unlink()
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+@pytest.mark.parametrize("name", HERE)
+def test_file_deleted_or_replaced(name: str, replaced: bool, base_folder: Path, folder: Path) -> None:
+    async def check() -> None:
+        verb, file = VERBS[name], folder / "memory.db"
+        memory = memory_at(file, llm=verb.llm)
+        await memory.status()
+        take_away(folder)
+        if replaced:
+            shutil.copy(base_folder / "memory.db", file)
+        error = await attempt(verb.run(memory, folder))
+        await attempt(memory.close())
+        # Nothing is acknowledged that no file holds, and another file is not touched.
+        assert error is not None
+        if replaced:
+            assert contents(folder) == contents(base_folder)
+            assert_whole(f"sqlite:///{file}")
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize("name", HERE)
 def test_bank_deleted_by_another_process(name: str, folder: Path) -> None:
     async def check() -> None:
