@@ -17,8 +17,7 @@ VmemoError
 │   ├── DatabaseReplaced  the database file was deleted or replaced while it was open; open it again
 │   ├── OutcomeUnknown    the connection was lost during a commit; check before repeating
 │   ├── ProcessingDelayed messages are stored and queued, but the database failed before facts were derived
-│   ├── SchemaTooNew      the database was written by a newer vmemo
-│   └── ScrubDelayed      rows are deleted, but the file could not be rewritten yet
+│   └── SchemaTooNew      the database was written by a newer vmemo
 ├── ModelCorrupt          a packaged model file does not match its hash
 ├── ServerFailed          a vmemo server returned no valid response; the outcome is unknown
 │   ├── ServerUnavailable unreachable, too slow or too busy; nothing was changed unless the message says so
@@ -100,10 +99,6 @@ class ProcessingDelayed(StoreError):
 
 class SchemaTooNew(StoreError):
     """The database was written by a newer vmemo. Nothing was changed; upgrade vmemo to open it."""
-
-
-class ScrubDelayed(StoreError):
-    """Forgotten rows are deleted, but other connections blocked the rewrite of the file; call forget again later."""
 
 
 class ModelCorrupt(VmemoError):

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vmemo.errors import ScrubDelayed
+from vmemo.errors import StoreError
 from vmemo.lifecycle.entity_merges import merge_entities, undo_merge
 from vmemo.lifecycle.forget import forget
 from vmemo.models import ConfidenceChange, EntityId, Merge, MessageId, Profile
 from vmemo.models.changes import Changes, ForgetTarget, JobFailure, Lease, MessageFailure, NewJob, ProfileChange
 from vmemo.models.search import Encoding
 from vmemo.models.select import MessageSelect
+from vmemo.stores.sql.message_rows import demand_scrub
+from vmemo.stores.sqlite import file
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import (
     BANK,
@@ -209,7 +211,8 @@ def test_replaced_token_vectors_are_removed_by_the_next_scrub(tmp_path: Path) ->
         assert traces(tmp_path) == {"slithytovesgyre", *terms("slithytovesgyre")}
         new = {fact.id: Encoding(EMBEDDER.vector("roses"))}
         assert await store.commit(re_embedded(BANK, "new", new, dimension=EMBEDDER.dimension))
-        await store.scrub()
+        [other] = await store_messages(store, "roses")
+        await forget(store, BANK, ForgetTarget(messages=[other.id]))
         assert traces(tmp_path) == set()
         await store.close()
 
@@ -266,17 +269,15 @@ def test_a_scrub_that_a_reader_blocks_is_delayed_and_completed_later(tmp_path: P
         reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM messages").fetchone() == (12,)
-        with pytest.raises(ScrubDelayed):
-            await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))
+        assert (await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))).scrub_pending
         assert await store.messages(BANK, MessageSelect(ids=[SECRET.id])) == []
         assert await matches(store, "xylophone") == []
         assert (await store.status(BANK)).scrub_pending
-        with pytest.raises(ScrubDelayed):
-            await store.scrub()
+        assert not await store.scrub()
         assert (await store.status(BANK)).scrub_pending
         reader.execute("ROLLBACK")
         reader.close()
-        await store.scrub()
+        assert await store.scrub()
         assert not (await store.status(BANK)).scrub_pending
         assert traces(tmp_path) == set()
         await store.close()
@@ -284,12 +285,12 @@ def test_a_scrub_that_a_reader_blocks_is_delayed_and_completed_later(tmp_path: P
     asyncio.run(run())
 
 
-def test_a_scrub_cut_short_by_a_crash_is_still_pending(tmp_path: Path) -> None:
+def test_a_scrub_cut_short_by_a_crash_is_completed_when_the_file_is_opened(tmp_path: Path) -> None:
     class Crash(Exception):
         """Stands for a power cut after the rows are deleted."""
 
     class CrashingStore(SqliteStore):
-        async def scrub(self) -> None:
+        async def scrub(self, *, patient: bool = False) -> bool:
             raise Crash
 
     async def run() -> None:
@@ -299,13 +300,99 @@ def test_a_scrub_cut_short_by_a_crash_is_still_pending(tmp_path: Path) -> None:
         await tell_secret(store, 0)
         with pytest.raises(Crash):
             await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))
+        assert (await store.status(BANK)).scrub_pending
         await store.close()
+        reader = SqliteStore(tmp_path / "memory.db")
+        await reader.open(as_is=True)
+        assert (await reader.status(BANK)).scrub_pending, "a store that is opened as it is changes nothing"
+        await reader.close()
         again = SqliteStore(tmp_path / "memory.db")
         await again.open()
-        assert (await again.status(BANK)).scrub_pending
-        await again.scrub()
         assert not (await again.status(BANK)).scrub_pending
+        assert traces(tmp_path) == set()
         await again.close()
 
     asyncio.run(run())
     assert traces(tmp_path) == set()
+
+
+def test_a_later_write_completes_a_scrub_that_a_reader_delayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "RETRY_SECONDS", 0.0)
+
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await tell_secret(store, 0)
+        reader = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM messages").fetchone()
+        assert (await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))).scrub_pending
+        reader.close()
+        await store_messages(store, "A line that comes after.")
+        assert not (await store.status(BANK)).scrub_pending
+        assert traces(tmp_path) == set()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_failed_rewrite_leaves_the_scrub_pending_and_maintenance_completes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: file.SqliteFile, *, on_disk: bool) -> None:
+        raise StoreError("SQLite refused: database or disk is full.")
+
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await tell_secret(store, 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(file.SqliteFile, "_rewrite", full)
+            forgotten = await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))
+        assert (forgotten.messages, forgotten.scrub_pending) == (1, True)
+        await store.optimise()
+        assert not (await store.status(BANK)).scrub_pending
+        assert traces(tmp_path) == set()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_large_file_is_rewritten_by_maintenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "REWRITE_AT_ONCE", 0)
+
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await tell_secret(store, 0)
+        assert (await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))).scrub_pending
+        await store.optimise()
+        assert not (await store.status(BANK)).scrub_pending
+        assert traces(tmp_path) == set()
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_what_is_deleted_while_a_scrub_runs_is_still_demanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = file.SqliteFile.size
+
+    def forget_more(self: file.SqliteFile) -> int:
+        self.write(demand_scrub)
+        return size(self)
+
+    async def run() -> None:
+        store = SqliteStore(tmp_path / "memory.db")
+        await store.open()
+        await store.create_bank(a_bank())
+        await tell_secret(store, 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(file.SqliteFile, "size", forget_more)
+            assert (await forget(store, BANK, ForgetTarget(messages=[SECRET.id]))).scrub_pending
+        assert await store.scrub()
+        await store.close()
+
+    asyncio.run(run())

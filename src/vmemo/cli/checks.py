@@ -12,7 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 from vmemo.cli.output import counted, timestamp
 from vmemo.cli.tables import size
 from vmemo.cli.target import Target
-from vmemo.errors import ScrubDelayed, VmemoError
+from vmemo.errors import VmemoError
 from vmemo.models import Bank, BankId
 from vmemo.models.results import Backlog, Status
 from vmemo.ports import LLM, Context, Embedder, LLMRequest, Store, TokenCounter
@@ -45,7 +45,7 @@ class Checkable(Protocol):
 
     async def schema_version(self) -> str: ...
     async def damage(self) -> list[str]: ...
-    async def scrub(self) -> None: ...
+    async def scrub(self, *, patient: bool = False) -> bool: ...
 
 
 @runtime_checkable
@@ -185,8 +185,6 @@ def _failed(work: Backlog) -> str:
 async def _scrub(store: Store, pending: bool) -> Check:
     if not (pending and isinstance(store, Checkable)):
         return Check("scrub", "ok", "no deleted text is left in the file")
-    try:
-        await store.scrub()
-    except ScrubDelayed as error:
-        return Check("scrub", "warn", str(error))
+    if not await store.scrub(patient=True):
+        return Check("scrub", "warn", "deleted text is left in the file: close its other readers, then run this again")
     return Check("scrub", "ok", "deleted text was left in the file and is removed now")

@@ -49,6 +49,8 @@ def forget(  # noqa: PLR0913 - each is an option of the command line
             f"{counted(gone.messages, 'message')}, {counted(gone.facts, 'fact')}, {counted(gone.episodes, 'episode')}"
         )
         stdout().print(f"Deleted: {deleted}, {counted(gone.entities, 'entity', 'entities')}.{again}")
+        if gone.scrub_pending:
+            stdout().print("Bytes of the deleted text may be left in the file; `vmemo doctor` removes them.")
 
 
 def _target(messages: list[str], document: str | None, entity: str | None, bank: str | None) -> str:

@@ -23,7 +23,7 @@ from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewJob
 from vmemo.models.results import Forgotten
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import Store
+from vmemo.ports import Scrubber, Store
 from vmemo.ports.paging import paged
 
 PAGE = 1000
@@ -87,14 +87,20 @@ async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Await
                 with suppress(NotFound):
                     await store.commit(Changes(bank=bank, finished=[lease]))
         if committed:
-            return plan.counts
+            return await _scrubbed(store, plan.counts)
 
 
 async def _forget_bank(store: Store, bank: BankId) -> Forgotten:
     status = await store.status(bank)
     if not await store.drop_bank(bank):
         raise NotFound(f"There is no bank {bank!r} here.")
-    return Forgotten(messages=status.messages, facts=status.facts, episodes=status.episodes, entities=status.entities)
+    counts = {name: getattr(status, name) for name in ("messages", "facts", "episodes", "entities")}
+    return await _scrubbed(store, Forgotten.of(counts))
+
+
+async def _scrubbed(store: Store, forgotten: Forgotten) -> Forgotten:
+    pending = isinstance(store, Scrubber) and not await store.scrub()
+    return forgotten.model_copy(update={"scrub_pending": pending})
 
 
 async def _hold(store: Store, bank: BankId) -> Lease:

@@ -54,6 +54,11 @@ async def staging_bank(store: Store, bank: BankId, engine: str, *, embedder: str
     return staging
 
 
+def staging_name(bank: BankId) -> BankId:
+    """Return the name of a bank's staging bank."""
+    return BankId(f"{HIDDEN}reprocess {sha256(bank.encode()).hexdigest()}")
+
+
 async def _find(store: Store, bank: BankId) -> HiddenBank | None:
     return next((hidden for hidden in await store.hidden_banks() if hidden.replaces == bank), None)
 
@@ -62,7 +67,7 @@ async def _create(store: Store, bank: BankId, engine: str, *, embedder: str, dim
     stored = await store.bank(bank)
     if stored is None:
         raise NotFound(f"There is no bank {bank!r} here.")
-    staging = BankId(f"{HIDDEN}reprocess {sha256(bank.encode()).hexdigest()}")
+    staging = staging_name(bank)
     new = Bank(id=staging, profile=stored.profile, embedder=embedder, dimension=dimension)
     await store.create_bank(new, replaces=bank, note=engine)
     return staging

@@ -10,12 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from vmemo.errors import InvalidInput, LLMFailed, ScrubDelayed
+from vmemo.errors import InvalidInput, LLMFailed, NotFound
 from vmemo.lifecycle import entity_merges
 from vmemo.lifecycle import forget as forgetting
 from vmemo.lifecycle import maintain as maintenance
 from vmemo.lifecycle import reembed as reembedding
-from vmemo.lifecycle.reprocess import staging_bank, swap_in
+from vmemo.lifecycle.reprocess import staging_bank, staging_name, swap_in
 from vmemo.memory.inspect import entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
@@ -51,11 +51,7 @@ async def forget(session: MemorySession, request: ForgetRequest) -> Forgotten:
         await _process_pending(session)
         target = replace(target, entity=await entity_id(session, request.entity))
     _clear_cache(session.context.embedder)
-    try:
-        forgotten = await forgetting.forget(session.store, session.bank, target, completed=session.completed)
-    except ScrubDelayed:
-        await _after_forget(session, request)
-        raise
+    forgotten = await forgetting.forget(session.store, session.bank, target, completed=session.completed)
     if request.bank or forgotten.requeued:
         await _after_forget(session, request)
     return forgotten
@@ -82,9 +78,7 @@ async def replace_messages(session: MemorySession, request: RetainRequest, remov
     wanted = MessageSelect(ids=[message.id for message in messages])
     before = {message.id for message in await session.store.messages(session.bank, wanted)}
     _clear_cache(session.context.embedder)
-    # The messages are replaced. Traces that are left in the file are removed by the next scrub.
-    with suppress(ScrubDelayed):
-        await forgetting.replace_messages(session.store, session.bank, [MessageId(id) for id in removed], messages)
+    await forgetting.replace_messages(session.store, session.bank, [MessageId(id) for id in removed], messages)
     after = {message.id for message in await session.store.messages(session.bank, wanted)}
     return await derive_stored(session, request, stored_of(messages, after - before))
 
@@ -148,12 +142,23 @@ async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
     context, done = session.context, list[Retained]()
     engine = f"{context.engine}/{context.settings.style}"
     while True:
-        staging = await staging_bank(
-            session.store, session.bank, engine, embedder=context.embedder.name, dimension=context.embedder.dimension
-        )
-        session.runtime.staging_banks[session.bank] = staging
-        done.append(await derive(session.runtime, staging))
-        if await swap_in(session.store, session.bank, context.embedder):
+        try:
+            staging = await staging_bank(
+                session.store,
+                session.bank,
+                engine,
+                embedder=context.embedder.name,
+                dimension=context.embedder.dimension,
+            )
+            session.runtime.staging_banks[session.bank] = staging
+            done.append(await derive(session.runtime, staging))
+            swapped = await swap_in(session.store, session.bank, context.embedder)
+        except NotFound:
+            # A forget dropped the staging bank, or another reprocess swapped it in: begin again.
+            if await session.store.bank(staging_name(session.bank)) or not await session.store.bank(session.bank):
+                raise
+            continue
+        if swapped:
             session.runtime.open_banks.discard(session.bank)
             return Retained.combined(done)
 
@@ -161,7 +166,11 @@ async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
 async def left_to_reprocess(session: MemorySession) -> int:
     """Return the number of messages that a running reprocess has not processed yet."""
     staging = session.runtime.staging_banks.get(session.bank)
-    return 0 if staging is None else (await session.store.status(staging)).pending
+    if staging is None or await session.store.bank(staging) is None:
+        return 0
+    with suppress(NotFound):
+        return (await session.store.status(staging)).pending
+    return 0
 
 
 async def reembed(session: MemorySession) -> int:

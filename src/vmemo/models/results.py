@@ -133,6 +133,11 @@ class Forgotten(Record):
     episodes: int = 0
     entities: int = 0
     requeued: int = 0
+    scrub_pending: bool = Field(
+        default=False,
+        description="Bytes of the deleted text may be left in the database file; a later write or maintenance "
+        "removes them.",
+    )
 
 
 class Maintained(Record):

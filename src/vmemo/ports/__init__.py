@@ -26,7 +26,7 @@ from vmemo.ports.store import (
     Search,
     Store,
 )
-from vmemo.ports.work import Queue, WorkNotifier
+from vmemo.ports.work import Queue, Scrubber, WorkNotifier
 
 __all__ = [
     "HIDDEN",
@@ -46,6 +46,7 @@ __all__ = [
     "Queue",
     "Reads",
     "Reranker",
+    "Scrubber",
     "Search",
     "Store",
     "StreamingLLM",

@@ -58,3 +58,15 @@ class WorkNotifier(Protocol):
         queue that never misses a signal may wait longer than `seconds`.
         """
         ...
+
+
+@runtime_checkable
+class Scrubber(Protocol):
+    """A store that removes the bytes of deleted text from files of its own."""
+
+    async def scrub(self, *, patient: bool = False) -> bool:
+        """Remove what is left of deleted text; return False if something prevents it for now.
+
+        The store tries again by itself. Only if `patient` may it take long, or make others wait.
+        """
+        ...

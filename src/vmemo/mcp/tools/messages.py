@@ -133,6 +133,9 @@ class ForgetResult(ToolResult):
     requeued: int = Field(
         description="Kept messages that are processed again, because they were processed together with deleted ones."
     )
+    scrub_pending: bool = Field(
+        default=False, description="Bytes of the deleted text are still to be removed from the database file."
+    )
 
 
 @tool("Forget for good", "write", effects=ToolEffects(destructive=True, idempotent=True))
@@ -152,4 +155,5 @@ async def forget(context: ToolContext, arguments: ForgetArguments) -> ForgetResu
         episodes=deleted.episodes,
         entities=deleted.entities,
         requeued=deleted.requeued,
+        scrub_pending=deleted.scrub_pending,
     )

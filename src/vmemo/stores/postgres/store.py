@@ -143,9 +143,11 @@ class PostgresStore(SqlStore[PostgresPool]):
         state = message_rows.state_or_none(connection, bank)
         return [] if state is None else maintenance.parts(connection, state.seq)
 
-    async def scrub(self) -> None:
-        """Release the space of deleted rows in all tables that this user may vacuum and that are not locked."""
-        await self._vacuum(maintenance.TABLES)
+    async def scrub(self, *, patient: bool = False) -> bool:
+        """Release the space of deleted rows, if `patient`; a commit that erases does that for its bank."""
+        if patient:
+            await self._vacuum(maintenance.TABLES)
+        return True
 
     async def _vacuum(self, tables: Sequence[str]) -> None:
         with suppress(StoreError):

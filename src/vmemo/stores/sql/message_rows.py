@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 from sqlalchemy.dialects import postgresql, sqlite
 
 from vmemo.errors import EmbedderMismatch
-from vmemo.models import Bank, BankId, BankRevision, Message, utc_now
+from vmemo.models import Bank, BankId, BankRevision, Message, new_id, utc_now
 from vmemo.models.changes import MessageFailure
 from vmemo.ports import BankNotFound
 from vmemo.stores.sql import conditions
@@ -110,7 +110,9 @@ def insert_missing(connection: Connection, table: Table, values: Mapping[str, st
 def demand_scrub(connection: Connection) -> None:
     """Note that deleted rows are to be scrubbed from the file; the files of a server are its own."""
     if connection.dialect.name == "sqlite":
-        insert_missing(connection, notes, {"name": SCRUB, "value": "pending"})
+        # Another value each time, so that a scrub which is running notices that more was deleted.
+        demand = sqlite.insert(notes).values(name=SCRUB, value=new_id())
+        connection.execute(demand.on_conflict_do_update(["name"], set_={"value": demand.excluded.value}))
 
 
 def bump(connection: Connection, bank: int, *, purge: bool = False) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from time import monotonic
+from typing import TypeVar, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,7 +19,6 @@ from vmemo.errors import (
     DatabaseReplaced,
     InvalidInput,
     NotFound,
-    ScrubDelayed,
     StoreBusy,
     StoreError,
     Unsupported,
@@ -31,6 +32,15 @@ from vmemo.stores.sqlite.encryption import FileKey, KeySource
 from vmemo.stores.sqlite.rekey import rekey_file
 
 R = TypeVar("R")
+REWRITE_AT_ONCE = 64 * 1024**2
+"""Bytes of a file that is rewritten when something is forgotten; a larger one waits for maintenance."""
+TRUNCATE_MS = 200
+"""Milliseconds that emptying the log waits for readers, while writers wait for it."""
+RETRY_SECONDS, MOST_RETRY_SECONDS = 1.0, 60.0
+"""Seconds between attempts to complete a scrub, which double until the longer time."""
+REWRITTEN = "rewritten "
+"""Begins the note of a scrub that has rewritten the file, so that only the log is left."""
+_log = logging.getLogger(__name__)
 _MERGE = "INSERT INTO message_words(message_words) VALUES('optimize')"
 
 
@@ -44,6 +54,8 @@ class SqliteFile:
         self._connections = ConnectionFactory(self.path, busy_seconds=busy_seconds, key=self._key)
         self._engine: Engine | None = None
         self._opened: _Inodes | None = None
+        self._retry_at: float | None = None
+        self._pause = RETRY_SECONDS
 
     def demand(self) -> None:
         """Raise NotFound for a missing file, which connecting would create."""
@@ -56,7 +68,13 @@ class SqliteFile:
             return run(connection)
 
     def write(self, run: Callable[[Connection], R]) -> R:
-        """Run in one write transaction that takes the write lock at once."""
+        """Run in one write transaction that takes the write lock at once; then complete a scrub that is due again."""
+        result = self._write(run)
+        if self._retry_at is not None and monotonic() >= self._retry_at:
+            self.scrub()
+        return result
+
+    def _write(self, run: Callable[[Connection], R]) -> R:
         with self._named_errors(), self._connect().execution_options(**{WRITES: True}) as connection:
             result = run(connection)
             self._demand_same_file("Nothing was written.")
@@ -103,43 +121,81 @@ class SqliteFile:
         event.listen(engine, "begin", _begin)
         return engine
 
-    def scrub(self) -> None:
-        """Rewrite the file without deleted rows and empty the write-ahead log."""
-        if self.path is None:
-            self.write(lambda connection: _note_scrubbed(connection))
-            return
+    def scrub(self, *, patient: bool = False) -> bool:
+        """Remove deleted text from the file; return True once none is left.
+
+        A note in the file, written by the transaction that deletes, demands it. What readers, writers or a full disk
+        prevent stays noted, and is tried again after later writes, when the file is opened, and by maintenance. A
+        large file is rewritten only if `patient`, because writers wait for that.
+        """
+        self._retry_at = None
         try:
-            self.write(lambda c: c.exec_driver_sql(_MERGE))
-            self._raw("VACUUM")
-            self._truncate_log()
-            self.write(_note_scrubbed)
-        except StoreBusy as error:
-            raise ScrubDelayed(_DELAYED) from error
+            done = self._scrub(patient)
+        except StoreError as error:
+            _log.info("deleted text is not removed from the file yet: %s", error)
+            done = False
+        self._pause = RETRY_SECONDS if done else min(2 * self._pause, MOST_RETRY_SECONDS)
+        self._retry_at = None if done else monotonic() + self._pause
+        return done
+
+    def _scrub(self, patient: bool) -> bool:
+        demand = self.read(_scrub_demand)
+        if demand is None:
+            return True
+        if self.path is not None and not demand.startswith(REWRITTEN):
+            large = self.size() > REWRITE_AT_ONCE
+            if large and not patient:
+                self._truncate_log()
+                return False
+            self._write(lambda c: c.exec_driver_sql(_MERGE))
+            self._rewrite(on_disk=large and self._key is None)
+            rewritten = REWRITTEN + demand
+            return self._write(lambda c: _replace_demand(c, demand, rewritten)) and self._scrub_log(rewritten)
+        return self._scrub_log(demand)
+
+    def _scrub_log(self, demand: str) -> bool:
+        emptied = self.path is None or self._truncate_log()
+        return emptied and self._write(lambda c: _replace_demand(c, demand, None))
+
+    def _rewrite(self, *, on_disk: bool) -> None:
+        """Copy all rows into new pages. Zeroed rows are not enough: SQLite leaves copies in pages that it rebuilt."""
+        with self._outside_transactions() as connection:
+            if on_disk:
+                # A copy of a large file does not fit into memory. It holds no deleted text.
+                connection.execute("PRAGMA temp_store=FILE")
+            try:
+                connection.execute("VACUUM")
+            finally:
+                connection.execute("PRAGMA temp_store=MEMORY")
+
+    def _truncate_log(self) -> bool:
+        """Empty the log; return False if a reader still needs it. Writers wait meanwhile, so it does not wait long."""
+        with self._outside_transactions() as connection:
+            [busy_timeout] = connection.execute("PRAGMA busy_timeout").fetchone()
+            connection.execute(f"PRAGMA busy_timeout={min(busy_timeout, TRUNCATE_MS)}")
+            try:
+                return connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+            finally:
+                connection.execute(f"PRAGMA busy_timeout={busy_timeout}")
 
     def tidy(self) -> None:
         """Merge the text index, update the planner's statistics, and checkpoint as much of the log as readers allow."""
-        self.write(_tidied)
+        self._write(_tidied)
         if self.path is not None:
-            self._raw("PRAGMA wal_checkpoint(PASSIVE)")
+            with self._outside_transactions() as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def _truncate_log(self) -> None:
-        busy = self._raw("PRAGMA wal_checkpoint(TRUNCATE)")
-        if busy:
-            raise ScrubDelayed(_DELAYED)
-
-    def _raw(self, statement: str) -> int:
-        """Run a statement outside any transaction; return the first number of its result, or 0."""
+    @contextmanager
+    def _outside_transactions(self) -> Generator[sqlite3.Connection]:
         with self._named_errors():
             assert self._engine is not None
             self._demand_same_file("Nothing was written.")
-            raw = self._engine.raw_connection()
+            pooled = self._engine.raw_connection()
             try:
-                cursor = raw.cursor()
-                cursor.execute(statement)
-                row = cursor.fetchone()
-                return int(row[0]) if row else 0
+                # The connections of SQLCipher have the same methods.
+                yield cast("sqlite3.Connection", pooled.driver_connection)
             finally:
-                raw.close()
+                pooled.close()
 
     def rekey(self, new: KeySource | None) -> bool:
         """Encrypt the file with another key, or decrypt it; return False if it has that key already."""
@@ -179,12 +235,6 @@ class SqliteFile:
             self._key.clear()
 
 
-_DELAYED = (
-    "The rows are deleted, but another connection kept the file from being rewritten, so traces may be left in it. "
-    "Close other readers and forget again, or run `vmemo doctor`."
-)
-
-
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -204,8 +254,18 @@ def _tidied(connection: Connection) -> None:
     connection.exec_driver_sql("ANALYZE")
 
 
-def _note_scrubbed(connection: Connection) -> None:
-    connection.exec_driver_sql("DELETE FROM notes WHERE name = ?", (SCRUB,))
+def _scrub_demand(connection: Connection) -> str | None:
+    return connection.exec_driver_sql("SELECT value FROM notes WHERE name = ?", (SCRUB,)).scalar_one_or_none()
+
+
+def _replace_demand(connection: Connection, demand: str, new: str | None) -> bool:
+    """Note how far a scrub is, or that it is done; return False if more was deleted since it began."""
+    if new is None:
+        done = connection.exec_driver_sql("DELETE FROM notes WHERE name = ? AND value = ?", (SCRUB, demand))
+    else:
+        update = "UPDATE notes SET value = ? WHERE name = ? AND value = ?"
+        done = connection.exec_driver_sql(update, (new, SCRUB, demand))
+    return done.rowcount == 1
 
 
 @dataclass(frozen=True)

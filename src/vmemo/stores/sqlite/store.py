@@ -11,10 +11,9 @@ from pathlib import Path
 from threading import Lock
 
 from vmemo.models import BankId, FactId, MessageId
-from vmemo.models.changes import Changes
 from vmemo.models.results import Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
-from vmemo.ports import HIDDEN, Loaded
+from vmemo.ports import Loaded
 from vmemo.stores.sql import migrate
 from vmemo.stores.sql.store import SqlStore
 from vmemo.stores.sqlite import search
@@ -50,6 +49,7 @@ class SqliteStore(SqlStore[SqliteDatabase]):
                 migrate.refuse_newer(version)
                 if version != migrate.HEAD:
                     file.write(migrate.upgrade)
+                file.scrub()
             self._ready = True
 
     async def close(self) -> None:
@@ -76,28 +76,14 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         """Return facts and messages with the titles of the facts' episodes."""
         return await self._database.read(lambda c: search.load_hits(c, self._indexes, bank, facts, messages))
 
-    async def commit(self, changes: Changes) -> bool:
-        """Write changes whole, or not at all; after an erasure, rewrite the file so that no trace is left in it."""
-        committed = await super().commit(changes)
-        if committed and changes.erase:
-            await self.scrub()
-        return committed
-
-    async def drop_bank(self, bank: BankId) -> bool:
-        """Delete a bank with everything in it, then rewrite the file so that no trace of it is left."""
-        dropped = await super().drop_bank(bank)
-        if dropped and not bank.startswith(HIDDEN):
-            await self.scrub()
-        return dropped
-
-    async def scrub(self) -> None:
-        """Rewrite the file and empty its log; raise ScrubDelayed if another connection prevents it."""
-        self._indexes.clear()
-        await self._database.run(self._database.file.scrub)
+    async def scrub(self, *, patient: bool = False) -> bool:
+        """Remove deleted text from the file; return False if that must wait."""
+        return await self._database.run(self._database.file.scrub, patient=patient)
 
     async def optimise(self) -> None:
-        """Merge the text index, update the statistics of SQLite's query planner, and checkpoint the log."""
+        """Merge the text index, update the statistics of SQLite's query planner, and complete a scrub that is due."""
         await self._database.run(self._database.file.tidy)
+        await self.scrub(patient=True)
 
     async def rekey(self, key: KeySource | None) -> bool:
         """Close the file and encrypt it with another key, or decrypt it; return False if it has that key already."""

@@ -71,6 +71,13 @@ class BankIndex:
         """Facts in this view."""
         return self.vectors.count
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, with an estimate for ids and postings."""
+        vectors = self.vectors
+        arrays = (self.columns, vectors.components, vectors.scales, vectors.bits)
+        return sum(array.nbytes for array in arrays) + 1000 * self.count
+
     def refreshed(self, revision: int, rows: Sequence[IndexRow]) -> BankIndex:
         """The view after some facts were added or closed; rows come in order of seq."""
         last = int(self.columns[0, self.count - 1]) if self.count else -1

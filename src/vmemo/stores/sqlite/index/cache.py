@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from contextlib import suppress
 from threading import Lock
 
 from sqlalchemy import Connection
@@ -16,11 +18,16 @@ from vmemo.stores.sqlite.raw import fetch
 _STATE = "SELECT seq, identity, revision, purges, dimension, embedder FROM banks WHERE id = ?"
 
 
-class IndexCache:
-    """One index for each bank that was searched. Every process's writes move the counter that refreshes it."""
+MOST_BYTES = 512 * 1024**2
+"""Bytes of the indexes that are kept together; the one in use is kept however large it is."""
 
-    def __init__(self) -> None:
-        self._indexes: dict[BankId, BankIndex] = {}
+
+class IndexCache:
+    """The indexes of the banks that were searched last. Every process's writes move the counter that refreshes one."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._indexes: OrderedDict[BankId, BankIndex] = OrderedDict()
+        self._most_bytes = most_bytes
         self._refreshing = Lock()
 
     def clear(self) -> None:
@@ -41,6 +48,8 @@ class IndexCache:
             state.revision,
             state.purges,
         ):
+            with suppress(KeyError):
+                self._indexes.move_to_end(bank)
             return index
         with self._refreshing:
             return self._refreshed(connection, bank)
@@ -54,7 +63,15 @@ class IndexCache:
             changed = rows.index_rows(connection, state.seq, index.revision)
             index = index.refreshed(state.revision, changed)
             self._indexes[bank] = index
+            self._indexes.move_to_end(bank)
+            self._evict()
         return index
+
+    def _evict(self) -> None:
+        """Drop the indexes that were not used for longest; searches that run with one go on."""
+        total = sum(index.nbytes for index in self._indexes.values())
+        while total > self._most_bytes and len(self._indexes) > 1:
+            total -= self._indexes.popitem(last=False)[1].nbytes
 
 
 def _state(connection: Connection, bank: BankId) -> BankState:
