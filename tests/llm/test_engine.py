@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -297,14 +298,21 @@ class Counting:
 
     name = "counting"
 
-    def __init__(self) -> None:
+    def __init__(self, together: int = 1) -> None:
         self.running = self.most = self.calls = 0
+        self._together = together
+        self._reached = asyncio.Event()
         self._model = FakeLLM(ScriptedModel())
 
     async def complete(self, request: LLMRequest) -> Completion:
         self.running += 1
         self.calls += 1
         self.most = max(self.most, self.running)
+        if self.most >= self._together:
+            self._reached.set()
+        # A slow machine must not keep calls apart that would run together.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._reached.wait(), timeout=5)
         await asyncio.sleep(0.02)
         self.running -= 1
         return await self._model.complete(request)
@@ -313,7 +321,7 @@ class Counting:
 @pytest.mark.parametrize(("setting", "most"), [("extractions_per_bank", 3), ("extractions_per_process", 2)])
 def test_concurrent_extractions_are_limited(sqlite_url: str, setting: str, most: int) -> None:
     async def run() -> int:
-        model = Counting()
+        model = Counting(together=most)
         settings = fast_settings(**{setting: most})
         async with Memory(sqlite_url, llm=model, embedder=HashEmbedder(), settings=settings) as memory:
             await memory.retain([said(f"Event {n} happened.", days(n)) for n in range(12)])
@@ -324,7 +332,7 @@ def test_concurrent_extractions_are_limited(sqlite_url: str, setting: str, most:
 
 def test_ten_extractions_per_bank_run_concurrently_by_default(sqlite_url: str) -> None:
     async def run() -> int:
-        model = Counting()
+        model = Counting(together=10)
         async with Memory(sqlite_url, llm=model, embedder=HashEmbedder(), settings=fast_settings()) as memory:
             await memory.retain([said(f"Event {n} happened.", days(n)) for n in range(25)])
         return model.most

@@ -8,8 +8,8 @@ from sqlalchemy import Column, Text, inspect, select, text, update
 from vmemo.models import new_id
 from vmemo.stores.sql.schema import banks
 
-revision = "0010"
-down_revision = "0009"
+revision = "0008"
+down_revision = "0007"
 
 
 def upgrade() -> None:

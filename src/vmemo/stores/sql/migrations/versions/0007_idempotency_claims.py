@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import Column, Text, inspect
 
-revision = "0009"
+revision = "0007"
 down_revision = "0006"
 
 
