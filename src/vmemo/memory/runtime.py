@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from vmemo.fork import ProcessGuard
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import Worker
 from vmemo.memory.access_counts import AccessCounts
@@ -25,6 +26,8 @@ class MemoryRuntime:
     time_resolver: LLMTimeResolver | None
     open_banks: set[BankId] = field(default_factory=set[BankId])
     """Banks that exist and match the embedder."""
+    guard: ProcessGuard = field(default_factory=ProcessGuard)
+    """The process that opened the store and loaded models."""
     staging_banks: dict[BankId, BankId] = field(default_factory=dict[BankId, BankId])
     """The staging bank of each bank that `reprocess()` works on."""
     _background: dict[BankId, asyncio.Task[RunResult]] = field(default_factory=dict[BankId, asyncio.Task[RunResult]])
@@ -46,6 +49,12 @@ class MemoryRuntime:
     async def close(self) -> None:
         """Stop background jobs, write the access counts and close the store. Unfinished jobs stay queued."""
         self.open_banks.clear()
+        if self.guard.forked:
+            # Background jobs and unwritten counts are those of the parent process.
+            await self.context.store.close()
+            self.guard.reset()
+            return
+        self.guard.reset()
         await self._stop_background_jobs()
         # A model that was passed in belongs to the caller.
         if self.context.owns_llm and isinstance(self.context.llm, _Closable):

@@ -42,6 +42,8 @@ class MemorySession:
 
     async def open(self) -> None:
         """Open the store and create the bank if it is missing; raise EmbedderMismatch if another embedder wrote it."""
+        # Before a model is used, whose threads do not exist in a forked child either.
+        self.runtime.guard.enter()
         if self.bank in self.runtime.open_banks:
             return
         await self.store.open()

@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as NoneFree
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from vmemo.errors import OutcomeUnknown, StoreError, VmemoError
+from vmemo.fork import ProcessGuard
 from vmemo.stores.postgres.dialect import DRIVER
 from vmemo.stores.postgres.errors import Passing, Step, named_error
 from vmemo.stores.postgres.listen import Listener
@@ -65,6 +66,7 @@ class PostgresPool:
         self._size = size
         self._busy_seconds = busy_seconds
         self._starting = Lock()
+        self._guard = ProcessGuard()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
         self._engines: tuple[AsyncEngine, AsyncEngine] | None = None
@@ -92,6 +94,10 @@ class PostgresPool:
 
     async def close(self) -> None:
         """Close every connection; the next call opens new ones."""
+        if self._guard.forked:
+            # The loop, its thread and the connections are those of the parent process.
+            self._starting, self._loop, self._thread, self._engines, self._listener = Lock(), None, None, None, None
+        self._guard.reset()
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
@@ -103,6 +109,7 @@ class PostgresPool:
 
     async def _here(self, work: Callable[[], Coroutine[object, object, R]]) -> R:
         """Run a coroutine on the pool's loop."""
+        self._guard.enter()
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
+from vmemo.fork import ProcessGuard
 from vmemo.stores.sqlite.file import SqliteFile
 
 P = ParamSpec("P")
@@ -24,6 +25,7 @@ class SqliteDatabase:
         # A database in memory lives in its one connection, so its calls take turns.
         self._threads = 1 if file.path is None else threads
         self._starting = Lock()
+        self._guard = ProcessGuard()
         self._executor: ThreadPoolExecutor | None = None
 
     async def read(self, run: Callable[[Connection], R]) -> R:
@@ -36,6 +38,7 @@ class SqliteDatabase:
 
     async def run(self, run: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function in a worker thread."""
+        self._guard.enter()
         with self._starting:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="vmemo-sqlite")
@@ -44,6 +47,10 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         """Close all connections and end the threads; the next call starts new ones."""
+        if self._guard.forked:
+            self._starting, self._executor = Lock(), None
+            self.file.abandon()
+        self._guard.reset()
         with self._starting:
             executor, self._executor = self._executor, None
         if executor is not None:

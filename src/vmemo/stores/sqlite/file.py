@@ -42,6 +42,8 @@ REWRITTEN = "rewritten "
 """Begins the note of a scrub that has rewritten the file, so that only the log is left."""
 _log = logging.getLogger(__name__)
 _MERGE = "INSERT INTO message_words(message_words) VALUES('optimize')"
+_abandoned: list[Engine | None] = []
+"""Keeps connections of a parent process from being closed by garbage collection."""
 
 
 class SqliteFile:
@@ -224,6 +226,11 @@ class SqliteFile:
             return 0
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
+
+    def abandon(self) -> None:
+        """Drop connections that belong to a parent process; closing them here could disturb it."""
+        _abandoned.append(self._engine)
+        self._engine = self._opened = None
 
     def close(self) -> None:
         """Close every connection; SQLite then checkpoints the log."""
