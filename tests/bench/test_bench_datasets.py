@@ -214,7 +214,7 @@ def test_an_ablation_runs_over_the_chosen_dataset() -> None:
 
 
 def test_speed_has_no_dataset() -> None:
-    with pytest.raises(InvalidInput, match="its own texts"):
+    with pytest.raises(InvalidInput, match="speed has no conversations"):
         load(BenchOptions(benchmark="speed"))
 
 

@@ -47,7 +47,7 @@ def test_nothing_is_removed_if_the_new_messages_cannot_be_stored(
     async def run() -> None:
         async with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
             before = await memory.run(request(LINE, tag="old"))
-            monkeypatch.setattr("vmemo.lifecycle.forget.HOLD_SECONDS", 0.05)
+            monkeypatch.setattr("vmemo.lifecycle.forget.WAIT_SECONDS", 0.05)
             lease = await memory.lookup.store.hold(memory.lookup.name, "another", 30)
             assert lease is not None
             with pytest.raises(StoreBusy):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 
-from vmemo.errors import NotFound, StoreBusy
+from vmemo.errors import NotFound, StoreBusy, StoreError
 from vmemo.lifecycle import forget_rules as rules
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget_names import NameRecords, RemainingNames, owned_names
@@ -28,8 +28,10 @@ from vmemo.ports.paging import paged
 
 PAGE = 1000
 """Facts or messages that are read together when names are looked for."""
-HOLD_SECONDS = 60.0
-"""Seconds that a bank is held while its records are read, and that another process's hold is waited for."""
+LEASE_SECONDS = 5.0
+"""Seconds until the hold of a process that died ends; a living one renews it while it reads records."""
+WAIT_SECONDS = 60.0
+"""Seconds that another process's hold is waited for."""
 HOLD_PAUSE = 0.02
 """Seconds between two attempts to hold a bank."""
 UNREPEATED: tuple[MessageState, ...] = ("pending", "grouped", "extracted", "raw")
@@ -80,12 +82,12 @@ async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Await
         lease = await _hold(store, bank)
         committed = False
         try:
-            plan = await make_plan()
+            async with _renewed(store, lease):
+                plan = await make_plan()
             committed = await store.commit(replace(plan.changes, finished=[lease]))
         finally:
             if not committed:
-                with suppress(NotFound):
-                    await store.commit(Changes(bank=bank, finished=[lease]))
+                await _release(store, bank, lease)
         if committed:
             return await _scrubbed(store, plan.counts)
 
@@ -104,14 +106,44 @@ async def _scrubbed(store: Store, forgotten: Forgotten) -> Forgotten:
 
 
 async def _hold(store: Store, bank: BankId) -> Lease:
-    owner, deadline = f"forget {new_id()}", monotonic() + HOLD_SECONDS
+    owner, deadline = f"forget {new_id()}", monotonic() + WAIT_SECONDS
     while True:
-        lease = await store.hold(bank, owner, HOLD_SECONDS)
+        taking = asyncio.ensure_future(store.hold(bank, owner, LEASE_SECONDS))
+        try:
+            lease = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            if (taken := await taking) is not None:
+                await _release(store, bank, taken)
+            raise
         if lease is not None:
             return lease
         if monotonic() > deadline:
             raise StoreBusy(f"Another process holds the bank {bank!r}. Nothing was forgotten; try again.")
         await asyncio.sleep(HOLD_PAUSE)
+
+
+async def _release(store: Store, bank: BankId, lease: Lease) -> None:
+    with suppress(NotFound):
+        await store.commit(Changes(bank=bank, finished=[lease]))
+
+
+@asynccontextmanager
+async def _renewed(store: Store, lease: Lease) -> AsyncGenerator[None]:
+    """Renew a lease inside this context."""
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            # A lease that could not be renewed ends; the commit then fails or finds the revision that it planned for.
+            with suppress(StoreError):
+                await store.renew([lease], LEASE_SECONDS)
+
+    task = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def ungroup(store: Store, bank: BankId) -> int:

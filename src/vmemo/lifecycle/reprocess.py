@@ -19,6 +19,7 @@ from vmemo.lifecycle.reprocess_rules import (
     kept_opinion,
     pending_copy,
     seed_entities,
+    seed_merges,
 )
 from vmemo.models import (
     Bank,
@@ -79,8 +80,9 @@ async def _copy_messages(store: Store, bank: BankId, staging: BankId) -> None:
         entities = [
             entity async for entity in paged(lambda after: store.entities(bank, EntitySelect(after=after, limit=PAGE)))
         ]
-        seeds = seed_entities(entities, await store.merges(bank))
-        await store.commit(Changes(bank=staging, entities=seeds))
+        merges = await store.merges(bank)
+        seeds = seed_entities(entities, merges)
+        await store.commit(Changes(bank=staging, entities=seeds, merges=seed_merges(merges)))
     after: MessageId | None = None
     while page := await store.messages(bank, MessageSelect(after=after, limit=PAGE)):
         known = {
@@ -105,13 +107,14 @@ async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
     records = await _load(store, bank, name)
     opinions = [kept_opinion(opinion, records) for opinion in records.opinions]
     entities, unused = kept_entities(records, opinions)
+    unused_merges = [merge.id for merge in await store.merges(name) if merge.entity in unused]
     changes = Changes(
         bank=name,
         revision=revision,
         entities=entities,
         facts=await _embedded(opinions, embedder),
         confidence_history=[kept_change(change, records) for change in records.history],
-        deleted=Deletions(entities=unused),
+        deleted=Deletions(entities=unused, merges=unused_merges),
         rename=Rename(to=bank, revision=replaced),
     )
     return await store.commit(changes)

@@ -15,13 +15,19 @@ def pending_copy(message: Message) -> Message:
     return message.model_copy(update={"state": "raw" if message.state == "raw" else "pending", "error": None})
 
 
+def seed_merges(merges: Iterable[MergeRecord]) -> list[MergeRecord]:
+    """Return the merges that hold; the facts that mentioned the absorbed entities are derived again."""
+    held = [merge for merge in merges if merge.absorbed is not None and merge.undone_at is None]
+    return [merge.model_copy(update={"mentions": ()}) for merge in held]
+
+
 def seed_entities(entities: Sequence[Entity], merges: Sequence[MergeRecord]) -> list[Entity]:
     """Return what a new derivation must know of names in advance.
 
     An entity that others were merged into has all its names; one with names that are not its own has only its name, so
     that it does not get those as aliases.
     """
-    merged = {merge.entity for merge in merges if merge.absorbed is not None and merge.undone_at is None}
+    merged = {merge.entity for merge in seed_merges(merges)}
     known = [entity for entity in entities if entity.id in merged or entity.not_aliases]
     return [entity if entity.id in merged else entity.model_copy(update={"aliases": ()}) for entity in known]
 
