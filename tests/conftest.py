@@ -26,9 +26,9 @@ from vmemo.stores.sqlite.store import SqliteStore  # noqa: E402
 MEMORY_DISK = Path("/dev/shm")
 """Files in memory, on Linux: half of the time of the suite would be spent waiting for a disk."""
 MEMORY_DISK_BYTES = 4 << 30
-if "TMPDIR" not in os.environ and MEMORY_DISK.is_dir() and os.access(MEMORY_DISK, os.W_OK):
-    if shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
-        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_DISK)
+_HAS_MEMORY_DISK = MEMORY_DISK.is_dir() and os.access(MEMORY_DISK, os.W_OK)
+if "TMPDIR" not in os.environ and _HAS_MEMORY_DISK and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY_DISK)
 
 TEMPLATE = "vmemo_template"
 SLOW = (

@@ -29,6 +29,7 @@ LIMIT = 2.0
 """Seconds of CPU time after which a rule is stopped."""
 SIZES = (60, 250, 1_000, 4_000)
 """Lengths of the shorter text; the next one is used while the measurement is too short."""
+LAST_SIZE = 16_000
 
 
 @dataclass(frozen=True)
@@ -143,12 +144,20 @@ def grows_too_fast(rule: Rule, text: Text) -> str:
 
 
 def _growth(rule: Rule, text: Text) -> float:
-    size, long = 0, 0.0
-    for size in SIZES:
+    """Return the growth of the work at the first length that can be measured.
+
+    Work may begin at some length, such as that of a chunk: growth there must also be seen at the next length.
+    """
+    growth = 0.0
+    for size in (*SIZES, LAST_SIZE):
         long = _seconds(rule, text.of_length(FACTOR * size))
-        if long > FLOOR:
+        if long <= FLOOR and size < SIZES[-1]:
+            continue
+        short = _seconds(rule, text.of_length(size))
+        growth = long / max(short, FLOOR / FACTOR)
+        if long == inf or (growth <= MAX_GROWTH and (short > FLOOR / FACTOR or size >= SIZES[-1])):
             break
-    return max(0.0, long - FLOOR) / min(_seconds(rule, text.of_length(size)) or FLOOR, LIMIT)
+    return growth
 
 
 def _seconds(rule: Rule, text: str) -> float:

@@ -147,7 +147,9 @@ def has_body(scope: Scope) -> bool:
 
 
 def _too_large(limit: int) -> HttpProblem:
-    return HttpProblem(413, "BodyTooLarge", f"A request body may have {limit:,} bytes here. Nothing was changed.")
+    # The rest of the body may stay unread, so that the connection can't be used again.
+    detail = f"A request body may have {limit:,} bytes here. Nothing was changed."
+    return HttpProblem(413, "BodyTooLarge", detail, {"Connection": "close"})
 
 
 def _too_slow() -> HttpProblem:
