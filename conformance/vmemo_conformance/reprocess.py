@@ -335,6 +335,21 @@ class ReprocessConformance(StoreSuite):
         assert await named_entities(store, BANK, "Nobody") == []
 
     @on_store
+    async def test_a_merge_is_kept_by_repeated_derivations(self, store: Store) -> None:
+        await store_story(store)
+        await store_entities(store, an_entity("Carol"))
+        made = await merge_entities(store, BANK, an_entity("Caroline").id, an_entity("Carol").id, "alike")
+        for _ in range(2):
+            staging = await staging_of(store)
+            known = {entity.name: entity for entity in await store.entities(staging, EntitySelect())}
+            assert known["Caroline"].aliases == ("Carol",)
+            await process_staging(store, staging, [known["Caroline"]])
+            assert await swap_in(store, BANK, EMBEDDER)
+            assert [merge.id for merge in await store.merges(BANK)] == [made.id]
+        await undo_merge(store, BANK, made.id)
+        assert {entity.name for entity in await store.entities(BANK, EntitySelect())} >= {"Caroline", "Carol"}
+
+    @on_store
     async def test_staging_banks_of_two_banks_are_separate(self, store: Store) -> None:
         await store.create_bank(a_bank(OTHER))
         await store_story(store)

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from vmemo import Memory, StoreBusy
+from vmemo.models import BankId
+from vmemo.models.changes import Lease
 from vmemo.models.requests import RetainRequest
 from vmemo.testing import HashEmbedder
 
@@ -53,5 +55,30 @@ def test_nothing_is_removed_if_the_new_messages_cannot_be_stored(
             with pytest.raises(StoreBusy):
                 await memory.replace_messages(request(LINE, tag="new"), before.stored)
             assert [message.tags for message in await memory.messages()] == [("old",)]
+
+    asyncio.run(run())
+
+
+def test_a_replacement_cancelled_while_it_takes_hold_of_the_bank_releases_it(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with Memory(sqlite_url, embedder=HashEmbedder()) as memory:
+            before = await memory.run(request(LINE, tag="old"))
+            store, taken = memory.lookup.store, asyncio.Event()
+            hold = store.hold
+
+            async def slow_hold(bank: BankId, owner: str, seconds: float) -> Lease | None:
+                lease = await hold(bank, owner, seconds)
+                taken.set()
+                await asyncio.sleep(0.01)
+                return lease
+
+            monkeypatch.setattr(store, "hold", slow_hold)
+            replacement = asyncio.ensure_future(memory.replace_messages(request(LINE, tag="new"), before.stored))
+            await taken.wait()
+            replacement.cancel()
+            await asyncio.wait([replacement])
+            assert await hold(memory.lookup.name, "another", 1) is not None
 
     asyncio.run(run())

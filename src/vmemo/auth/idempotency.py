@@ -7,16 +7,16 @@ the response. A process that stalls so long that it loses its claim can't write 
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from vmemo.auth.errors import IdempotencyKeyReused, RequestInProgress
 from vmemo.auth.service import AuthService
 from vmemo.errors import StoreError
 from vmemo.models.auth import CompletedRequest, IdempotencyClaim
+from vmemo.ports.renewal import renewed
 
 RENEW_SECONDS = 3.0
 """Seconds between two renewals of a claim; its lease is about three times as long."""
@@ -59,7 +59,7 @@ async def run_once(
             raise RequestInProgress("The request with this Idempotency-Key is still running.")
         return StoredResponse(known.status, known.body, replayed=True)
     try:
-        async with _renewed(service, claim):
+        async with renewed(lambda: service.renew_idempotency_claim(claim), RENEW_SECONDS):
             response = await execute(claim)
     except BaseException:
         # A claim that can't be released now is free when its lease ends.
@@ -70,21 +70,3 @@ async def run_once(
     with suppress(StoreError):
         await service.save_reply(CompletedRequest(claim=claim, status=response.status, body=response.body))
     return response
-
-
-@asynccontextmanager
-async def _renewed(service: AuthService, claim: IdempotencyClaim) -> AsyncGenerator[None]:
-    """Renew a claim inside this context."""
-
-    async def renew() -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            with suppress(StoreError):
-                await service.renew_idempotency_claim(claim)
-
-    task = asyncio.create_task(renew())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

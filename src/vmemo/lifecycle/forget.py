@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 
-from vmemo.errors import NotFound, StoreBusy, StoreError
+from vmemo.errors import NotFound, StoreBusy
 from vmemo.lifecycle import forget_rules as rules
 from vmemo.lifecycle.entity_merges import observation_job
 from vmemo.lifecycle.forget_names import NameRecords, RemainingNames, owned_names
@@ -25,6 +26,7 @@ from vmemo.models.results import Forgotten
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Scrubber, Store
 from vmemo.ports.paging import paged
+from vmemo.ports.renewal import renewed
 
 PAGE = 1000
 """Facts or messages that are read together when names are looked for."""
@@ -82,7 +84,8 @@ async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Await
         lease = await _hold(store, bank)
         committed = False
         try:
-            async with _renewed(store, lease):
+            # A lease that is lost all the same makes the commit fail if another one came first.
+            async with renewed(partial(store.renew, [lease], LEASE_SECONDS), LEASE_SECONDS / 3):
                 plan = await make_plan()
             committed = await store.commit(replace(plan.changes, finished=[lease]))
         finally:
@@ -125,25 +128,6 @@ async def _hold(store: Store, bank: BankId) -> Lease:
 async def _release(store: Store, bank: BankId, lease: Lease) -> None:
     with suppress(NotFound):
         await store.commit(Changes(bank=bank, finished=[lease]))
-
-
-@asynccontextmanager
-async def _renewed(store: Store, lease: Lease) -> AsyncGenerator[None]:
-    """Renew a lease inside this context."""
-
-    async def renew() -> None:
-        while True:
-            await asyncio.sleep(LEASE_SECONDS / 3)
-            # A lease that could not be renewed ends; the commit then fails or finds the revision that it planned for.
-            with suppress(StoreError):
-                await store.renew([lease], LEASE_SECONDS)
-
-    task = asyncio.create_task(renew())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def ungroup(store: Store, bank: BankId) -> int:
