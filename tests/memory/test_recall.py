@@ -189,6 +189,37 @@ def test_recall_returns_what_was_true_or_believed_at_a_time(
     assert {fact.id for fact in employed.reflect_sync("Where does Mira work?", **options).facts} == expected
 
 
+STATUSES: list[tuple[RecallOptions, dict[str, str]]] = [
+    ({}, {"globex": "current"}),
+    ({"include_expired": True}, {"globex": "current", "initech": "former"}),
+    ({"at_time": day(2021)}, {"initech": "current"}),
+    ({"at_time": day(2023)}, {"globex": "current"}),
+    ({"known_at": day(2022, 6, 15)}, {"initech": "current"}),
+    ({"at_time": day(2022, 6, 15), "known_at": day(2022, 6, 20)}, {"initech": "current"}),
+]
+
+
+@pytest.mark.parametrize(("options", "expected"), STATUSES)
+def test_a_hit_states_if_its_fact_is_current_or_former_at_the_time_asked_about(
+    employed: Memory, options: RecallOptions, expected: dict[str, str]
+) -> None:
+    found = employed.recall_sync("Where does Mira work?", **options)
+    assert {hit.id: hit.status for hit in found.hits} == expected
+
+
+def test_a_fact_with_an_end_is_former_from_then_on_and_for_those_who_knew_it(url: str) -> None:
+    ending = fact("lease", "The lease of the kettle shop runs.", day(2022), invalid_at=day(2024), recorded_at=day(2022))
+    asyncio.run(write_facts(url, [ending], WordEmbedder()))
+    with open_memory(url) as memory:
+        for options, status in [
+            (RecallOptions(include_expired=True), "former"),
+            (RecallOptions(include_expired=True, now=day(2023)), "current"),
+            (RecallOptions(known_at=day(2023)), "current"),
+            (RecallOptions(known_at=day(2025)), "former"),
+        ]:
+            assert [hit.status for hit in memory.recall_sync("kettle shop", **options).hits] == [status]
+
+
 def test_a_replaced_fact_leads_to_its_successor(employed: Memory) -> None:
     assert [fact.id for fact in employed.why_sync("initech").superseded_by] == ["globex"]
     assert employed.status_sync().closed_facts == 1

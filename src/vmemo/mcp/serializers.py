@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import Field
 
 from vmemo.mcp.tool import NOTICE, ToolResult
-from vmemo.models import Fact, Message, Network
+from vmemo.models import Fact, Hit, HitStatus, Message, Network
 
 
 class FactItem(ToolResult):
@@ -39,6 +39,17 @@ class FactItem(ToolResult):
             confidence=fact.confidence,
             entities=[mention.name for mention in fact.entities],
         )
+
+
+class HitItem(FactItem):
+    """A recalled fact."""
+
+    status: HitStatus = Field(description="former: it held before; maybe_outdated: a newer fact may replace it.")
+
+    @staticmethod
+    def of_hit(hit: Hit) -> HitItem:
+        """Return a hit without the fields that only debugging needs."""
+        return HitItem(**dict(FactItem.of(hit.fact)), status=hit.status)
 
 
 class MessageItem(ToolResult):

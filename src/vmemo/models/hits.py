@@ -9,7 +9,7 @@ from pydantic import Field
 
 from vmemo.models.base import Record
 from vmemo.models.facts import ConfidenceChange, Fact
-from vmemo.models.ids import Channel, EntityId, FactId, LinkKind
+from vmemo.models.ids import Channel, EntityId, FactId, HitStatus, LinkKind
 from vmemo.models.messages import Episode, Message
 
 
@@ -46,6 +46,7 @@ class Reranking:
 class Hit(Record):
     """A recalled fact with its score; `verbatim` marks a message that has no fact of its own.
 
+    `status` is the fact's status at the time of the question, or at the time of the recall (`at_time`, `known_at`).
     `path` and `reranking` are set if the recall was requested with an explanation.
     """
 
@@ -53,6 +54,7 @@ class Hit(Record):
     score: float
     channels: Mapping[Channel, ChannelPlacement] = Field(default_factory=dict[Channel, ChannelPlacement])
     verbatim: bool = False
+    status: HitStatus = "current"
     path: tuple[GraphStep, ...] = ()
     reranking: Reranking | None = None
 

@@ -24,6 +24,8 @@ Stance = Literal["reinforce", "weaken", "contradict", "neutral"]
 JobKind = Literal["process", "extract", "opinions", "observe", "maintain"]
 """process: pending messages; extract: one episode; opinions: update by new facts; observe: describe an entity;
 maintain: maintenance of the bank."""
+HitStatus = Literal["current", "maybe_outdated", "former"]
+"""current; maybe_outdated: a newer fact may replace it; former: it held before, or is no longer believed."""
 CauseKind = Literal["causes", "caused_by", "enables", "prevents"]
 
 

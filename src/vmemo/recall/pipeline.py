@@ -20,6 +20,7 @@ from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
 from vmemo.recall.query import Query
 from vmemo.recall.rank import RankedCandidates, rank
 from vmemo.recall.run import RecallRun
+from vmemo.recall.status import status_of
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
 
 SHORT_QUERY = 500
@@ -131,7 +132,7 @@ async def _load(run: RecallRun, ranked: RankedCandidates) -> tuple[list[Hit], Ma
     chosen = candidates if weighted else pack(candidates, query.max_tokens, query.top_k)
     facts, titles = await _load_facts(run, chosen, ranked.rankings)
     placed = placements(ranked.rankings, facts.keys())
-    hits = [_hit(facts[item.id], item.score, placed[item.id]) for item in chosen if item.id in facts]
+    hits = [_hit(run, facts[item.id], item.score, placed[item.id]) for item in chosen if item.id in facts]
     if weighted:
         half_life, importance = query.recency_half_life, query.importance_weight
         hits = weigh(hits, run.now, half_life=half_life, importance_weight=importance)
@@ -154,7 +155,14 @@ async def _load_facts(
     return facts, loaded.titles
 
 
-def _hit(fact: Fact, score: float, channels: Mapping[Channel, ChannelPlacement]) -> Hit:
-    verbatim = "verbatim" in channels
-    values = {"fact": fact, "score": score, "channels": channels, "verbatim": verbatim, "path": (), "reranking": None}
+def _hit(run: RecallRun, fact: Fact, score: float, channels: Mapping[Channel, ChannelPlacement]) -> Hit:
+    values = {
+        "fact": fact,
+        "score": score,
+        "channels": channels,
+        "verbatim": "verbatim" in channels,
+        "status": status_of(fact, run.query.scope, run.now),
+        "path": (),
+        "reranking": None,
+    }
     return Hit.trusted(values)

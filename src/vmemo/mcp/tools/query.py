@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from vmemo.mcp.serializers import FactItem, QuotedResult
+from vmemo.mcp.serializers import FactItem, HitItem, QuotedResult
 from vmemo.mcp.tool import BankArguments, StringList, Timestamp, ToolContext, ToolEffects, tool
 from vmemo.models import Interval, Network
 from vmemo.models.request_fields import QueryText, Tokens
@@ -61,7 +61,7 @@ class RecallArguments(QueryArguments):
 class RecallResult(QuotedResult):
     """The relevant facts, best first."""
 
-    facts: list[FactItem]
+    facts: list[HitItem]
     tokens: int = Field(description="Tokens of all facts together.")
     prompt: SkipJsonSchema[str] = Field(default="", exclude=True)
     """The facts by day with their ids, for models that read text."""
@@ -84,7 +84,7 @@ async def recall(context: ToolContext, arguments: RecallArguments) -> RecallResu
     """
     context.principal.check_max_tokens(arguments.max_tokens)
     found = await context.memory.run(RecallRequest.of(arguments.request_values()))
-    facts = [FactItem.of(fact) for fact in found.facts]
+    facts = [HitItem.of_hit(hit) for hit in found.hits]
     return RecallResult(facts=facts, tokens=found.tokens, prompt=found.to_prompt())
 
 
