@@ -13,6 +13,7 @@ from vmemo.cli.command import Command
 
 NAMES = """demo retain process recall reflect inspect why opinions observations profile forget reprocess reembed
     maintain worker jobs export import migrate rekey doctor serve mcp""".split()
+BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 KEYS = {"keys create", "keys list", "keys revoke"}
 BENCHMARK = {
@@ -32,10 +33,10 @@ def by_name(command: Command) -> str:
 
 
 def test_the_command_line_has_every_verb() -> None:
-    assert {command.name for command in COMMANDS} == {*NAMES, *ENTITY, *KEYS, *BENCHMARK}
+    assert {command.name for command in COMMANDS} == {*NAMES, *BANK, *ENTITY, *KEYS, *BENCHMARK}
     shown = help_of()
-    assert all(name in shown for name in (*NAMES, "entity", "keys", "benchmark"))
-    for name in (*ENTITY, *KEYS, *BENCHMARK):
+    assert all(name in shown for name in (*NAMES, "bank", "entity", "keys", "benchmark"))
+    for name in (*BANK, *ENTITY, *KEYS, *BENCHMARK):
         group, command = name.split()
         assert command in help_of(group)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vmemo.cli import entity, keys
+from vmemo.cli import bank, entity, keys
 from vmemo.cli.command import CommandGroup, command
 from vmemo.cli.demo import demo
 from vmemo.cli.doctor import doctor
@@ -49,6 +49,11 @@ def _extensions() -> list[CommandGroup]:
 
 
 _GROUPS = (
+    CommandGroup(
+        "bank",
+        "List, create, show, configure and delete banks.",
+        (bank.list_banks, bank.create, bank.show, bank.set_profile, bank.delete),
+    ),
     CommandGroup(
         "entity",
         "List, merge and separate entities.",

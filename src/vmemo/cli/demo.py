@@ -39,7 +39,7 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="vmemo-demo-", ignore_cleanup_errors=True) as folder:
         target = Target(db or str(Path(folder) / "demo.db"), bank)
         with stderr().status("processing the conversation"):
-            shown = run(target, _tour, creates=True)
+            shown = run(target, _tour, requires="nothing")
     if as_json:
         print_json(shown.to_json())
     else:

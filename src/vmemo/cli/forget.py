@@ -12,6 +12,7 @@ from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
 from vmemo.cli.output import counted, one_line, print_json, stderr, stdout
 from vmemo.cli.target import Target, run
+from vmemo.models.results import Forgotten
 
 
 @command(
@@ -35,22 +36,30 @@ def forget(  # noqa: PLR0913 - each is an option of the command line
 ) -> None:
     """Delete messages and everything derived from them, permanently, from the database file too."""
     target = _target(message or [], document, entity, bank if everything else None)
-    if not (yes or Confirm.ask(Text(f"Delete {target} from bank {one_line(bank)!r} permanently?"), console=stderr())):
-        raise typer.Abort
+    confirm_deletion(f"{target} from bank {one_line(bank)!r}", yes=yes)
     gone = run(
         Target(db, bank, llm),
         lambda memory: memory.forget(messages=message or [], document=document, entity=entity, bank=everything),
     )
+    show_deleted(gone, as_json=as_json)
+
+
+def confirm_deletion(target: str, *, yes: bool) -> None:
+    """Ask for confirmation unless `yes`; abort the command if it is not given."""
+    if not (yes or Confirm.ask(Text(f"Delete {target} permanently?"), console=stderr())):
+        raise typer.Abort
+
+
+def show_deleted(gone: Forgotten, *, as_json: bool) -> None:
+    """Print the counts of what was deleted."""
     if as_json:
         print_json(gone.model_dump(mode="json"))
-    else:
-        again = f" Processed again: {counted(gone.requeued, 'message')}." if gone.requeued else ""
-        deleted = (
-            f"{counted(gone.messages, 'message')}, {counted(gone.facts, 'fact')}, {counted(gone.episodes, 'episode')}"
-        )
-        stdout().print(f"Deleted: {deleted}, {counted(gone.entities, 'entity', 'entities')}.{again}")
-        if gone.scrub_pending:
-            stdout().print("Bytes of the deleted text may be left in the file; `vmemo doctor` removes them.")
+        return
+    again = f" Processed again: {counted(gone.requeued, 'message')}." if gone.requeued else ""
+    deleted = f"{counted(gone.messages, 'message')}, {counted(gone.facts, 'fact')}, {counted(gone.episodes, 'episode')}"
+    stdout().print(f"Deleted: {deleted}, {counted(gone.entities, 'entity', 'entities')}.{again}")
+    if gone.scrub_pending:
+        stdout().print("Bytes of the deleted text may be left in the file; `vmemo doctor` removes them.")
 
 
 def _target(messages: list[str], document: str | None, entity: str | None, bank: str | None) -> str:

@@ -48,7 +48,7 @@ def inspect(  # noqa: PLR0913 - each is an option of the command line
             status = run(target, lambda memory: memory.status())
             _show(as_json, status.model_dump(mode="json"), status_table(status))
         case "banks":
-            names = run(target, lambda memory: memory.banks())
+            names = run(target, lambda memory: memory.banks(), requires="database")
             _show(as_json, {"banks": [*names]}, banks_table(names))
         case "facts" | "episodes" | "entities" | "messages":
             page = run(target, lambda memory: _page(memory, what, limit, after, document))

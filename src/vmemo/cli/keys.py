@@ -85,7 +85,7 @@ def revoke(
 
 
 def _ask(db: str, ask: Callable[[AuthService], Awaitable[R]]) -> R:
-    return run(Target(db, "default"), lambda memory: ask(memory.auth), creates=True)
+    return run(Target(db, "default"), lambda memory: ask(memory.auth), requires="nothing")
 
 
 def _plain(key: ApiKey) -> dict[str, JsonValue]:

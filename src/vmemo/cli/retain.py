@@ -63,7 +63,7 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     retained = run(
         Target(db, bank, llm),
         lambda memory: _watched(memory, content, options, infer=not no_infer, shown=not as_json),
-        creates=True,
+        requires="nothing",
     )
     if as_json:
         print_json(retained.model_dump(mode="json"))

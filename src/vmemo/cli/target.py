@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 from vmemo import Memory
@@ -54,14 +54,18 @@ class Target:
         return build(self.url, llm=None, embedder=None, reranker=None, settings=self.settings())
 
 
-def run(target: Target, verb: Callable[[Memory], Awaitable[R]], *, creates: bool = False) -> R:
-    """Open the memory, call a verb and close; unless `creates`, database and bank must exist."""
-    return asyncio.run(_run(target, verb, creates))
+Requires = Literal["bank", "database", "nothing"]
+"""The part that must exist before a verb is called; the verb creates the rest."""
 
 
-async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], creates: bool) -> R:
-    if not creates:
-        await require_banks(target, target.bank)
+def run(target: Target, verb: Callable[[Memory], Awaitable[R]], *, requires: Requires = "bank") -> R:
+    """Open the memory, call a verb and close; raise NotFound if something that the verb requires is missing."""
+    return asyncio.run(_run(target, verb, requires))
+
+
+async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], requires: Requires) -> R:
+    if requires != "nothing":
+        await require_banks(target, *([target.bank] if requires == "bank" else []))
     # Not `async with`: it would create the bank, which import needs unused, and refuse one that reembed switches.
     memory = Memory(target.url, target.bank, settings=target.settings())
     try:

@@ -43,7 +43,7 @@ def import_(
 ) -> None:
     """Import an exported bank under an unused name, in one transaction."""
     with stderr().status("importing"):
-        count = run(Target(db, bank), lambda memory: memory.import_bank(file), creates=True)
+        count = run(Target(db, bank), lambda memory: memory.import_bank(file), requires="nothing")
     if as_json:
         print_json({"bank": bank, "file": str(file), "messages": count})
     else:
