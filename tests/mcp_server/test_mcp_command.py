@@ -11,10 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from vmemo import Memory
 from vmemo.cli.app import app
-from vmemo.server import AppState, create_app
-from vmemo.testing import HashEmbedder
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -45,13 +42,6 @@ def test_missing_extra_is_named_with_its_install_command(monkeypatch: pytest.Mon
     result = CliRunner().invoke(app, ["mcp"])
     assert result.exit_code == 1
     assert "pip install 'vmemo[mcp]'" in result.output
-
-
-def test_server_without_the_extra_has_no_mcp_route(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    memory = Memory(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashEmbedder())
-    routes = create_app(AppState(memory, keyless=True)).routes
-    assert "/mcp" not in [getattr(route, "path", "") for route in routes]
 
 
 def test_read_only_requires_an_existing_database(tmp_path: Path) -> None:

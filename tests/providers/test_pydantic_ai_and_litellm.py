@@ -8,7 +8,6 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 
 import pytest
 from pydantic import JsonValue
@@ -73,12 +72,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[ScriptedServer]:
         yield scripted
 
 
-needs_litellm = pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed here")
-"""It can't be installed beside the newest versions of what PydanticAI needs, so CI does without it."""
-
-
-@pytest.fixture(params=[by_pydantic_ai, pytest.param(by_litellm, marks=needs_litellm)])
-def make(request: pytest.FixtureRequest) -> Maker:
+@pytest.fixture(params=[by_pydantic_ai, by_litellm])
+def make(request: pytest.FixtureRequest, litellm: None) -> Maker:
     maker: Maker = request.param
     return maker
 
@@ -228,7 +223,7 @@ def test_pydantic_ai_leaves_out_a_rejected_temperature(server: ScriptedServer) -
     assert ["temperature" in received.body for received in server.received] == [True, False, False]
 
 
-@needs_litellm
+@pytest.mark.usefixtures("litellm")
 def test_litellm_puts_the_schema_into_the_prompt_if_the_model_has_no_schema_support(server: ScriptedServer) -> None:
     complete(LiteLLM("openai/qwen-at-home", api_key=KEY, base_url=server.url))
     (received,) = server.received
@@ -325,7 +320,8 @@ def test_pydantic_ai_accepts_a_model_object() -> None:
     assert PydanticAI(TestModel()).name == "test"
 
 
-@pytest.mark.parametrize("adapter", [PydanticAI, pytest.param(LiteLLM, marks=needs_litellm)])
+@pytest.mark.usefixtures("litellm")
+@pytest.mark.parametrize("adapter", [PydanticAI, LiteLLM])
 @pytest.mark.parametrize("name", ["nobody:x", "just-a-name"])
 def test_an_unknown_model_name_is_rejected(adapter: Callable[[str], object], name: str) -> None:
     with pytest.raises(InvalidInput, match=name):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from importlib.util import find_spec
 
 import pytest
 
@@ -119,7 +118,7 @@ def test_pydantic_ai_names_create_pydantic_ai_models() -> None:
     assert [repr(llm).split("(")[1] for llm in llms] == ["PydanticAI", "PydanticAI"]
 
 
-@pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed here")
+@pytest.mark.usefixtures("litellm")
 def test_litellm_names_create_litellm_models() -> None:
     llm = named("litellm:openai/gpt-5-mini", {}, LLMOptions(api_key=KEY))
     assert llm.name == "litellm:openai/gpt-5-mini"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
@@ -102,10 +102,15 @@ def _metrics():
 
 def _add_mcp(app: FastAPI, state: AppState, options: ServerOptions) -> None:
     if find_spec("mcp") is None:
+        app.add_route("/mcp", _missing_mcp, methods=["POST"], include_in_schema=False)
         return
     from vmemo.server.mcp_app import mount  # noqa: PLC0415 - an extra
 
     mount(app, state, options.hosts)
+
+
+async def _missing_mcp(request: Request) -> Response:
+    raise problems.HttpProblem(501, "MissingExtra", "MCP needs another package: pip install 'vmemo[mcp]'.")
 
 
 def _add_tracing(app: FastAPI) -> None:

@@ -1,0 +1,96 @@
+"""Without an optional package, whatever needs it names the command that installs it."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from live_server import live_server
+from vmemo import Memory
+from vmemo.cli.app import app
+from vmemo.errors import MissingExtra
+from vmemo.llm.litellm_adapter import LiteLLM
+from vmemo.llm.pydantic_ai import PydanticAI
+from vmemo.settings import Settings
+from vmemo.stores.postgres.embedded import EmbeddedPostgres
+from vmemo.testing import HashEmbedder
+
+ROOT = Path(__file__).parent.parent
+Use = Callable[[str], object]
+"""Uses an extra in a folder's database."""
+NEVER_REQUIRED = {"telemetry"}
+"""A program that configures OpenTelemetry has installed it; without it there is nobody to send spans to."""
+
+
+def with_settings(**settings: object) -> Use:
+    return lambda url: Memory(url, embedder=HashEmbedder(), settings=Settings(**settings))  # pyright: ignore[reportArgumentType]
+
+
+def encrypted(url: str) -> None:
+    memory = Memory(url, embedder=HashEmbedder(), encryption_key="secret")
+    try:
+        memory.status_sync()
+    finally:
+        memory.close_sync()
+
+
+def run(*arguments: str) -> Use:
+    def use(url: str) -> None:
+        result = CliRunner().invoke(app, [*arguments, "--db", url])
+        if result.exit_code == 1:
+            raise MissingExtra(result.stderr)
+
+    return use
+
+
+def request(method: str, path: str) -> Use:
+    def use(url: str) -> None:
+        with live_server(url) as server, server.http() as client:
+            response = client.request(method, path, json={} if method == "POST" else None)
+            if response.status_code == 501 and response.json()["type"].endswith(":MissingExtra"):
+                raise MissingExtra(response.json()["detail"])
+
+    return use
+
+
+USES: Mapping[str, tuple[str, Use]] = {
+    "names": ("spacy", with_settings(name_finder="spacy")),
+    "languages": ("dateparser", with_settings(languages=("de",))),
+    "pydantic-ai": ("pydantic_ai", lambda url: PydanticAI("test")),
+    "litellm": ("litellm", lambda url: LiteLLM("openai/gpt-4o")),
+    "postgres": ("asyncpg", lambda url: Memory("postgresql://u@h/db")),
+    "server": ("fastapi", run("serve")),
+    "mcp": ("mcp", run("mcp")),
+    "metrics": ("prometheus_client", request("GET", "/metrics")),
+    "encryption": ("sqlcipher3.dbapi2", encrypted),
+    "embedded-postgres": ("pg0", lambda url: EmbeddedPostgres().start()),
+}
+"""By extra: a module that it installs, and a use that requires it."""
+
+
+def test_every_extra_is_tried() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {*USES, *NEVER_REQUIRED} == set(extras)
+
+
+@pytest.mark.parametrize("extra", USES)
+def test_a_missing_extra_is_an_error_with_the_install_command(
+    extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, use = USES[extra]
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=rf"pip install ['\"]vmemo\[{extra}\]['\"]"):
+        use(f"sqlite:///{tmp_path / 'memory.db'}")
+
+
+def test_a_server_without_the_mcp_extra_names_the_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'vmemo\[mcp\]'"):
+        request("POST", "/mcp")(f"sqlite:///{tmp_path / 'memory.db'}")
