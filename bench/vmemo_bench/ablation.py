@@ -119,10 +119,11 @@ def _recall_variants(full: RunSetup) -> list[AblationVariant]:
         **{f"without {channel}": replace(settings, channels=settings.channels - {channel}) for channel in CHANNELS},
         "without analysis": replace(settings, analysis=False),
     }
+    by_rank = replace(settings, fusion=replace(settings.fusion, method="rank"))
     return [
         *(AblationVariant(name=name, setup=replace(full, settings=each)) for name, each in changed.items()),
         AblationVariant(name="without reranking", setup=replace(full, reranker="none")),
-        AblationVariant(name="ranks instead of sums", setup=replace(full, settings=replace(settings, fusion="rank"))),
+        AblationVariant(name="ranks instead of sums", setup=replace(full, settings=by_rank)),
     ]
 
 

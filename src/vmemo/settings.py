@@ -9,11 +9,37 @@ from pathlib import Path
 from typing import Literal
 
 from vmemo.errors import InvalidInput, MissingExtra, Unsupported
-from vmemo.models.settings import EncryptionKey, MaintenanceSettings, ResolutionWeights, Settings
+from vmemo.models.settings import (
+    EncryptionKey,
+    FusionSettings,
+    LinkSettings,
+    MaintenanceSettings,
+    OpinionSettings,
+    ResolutionWeights,
+    RevisionSettings,
+    SegmentationSettings,
+    Settings,
+    SpreadingSettings,
+    TemporalSettings,
+)
 from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, Store, TimeReader
 from vmemo.retain.context import RetainContext
 
-__all__ = ["EncryptionKey", "MaintenanceSettings", "ResolutionWeights", "Settings", "build", "build_store"]
+__all__ = [
+    "EncryptionKey",
+    "FusionSettings",
+    "LinkSettings",
+    "MaintenanceSettings",
+    "OpinionSettings",
+    "ResolutionWeights",
+    "RevisionSettings",
+    "SegmentationSettings",
+    "Settings",
+    "SpreadingSettings",
+    "TemporalSettings",
+    "build",
+    "build_store",
+]
 
 
 def build(

@@ -18,7 +18,7 @@ from databases import NewDatabase
 from vmemo import Fact, Hit, Interval, Memory, Message, Recalled, Settings
 from vmemo.models import BankId, EpisodeId, FactId, utc_now
 from vmemo.models.requests import RecallOptions
-from vmemo.models.settings import Fusion
+from vmemo.models.settings import Fusion, FusionSettings
 
 WALKS = ["the harbour", "the old mill", "the orchard", "the lighthouse", "the market", "the station"]
 
@@ -91,7 +91,7 @@ def test_an_empty_bank_recalls_nothing_and_says_so(url: str) -> None:
 @pytest.mark.parametrize("fusion", ["sum", "rank"])
 def test_a_fact_found_by_two_channels_beats_one_found_by_one(url: str, fusion: Fusion) -> None:
     topics = TopicEmbedder({"unrelated": (0.0, 1.0), "kettle": (1.0, 0.0), "teapot": (1.0, 0.0)})
-    settings = Settings(fusion=fusion, channels=frozenset({"semantic", "keyword"}))
+    settings = Settings(fusion=FusionSettings(method=fusion), channels=frozenset({"semantic", "keyword"}))
     with Memory(url, embedder=topics, settings=settings) as memory:
         memory.retain_sync([
             said("A teapot stands here.", 0),
@@ -109,7 +109,7 @@ def test_a_fact_found_by_two_channels_beats_one_found_by_one(url: str, fusion: F
 
 
 def test_the_rank_fusion_adds_reciprocal_ranks(url: str) -> None:
-    with Memory(url, embedder=WordEmbedder(), settings=Settings(fusion="rank")) as memory:
+    with Memory(url, embedder=WordEmbedder(), settings=Settings(fusion=FusionSettings(method="rank"))) as memory:
         memory.retain_sync("The kettle is red.")
         (hit,) = memory.recall_sync("red kettle").hits
         assert hit.score == pytest.approx((1.0 + 0.5) / 61)

@@ -17,7 +17,6 @@ from vmemo.ports import Loaded, Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 from vmemo.recall.rerank import (
-    LATE_WEIGHT,
     MAX_TEXTS,
     Reranked,
     late_interaction,
@@ -87,8 +86,8 @@ class Judge:
 
 
 def late(asked: Query, candidates: Sequence[Fused], tokens: Mapping[str, TokenVectors]) -> Reranked:
-    ids = late_shortlist(candidates, asked)
-    return reorder(candidates, score_tokens(ids, ASKED, [tokens.get(id) for id in ids]))
+    ids = late_shortlist(candidates, asked, 1.0)
+    return reorder(candidates, score_tokens(ids, ASKED, [tokens.get(id) for id in ids], 1.0))
 
 
 def reading(asked: Query, candidates: Sequence[Fused], judge: Judge, facts: Facts | None = None) -> Reranked:
@@ -165,7 +164,7 @@ def test_the_best_candidate_gains_the_whole_weight() -> None:
     tokens = {"0": row(0.1), "1": row(0.2), "2": row(0.9)}
     ranked = late(query(top_k=3), fused(1.0, 0.9, 0.8), tokens)
     assert names(ranked.candidates) == "2 0 1"
-    assert ranked.candidates[0].score == pytest.approx(0.8 + LATE_WEIGHT)
+    assert ranked.candidates[0].score == pytest.approx(0.8 + 1.0)
     assert ranked.scores == pytest.approx({"0": 0.1, "1": 0.2, "2": 0.9})
     assert ranked.count == 3
     assert [candidate.tokens for candidate in ranked.candidates] == [10, 10, 10]
@@ -193,7 +192,7 @@ def test_candidates_beyond_the_shortlist_keep_their_order_and_score() -> None:
     candidates = fused(3.0, 2.9, 0.3, 0.2, 0.1)
     tokens = {"0": row(0.0), **{name: row(1.0) for name in "1234"}}
     ranked = late(query(top_k=1), candidates, tokens)
-    assert late_shortlist(candidates, query(top_k=1)) == ["0", "1"]
+    assert late_shortlist(candidates, query(top_k=1), 1.0) == ["0", "1"]
     assert names(ranked.candidates) == "1 0 2 3 4"
     assert ranked.candidates[2:] == candidates[2:]
     assert ranked.count == 2

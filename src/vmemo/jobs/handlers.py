@@ -76,7 +76,7 @@ class JobRunner:
                 )
             case "opinions":
                 facts = [FactId(str(id)) for id in _listed(job, "facts")]
-                await update_opinions(job.bank, facts, store, llm, lease, embedder=self.context.embedder.name)
+                await update_opinions(job.bank, facts, self.context, llm, lease)
             case "observe":
                 work = {
                     EntityId(each.key): ObservationJob(held, force=bool(each.detail.get("anew")))

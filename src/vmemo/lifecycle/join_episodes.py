@@ -10,10 +10,11 @@ from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, Message
 from vmemo.models.changes import AddedSource, Changes, Deletions, Lease
 from vmemo.models.results import Job
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models.settings import SegmentationSettings
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import new_episode
-from vmemo.retain.segment import MAX_MESSAGES, MessageVector, is_repetition, segment
+from vmemo.retain.segment import MessageVector, is_repetition, segment
 from vmemo.retain.write_plan import embed_messages
 
 SAME = 0.95
@@ -29,7 +30,8 @@ async def join(
     bank: BankId, first: Episode, second: Episode, context: RetainContext, lease: Lease | None
 ) -> Episode | None:
     """Join two episodes that belong together; return the joined episode, or None if nothing was changed."""
-    if not _similar(await _lines(bank, first, context.store), await _lines(bank, second, context.store)):
+    one, other = await _lines(bank, first, context.store), await _lines(bank, second, context.store)
+    if not _similar(one, other, context.settings.segmentation):
         return None
     async with context.bank_lock(bank):
         changes = await _changes(bank, first.id, second.id, context, lease)
@@ -48,7 +50,7 @@ async def _changes(
     messages = await store.messages(bank, MessageSelect(ids=[id for episode in pair for id in episode.messages]))
     if (
         len(pair) != 2
-        or len(messages) > MAX_MESSAGES
+        or len(messages) > context.settings.segmentation.messages
         or not settled(pair, messages, await store.jobs(bank, ["extract"]))
     ):
         return None
@@ -102,15 +104,14 @@ async def _lines(bank: BankId, episode: Episode, store: Store) -> list[MessageVe
     return [MessageVector(fact.mentioned_at, np.array(fact.embedding, np.float32)) for fact in facts if fact.embedding]
 
 
-def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector]) -> bool:
+def _similar(first: Sequence[MessageVector], second: Sequence[MessageVector], settings: SegmentationSettings) -> bool:
     """Return True if the second episode repeats the first, or if both are one topic by mean vector and segmentation."""
     if not first or not second:
         return False
-    if is_repetition(second, first):
+    if is_repetition(second, first, settings):
         return True
-    return (
-        _mean_cosine(first, second) >= SAME and len(segment(sorted((*first, *second), key=lambda line: line.at))) == 1
-    )
+    lines = sorted((*first, *second), key=lambda line: line.at)
+    return _mean_cosine(first, second) >= SAME and len(segment(lines, settings)) == 1
 
 
 def _mean_cosine(first: Sequence[MessageVector], second: Sequence[MessageVector]) -> float:

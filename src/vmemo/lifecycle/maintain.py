@@ -20,7 +20,6 @@ from vmemo.models.select import Condensable, EpisodeSelect
 from vmemo.models.settings import MaintenanceSettings
 from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import LeaseLost, require_lease
-from vmemo.retain.segment import MAX_GAP, MAX_MESSAGES
 
 PAGE = 500
 """Facts that are read together."""
@@ -85,8 +84,9 @@ class _Maintenance:
     async def join(self) -> int:
         """Join neighbouring episodes that belong together; return how many were absorbed."""
         store, last, count = self.context.store, None, 0
+        rules = self.context.settings.segmentation
         while pairs := await store.consecutive_episodes(
-            self.bank, gap=MAX_GAP, largest=MAX_MESSAGES, after=last, limit=PAIRS
+            self.bank, gap=rules.gap, largest=rules.messages, after=last, limit=PAIRS
         ):
             await self.require_lease()
             part_of: dict[EpisodeId, Episode] = {}

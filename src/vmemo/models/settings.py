@@ -1,99 +1,207 @@
-"""Settings of a memory. Each default is stated here and nowhere else."""
+"""Settings of a memory. Each default is stated here and nowhere else; docs/settings.md lists them all."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+from datetime import timedelta
+from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
-
-from vmemo.errors import InvalidInput
-from vmemo.models.base import in_words
-from vmemo.models.ids import Channel
+from vmemo.models.checked import (
+    AtLeastOne,
+    Checked,
+    Cosine,
+    Env,
+    FromJson,
+    Languages,
+    NotNegative,
+    Positive,
+    Share,
+    UserPath,
+    field_types,
+)
+from vmemo.models.ids import Channel, LinkKind, QueryType
 
 Style = Literal["narrative", "atomic"]
 """Facts that a language model extracts: a few comprehensive ones per topic, or many indivisible ones."""
 Fusion = Literal["sum", "rank"]
 """Fusion of channel rankings: the weighted sum of normalised scores, or reciprocal ranks."""
+WeightsByType: TypeAlias = Mapping[QueryType, Mapping[Channel, NotNegative]]
+"""Weights of channels that differ for a type of question."""
 EncryptionKey: TypeAlias = str | bytes | Callable[[], str | bytes]
 """A passphrase, a key of 32 bytes or 64 hexadecimal characters, or a function that returns either."""
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
 
 
-@dataclass(frozen=True)
-class Env:
-    """The environment variable that a setting is read from."""
-
-    name: str
-
-
-def _split(value: object) -> object:
-    """Split a list that an environment variable holds."""
-    return tuple(filter(None, value.replace(" ", "").split(","))) if isinstance(value, str) else value
-
-
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
-Languages = Annotated[tuple[str, ...], BeforeValidator(_split)]
-UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
-
-
-@dataclass(frozen=True)
-class _Checked:
-    """Validates its fields by their types; raises InvalidInput that names the field, the rule and the value."""
-
-    def __post_init__(self) -> None:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        if all(values[each.name] is each.default for each in fields(self)):
-            # Defaults are valid. A default instance may be created on import, where no validator must be built.
-            return
-        try:
-            checked = _validator(type(self)).model_validate(values)
-        except ValidationError as error:
-            raise InvalidInput(_explain(type(self).__name__, error, {})) from error
-        for name in values:
-            object.__setattr__(self, name, getattr(checked, name))
-
-
-@cache
-def _validator(kind: type[_Checked]) -> type[BaseModel]:
-    """Return the Pydantic model of a settings class, built on first use to keep the import of vmemo fast."""
-    types: dict[str, Any] = {name: (hint, ...) for name, hint in get_type_hints(kind, include_extras=True).items()}
-    return create_model(
-        kind.__name__, __config__=ConfigDict(revalidate_instances="never", hide_input_in_errors=True), **types
-    )
-
-
-def _explain(source: str, error: ValidationError, labels: Mapping[str, str]) -> str:
-    """Return what is wrong; a field with a label is reported under it, and the value of a secret is left out."""
-    secrets = {each.name for each in fields(Settings) if not each.repr}
-    lines: list[str] = []
-    for each in error.errors():
-        name = str(each["loc"][0])
-        value = "" if name in secrets else f", not {each['input']!r:.60}"
-        lines.append(f"{labels.get(name, name)}: {in_words(each['type'], each['msg'])}{value}")
-    return f"{source} is not valid: {'; '.join(lines)}."
+def _weights_by_type() -> WeightsByType:
+    return {"temporal": {"temporal": 0.4}, "multi-hop": {"graph": 0.2}}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResolutionWeights(_Checked):
-    """Weights of an entity candidate's score, and the score and lead that a match needs."""
+class FusionSettings(Checked):
+    """Weights of the channels' rankings in the fused order of a recall, chosen on conversations of our own."""
 
-    name: float = 0.75
-    cooccurrence: float = 0.15
-    nearness: float = 0.10
-    days: float = 30.0
+    method: Fusion = "sum"
+    """The weighted sum of normalised scores, or reciprocal ranks."""
+    rank_constant: NotNegative = 60.0
+    """The constant k of reciprocal rank fusion, 1 / (k + rank)."""
+    semantic: NotNegative = 1.0
+    """Weight of the semantic channel."""
+    keyword: NotNegative = 0.5
+    """Weight of the keyword channel."""
+    graph: NotNegative = 0.05
+    """Weight of the graph channel."""
+    temporal: NotNegative = 0.3
+    """Weight of the temporal channel."""
+    verbatim: NotNegative = 0.8
+    """Weight of the verbatim channel."""
+    by_type: Annotated[WeightsByType, FromJson] = field(default_factory=_weights_by_type)
+    """Weights of channels that differ for a type of question; in the environment a JSON object."""
+    parts: NotNegative = 0.3
+    """Weight of the rankings of all parts of a question together, relative to that of the whole question."""
+    late: NotNegative = 1.0
+    """Weight of late interaction beside the fused score, whose best is about 1.5."""
+    semantic_floor: Cosine = 0.3
+    """Least cosine of a candidate of the semantic channel."""
+
+    def weights(self, type: QueryType) -> dict[Channel, float]:
+        """Return the channels' weights for a type of question."""
+        return {**{channel: getattr(self, channel) for channel in get_args(Channel)}, **self.by_type.get(type, {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemporalSettings(Checked):
+    """The temporal channel: facts of the time that a question is about."""
+
+    floor: Cosine = 0.4
+    """Least cosine of a fact inside the interval, also if a temporal link leads to it."""
+    edge_penalty: Share = 0.25
+    """Share of its score that a fact at the very edge of the interval loses."""
+    decay: Share = 0.7
+    """Share of a score that is left after a step along a temporal link."""
+    linked: int = 10
+    """Best facts inside the interval whose temporal links are followed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadingSettings(Checked):
+    """The graph channel: activation spreads from entry points along links."""
+
+    decay: Share = 0.8
+    """Share of activation that is left after each step."""
+    floor: Positive = 0.1
+    """Activation below which a fact is not reached."""
+    entry_floor: Cosine = 0.5
+    """Cosine from which a semantic hit is an entry point."""
+    entries: int = 6
+    """Semantic hits that activation starts from, at most."""
+    entity: NotNegative = 1.2
+    """Multiplier of activation along a shared entity."""
+    causes: NotNegative = 1.2
+    """Multiplier from a cause to its effect."""
+    caused_by: NotNegative = 1.2
+    """Multiplier from an effect to its cause."""
+    enables: NotNegative = 1.1
+    """Multiplier along a link to or from what enables."""
+    prevents: NotNegative = 1.1
+    """Multiplier along a link to or from what prevents."""
+    semantic: NotNegative = 1.0
+    """Multiplier along a semantic link."""
+    temporal: NotNegative = 0.7
+    """Multiplier along a temporal link."""
+
+    @property
+    def multipliers(self) -> dict[LinkKind, float]:
+        """The multipliers of activation by kind of link."""
+        return {kind: getattr(self, kind) for kind in get_args(LinkKind)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkSettings(Checked):
+    """Links that are stored between facts."""
+
+    hours: Positive = 24.0
+    """Hours over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
+    least_temporal: Share = 0.3
+    """Least weight of a temporal link."""
+    temporal: int = 5
+    """Temporal links per fact, to the nearest earlier ones."""
+    cosine: Cosine = 0.7
+    """Least cosine of a semantic link."""
+    semantic: int = 5
+    """Semantic links per fact, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentationSettings(Checked):
+    """Division of messages into episodes."""
+
+    gap_minutes: Positive = 30.0
+    """A longer pause between two messages begins a new episode."""
+    messages: AtLeastOne = 25
+    """Messages of an episode, at most."""
+    contrast: float = 0.07
+    """Least difference of mean cosine within topics and between them for a split."""
+    topic_messages: AtLeastOne = 2
+    """Least messages of a topic."""
+    adjacency: float = 0.05
+    """Added to the cosine of adjacent messages."""
+    repeat_cosine: Cosine = 0.95
+    """Cosine from which a message counts as a repetition."""
+
+    @property
+    def gap(self) -> timedelta:
+        """The longest pause within an episode."""
+        return timedelta(minutes=self.gap_minutes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionSettings(Checked):
+    """Known facts that a new one is compared with."""
+
+    similar: AtLeastOne = 8
+    """Known facts that are compared, at most."""
+    cosine: Cosine = 0.85
+    """Least cosine of a known fact that shares no entity with the new one."""
+    cosine_shared_entity: Cosine = 0.8
+    """Least cosine of a known fact that shares an entity."""
+    claims: AtLeastOne = 50
+    """Known facts that are searched for a conflicting claim."""
+    claim_cosine: Cosine = 0.3
+    """Least cosine of these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpinionSettings(Checked):
+    """Changes of opinions by new facts."""
+
+    step: Share = 0.15
+    """Change of confidence when a fact reinforces or weakens an opinion; a contradiction counts twice."""
+    cosine: Cosine = 0.6
+    """Least cosine of a fact that affects an opinion without sharing an entity."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolutionWeights(Checked):
+    """Entity resolution: weights of a candidate's score, and the score and lead that a match needs."""
+
+    name: NotNegative = 0.75
+    """Weight of the similarity of the names."""
+    cooccurrence: NotNegative = 0.15
+    """Weight of the share of names in the same fact that the candidate was mentioned with before."""
+    nearness: NotNegative = 0.10
+    """Weight of the time since the candidate was last mentioned."""
+    days: Positive = 30.0
+    """Days in which the nearness falls to 1/e."""
     threshold: float = 0.6
+    """Least score of a match."""
     margin: float = 0.08
+    """Least lead over the next candidate."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaintenanceSettings(_Checked):
+class MaintenanceSettings(Checked):
     """Steps of maintenance and its interval."""
 
     join: bool = True
@@ -113,15 +221,13 @@ class MaintenanceSettings(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(_Checked):
+class Settings(Checked):
     """Settings of a memory. Those with an `Env` are read from that variable by `from_environment()`."""
 
     embedding_cache: Annotated[UserPath | None, Env("VMEMO_EMBEDDING_CACHE")] = None
     """File of the on-disk embedding cache; None keeps vectors in memory only."""
     embedding_cache_size: int = 4096
     """Texts whose vectors the in-memory cache keeps."""
-    fusion: Fusion = "sum"
-    """Fusion of the channels' rankings."""
     channels: frozenset[Channel] = CHANNELS
     """Channels that recall searches."""
     analysis: bool = True
@@ -150,8 +256,6 @@ class Settings(_Checked):
     """Dollars per million input and output tokens, by model, if the provider does not report the cost."""
     style: Annotated[Style, Env("VMEMO_STYLE")] = "narrative"
     """Style of the facts that a language model extracts."""
-    resolution: ResolutionWeights = field(default_factory=ResolutionWeights)
-    """Weights of entity resolution."""
     extractions_per_bank: AtLeastOne = 10
     """Jobs that run at a time for one bank."""
     extractions_per_process: AtLeastOne = 300
@@ -168,8 +272,6 @@ class Settings(_Checked):
     """Seconds after new facts before an entity's observations are updated; facts in between share one update."""
     background: bool = True
     """Run opinion and observation jobs in this process, in addition to `process()` and workers."""
-    maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
-    """Steps of maintenance and its interval."""
     access_delay: float = 2.0
     """Seconds after a recall until access counts are written."""
     busy_timeout: Annotated[float, Env("VMEMO_BUSY_SECONDS")] = 60.0
@@ -180,23 +282,38 @@ class Settings(_Checked):
     """File that holds the key of an encrypted SQLite file as text, in place of `encryption_key`."""
     connections: Annotated[AtLeastOne, Env("VMEMO_CONNECTIONS")] = 10
     """Maximum connections of this process to a PostgreSQL server."""
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+    temporal: TemporalSettings = field(default_factory=TemporalSettings)
+    spreading: SpreadingSettings = field(default_factory=SpreadingSettings)
+    links: LinkSettings = field(default_factory=LinkSettings)
+    segmentation: SegmentationSettings = field(default_factory=SegmentationSettings)
+    resolution: ResolutionWeights = field(default_factory=ResolutionWeights)
+    revision: RevisionSettings = field(default_factory=RevisionSettings)
+    opinions: OpinionSettings = field(default_factory=OpinionSettings)
+    maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
         """Return the settings of the VMEMO_* variables; a variable that is missing or empty keeps the default."""
-        variables = _variables()
-        given = {setting: environment[name] for setting, name in variables.items() if environment.get(name)}
-        try:
-            return cls(**given)  # pyright: ignore[reportArgumentType]
-        except InvalidInput as error:
-            if isinstance(cause := error.__cause__, ValidationError):
-                raise InvalidInput(_explain("The environment", cause, variables)) from cause
-            raise
+        given = {name: kind.read(environment, variables_of_group(name, kind)) for name, kind in groups().items()}
+        return cls.read(environment, variables(), **given)
 
 
-@cache
-def _variables() -> dict[str, str]:
-    """Return the environment variable of each setting that has one."""
-    hints = get_type_hints(Settings, include_extras=True)
-    found = ((setting, part) for setting, hint in hints.items() for part in getattr(hint, "__metadata__", ()))
-    return {setting: part.name for setting, part in found if isinstance(part, Env)}
+def groups() -> dict[str, type[Checked]]:
+    """Return the groups of settings by name."""
+    return {
+        name: hint
+        for name, hint in field_types(Settings).items()
+        if isinstance(hint, type) and issubclass(hint, Checked)
+    }
+
+
+def variables() -> dict[str, str]:
+    """Return the environment variable of each setting that has one and is in no group."""
+    found = ((name, part) for name, hint in field_types(Settings).items() for part in getattr(hint, "__metadata__", ()))
+    return {name: part.name for name, part in found if isinstance(part, Env)}
+
+
+def variables_of_group(name: str, kind: type[Checked]) -> dict[str, str]:
+    """Return the environment variable of each setting of a group."""
+    return {each.name: f"VMEMO_{name}_{each.name}".upper() for each in fields(kind)}

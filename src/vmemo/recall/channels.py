@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from vmemo.models import Channel, FactId, Interval, Mention, QueryType
+from vmemo.models import Channel, FactId, Interval, Mention
 from vmemo.models.search import (
     Edge,
     Encoding,
@@ -16,34 +16,10 @@ from vmemo.models.search import (
     TemporalSearch,
     Vector,
 )
+from vmemo.models.settings import Settings
 from vmemo.recall.fuse import ChannelRanking
 from vmemo.recall.query import Query
 from vmemo.text.questions import QueryAnalysis
-
-WEIGHTS: Mapping[Channel, float] = {"semantic": 1.0, "keyword": 0.5, "graph": 0.05, "temporal": 0.3, "verbatim": 0.8}
-"""Weights of the channels' normalised scores; chosen on conversations of our own."""
-WEIGHTS_BY_TYPE: Mapping[QueryType, Mapping[Channel, float]] = {
-    "temporal": {"temporal": 0.4},
-    "multi-hop": {"graph": 0.2},
-}
-"""Weights that differ for a type of question."""
-PARTS_WEIGHT = 0.3
-"""Weight of the rankings of all parts of a question together, relative to that of the whole question."""
-SEMANTIC_FLOOR = 0.3
-"""Least cosine of a candidate of the semantic channel."""
-TEMPORAL_FLOOR = 0.4
-"""Least cosine of a fact inside the interval."""
-EDGE_PENALTY = 0.25
-"""Share of its score that a fact at the very edge of the interval loses."""
-LINK_DECAY = 0.7
-"""Share of a score that is left after a step along a temporal link."""
-LINKED_FACTS = 10
-"""Best facts inside the interval whose temporal links are followed."""
-
-
-def channel_weights(type: QueryType) -> dict[Channel, float]:
-    """Return the channels' weights for a type of question."""
-    return {**WEIGHTS, **WEIGHTS_BY_TYPE.get(type, {})}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +39,18 @@ class Channels:
 
     query: Query
     analysis: QueryAnalysis
-    enabled: Set[Channel]
+    settings: Settings
     space: str
+
+    @property
+    def enabled(self) -> Set[Channel]:
+        """The channels that recall searches."""
+        return self.settings.channels
+
+    @property
+    def weights(self) -> Mapping[Channel, float]:
+        """The channels' weights for this type of question."""
+        return self.settings.fusion.weights(self.analysis.type)
 
     def request(self, encodings: Sequence[Encoding], during: Interval | None) -> SearchRequest:
         """Return the request for every enabled channel; `encodings` are those of the question and its parts."""
@@ -76,7 +62,7 @@ class Channels:
             space=self.space,
             limit=self.query.nodes,
             semantic=[encoding.vector for encoding in vectors],
-            floor=SEMANTIC_FLOOR,
+            floor=self.settings.fusion.semantic_floor,
             keyword=texts if "keyword" in self.enabled else (),
             verbatim=self.query.text if "verbatim" in self.enabled else "",
             temporal=self._temporal(encodings[0].vector, during),
@@ -92,41 +78,37 @@ class Channels:
         if during is None or "temporal" not in self.enabled:
             return None
         # A link would lead out of the interval that the caller filters by.
-        linked = LINKED_FACTS if self.query.scope.occurred is None else 0
+        rules = self.settings.temporal
+        linked = rules.linked if self.query.scope.occurred is None else 0
         return TemporalSearch(
-            vector=vector, during=during, floor=TEMPORAL_FLOOR, edge_penalty=EDGE_PENALTY, linked=linked
+            vector=vector, during=during, floor=rules.floor, edge_penalty=rules.edge_penalty, linked=linked
         )
 
     def rankings(self, request: SearchRequest, result: SearchResult) -> list[ChannelRanking]:
         """Return the weighted rankings of a search result."""
-        weights = channel_weights(self.analysis.type)
-        rankings = _with_parts("semantic", result.semantic, weights) if "semantic" in self.enabled else []
-        rankings += _with_parts("keyword", result.keyword, weights)
+        weights = self.weights
+        rankings = self._with_parts("semantic", result.semantic) if "semantic" in self.enabled else []
+        rankings += self._with_parts("keyword", result.keyword)
         if request.verbatim:
             rankings.append(ChannelRanking("verbatim", result.verbatim, weights["verbatim"]))
         if request.temporal is not None:
-            temporal = with_temporal_links(result.temporal, result.temporal_links, self.query.nodes)
+            decay = self.settings.temporal.decay
+            temporal = with_temporal_links(result.temporal, result.temporal_links, self.query.nodes, decay)
             rankings.append(ChannelRanking("temporal", temporal, weights["temporal"]))
         return rankings
 
     def graph_ranking(self, ranking: Ranking) -> list[ChannelRanking]:
         """Return the graph channel's weighted ranking, or nothing if it is switched off."""
-        weight = channel_weights(self.analysis.type)["graph"]
-        return [ChannelRanking("graph", ranking, weight)] if "graph" in self.enabled else []
+        return [ChannelRanking("graph", ranking, self.weights["graph"])] if "graph" in self.enabled else []
+
+    def _with_parts(self, channel: Channel, rankings: Sequence[Ranking]) -> list[ChannelRanking]:
+        """Weigh the ranking of the whole question, which comes first, and those of its parts."""
+        weight = self.weights[channel]
+        part = weight * self.settings.fusion.parts / max(1, len(rankings) - 1)
+        return [ChannelRanking(channel, ranking, part if number else weight) for number, ranking in enumerate(rankings)]
 
 
-def _with_parts(
-    channel: Channel, rankings: Sequence[Ranking], weights: Mapping[Channel, float]
-) -> list[ChannelRanking]:
-    """Weigh the ranking of the whole question, which comes first, and those of its parts."""
-    weight, parts = weights[channel], max(1, len(rankings) - 1)
-    return [
-        ChannelRanking(channel, ranking, weight * PARTS_WEIGHT / parts if number else weight)
-        for number, ranking in enumerate(rankings)
-    ]
-
-
-def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ranking:
+def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int, decay: float) -> Ranking:
     """Return the facts inside the interval and those linked to the best of them, best first.
 
     A link passes on how far a score stands out from the baseline, so that a linked fact never ranks as unrelated.
@@ -134,7 +116,7 @@ def with_temporal_links(found: Ranking, links: Sequence[Edge], limit: int) -> Ra
     scores = {hit.id: hit.score for hit in found.hits}
     linked: dict[FactId, Scored] = {}
     for edge in links:
-        score = found.baseline + (scores[FactId(edge.source)] - found.baseline) * edge.weight * LINK_DECAY
+        score = found.baseline + (scores[FactId(edge.source)] - found.baseline) * edge.weight * decay
         least = linked[edge.target].score if edge.target in linked else found.baseline
         if edge.target not in scores and score > least:
             linked[edge.target] = Scored(edge.target, score, edge.tokens)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vmemo.models import Channel, FactId, Hit, Reranking
 from vmemo.models.recalled import Explanation
-from vmemo.recall.channels import ChannelResults, channel_weights
+from vmemo.recall.channels import ChannelResults
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
 from vmemo.recall.rank import RankedCandidates
 from vmemo.recall.run import RecallRun
@@ -20,7 +20,7 @@ def explain(
     candidates: dict[Channel, set[FactId]] = {}
     for channel, ranking, _ in ranked.rankings:
         candidates.setdefault(channel, set()).update(hit.id for hit in ranking.hits)
-    weights = channel_weights(analysis.type)
+    weights = run.channels.weights
     resolved = resolved or LLMResolvedTime()
     during = resolved.during or analysis.during
     return Explanation(

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from vmemo.models import Channel, ChannelPlacement, FactId
 from vmemo.models.search import Ranking
-from vmemo.models.settings import Fusion
-
-RANK_K = 60
+from vmemo.models.settings import FusionSettings
 
 
 class ChannelRanking(NamedTuple):
@@ -31,8 +29,8 @@ class Fused(NamedTuple):
 class Fuser:
     """Sums the weighted points of each candidate, so that one found by several channels ranks higher."""
 
-    def __init__(self, method: Fusion = "sum") -> None:
-        self._points = score_points if method == "sum" else rank_points
+    def __init__(self, settings: FusionSettings) -> None:
+        self._settings = settings
         self._scores: dict[FactId, float] = {}
         self._tokens: dict[FactId, int] = {}
 
@@ -40,7 +38,7 @@ class Fuser:
         """Add the points of some rankings."""
         scores, tokens = self._scores, self._tokens
         for _, ranking, weight in rankings:
-            for hit, point in zip(ranking.hits, self._points(ranking), strict=True):
+            for hit, point in zip(ranking.hits, points(ranking, self._settings), strict=True):
                 scores[hit.id] = scores.get(hit.id, 0.0) + weight * point
                 tokens[hit.id] = hit.tokens
 
@@ -50,9 +48,9 @@ class Fuser:
         return [Fused(id, self._scores[id], self._tokens[id]) for id in ranked]
 
 
-def fuse(rankings: Iterable[ChannelRanking], method: Fusion = "sum") -> list[Fused]:
+def fuse(rankings: Iterable[ChannelRanking], settings: FusionSettings) -> list[Fused]:
     """Return the candidates of all rankings, best first."""
-    fuser = Fuser(method)
+    fuser = Fuser(settings)
     fuser.add(rankings)
     return fuser.order()
 
@@ -69,6 +67,11 @@ def placements(rankings: Sequence[ChannelRanking], ids: Set[FactId]) -> dict[Fac
     return found
 
 
+def points(ranking: Ranking, settings: FusionSettings) -> list[float]:
+    """Return the points of a ranking's candidates by the chosen method."""
+    return score_points(ranking) if settings.method == "sum" else rank_points(ranking, settings.rank_constant)
+
+
 def score_points(ranking: Ranking) -> list[float]:
     """Return points from 0 (unrelated) to 1 (the channel's best).
 
@@ -83,6 +86,6 @@ def score_points(ranking: Ranking) -> list[float]:
     return [max(0.0, (hit.score - ranking.baseline) / span) for hit in ranking.hits]
 
 
-def rank_points(ranking: Ranking) -> list[float]:
+def rank_points(ranking: Ranking, constant: float) -> list[float]:
     """Return reciprocal ranks: agreement between channels counts more than one channel's score."""
-    return [1.0 / (RANK_K + rank) for rank in range(1, len(ranking.hits) + 1)]
+    return [1.0 / (constant + rank) for rank in range(1, len(ranking.hits) + 1)]

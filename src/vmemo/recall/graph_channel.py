@@ -6,30 +6,14 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vmemo.models import EntityId, FactId, GraphStep, LinkKind, Mention, QueryType
+from vmemo.models import EntityId, FactId, GraphStep, Mention, QueryType
 from vmemo.models.search import Edge, EdgeQuery, Ranking, Scored
+from vmemo.models.settings import SpreadingSettings
 
-DECAY = 0.8
-"""Share of activation that is left after each step."""
-MIN_ACTIVATION = 0.1
-"""Activation below which a fact is not reached."""
-ENTRY_FLOOR = 0.5
-"""Cosine from which a semantic hit is an entry point."""
-MAX_ENTRIES = 6
-"""Semantic hits that activation starts from, at most."""
 WAVE_SIZE = 6
 """Nodes whose edges are fetched together: the strongest ones that are not expanded yet."""
 MIN_EXPANSIONS = 6
 """Nodes that are expanded at least."""
-MULTIPLIERS: Mapping[LinkKind, float] = {
-    "entity": 1.2,
-    "causes": 1.2,
-    "caused_by": 1.2,
-    "enables": 1.1,
-    "prevents": 1.1,
-    "semantic": 1.0,
-    "temporal": 0.7,
-}
 Node = FactId | EntityId
 
 
@@ -64,9 +48,17 @@ class GraphActivation:
     """
 
     def __init__(
-        self, base: EdgeQuery, entries: Sequence[Scored], entities: Sequence[Mention], *, expansions: int
+        self,
+        base: EdgeQuery,
+        entries: Sequence[Scored],
+        entities: Sequence[Mention],
+        *,
+        expansions: int,
+        settings: SpreadingSettings,
     ) -> None:
         self._base = base
+        self._settings = settings
+        self._multipliers = settings.multipliers
         self._expansions = expansions
         self._named = {entity.id for entity in entities}
         self._activation: dict[Node, float] = {}
@@ -76,8 +68,8 @@ class GraphActivation:
         self._expanded: set[Node] = set()
         for entity in entities:
             self._activate(entity.id, 1.0)
-        for hit in entries[:MAX_ENTRIES]:
-            if hit.score >= ENTRY_FLOOR:
+        for hit in entries[: settings.entries]:
+            if hit.score >= settings.entry_floor:
                 self._activate(hit.id, hit.score)
 
     def next_query(self) -> EdgeQuery | None:
@@ -94,9 +86,10 @@ class GraphActivation:
 
     def follow(self, edges: Iterable[Edge]) -> None:
         """Pass activation along edges; only the strongest path to a fact counts."""
+        decay, floor = self._settings.decay, self._settings.floor
         for edge in edges:
-            activation = self._activation[edge.source] * edge.weight * DECAY * MULTIPLIERS[edge.kind]
-            if activation < MIN_ACTIVATION or activation <= self._scores.get(edge.target, 0.0):
+            activation = self._activation[edge.source] * edge.weight * decay * self._multipliers[edge.kind]
+            if activation < floor or activation <= self._scores.get(edge.target, 0.0):
                 continue
             if edge.source in self._reached_by and self._is_cycle(edge):
                 continue
@@ -127,7 +120,7 @@ class GraphActivation:
     def _least_weight(self, wave: Sequence[Node]) -> float:
         """Return the weight below which no edge of a wave can pass on enough activation."""
         strongest = max(self._activation[node] for node in wave)
-        return MIN_ACTIVATION / (strongest * DECAY * max(MULTIPLIERS.values()))
+        return self._settings.floor / max(strongest * self._settings.decay * max(self._multipliers.values()), 1e-9)
 
     def _is_cycle(self, edge: Edge) -> bool:
         """Return True if the path to the edge's source already passes its target."""

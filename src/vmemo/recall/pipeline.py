@@ -35,7 +35,7 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     timer = StageTimer()
     with timer.stage("analyse"):
         analysis = await _analyse(query, context, report_unresolved=resolver is not None)
-    channels = Channels(query, analysis, context.settings.channels, context.embedder.name)
+    channels = Channels(query, analysis, context.settings, context.embedder.name)
     run = RecallRun(query, context, channels, timer)
     encodings = await _embed(run)
     results, resolved = await _search(run, encodings, resolver)

@@ -69,12 +69,13 @@ def _activation(run: RecallRun, found: ChannelResults) -> GraphActivation:
     base = EdgeQuery(scope=scope, space=run.context.embedder.name, vector=question.vector)
     enabled = "graph" in run.channels.enabled
     expansions = max_expansions(run.channels.analysis.type, run.query.nodes) if enabled else 0
-    return GraphActivation(base, found.entries, found.entities, expansions=expansions)
+    rules = run.context.settings.spreading
+    return GraphActivation(base, found.entries, found.entities, expansions=expansions, settings=rules)
 
 
 def _late_shortlist(run: RecallRun, candidates: Sequence[Fused], found: ChannelResults) -> list[FactId]:
     compares_tokens = run.context.reranker == "late" and found.question.tokens is not None
-    return late_shortlist(candidates, run.query) if compares_tokens else []
+    return late_shortlist(candidates, run.query, run.context.settings.fusion.late) if compares_tokens else []
 
 
 async def _follow_graph(run: RecallRun, activation: GraphActivation, edges: Sequence[Edge]) -> GraphRanking:
@@ -100,7 +101,8 @@ async def _rerank(
     with run.timer.stage("rerank"):
         if not isinstance(reranker, str):
             return await score_texts(run.query, candidates, reranker, run.context.store)
-        return score_tokens(ids, question, vectors) if question is not None and ids else RerankScores()
+        weight = run.context.settings.fusion.late
+        return score_tokens(ids, question, vectors, weight) if question is not None and ids else RerankScores()
 
 
 async def _rerank_more(run: RecallRun, candidates: Sequence[Fused], found: ChannelResults) -> RerankScores:

@@ -15,8 +15,6 @@ from vmemo.ports import Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 
-LATE_WEIGHT = 1.0
-"""Weight of late interaction beside the fused score, whose best is about 1.5."""
 TEXT_WEIGHT = 1.0
 """Weight of a reranker that compares texts."""
 MAX_TEXTS = 50
@@ -62,16 +60,18 @@ def shortlist(candidates: Sequence[Fused], query: Query, weight: float, limit: i
     return [candidate.id for candidate in candidates[:limit] if candidate.score >= least]
 
 
-def late_shortlist(candidates: Sequence[Fused], query: Query) -> list[FactId]:
+def late_shortlist(candidates: Sequence[Fused], query: Query, weight: float) -> list[FactId]:
     """Return the candidates whose token vectors are compared with the question's."""
-    return shortlist(candidates, query, LATE_WEIGHT, query.reranked)
+    return shortlist(candidates, query, weight, query.reranked)
 
 
-def score_tokens(ids: Sequence[FactId], question: TokenVectors, stored: Sequence[TokenVectors | None]) -> RerankScores:
+def score_tokens(
+    ids: Sequence[FactId], question: TokenVectors, stored: Sequence[TokenVectors | None], weight: float
+) -> RerankScores:
     """Score candidates by late interaction: for each token of the question its best match in a fact, summed."""
     # A few hundred candidates take less time than a hop to another thread and back.
     scores = zip(ids, late_interaction(question, stored), strict=True)
-    return RerankScores(ids, {id: score for id, score in scores if score is not None}, LATE_WEIGHT)
+    return RerankScores(ids, {id: score for id, score in scores if score is not None}, weight)
 
 
 async def score_texts(query: Query, candidates: Sequence[Fused], reranker: Reranker, search: Search) -> RerankScores:

@@ -10,7 +10,7 @@ from datetime import datetime
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, NewFact
 from vmemo.models.select import FactSelect, MessageSelect
-from vmemo.ports import Context, Store
+from vmemo.ports import Context
 from vmemo.reflect.answer_checks import AnswerChecks
 from vmemo.reflect.answer_prompt import engine_label
 from vmemo.reflect.citations import parse_marks, without_citations
@@ -56,7 +56,7 @@ async def form_opinions(
     revisions = _revisions(answer, checks)
     while formed or revisions:
         revision = await context.store.revision(bank)
-        update = await _OpinionUpdate.load(bank, formed, revisions, context.store)
+        update = await _OpinionUpdate.load(bank, formed, revisions, context)
         update.apply(formed, revisions, asked_at)
         if not update.new and not update.changes:
             break
@@ -138,14 +138,17 @@ class _OpinionUpdate:
     used: dict[FactId, set[FactId]]
     existing: Set[str]
     """Ids of the facts and messages that were not forgotten meanwhile."""
+    step: float
+    """Change of confidence by one assessment."""
     new: list[NewFact] = field(default_factory=list[NewFact])
     closings: list[FactClosure] = field(default_factory=list[FactClosure])
     changes: list[ConfidenceChange] = field(default_factory=list[ConfidenceChange])
 
     @staticmethod
     async def load(
-        bank: BankId, formed: Sequence[NewFact], revisions: Sequence[_Revision], store: Store
+        bank: BankId, formed: Sequence[NewFact], revisions: Sequence[_Revision], context: Context
     ) -> _OpinionUpdate:
+        store = context.store
         held = await store.facts(bank, FactSelect.believed("opinion"))
         fact_ids = {id for each in formed for id in each.fact.basis} | {
             id for each in revisions for id in each.evidence
@@ -155,7 +158,7 @@ class _OpinionUpdate:
         messages = await store.messages(bank, MessageSelect(ids=sorted(message_ids)))
         existing = {str(each.id) for each in (*facts, *messages)}
         used = evidence_by_opinion(held, await store.confidence_changes(bank))
-        return _OpinionUpdate({fact.id: fact for fact in held}, used, existing)
+        return _OpinionUpdate({fact.id: fact for fact in held}, used, existing, context.settings.opinions.step)
 
     def apply(self, formed: Sequence[NewFact], revisions: Sequence[_Revision], asked_at: datetime) -> None:
         """Add the new opinions; one that is already held reinforces the held one."""
@@ -192,7 +195,8 @@ class _OpinionUpdate:
         evidence = tuple(id for id in revision.evidence if id in self.existing and id not in used)
         if opinion is None or not evidence or any(change.opinion == opinion.id for change in self.changes):
             return
-        self.changes.append(confidence_change(opinion, revision.stance, evidence, revision.reason, utc_now()))
+        change = confidence_change(opinion, revision.stance, evidence, revision.reason, utc_now(), step=self.step)
+        self.changes.append(change)
 
 
 def _same_words(one: Fact, other: Fact) -> bool:

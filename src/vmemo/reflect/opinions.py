@@ -13,24 +13,17 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Stance, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.select import FactSelect
-from vmemo.ports import Store
+from vmemo.ports import Context
 from vmemo.reflect.llm_schemas import OpinionAssessments
 
 PROMPTS = Path(__file__).parent / "prompts"
-CONFIDENCE_STEP = 0.15
-MIN_SIMILARITY = 0.6
-"""Least cosine similarity at which a fact affects an opinion without sharing an entity."""
-_DELTAS: Mapping[Stance, float] = {
-    "reinforce": CONFIDENCE_STEP,
-    "weaken": -CONFIDENCE_STEP,
-    "contradict": -2 * CONFIDENCE_STEP,
-    "neutral": 0.0,
-}
+_STEPS: Mapping[Stance, int] = {"reinforce": 1, "weaken": -1, "contradict": -2, "neutral": 0}
+"""Steps by which an assessment changes the confidence of an opinion."""
 
 
-def changed_confidence(confidence: float, stance: Stance) -> float:
+def changed_confidence(confidence: float, stance: Stance, step: float) -> float:
     """Return the confidence after an assessment, between 0 and 1."""
-    return round(min(1.0, max(0.0, confidence + _DELTAS[stance])), 6)
+    return round(min(1.0, max(0.0, confidence + _STEPS[stance] * step)), 6)
 
 
 def evidence_by_opinion(opinions: Sequence[Fact], changes: Sequence[ConfidenceChange]) -> dict[FactId, set[FactId]]:
@@ -42,29 +35,30 @@ def evidence_by_opinion(opinions: Sequence[Fact], changes: Sequence[ConfidenceCh
 
 
 def affected_opinions(
-    opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
+    opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]], *, cosine: float
 ) -> list[Fact]:
     """Return the opinions that share an entity with a fact, or are similar to one, that did not count yet."""
     return [
         opinion
         for opinion in opinions
-        if any(fact.id not in used[opinion.id] and _affects(fact, opinion) for fact in facts)
+        if any(fact.id not in used[opinion.id] and _affects(fact, opinion, cosine) for fact in facts)
     ]
 
 
-def _affects(fact: Fact, opinion: Fact) -> bool:
+def _affects(fact: Fact, opinion: Fact, cosine: float) -> bool:
     entities = {mention.id for mention in opinion.entities}
     if not entities.isdisjoint(mention.id for mention in fact.entities):
         return True
     if fact.embedding is None or opinion.embedding is None:
         return False
-    return float(np.dot(fact.embedding, opinion.embedding)) >= MIN_SIMILARITY
+    return float(np.dot(fact.embedding, opinion.embedding)) >= cosine
 
 
 async def update_opinions(
-    bank: BankId, new: Sequence[FactId], store: Store, llm: StructuredLLM, lease: Lease, *, embedder: str
+    bank: BankId, new: Sequence[FactId], context: Context, llm: StructuredLLM, lease: Lease
 ) -> list[ConfidenceChange]:
     """Assess the opinions that new facts affect, and write the changes of their confidence; this completes the job."""
+    store, settings = context.store, context.settings.opinions
     while True:
         revision = await store.revision(bank)
         facts = [
@@ -74,18 +68,19 @@ async def update_opinions(
         ]
         held = await store.facts(bank, FactSelect.believed("opinion"))
         used = evidence_by_opinion(held, await store.confidence_changes(bank))
-        opinions = affected_opinions(held, facts, used)
+        opinions = affected_opinions(held, facts, used, cosine=settings.cosine)
         if not opinions:
             await store.commit(Changes(bank=bank, finished=[lease], spending=llm.spending))
             return []
-        confidence = _confidence_changes(await _assess(opinions, facts, llm), opinions, facts, used)
+        assessed = await _assess(opinions, facts, llm)
+        confidence = _confidence_changes(assessed, opinions, facts, used, step=settings.step)
         changes = Changes(
             bank=bank,
             confidence=confidence,
             spending=llm.spending,
             finished=[lease],
             revision=revision,
-            embedder=embedder,
+            embedder=context.embedder.name,
         )
         if await store.commit(changes):
             return confidence
@@ -115,7 +110,12 @@ def _feedback(answer: OpinionAssessments, opinions: int, facts: int) -> str | No
 
 
 def _confidence_changes(
-    answer: OpinionAssessments, opinions: Sequence[Fact], facts: Sequence[Fact], used: Mapping[FactId, set[FactId]]
+    answer: OpinionAssessments,
+    opinions: Sequence[Fact],
+    facts: Sequence[Fact],
+    used: Mapping[FactId, set[FactId]],
+    *,
+    step: float,
 ) -> list[ConfidenceChange]:
     now = utc_now()
     by_number = {f"O{n}": opinion for n, opinion in enumerate(opinions, start=1)}
@@ -126,12 +126,12 @@ def _confidence_changes(
         ids = dict.fromkeys(fact_ids[number] for number in each.evidence)
         evidence = tuple(id for id in ids if id not in used[opinion.id])
         if each.stance != "neutral" and evidence:
-            changes.append(confidence_change(opinion, each.stance, evidence, each.reason, now))
+            changes.append(confidence_change(opinion, each.stance, evidence, each.reason, now, step=step))
     return changes
 
 
 def confidence_change(
-    opinion: Fact, stance: Stance, evidence: tuple[FactId, ...], reason: str, at: datetime
+    opinion: Fact, stance: Stance, evidence: tuple[FactId, ...], reason: str, at: datetime, *, step: float
 ) -> ConfidenceChange:
     """Return the change that an assessment makes to an opinion's confidence."""
     before = opinion.confidence or 0.0
@@ -139,7 +139,7 @@ def confidence_change(
         opinion=opinion.id,
         stance=stance,
         before=before,
-        after=changed_confidence(before, stance),
+        after=changed_confidence(before, stance, step),
         evidence=evidence,
         reason=reason,
         at=at,

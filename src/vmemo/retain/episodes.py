@@ -13,9 +13,10 @@ import numpy as np
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId, new_id
 from vmemo.models.search import Vector, Vectors
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.ports import Store
+from vmemo.models.settings import SegmentationSettings
+from vmemo.ports import Context, Store
 from vmemo.retain.llm_extraction import EpisodeTopic
-from vmemo.retain.segment import MAX_MESSAGES, MessageVector, is_repetition, segment
+from vmemo.retain.segment import MessageVector, is_repetition, segment
 
 MessageVectors = Mapping[MessageId, Vector]
 MAX_TITLE = 80
@@ -58,16 +59,18 @@ async def last_episode(bank: BankId, store: Store) -> Episode | None:
 
 
 async def place_messages(
-    bank: BankId, stream: Sequence[Message], vectors: MessageVectors, store: Store, before: Message | None
+    bank: BankId, stream: Sequence[Message], vectors: MessageVectors, context: Context, before: Message | None
 ) -> list[Episode]:
     """Return the episodes of one conversation's new messages; an extended episode keeps its id."""
-    earlier = await _open(bank, store, before)
+    settings = context.settings.segmentation
+    earlier = await _open(bank, context.store, before)
     fresh = [MessageVector(message.timestamp, vectors[message.id]) for message in stream]
-    if earlier is not None and has_capacity(earlier, len(stream)) and is_repetition(fresh, earlier.lines):
+    spare = 0 if earlier is None else capacity(earlier, settings)
+    if earlier is not None and len(stream) <= spare and is_repetition(fresh, earlier.lines, settings):
         return [extend_episode(earlier, stream, vectors)]
     known = earlier.lines if earlier is not None else ()
-    groups = await asyncio.to_thread(segment, [*known, *fresh])
-    return _episodes(groups, earlier, stream, vectors)
+    groups = await asyncio.to_thread(segment, [*known, *fresh], settings)
+    return _episodes(groups, earlier, stream, vectors, spare=spare)
 
 
 async def _open(bank: BankId, store: Store, before: Message | None) -> OpenEpisode | None:
@@ -87,20 +90,25 @@ async def _open(bank: BankId, store: Store, before: Message | None) -> OpenEpiso
     return OpenEpisode(episode, tuple(messages), tuple(lines))
 
 
-def has_capacity(earlier: OpenEpisode, more: int) -> bool:
-    """Return True if an episode can take `more` messages."""
-    return len(earlier.episode.messages) + more <= MAX_MESSAGES
+def capacity(earlier: OpenEpisode, settings: SegmentationSettings) -> int:
+    """Return the number of messages that an episode can still take."""
+    return settings.messages - len(earlier.episode.messages)
 
 
 def _episodes(
-    groups: Sequence[Sequence[int]], earlier: OpenEpisode | None, stream: Sequence[Message], vectors: MessageVectors
+    groups: Sequence[Sequence[int]],
+    earlier: OpenEpisode | None,
+    stream: Sequence[Message],
+    vectors: MessageVectors,
+    *,
+    spare: int,
 ) -> list[Episode]:
     known = len(earlier.lines) if earlier is not None else 0
     continued: list[Message] = []
     fresh: list[list[Message]] = []
     for group in groups:
         joined = [stream[i - known] for i in group if i >= known]
-        if earlier is not None and group[0] < known and has_capacity(earlier, len(continued) + len(joined)):
+        if earlier is not None and group[0] < known and len(continued) + len(joined) <= spare:
             continued += joined
         elif joined:
             fresh.append(joined)

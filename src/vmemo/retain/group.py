@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
@@ -17,20 +18,21 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, Message
 from vmemo.models.changes import Changes, NewJob
 from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
+from vmemo.models.settings import SegmentationSettings
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
     MessageVectors,
     OpenEpisode,
     by_document,
+    capacity,
     extend_episode,
-    has_capacity,
     last_episode,
     link_to_previous,
     message_before,
     new_episode,
 )
 from vmemo.retain.llm_schemas import LineGroups
-from vmemo.retain.segment import MAX_GAP, MAX_MESSAGES, MessageVector, is_repetition, segment
+from vmemo.retain.segment import MessageVector, is_repetition, segment
 from vmemo.retain.write_plan import embed_messages
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -53,15 +55,15 @@ async def group_messages(
 
     A run that continues the previous episode extends it.
     """
-    vectors = await embed_messages(messages, context)
-    runs = [run for stream in by_document(messages) for run in _runs(stream)]
-    groups = await _groups(runs, llm)
+    vectors, settings = await embed_messages(messages, context), context.settings.segmentation
+    runs = [run for stream in by_document(messages) for run in _runs(stream, settings.gap)]
+    groups = await _groups(runs, llm, settings.messages)
     episodes: list[Episode] = []
     jobs: list[NewJob] = []
     for run, parts in zip(runs, groups, strict=True):
         earlier = await _open_episode(bank, run[0], context)
         for part in parts:
-            episode = _placed(part, earlier, vectors)
+            episode = _placed(part, earlier, vectors, settings)
             earlier = None
             episodes.append(episode)
             jobs.append(extraction_job(episode, part.messages))
@@ -84,11 +86,11 @@ def extraction_job(episode: Episode, messages: Sequence[Message]) -> NewJob:
     )
 
 
-def _runs(stream: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
-    """Yield the runs of a document's messages without a gap over MAX_GAP."""
+def _runs(stream: Sequence[Message], gap: timedelta) -> Iterator[tuple[Message, ...]]:
+    """Yield the runs of a document's messages without a longer gap."""
     run: list[Message] = []
     for message in stream:
-        if run and message.timestamp - run[-1].timestamp > MAX_GAP:
+        if run and message.timestamp - run[-1].timestamp > gap:
             yield tuple(run)
             run = []
         run.append(message)
@@ -96,14 +98,16 @@ def _runs(stream: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
         yield tuple(run)
 
 
-async def _groups(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM) -> list[list[_TopicGroup]]:
-    """Return the groups of each run."""
-    large = [run for run in runs if len(run) > MAX_MESSAGES]
-    grouped = iter(await _group_with_llm(large, llm) if large else [])
-    return [next(grouped) if len(run) > MAX_MESSAGES else [_TopicGroup(run)] for run in runs]
+async def _groups(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM, most: int) -> list[list[_TopicGroup]]:
+    """Return the groups of each run, of at most `most` messages."""
+    large = [run for run in runs if len(run) > most]
+    grouped = iter(await _group_with_llm(large, llm, most) if large else [])
+    return [next(grouped) if len(run) > most else [_TopicGroup(run)] for run in runs]
 
 
-async def _group_with_llm(runs: Sequence[tuple[Message, ...]], llm: StructuredLLM) -> list[list[_TopicGroup]]:
+async def _group_with_llm(
+    runs: Sequence[tuple[Message, ...]], llm: StructuredLLM, most: int
+) -> list[list[_TopicGroup]]:
     """Group long runs with one LLM call; a line that the model leaves out joins the line before it."""
     everything = [message for run in runs for message in run]
     numbers = count(1)
@@ -125,7 +129,7 @@ async def _group_with_llm(runs: Sequence[tuple[Message, ...]], llm: StructuredLL
     groups: list[list[_TopicGroup]] = []
     start = 0
     for run in runs:
-        groups.append(_run_groups(run, topic[start : start + len(run)], answer))
+        groups.append(_run_groups(run, topic[start : start + len(run)], answer, most))
         start += len(run)
     return groups
 
@@ -142,20 +146,20 @@ def _assign(answer: LineGroups, lines: int) -> list[int]:
     return assigned
 
 
-def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroups) -> list[_TopicGroup]:
-    """Return a run's groups in order of their first lines, split at MAX_MESSAGES."""
+def _run_groups(run: Sequence[Message], topics: Sequence[int], answer: LineGroups, most: int) -> list[_TopicGroup]:
+    """Return a run's groups in order of their first lines, each of at most `most` messages."""
     groups: list[_TopicGroup] = []
     for topic in dict.fromkeys(topics):
         lines = [message for message, own in zip(run, topics, strict=True) if own == topic]
         words = answer.groups[topic].topic if topic < len(answer.groups) else ""
-        groups += [_TopicGroup(tuple(lines[i : i + MAX_MESSAGES]), words) for i in range(0, len(lines), MAX_MESSAGES)]
+        groups += [_TopicGroup(tuple(lines[i : i + most]), words) for i in range(0, len(lines), most)]
     return sorted(groups, key=lambda each: run.index(each.messages[0]))
 
 
 async def _open_episode(bank: BankId, first: Message, context: RetainContext) -> OpenEpisode | None:
     """Return the episode that a run may continue."""
     before = await message_before(bank, first, context.store)
-    if before is None or first.timestamp - before.timestamp > MAX_GAP:
+    if before is None or first.timestamp - before.timestamp > context.settings.segmentation.gap:
         return None
     episode = first_of(await context.store.episodes(bank, EpisodeSelect(messages=[before.id])))
     if episode is None:
@@ -167,18 +171,23 @@ async def _open_episode(bank: BankId, first: Message, context: RetainContext) ->
     )
 
 
-def _placed(part: _TopicGroup, earlier: OpenEpisode | None, vectors: MessageVectors) -> Episode:
-    if earlier is not None and has_capacity(earlier, len(part.messages)) and _continues(part, earlier, vectors):
+def _placed(
+    part: _TopicGroup, earlier: OpenEpisode | None, vectors: MessageVectors, settings: SegmentationSettings
+) -> Episode:
+    fits = earlier is not None and len(part.messages) <= capacity(earlier, settings)
+    if earlier is not None and fits and _continues(part, earlier, vectors, settings):
         return extend_episode(earlier, part.messages, vectors)
     fresh = new_episode(part.messages, vectors)
     return fresh.model_copy(update={"title": part.topic}) if part.topic else fresh
 
 
-def _continues(part: _TopicGroup, earlier: OpenEpisode, vectors: MessageVectors) -> bool:
+def _continues(
+    part: _TopicGroup, earlier: OpenEpisode, vectors: MessageVectors, settings: SegmentationSettings
+) -> bool:
     """Return True if a group repeats the episode or, by its vectors, continues its topic."""
     lines = [MessageVector(message.timestamp, vectors[message.id]) for message in part.messages]
-    if is_repetition(lines, earlier.lines):
+    if is_repetition(lines, earlier.lines, settings):
         return True
     known = len(earlier.lines)
-    parts = segment([*earlier.lines, *lines])
+    parts = segment([*earlier.lines, *lines], settings)
     return any(min(each) < known <= max(each) for each in parts)

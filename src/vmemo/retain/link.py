@@ -9,30 +9,20 @@ from datetime import datetime, timedelta
 from vmemo.models import Fact, FactId, Link
 from vmemo.models.drafts import FactDraft
 from vmemo.models.search import Scored
-
-DECAY = timedelta(hours=24)
-"""Time over which the weight of a temporal link falls to 1/e; also the longest distance of a link."""
-MIN_TEMPORAL_WEIGHT = 0.3
-"""Minimum weight of a temporal link."""
-TEMPORAL_LINKS = 5
-"""Temporal links per fact, to the nearest earlier ones."""
-MIN_COSINE = 0.7
-"""Minimum cosine of a semantic link."""
-SEMANTIC_LINKS = 5
-"""Maximum semantic links per fact."""
+from vmemo.models.settings import LinkSettings
 
 
-def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact]) -> Iterator[Link]:
+def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], settings: LinkSettings) -> Iterator[Link]:
     """Yield links from each new fact to the nearest earlier ones, new or stored."""
     line = sorted((*earlier, *new), key=event_time)
-    fresh = {fact.id for fact in new}
+    fresh, decay = {fact.id for fact in new}, timedelta(hours=settings.hours)
     for i, fact in enumerate(line):
         if fact.id not in fresh:
             continue
-        for other in line[max(0, i - TEMPORAL_LINKS) : i]:
+        for other in line[max(0, i - settings.temporal) : i]:
             apart = event_time(fact) - event_time(other)
-            if apart <= DECAY:
-                weight = max(MIN_TEMPORAL_WEIGHT, math.exp(-(apart / DECAY)))
+            if apart <= decay:
+                weight = max(settings.least_temporal, math.exp(-(apart / decay)))
                 yield Link(source=fact.id, target=other.id, kind="temporal", weight=weight)
 
 
@@ -41,10 +31,10 @@ def event_time(fact: Fact) -> datetime:
     return fact.occurred_start or fact.mentioned_at
 
 
-def semantic_links(fact: FactId, near: Sequence[Scored]) -> Iterator[Link]:
+def semantic_links(fact: FactId, near: Sequence[Scored], settings: LinkSettings) -> Iterator[Link]:
     """Yield links from a fact to the most similar ones."""
-    for other in [hit for hit in near if hit.id != fact][:SEMANTIC_LINKS]:
-        if other.score >= MIN_COSINE:
+    for other in [hit for hit in near if hit.id != fact][: settings.semantic]:
+        if other.score >= settings.cosine:
             yield Link(source=fact, target=other.id, kind="semantic", weight=min(1.0, other.score))
 
 

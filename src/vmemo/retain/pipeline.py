@@ -165,7 +165,7 @@ async def derive(
     for stream, before in zip(streams, previous, strict=True):
         embedded = [message for message in stream if message.id in vectors]
         if embedded:
-            episodes += await place_messages(bank, embedded, vectors, context.store, before)
+            episodes += await place_messages(bank, embedded, vectors, context, before)
     episodes = link_to_previous(episodes, await last_episode(bank, context.store))
     changes = await plan_writes(bank, revision, encoded, episodes, context)
     becomes = "derived" if own_words else "extracted"

@@ -13,17 +13,9 @@ from vmemo.models import BankId, Fact, FactId, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.models.select import FactSelect
+from vmemo.models.settings import RevisionSettings
 from vmemo.ports import Store
 from vmemo.text.claims import compare_claims, parse_claim
-
-MAX_SIMILAR = 8
-"""Known facts that a new one is compared with."""
-MIN_COSINE_SHARED_ENTITY = 0.8
-"""Minimum cosine of a known fact that shares an entity with the new one."""
-MIN_COSINE = 0.85
-"""Minimum cosine of a known fact that shares no entity."""
-CLAIM_CANDIDATES, MIN_CLAIM_COSINE = 50, 0.3
-"""Number and minimum cosine of known facts searched for a conflicting claim."""
 
 
 @dataclass(frozen=True)
@@ -48,26 +40,28 @@ class Revision:
 
 
 async def similar_pairs(
-    bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft], store: Store
+    bank: BankId, new: Sequence[NewFact], drafts: Sequence[FactDraft], store: Store, settings: RevisionSettings
 ) -> list[FactPair]:
     """Pair each new fact with known ones that its draft names, or that are similar."""
     named = {judged.fact for draft in drafts for judged in draft.judgements}
-    scores, known = await _neighbours(bank, new, named, store, limit=MAX_SIMILAR, floor=MIN_COSINE_SHARED_ENTITY)
+    limit, floor = settings.similar, min(settings.cosine, settings.cosine_shared_entity)
+    scores, known = await _neighbours(bank, new, named, store, limit=limit, floor=floor)
     return [
         FactPair(at, known[id])
         for at, (item, draft) in enumerate(zip(new, drafts, strict=True))
         for id in dict.fromkeys((*scores[at], *(judged.fact for judged in draft.judgements)))
         if id in known and id != item.fact.id
-        if scores[at].get(id, 0.0) >= MIN_COSINE or _share_entity(item.fact, known[id])
+        if scores[at].get(id, 0.0) >= settings.cosine or _share_entity(item.fact, known[id])
     ]
 
 
-async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: Store) -> list[FactPair]:
+async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: Store, settings: RevisionSettings) -> list[FactPair]:
     """Pair each new fact that makes a claim with known and earlier facts that make claims."""
     parsed = await asyncio.to_thread(lambda: [parse_claim(item.fact.text) for item in new])
     claims = {at: claim for at, claim in enumerate(parsed) if claim is not None}
     claiming = [new[at] for at in claims]
-    scores, known = await _neighbours(bank, claiming, set(), store, limit=CLAIM_CANDIDATES, floor=MIN_CLAIM_COSINE)
+    limit, floor = settings.claims, settings.claim_cosine
+    scores, known = await _neighbours(bank, claiming, set(), store, limit=limit, floor=floor)
     stored = [
         FactPair(at, known[id])
         for at, found in zip(claims, scores, strict=True)

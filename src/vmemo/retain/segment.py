@@ -9,18 +9,10 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_GAP = timedelta(minutes=30)
-MAX_MESSAGES = 25
+from vmemo.models.settings import SegmentationSettings
+
 WINDOW = 75
 """Messages that are clustered together."""
-MIN_CONTRAST = 0.07
-"""Minimum difference of mean cosine within topics and between them for a split."""
-MIN_TOPIC_MESSAGES = 2
-"""Minimum size of a topic."""
-ADJACENCY_BONUS = 0.05
-"""Added to the similarity of adjacent messages."""
-REPEAT_COSINE = 0.95
-"""Cosine from which a message counts as a repetition."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +23,33 @@ class MessageVector:
     vector: NDArray[np.float32]
 
 
-def segment(lines: Sequence[MessageVector]) -> list[list[int]]:
+def segment(lines: Sequence[MessageVector], settings: SegmentationSettings) -> list[list[int]]:
     """Return the indexes of each episode's messages, ordered by first message. Lines must be in order of time."""
-    groups = [group for block in _blocks(lines) for group in _topics(lines, block)]
-    sized = [group[i : i + MAX_MESSAGES] for group in groups for i in range(0, len(group), MAX_MESSAGES)]
-    return _merged(lines, sorted(sized, key=lambda group: group[0]))
+    groups = [group for block in _blocks(lines, settings.gap) for group in _topics(lines, block, settings)]
+    size = settings.messages
+    sized = [group[i : i + size] for group in groups for i in range(0, len(group), size)]
+    return _merged(lines, sorted(sized, key=lambda group: group[0]), settings)
 
 
-def _merged(lines: Sequence[MessageVector], groups: Sequence[list[int]]) -> list[list[int]]:
+def _merged(
+    lines: Sequence[MessageVector], groups: Sequence[list[int]], settings: SegmentationSettings
+) -> list[list[int]]:
     """Merge each group that repeats the previous one, if the result is not too large."""
     kept: list[list[int]] = []
     for group in groups:
-        fits = bool(kept) and len(kept[-1]) + len(group) <= MAX_MESSAGES
-        if fits and is_repetition([lines[i] for i in group], [lines[i] for i in kept[-1]]):
+        fits = bool(kept) and len(kept[-1]) + len(group) <= settings.messages
+        if fits and is_repetition([lines[i] for i in group], [lines[i] for i in kept[-1]], settings):
             kept[-1] = [*kept[-1], *group]
         else:
             kept.append(group)
     return kept
 
 
-def _blocks(lines: Sequence[MessageVector]) -> Iterator[list[int]]:
-    """Yield runs without a gap over MAX_GAP and of at most WINDOW messages."""
+def _blocks(lines: Sequence[MessageVector], gap: timedelta) -> Iterator[list[int]]:
+    """Yield runs without a longer gap and of at most WINDOW messages."""
     block: list[int] = []
     for i, line in enumerate(lines):
-        if block and (line.at - lines[block[-1]].at > MAX_GAP or len(block) >= WINDOW):
+        if block and (line.at - lines[block[-1]].at > gap or len(block) >= WINDOW):
             yield block
             block = []
         block.append(i)
@@ -62,19 +57,20 @@ def _blocks(lines: Sequence[MessageVector]) -> Iterator[list[int]]:
         yield block
 
 
-def _topics(lines: Sequence[MessageVector], block: list[int]) -> list[list[int]]:
+def _topics(lines: Sequence[MessageVector], block: list[int], settings: SegmentationSettings) -> list[list[int]]:
     """Split a block recursively while its two halves differ clearly; this separates interleaved topics."""
-    if len(block) < 2 * MIN_TOPIC_MESSAGES:
+    if len(block) < 2 * settings.topic_messages:
         return [block]
     vectors = np.stack([lines[i].vector for i in block])
     similarity = vectors @ vectors.T
     place = np.arange(len(block))
-    side = _two_sides(similarity + ADJACENCY_BONUS * (np.abs(place[:, None] - place[None, :]) == 1))
-    if min(side.sum(), (~side).sum()) < MIN_TOPIC_MESSAGES or _contrast(similarity, side) < MIN_CONTRAST:
+    side = _two_sides(similarity + settings.adjacency * (np.abs(place[:, None] - place[None, :]) == 1))
+    smallest = min(side.sum(), (~side).sum())
+    if smallest < settings.topic_messages or _contrast(similarity, side) < settings.contrast:
         return [block]
     one = [i for i, chosen in zip(block, side, strict=True) if chosen]
     other = [i for i, chosen in zip(block, side, strict=True) if not chosen]
-    return [*_topics(lines, one), *_topics(lines, other)]
+    return [*_topics(lines, one, settings), *_topics(lines, other, settings)]
 
 
 def _two_sides(similarity: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -107,9 +103,9 @@ def _inside(similarity: NDArray[np.float32], side: NDArray[np.bool_]) -> float:
     return float((part.sum() - np.trace(part)) / (count * (count - 1)))
 
 
-def is_repetition(new: Sequence[MessageVector], old: Sequence[MessageVector]) -> bool:
+def is_repetition(new: Sequence[MessageVector], old: Sequence[MessageVector], settings: SegmentationSettings) -> bool:
     """Return True if nearly every new line repeats an old one."""
     if not new or not old:
         return False
     best = (np.stack([line.vector for line in new]) @ np.stack([line.vector for line in old]).T).max(axis=1)
-    return float((best >= REPEAT_COSINE).mean()) >= 0.8
+    return float((best >= settings.repeat_cosine).mean()) >= 0.8

@@ -30,7 +30,7 @@ from vmemo.models.select import FactSelect
 from vmemo.ports import encodings
 from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
-from vmemo.retain.link import MIN_COSINE, SEMANTIC_LINKS, TEMPORAL_LINKS, causal_links, semantic_links, temporal_links
+from vmemo.retain.link import causal_links, semantic_links, temporal_links
 from vmemo.retain.llm_judgements import identify_names, judge_pairs
 from vmemo.retain.resolve import EntityResolution
 from vmemo.retain.revise import Revision
@@ -115,11 +115,11 @@ async def _revise(
 ) -> Revision:
     """Apply verdicts from parsed claims, from the engine and, for the remaining pairs, from the model."""
     if llm is None:
-        pairs = await revise.claim_pairs(bank, new, context.store)
+        pairs = await revise.claim_pairs(bank, new, context.store, context.settings.revision)
         duplicates = not context.extractor.keeps_words
         judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
         return revise.apply_verdicts(new, judged, pairs)
-    pairs = await revise.similar_pairs(bank, new, result.drafts, context.store)
+    pairs = await revise.similar_pairs(bank, new, result.drafts, context.store, context.settings.revision)
     judged = {
         **await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=True),
         **revise.verdicts_from_engine(result.drafts, pairs),
@@ -234,26 +234,28 @@ def _fact_id(bank: BankId, engine: str, key: str) -> FactId:
 async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -> list[Link]:
     if not new:
         return []
-    facts = [item.fact for item in new]
+    facts, settings = [item.fact for item in new], context.settings.links
     vectors = stack_vectors([item.embedding for item in new], context.embedder.dimension)
     earlier = await context.store.facts(
-        bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=TEMPORAL_LINKS)
+        bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=settings.temporal)
     )
-    stored = await context.store.nearest(bank, vectors, limit=SEMANTIC_LINKS, floor=MIN_COSINE)
+    stored = await context.store.nearest(bank, vectors, limit=settings.semantic, floor=settings.cosine)
     cosines = vectors @ vectors.T
     semantic = [
         link
         for i, fact in enumerate(facts)
-        for link in semantic_links(fact.id, _nearest(stored[i], _similar_in_batch(facts, cosines[i, :i])))
+        for link in semantic_links(
+            fact.id, _by_score(stored[i], _similar_in_batch(facts, cosines[i, :i], settings.semantic)), settings
+        )
     ]
-    return [*temporal_links(facts, earlier), *semantic]
+    return [*temporal_links(facts, earlier, settings), *semantic]
 
 
-def _similar_in_batch(facts: Sequence[Fact], cosines: Vector) -> list[Scored]:
+def _similar_in_batch(facts: Sequence[Fact], cosines: Vector, limit: int) -> list[Scored]:
     """Return the most similar earlier facts of the batch."""
-    closest: list[int] = np.argsort(-cosines)[:SEMANTIC_LINKS].tolist()
+    closest: list[int] = np.argsort(-cosines)[:limit].tolist()
     return [Scored(facts[j].id, float(cosines[j]), facts[j].tokens) for j in closest]
 
 
-def _nearest(stored: Sequence[Scored], in_batch: Sequence[Scored]) -> list[Scored]:
-    return sorted((*stored, *in_batch), key=lambda hit: hit.score, reverse=True)[: SEMANTIC_LINKS + 1]
+def _by_score(stored: Sequence[Scored], in_batch: Sequence[Scored]) -> list[Scored]:
+    return sorted((*stored, *in_batch), key=lambda hit: hit.score, reverse=True)
