@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from vmemo.models import EntityId, EpisodeId, FactId, Link, MessageId
+from vmemo.models import EntityId, EpisodeId, FactId, Link, Message, MessageId
 from vmemo.models.changes import Changes
-from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, first_of
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
+from vmemo.models.short_ids import ShortId
 from vmemo.ports import Loaded, Store
 from vmemo.testing.samples import (
     BANK,
@@ -37,6 +38,30 @@ class ReadConformance(StoreSuite):
         found = await store.facts(BANK, FactSelect(ids=[three.id, MISSING, one.id, two.id]))
         assert found == [three, one, two]
         assert await store.facts(BANK, FactSelect(ids=[])) == []
+
+    @on_store
+    async def test_records_are_found_by_their_short_ids(self, store: Store) -> None:
+        ids = [
+            "0f9a3c52-7d1e-5b6f-9c3d-000000000001",
+            "0f9a3c52-7d1e-4b6f-9c3d-000000000002",
+            "0f9a3c52-7d1e-7b6f-9c3d-00000075e81f",
+            "0f9a3c53-7d1e-5b6f-9c3d-000000000001",
+            "0f9a3c52",
+        ]
+        first, second, timed, next_one, _ = [await store_fact(store, id, id=FactId(id)) for id in ids]
+        for short, expected in [
+            (ShortId("0f9a3c52"), [first, second]),
+            (ShortId("0f9a3c53"), [next_one]),
+            (ShortId("0f9a3c52", "75e81f"), [timed]),
+            (ShortId("0f9a3c52", "000001"), []),
+            (ShortId("0f9a3c51"), []),
+        ]:
+            assert await store.facts(BANK, FactSelect(short_id=short)) == expected
+        assert await store.facts(BANK, FactSelect(short_id=ShortId("0f9a3c52"), limit=1)) == [first]
+        messages = [Message(content=id, id=MessageId(id)) for id in ids]
+        await store.append(BANK, messages)
+        found = await store.messages(BANK, MessageSelect(short_id=ShortId("0f9a3c52", "75e81f")))
+        assert [message.id for message in found] == [ids[2]]
 
     @on_store
     async def test_pages_of_facts_are_complete_and_in_insertion_order(self, store: Store) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from vmemo.embedding.token_counter import count_tokens
+
 Run = Callable[..., Result]
 
 
@@ -101,8 +103,9 @@ def test_recall_takes_a_reference_time(invoke: Run, db: str, now: str, during: d
 
 
 def test_recall_prints_the_prompt_form(invoke: Run, db: str) -> None:
-    result = invoke("recall", "bread", "--prompt", "--max-tokens", "30", "--db", db)
-    assert result.stdout.startswith("## 2 September 2024")
+    result = invoke("recall", "bread", "--prompt", "--max-tokens", "40", "--db", db)
+    assert result.stdout.startswith("## 2 September 2024"), "a small budget leaves out the legend"
+    assert count_tokens(result.stdout) <= 40
     assert "[bold]rye bread[/bold]" in result.stdout
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 import tiktoken
 from builders import NOON, TopicEmbedder, WordEmbedder, open_memory, said, write_facts
-from syrupy.assertion import SnapshotAssertion
 
 from databases import NewDatabase
-from vmemo import Fact, Hit, Interval, Memory, Message, Recalled, Settings
-from vmemo.models import BankId, EpisodeId, FactId, utc_now
+from vmemo import Fact, Interval, Memory, Message, Settings
+from vmemo.models import BankId, FactId, utc_now
 from vmemo.models.requests import RecallOptions
 from vmemo.models.settings import Fusion, FusionSettings
 
@@ -208,7 +207,10 @@ def test_a_hit_states_if_its_fact_is_current_or_former_at_the_time_asked_about(
 
 
 def test_a_fact_with_an_end_is_former_from_then_on_and_for_those_who_knew_it(url: str) -> None:
-    ending = fact("lease", "The lease of the kettle shop runs.", day(2022), invalid_at=day(2024), recorded_at=day(2022))
+    ending = Fact(
+        id=FactId("lease"), bank=BankId("default"), network="world", text="The lease of the kettle shop runs.",
+        tokens=8, mentioned_at=day(2022), recorded_at=day(2022), invalid_at=day(2024),
+    )  # fmt: skip
     asyncio.run(write_facts(url, [ending], WordEmbedder()))
     with open_memory(url) as memory:
         for options, status in [
@@ -331,69 +333,6 @@ def test_recency_and_importance_count_only_on_request(url: str) -> None:
         ]
         (only,) = memory.retrieve_sync("red kettle", top_k=1, recency_half_life=timedelta(days=10)).hits
         assert only.id == "new"
-
-
-# C11: the prompt
-
-
-def recalled(facts: Sequence[Fact], titles: dict[str, str] | None = None) -> Recalled:
-    hits = tuple(Hit(fact=fact, score=1.0 - n / 10) for n, fact in enumerate(facts))
-    return Recalled(query="q", hits=hits, titles={EpisodeId(k): v for k, v in (titles or {}).items()})
-
-
-def fact(id: str, text: str, at: datetime, **more: object) -> Fact:
-    return Fact.of({"id": id, "bank": "b", "network": "world", "text": text, "tokens": 1, "mentioned_at": at, **more})
-
-
-PROMPT = [
-    fact("f1", "Mira: I started at Globex.", day(2022, 6, 3), episodes=["e2"], supersedes="f4"),
-    fact("f2", "Jon: Congratulations!", day(2022, 6, 3), episodes=["e2"]),
-    fact("f3", "User: The kettle is red.", day(2023, 5, 8)),
-    fact(
-        "f4", "Mira: I work at Initech.", day(2021, 3, 1), episodes=["e1"], supersedes="f7",
-        invalid_at=day(2022, 6, 1), expired_at=day(2022, 6, 3),
-    ),
-    fact("f5", "Jon: I like tea.", day(2021, 3, 1), episodes=["e1"]),
-    fact("f6", "Tea is Jon's favourite.", day(2023, 5, 8), network="observation"),
-    fact("f7", "Mira: I study in Graz.", day(2019, 9, 1), invalid_at=day(2021), expired_at=day(2021, 3)),
-    fact("f8", "I think Mira is bold.", day(2023, 5, 8), network="opinion", confidence=0.7),
-    fact("f9", "User: The roof leaks.", day(2018), expired_at=day(2019)),
-]  # fmt: skip
-TITLES = {"e1": "Jobs and tea", "e2": "A new job"}
-
-
-def test_a_prompt_groups_facts_by_episode_and_day_and_marks_what_is_current(snapshot: SnapshotAssertion) -> None:
-    assert recalled(PROMPT, TITLES).to_prompt() == snapshot
-
-
-def test_every_recalled_fact_is_in_the_prompt_exactly_once() -> None:
-    for turn in range(len(PROMPT)):
-        text = recalled([*PROMPT[turn:], *PROMPT[:turn]], TITLES).to_prompt()
-        assert [text.count(f"[{fact.id}]") for fact in PROMPT] == [1] * len(PROMPT)
-
-
-@pytest.mark.parametrize("order", ["f1 f4 f7", "f7 f4 f1", "f7 f1 f4", "f4 f7 f1", "f1 f7 f4", "f4 f1 f7"])
-def test_versions_of_a_fact_are_adjacent_in_the_prompt(order: str) -> None:
-    by_id = {fact.id: fact for fact in PROMPT}
-    lines = recalled([by_id[FactId(id)] for id in order.split()], TITLES).to_prompt().splitlines()
-    assert [line.split(" Mira:")[0] for line in lines[1:]] == [
-        "- [f1] (current)",
-        "- [f4] (until 1 June 2022)",
-        "- [f7] (until 1 January 2021)",
-    ]
-
-
-def test_two_facts_that_replace_one_are_both_current(snapshot: SnapshotAssertion) -> None:
-    other = fact("f0", "Mira: And I teach in Graz.", day(2022, 6, 3), episodes=["e2"], supersedes="f4")
-    assert recalled([PROMPT[0], other, PROMPT[3]], TITLES).to_prompt() == snapshot
-
-
-def test_a_prompt_of_a_real_recall_cites_ids_that_can_be_asked_about(walks: Memory) -> None:
-    found = walks.recall_sync("Which walk led to the lighthouse?", max_tokens=200)
-    prompt = found.to_prompt()
-    for hit in found.hits:
-        assert f"[{hit.id}]" in prompt
-        assert walks.why_sync(hit.id).messages
 
 
 # C12: retrieve

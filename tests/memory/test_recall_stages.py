@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -504,7 +505,8 @@ def test_recall_can_be_limited_to_opinions_and_observations(
 
 def test_a_prompt_marks_opinions_and_observations(minds: str) -> None:
     with reset(minds) as memory:
-        lines = memory.recall_sync("red kettle").to_prompt().splitlines()
+        prompt = memory.recall_sync("red kettle").to_prompt()
+        lines = re.sub(r"\] \d\d:\d\d", "]", prompt).splitlines()
         assert "- [p] (opinion) I believe Mira loves her red kettle." in lines
         assert "- [o] (observation) Mira collects every red kettle." in lines
         assert "- [w] Mira bought a red kettle." in lines

@@ -1,4 +1,4 @@
-"""The reads of forgetting find their rows by index, so that their work does not grow with the bank."""
+"""The reads of forgetting and of short ids find their rows by index, so that their work does not grow with the bank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy.dialects import sqlite
 
 from vmemo.models import EntityId, FactId, MessageId
-from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect
+from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models.short_ids import ShortId
 from vmemo.stores.sql import selects
 from vmemo.stores.sql.selects import AnySelect
 from vmemo.stores.sqlite.store import SqliteStore
@@ -40,10 +41,23 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
         selects.fact_statement(1, FactSelect(supersedes=FACTS)),
         selects.fact_statement(1, FactSelect(entities=ENTITIES, after=FACTS[0], limit=9)),
         selects.fact_statement(1, FactSelect(entities=ENTITIES, networks=("observation",), current=True)),
+        selects.fact_statement(1, FactSelect(short_id=ShortId("0f9a3c52"), limit=3)),
+        selects.message_statement(1, MessageSelect(short_id=ShortId("01a1e25d", "75e81f"), limit=3)),
         selects.episode_statement(1, EpisodeSelect(messages=MESSAGES)),
         selects.entity_statement(1, EntitySelect(names=["Ann"])),
     ],
-    ids=["messages", "context", "basis", "supersedes", "entities", "observations", "episodes", "names"],
+    ids=[
+        "messages",
+        "context",
+        "basis",
+        "supersedes",
+        "entities",
+        "observations",
+        "short",
+        "message",
+        "episodes",
+        "names",
+    ],
 )
 def test_a_selection_by_reference_reads_no_other_rows_of_the_bank(
     database: sqlite3.Connection, statement: AnySelect

@@ -2,6 +2,7 @@
 
 import pytest
 
+from vmemo.models.recall_prompt import LEGEND
 from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk, strip_recalled
 
 ONE = "0190a3c4-1111-7000-8000-0123456789ab"
@@ -120,6 +121,9 @@ def test_a_long_message_is_never_small_talk() -> None:
         (f"- [{ONE.upper()}] (no longer believed, opinion) x", ""),
         (f"## 8 May 2023\n- [{ONE}] a\n\n## 9 June 2024: b: c\n- [{TWO}] d", ""),
         (f"## 8 May 2023\r\n- [{ONE}] a\r\n", ""),
+        ("## 8 May 2023\n- [0f9a3c52] 09:30 Anna: I moved.\n  - [0f9a3c53] (former) b\n- [01a1e25d-75e81f] c", ""),
+        ("## 8 May 2023\n- [0f9a3c52] a\n  b\n  \n  c\n\n## 9 May 2023\n- [0f9a3c53] d\nNow what?", "Now what?"),
+        (f"{LEGEND} former: no longer true.\n\n## 8 May 2023\n- [0f9a3c52] a\n\nThanks.", "Thanks."),
         ("Memory holds nothing about this.", ""),
         ("  Memory holds nothing about this.\n", ""),
         (f"What is this?\n## 8 May 2023\n- [{ONE}] a", "What is this?"),
@@ -146,6 +150,9 @@ def test_recalled_lines_are_stripped(text: str, left: str) -> None:
         "- [ ] buy milk",
         "- [1] a footnote",
         "- [12345678] an order",
+        "## Orders\n- [12345678] an order",
+        "## 8 May 2023: my orders\nSee below.\n- [12345678] an order",
+        f"{LEGEND}\nis what it said",
         f"- [{ONE}]",
         f"- {ONE} without brackets",
         f"* [{ONE}] another mark",

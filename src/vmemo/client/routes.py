@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from vmemo.client.connection import Call, path_of
 from vmemo.client.errors import Problem
+from vmemo.embedding.token_counter import count_tokens
 from vmemo.errors import InvalidInput, ServerFailed
 from vmemo.llm.caller_schema import CallerSchema
 from vmemo.models import (
@@ -83,6 +84,10 @@ def _retained(response: Mapping[str, Any]) -> Retained:
     return Retained.of({**response, "problem": DerivationProblem(error=found.kind, detail=found.detail)})
 
 
+def _counted(response: Recalled) -> Recalled:
+    return response.counted_by(count_tokens)
+
+
 @dataclass(frozen=True)
 class Route:
     """A method and a path under the bank; a part in braces is a field of the request."""
@@ -115,8 +120,8 @@ _GET, _POST = "GET", "POST"
 ROUTES: Mapping[type[Returns[object]], Route] = {
     r.RetainRequest: Route(_POST, "messages", dict[str, Any], _retained),
     r.ProcessRequest: Route(_POST, "process", Retained),
-    r.RecallRequest: Route(_POST, "recall", Recalled, reads=True),
-    r.RetrieveRequest: Route(_POST, "retrieve", Recalled, reads=True),
+    r.RecallRequest: Route(_POST, "recall", Recalled, _counted, reads=True),
+    r.RetrieveRequest: Route(_POST, "retrieve", Recalled, _counted, reads=True),
     r.ReflectRequest: Route(_POST, "reflect", Answer, content=_reflection, idempotent=False),
     r.ForgetRequest: Route(_POST, "forget", Forgotten),
     r.ForgetContentRequest: Route(_POST, "forget", Forgotten),

@@ -46,10 +46,12 @@ class HitItem(FactItem):
 
     status: HitStatus = Field(description="former: it held before; maybe_outdated: a newer fact may replace it.")
 
+    truncated: bool | None = Field(default=None, description="Set if the text was cut to fit; `why` returns all of it.")
+
     @staticmethod
     def of_hit(hit: Hit) -> HitItem:
         """Return a hit without the fields that only debugging needs."""
-        return HitItem(**dict(FactItem.of(hit.fact)), status=hit.status)
+        return HitItem(**dict(FactItem.of(hit.fact)), status=hit.status, truncated=hit.truncated or None)
 
 
 class MessageItem(ToolResult):

@@ -46,23 +46,39 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Job, Status
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models.short_ids import parse_short_id
 from vmemo.ports import BankNotFound, Store
 from vmemo.ports.paging import paged
 
 Id = TypeVar("Id", bound=str)
+MAX_AMBIGUOUS = 3
+"""Ids that the error of an ambiguous short id lists."""
 
 
 async def why(session: MemorySession, request: WhyRequest) -> Provenance:
     """Return the provenance of a fact, or of a message that was recalled verbatim."""
     await session.open()
-    found = await session.store.facts(session.bank, FactSelect(ids=[FactId(request.fact)]))
-    if found:
-        return await provenance(session.bank, found[0], session.store)
-    messages = await session.store.messages(session.bank, MessageSelect(ids=[MessageId(request.fact)]))
-    if not messages:
-        raise NotFound(f"There is no fact or message {request.fact!r} in bank {session.bank!r}.")
-    fact = Fact.in_own_words(messages[0], session.bank, session.context.counter)
-    return Provenance(fact=fact, messages=tuple(messages))
+    found = await _by_any_id(session, request.fact)
+    if isinstance(found, Fact):
+        return await provenance(session.bank, found, session.store)
+    fact = Fact.in_own_words(found, session.bank, session.context.counter)
+    return Provenance(fact=fact, messages=(found,))
+
+
+async def _by_any_id(session: MemorySession, id: str) -> Fact | Message:
+    """Return the fact or message with an id or short id; raise NotFound, or InvalidInput if several have it."""
+    bank, store, short = session.bank, session.store, parse_short_id(id)
+    found: list[Fact | Message] = [*await store.facts(bank, FactSelect(ids=[FactId(id)]))]
+    found = found or [*await store.messages(bank, MessageSelect(ids=[MessageId(id)]))]
+    if not found and short is not None:
+        found += await store.facts(bank, FactSelect(short_id=short, limit=MAX_AMBIGUOUS))
+        found += await store.messages(bank, MessageSelect(short_id=short, limit=MAX_AMBIGUOUS))
+    if not found:
+        raise NotFound(f"There is no fact or message {id!r} in bank {bank!r}.")
+    if len(found) > 1:
+        ids = ", ".join(each.id for each in found[:MAX_AMBIGUOUS])
+        raise InvalidInput(f"The short id {id!r} is ambiguous in bank {bank!r}: use a full id, such as {ids}.")
+    return found[0]
 
 
 async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
@@ -81,7 +97,9 @@ async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
 async def trajectory(session: MemorySession, request: TrajectoryRequest) -> list[ConfidenceChange]:
     """Return the confidence changes of an opinion and of those that it replaced, oldest first."""
     await session.open()
-    return await _confidence_changes(session.bank, FactId(request.opinion), session.store)
+    given = request.opinion
+    opinion = given if parse_short_id(given) is None else (await _by_any_id(session, given)).id
+    return await _confidence_changes(session.bank, FactId(opinion), session.store)
 
 
 async def _confidence_changes(bank: BankId, opinion: FactId, store: Store) -> list[ConfidenceChange]:

@@ -1,6 +1,6 @@
 """Frozen public data, shared by stages, stores and interfaces."""
 
-from vmemo.models.base import new_id, utc_now
+from vmemo.models.base import new_fact_id, new_id, utc_now
 from vmemo.models.entities import Entity, Mention, Merge
 from vmemo.models.facts import ConfidenceChange, Fact, Interval, Link, RetentionScore
 from vmemo.models.hits import ChannelPlacement, GraphStep, Hit, Provenance, Reranking
@@ -67,6 +67,7 @@ __all__ = [
     "Role",
     "Stance",
     "Verdict",
+    "new_fact_id",
     "new_id",
     "utc_now",
 ]

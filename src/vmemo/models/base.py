@@ -49,6 +49,11 @@ def new_id() -> str:
     return str(uuid.UUID(int=value))
 
 
+def new_fact_id() -> str:
+    """Return a new random UUID: short ids, its first digits, differ from fact to fact."""
+    return str(uuid.uuid4())
+
+
 def _parse_instant(value: object) -> object:
     """Accept datetimes and ISO 8601 texts only; a number would be read as seconds since 1970."""
     if isinstance(value, datetime):

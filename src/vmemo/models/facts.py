@@ -12,6 +12,7 @@ from vmemo.models.base import Instant, JsonObject, Record, Share, utc_now
 from vmemo.models.entities import Mention
 from vmemo.models.ids import BankId, EpisodeId, FactId, LinkKind, MessageId, Network, Stance
 from vmemo.models.messages import Message
+from vmemo.models.short_ids import short_id
 
 
 class Interval(Record):
@@ -84,6 +85,11 @@ class Fact(Record):
             metadata=message.metadata,
             engine="verbatim",
         )
+
+    @property
+    def short_id(self) -> str:
+        """The short id, which prompts show and `why` accepts."""
+        return short_id(self.id)
 
     @model_validator(mode="after")
     def _confident_only_in_opinions(self) -> Fact:

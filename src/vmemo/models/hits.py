@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -11,6 +11,7 @@ from vmemo.models.base import Record
 from vmemo.models.facts import ConfidenceChange, Fact
 from vmemo.models.ids import Channel, EntityId, FactId, HitStatus, LinkKind
 from vmemo.models.messages import Episode, Message
+from vmemo.models.truncate import truncate
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Hit(Record):
     """A recalled fact with its score; `verbatim` marks a message that has no fact of its own.
 
     `status` is the fact's status at the time of the question, or at the time of the recall (`at_time`, `known_at`).
+    `truncated` is set if the text of `fact` was cut to fit the budget; `why` returns all of it.
     `path` and `reranking` are set if the recall was requested with an explanation.
     """
 
@@ -55,6 +57,7 @@ class Hit(Record):
     channels: Mapping[Channel, ChannelPlacement] = Field(default_factory=dict[Channel, ChannelPlacement])
     verbatim: bool = False
     status: HitStatus = "current"
+    truncated: bool = False
     path: tuple[GraphStep, ...] = ()
     reranking: Reranking | None = None
 
@@ -62,6 +65,11 @@ class Hit(Record):
     def id(self) -> FactId:
         """The fact's id, for citations and `why`."""
         return self.fact.id
+
+    @property
+    def short_id(self) -> str:
+        """The fact's short id, which prompts show and `why` accepts."""
+        return self.fact.short_id
 
     @property
     def text(self) -> str:
@@ -72,6 +80,14 @@ class Hit(Record):
     def tokens(self) -> int:
         """The cl100k count of the text."""
         return self.fact.tokens
+
+    def truncate(self, max_tokens: int, count: Callable[[str], int]) -> Hit | None:
+        """Return the hit with its text cut to `max_tokens`, or None if not even a word fits."""
+        text = truncate(self.text, max_tokens, count)
+        if text is None:
+            return None
+        fact = self.fact.model_copy(update={"text": text, "tokens": count(text)})
+        return self.model_copy(update={"fact": fact, "truncated": True})
 
 
 class Provenance(Record):

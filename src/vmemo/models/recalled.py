@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from vmemo.models import Channel, EpisodeId, Fact, FactId, Hit, Interval, Mention, QueryType
+from vmemo.errors import InvalidInput
+from vmemo.models import Channel, EpisodeId, Fact, Hit, Interval, Mention, QueryType
 from vmemo.models.base import Instant, Record
+from vmemo.models.recall_prompt import RecallPrompt
 
 
 class Explanation(Record):
@@ -32,84 +33,52 @@ class Explanation(Record):
 
 
 class Recalled(Record):
-    """Hits by relevance inside the budget; `timings` are milliseconds by stage."""
+    """Hits by relevance inside the budget; `timings` are milliseconds by stage.
+
+    `tokens` are those of the hits' texts, at most `max_tokens`. The last hit may be truncated.
+    """
 
     query: str
     hits: tuple[Hit, ...] = ()
     tokens: int = 0
+    max_tokens: int | None = None
     at_time: Instant | None = None
     known_at: Instant | None = None
     titles: Mapping[EpisodeId, str] = Field(default_factory=dict[EpisodeId, str])
     timings: Mapping[str, float] = Field(default_factory=dict[str, float])
     explanation: Explanation | None = None
+    _counter: Callable[[str], int] | None = PrivateAttr(default=None)
+
+    def __eq__(self, other: object) -> bool:
+        # The counter is no part of the result: one that was written as JSON and read again is equal.
+        return isinstance(other, Recalled) and self.__dict__ == other.__dict__
 
     @property
     def facts(self) -> tuple[Fact, ...]:
         """The recalled facts."""
         return tuple(hit.fact for hit in self.hits)
 
-    def to_prompt(self) -> str:
-        """Return the facts by episode and date, with ids to cite; the newest version of a fact is marked."""
-        if not self.hits:
-            return "Memory holds nothing about this."
-        blocks = [self._block(key, facts) for key, facts in _grouped(self.facts).items()]
-        return "\n\n".join(blocks)
+    def to_prompt(self, max_tokens: int | None = None) -> str:
+        """Return the facts for a prompt: by day and episode in order of time, with short ids to cite.
 
-    def _block(self, key: tuple[EpisodeId | None, str], facts: Sequence[Fact]) -> str:
-        episode, day = key
-        title = self.titles.get(episode) if episode else None
-        heading = f"## {day}: {title}" if title else f"## {day}"
-        replaced = {fact.supersedes for fact in facts if fact.supersedes}
-        return "\n".join([heading, *(_line(fact, replaced) for fact in _versions_together(facts))])
+        The prompt has at most `max_tokens` in all, by default those of the recall; `retrieve` sets no limit. The most
+        relevant facts take precedence, and one that does not fit is cut at a sentence and marked " […]".
+        """
+        limit = self.max_tokens if max_tokens is None else max_tokens
+        prompt = RecallPrompt(titles=self.titles, known_at=self.known_at)
+        if limit is None:
+            return prompt.render(self.hits)
+        if limit < 1:
+            raise InvalidInput(f"max_tokens is {limit} and must be at least 1.")
+        if self._counter is None:
+            raise InvalidInput(
+                "This result was not made by a Memory or a client, so it has no token counter; use "
+                "`result.counted_by(vmemo.providers.count_tokens)`."
+            )
+        return prompt.fit(self.hits, limit, self._counter)
 
-
-def _grouped(facts: Sequence[Fact]) -> dict[tuple[EpisodeId | None, str], list[Fact]]:
-    """Group facts by episode and day, in the order of the best fact of each group.
-
-    All versions of one fact share the group of the best one, so that a reader sees the change.
-    """
-    by_id = {fact.id: fact for fact in facts}
-    groups: dict[tuple[EpisodeId | None, str], list[Fact]] = {}
-    places: dict[FactId, tuple[EpisodeId | None, str]] = {}
-    for fact in facts:
-        own = (fact.episodes[0] if fact.episodes else None, _day(fact.mentioned_at))
-        key = places.setdefault(list(_versions(fact, by_id))[-1].id, own)
-        groups.setdefault(key, []).append(fact)
-    return groups
-
-
-def _versions(fact: Fact, by_id: Mapping[FactId, Fact]) -> Iterator[Fact]:
-    """Yield a fact and those versions it replaced that were recalled, newest first."""
-    seen: set[FactId] = set()
-    version: Fact | None = fact
-    while version is not None and version.id not in seen:
-        seen.add(version.id)
-        yield version
-        version = by_id.get(version.supersedes) if version.supersedes else None
-
-
-def _versions_together(facts: Sequence[Fact]) -> list[Fact]:
-    """Return each fact followed by the versions that it replaced, and none twice."""
-    by_id = {fact.id: fact for fact in facts}
-    replaced = {fact.supersedes for fact in facts}
-    newest = [fact for fact in facts if fact.id not in replaced]
-    ordered = (version for fact in (*newest, *facts) for version in _versions(fact, by_id))
-    return list({version.id: version for version in ordered}.values())
-
-
-def _line(fact: Fact, replaced: set[FactId]) -> str:
-    marks: list[str] = []
-    if fact.supersedes and fact.id not in replaced and fact.expired_at is None:
-        marks.append("current")
-    if fact.invalid_at is not None:
-        marks.append(f"until {_day(fact.invalid_at)}")
-    elif fact.expired_at is not None:
-        marks.append("no longer believed")
-    if fact.network in ("opinion", "observation"):
-        marks.append(fact.network)
-    note = f" ({', '.join(marks)})" if marks else ""
-    return f"- [{fact.id}]{note} {fact.text}"
-
-
-def _day(time: datetime) -> str:
-    return f"{time.day} {time:%B %Y}"
+    def counted_by(self, counter: Callable[[str], int]) -> Self:
+        """Return this result with the counter of tokens that `to_prompt` uses."""
+        counted = self.model_copy()
+        counted._counter = counter
+        return counted

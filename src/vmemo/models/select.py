@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from vmemo.models import EntityId, Episode, EpisodeId, FactId, Message, MessageId, MessageState, Network
+from vmemo.models.short_ids import ShortId
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ class MessageSelect:
     state: MessageState | None = None
     preceding: Message | None = None
     """Only messages earlier than this one in its document, the latest first."""
+    short_id: ShortId | None = None
+    """Only messages whose ids have this short id."""
     by_time: bool = False
     """Order by the time of the messages."""
     limit: int | None = None
@@ -53,6 +56,8 @@ class FactSelect:
     """Only facts that rest on one of these."""
     supersedes: Sequence[FactId] | None = None
     """Only facts that replaced one of these."""
+    short_id: ShortId | None = None
+    """Only facts whose ids have this short id."""
     networks: Sequence[Network] = ()
     current: bool = False
     """Only facts that are believed and true now."""

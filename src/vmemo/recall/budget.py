@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Protocol, TypeVar
 
 from vmemo.models import Hit
+from vmemo.ports import TokenCounter
+
+MIN_TRUNCATED = 16
+"""Tokens that must be left for a truncated hit, unless it is the best one."""
 
 
 def weigh(hits: Sequence[Hit], now: datetime, *, half_life: timedelta | None, importance_weight: float) -> list[Hit]:
@@ -37,19 +42,21 @@ class HasTokens(Protocol):
 Item = TypeVar("Item", bound=HasTokens)
 
 
-def pack(candidates: Iterable[Item], max_tokens: int | None, top_k: int | None) -> list[Item]:
-    """Return the first candidates whose tokens fit together. One that does not fit is skipped."""
-    return list(_fitting(candidates, max_tokens, top_k))
+def first_fitting(candidates: Sequence[Item], max_tokens: int | None, top_k: int | None) -> Sequence[Item]:
+    """Return the first candidates whose tokens fit together, and the next one, which can be truncated."""
+    chosen = candidates[:top_k]
+    if max_tokens is None:
+        return chosen
+    used = accumulate(candidate.tokens for candidate in chosen)
+    return chosen[: sum(1 for total in used if total <= max_tokens) + 1]
 
 
-def _fitting(candidates: Iterable[Item], max_tokens: int | None, top_k: int | None) -> Iterator[Item]:
-    left, taken = max_tokens, 0
-    for candidate in candidates:
-        if top_k is not None and taken >= top_k:
-            return
-        if left is not None and candidate.tokens > left:
-            continue
-        taken += 1
-        if left is not None:
-            left -= candidate.tokens
-        yield candidate
+def pack(hits: Sequence[Hit], max_tokens: int | None, top_k: int | None, count: TokenCounter) -> list[Hit]:
+    """Return the first hits that fit. The next one is truncated to what is left, and never replaced by a worse one."""
+    chosen = first_fitting(hits, max_tokens, top_k)
+    if max_tokens is None or not chosen or sum(hit.tokens for hit in chosen) <= max_tokens:
+        return list(chosen)
+    *whole, last = chosen
+    left = max_tokens - sum(hit.tokens for hit in whole)
+    truncated = last.truncate(left, count) if left >= MIN_TRUNCATED or not whole else None
+    return whole if truncated is None else [*whole, truncated]

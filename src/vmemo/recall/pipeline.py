@@ -12,7 +12,7 @@ from vmemo.models.recalled import Recalled
 from vmemo.models.search import Encoding, SearchRequest, SearchResult
 from vmemo.models.timings import StageTimer
 from vmemo.ports import Context, TokenEmbedder
-from vmemo.recall.budget import pack, weigh
+from vmemo.recall.budget import first_fitting, pack, weigh
 from vmemo.recall.channels import ChannelResults, Channels
 from vmemo.recall.explain import explain, explained_hits
 from vmemo.recall.fuse import ChannelRanking, Fused, placements
@@ -46,16 +46,18 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     if query.explain:
         hits = explained_hits(hits, ranked)
         explanation = explain(run, results, ranked, resolved)
-    return Recalled.model_construct(
+    result = Recalled.model_construct(
         query=query.text,
         hits=tuple(hits),
         tokens=sum(hit.fact.tokens for hit in hits),
+        max_tokens=query.max_tokens,
         at_time=query.scope.at_time,
         known_at=query.scope.known_at,
         titles=titles,
         timings=timer.timings,
         explanation=explanation,
     )
+    return result.counted_by(context.counter)
 
 
 async def _analyse(query: Query, context: Context, *, report_unresolved: bool) -> QueryAnalysis:
@@ -129,14 +131,14 @@ async def _load(run: RecallRun, ranked: RankedCandidates) -> tuple[list[Hit], Ma
     """Load the hits that fit. Weighing needs all candidates loaded before it is known which fit."""
     query, candidates = run.query, ranked.reranked.candidates
     weighted = query.recency_half_life is not None or query.importance_weight > 0
-    chosen = candidates if weighted else pack(candidates, query.max_tokens, query.top_k)
+    chosen = candidates if weighted else first_fitting(candidates, query.max_tokens, query.top_k)
     facts, titles = await _load_facts(run, chosen, ranked.rankings)
     placed = placements(ranked.rankings, facts.keys())
     hits = [_hit(run, facts[item.id], item.score, placed[item.id]) for item in chosen if item.id in facts]
     if weighted:
         half_life, importance = query.recency_half_life, query.importance_weight
         hits = weigh(hits, run.now, half_life=half_life, importance_weight=importance)
-    return pack(hits, query.max_tokens, query.top_k), titles
+    return pack(hits, query.max_tokens, query.top_k, run.context.counter), titles
 
 
 async def _load_facts(
@@ -162,6 +164,7 @@ def _hit(run: RecallRun, fact: Fact, score: float, channels: Mapping[Channel, Ch
         "channels": channels,
         "verbatim": "verbatim" in channels,
         "status": status_of(fact, run.query.scope, run.now),
+        "truncated": False,
         "path": (),
         "reranking": None,
     }

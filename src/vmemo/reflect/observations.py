@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_id, utc_now
+from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_fact_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, Lease
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.ports import Context
@@ -160,7 +160,7 @@ class _ProfileWriter:
         basis = [by_id[id] for id in statement.basis if id in by_id]
         latest = max(fact.mentioned_at for fact in basis)
         return Fact(
-            id=FactId(new_id()),
+            id=FactId(new_fact_id()),
             bank=self.bank,
             network="observation",
             text=statement.text,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_id, utc_now
+from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_fact_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, NewFact
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Context
@@ -78,7 +78,7 @@ def _opinion(bank: BankId, formed: FormedOpinion, evidence: Evidence, asked_at: 
     messages = (id for fact in supporting if fact.engine == "verbatim" for id in fact.messages)
     text = _storable(formed.text)
     return Fact(
-        id=FactId(new_id()),
+        id=FactId(new_fact_id()),
         bank=bank,
         network="opinion",
         text=text,

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from vmemo.models.recall_prompt import LEGEND, NOTHING
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import terms
 
@@ -61,7 +62,8 @@ _MONTHS = "January|February|March|April|May|June|July|August|September|October|N
 _RECALL_HEADING = re.compile(rf"## \d{{1,2}} (?:{_MONTHS}) \d{{4}}(?:: .*)?")
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _RECALLED_LINE = re.compile(rf"\s*- \[{_ID}\] .*")
-_EMPTY_RECALL = "Memory holds nothing about this."
+_SHORTLY_RECALLED_LINE = re.compile(r"\s*- \[[0-9a-f]{8}(?:-[0-9a-f]{6})?\] .*")
+"""A recalled line below a heading; elsewhere, eight digits in brackets may be anything."""
 
 _PARTICIPANT = r"(?:the |an |a |this )?(?:user|(?:ai )?assistant|ai|(?:ai |language )?model|agent|chatbot|bot|speaker)"
 _SUBJECT = rf"(?:i|{_PARTICIPANT})"
@@ -159,14 +161,14 @@ def _phrase_lengths(words: Sequence[str], at: int) -> Iterator[int]:
 def strip_recalled(text: str) -> str:
     """Return the message without lines that were recalled from memory, and without their headings."""
     lines = text.split("\n")
-    removed = {at for at, line in enumerate(lines) if _is_recalled(line)}
+    removed = set(_recalled_lines(lines))
     if not removed:
         return text
     above_removed = False
     for at in range(len(lines) - 1, -1, -1):
         if at in removed:
             above_removed = True
-        elif above_removed and _RECALL_HEADING.fullmatch(lines[at].strip()):
+        elif above_removed and _is_recall_heading(lines[at]):
             removed.add(at)
         elif lines[at].strip():
             above_removed = False
@@ -174,8 +176,23 @@ def strip_recalled(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", kept).strip()
 
 
-def _is_recalled(line: str) -> bool:
-    return _RECALLED_LINE.fullmatch(line.rstrip()) is not None or line.strip() == _EMPTY_RECALL
+def _recalled_lines(lines: Sequence[str]) -> Iterator[int]:
+    """Yield the places of recalled lines and of the indented lines that continue them."""
+    pattern, inside = _RECALLED_LINE, False
+    for at, line in enumerate(lines):
+        if _is_recall_heading(line):
+            pattern, inside = _SHORTLY_RECALLED_LINE, False
+        elif pattern.fullmatch(line.rstrip()) or _RECALLED_LINE.fullmatch(line.rstrip()) or line.strip() == NOTHING:
+            inside = True
+            yield at
+        elif inside and line.startswith("  "):
+            yield at
+        elif line.strip():
+            pattern, inside = _RECALLED_LINE, False
+
+
+def _is_recall_heading(line: str) -> bool:
+    return _RECALL_HEADING.fullmatch(line.strip()) is not None or line.startswith(LEGEND)
 
 
 def is_meta_text(text: str) -> bool:

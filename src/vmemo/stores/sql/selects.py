@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from vmemo.models import Episode, Message, utc_now
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
+from vmemo.models.short_ids import TIME_ORDERED, ShortId
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.conditions import among, later
 from vmemo.stores.sql.rows import micros
@@ -61,6 +62,14 @@ def _stored_after(table: Table, bank: int, after: str | None, *, by_number: bool
     return [of_bank, table.c.seq > func.coalesce(start, -1)]
 
 
+def _abbreviated(table: Table, short: ShortId) -> list[ColumnElement[bool]]:
+    """Return the conditions of a short id; the first two can use the index of ids."""
+    id, version = table.c.id, func.substr(table.c.id, 15, 1)
+    # Hexadecimal digits and hyphens sort before "g".
+    inside = [id >= short.start, id < f"{short.start}g", func.length(id) == 36]
+    return [*inside, version.in_(TIME_ORDERED) if short.end else version.not_in(TIME_ORDERED), id.endswith(short.end)]
+
+
 def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
     """Return the statement of a selection of messages without ids."""
     statement = select(messages).where(*_stored_after(messages, bank, wanted.after)).limit(wanted.limit)
@@ -68,6 +77,8 @@ def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
         statement = statement.where(messages.c.document == wanted.document)
     if wanted.state is not None:
         statement = statement.where(messages.c.state == wanted.state)
+    if wanted.short_id is not None:
+        statement = statement.where(*_abbreviated(messages, wanted.short_id))
     if wanted.preceding is not None:
         statement = statement.where(*_preceding(bank, wanted.preceding))
         return statement.order_by(messages.c.timestamp.desc(), messages.c.seq.desc())
@@ -90,6 +101,8 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = statement.where(facts.c.network.in_(wanted.networks))
     if wanted.supersedes is not None:
         statement = statement.where(among(facts.c.supersedes, wanted.supersedes))
+    if wanted.short_id is not None:
+        statement = statement.where(*_abbreviated(facts, wanted.short_id))
     if wanted.formed:
         statement = statement.where(formed(bank))
     if wanted.current:

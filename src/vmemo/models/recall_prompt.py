@@ -1,0 +1,149 @@
+"""Recalled facts as text for a prompt: by day and episode in order of time, with ids to cite, within a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+
+from vmemo.models.hits import Hit
+from vmemo.models.ids import EpisodeId, FactId
+
+NOTHING = "Memory holds nothing about this."
+LEGEND = "Facts from memory, oldest first, times in UTC. Cite a fact by its [id]."
+EXPLAINED_MARKS = {
+    "former": "former: no longer true.",
+    "maybe outdated": "maybe outdated: a newer fact may replace it.",
+    "[…]": "[…]: shortened.",
+}
+"""Sentences that the legend has only if the mark occurs."""
+QUOTED = 24
+"""First characters of a title that show if it is quoted from a fact, which may be truncated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallPrompt:
+    """The layout of recalled facts."""
+
+    titles: Mapping[EpisodeId, str] = field(default_factory=dict[EpisodeId, str])
+    known_at: datetime | None = None
+    legend: bool = True
+    """False leaves out the first line."""
+
+    def fit(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> str:
+        """Return the prompt of the first hits that fit with everything around them.
+
+        The first hit that does not fit is truncated to what is left; those after it are left out.
+        """
+        shown = self._fitting(hits, max_tokens, count)
+        if shown < len(hits):
+            text = self._with_truncated(hits[:shown], hits[shown], max_tokens, count)
+        else:
+            text = self.render(hits)
+        if count(text) <= max_tokens:
+            return text
+        # A small budget is left to the facts.
+        return RecallPrompt(known_at=self.known_at, legend=False).fit(hits, max_tokens, count) if self.legend else ""
+
+    def _fitting(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> int:
+        """Return the number of hits that fit, by bisection: each step lays out and counts the whole prompt."""
+        low, high = 0, len(hits)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if count(self.render(hits[:middle])) <= max_tokens else (low, middle - 1)
+        return low
+
+    def _with_truncated(self, hits: Sequence[Hit], next_hit: Hit, max_tokens: int, count: Callable[[str], int]) -> str:
+        whole = self.render([*hits, next_hit])
+        left = max_tokens - count(whole) + next_hit.tokens
+        while left > 0 and (short := next_hit.truncate(left, count)) is not None:
+            text = self.render([*hits, short])
+            excess = count(text) - max_tokens
+            if excess <= 0:
+                return text
+            left -= excess
+        return self.render(hits or [next_hit])
+
+    def render(self, hits: Sequence[Hit]) -> str:
+        """Return all hits, oldest first; a hit that replaced others is followed by them."""
+        if not hits:
+            return NOTHING
+        ordered = sorted(hits, key=_said)
+        nested = _former_versions(ordered)
+        inside = {hit.id for versions in nested.values() for hit in versions}
+        blocks: dict[tuple[date, EpisodeId | None], list[str]] = {}
+        for hit in ordered:
+            if hit.id not in inside:
+                lines = blocks.setdefault(_group(hit), [])
+                lines.append(self._line(hit))
+                lines += [self._line(version, nested=True) for version in nested.get(hit.id, ())]
+        bodies = {key: "\n".join(lines) for key, lines in blocks.items()}
+        body = "\n\n".join(f"{self._heading(key, lines)}\n{lines}" for key, lines in bodies.items())
+        return f"{_legend(hits)}\n\n{body}" if self.legend else body
+
+    def _heading(self, key: tuple[date, EpisodeId | None], lines: str) -> str:
+        """Return the day, and the episode's title unless it is quoted from the facts below it."""
+        day, episode = key
+        title = self.titles.get(episode, "") if episode else ""
+        is_quoted = title[:QUOTED].rstrip("….") in lines
+        return f"## {_day(day)}" if is_quoted else f"## {_day(day)}: {title}"
+
+    def _line(self, hit: Hit, *, nested: bool = False) -> str:
+        marks = ", ".join(self._marks(hit, dated=nested))
+        said_at = "" if nested or hit.fact.mentioned_at.time() == time() else f"{hit.fact.mentioned_at:%H:%M} "
+        indent = "  " if nested else ""
+        text = hit.text.replace("\n", f"\n{indent}  ")
+        return f"{indent}- [{hit.short_id}] {said_at}{f'({marks}) ' if marks else ''}{text}"
+
+    def _marks(self, hit: Hit, *, dated: bool) -> Iterator[str]:
+        fact = hit.fact
+        if hit.status == "former":
+            yield "former"
+        elif hit.status == "maybe_outdated":
+            yield "maybe outdated"
+        elif fact.supersedes is not None:
+            yield "current"
+        if dated:
+            yield f"said {_day(fact.mentioned_at)}"
+        if fact.invalid_at is not None and not self._ended_later(hit):
+            yield f"until {_day(fact.invalid_at)}"
+        if fact.network in ("opinion", "observation"):
+            yield fact.network
+
+    def _ended_later(self, hit: Hit) -> bool:
+        """Return True if the fact's end was not known yet at the time of the recall."""
+        expired = hit.fact.expired_at
+        return self.known_at is not None and expired is not None and expired > self.known_at
+
+
+def _legend(hits: Sequence[Hit]) -> str:
+    used = {mark for hit in hits for mark in (hit.status.replace("_", " "), "[…]" if hit.truncated else "")}
+    return " ".join([LEGEND, *(meaning for mark, meaning in EXPLAINED_MARKS.items() if mark in used)])
+
+
+def _said(hit: Hit) -> tuple[datetime, datetime]:
+    """Return the sort key of the order in which facts were said; messages of one time were recorded in that order."""
+    return hit.fact.mentioned_at, hit.fact.recorded_at
+
+
+def _group(hit: Hit) -> tuple[date, EpisodeId | None]:
+    return hit.fact.mentioned_at.date(), hit.fact.episodes[0] if hit.fact.episodes else None
+
+
+def _former_versions(hits: Sequence[Hit]) -> dict[FactId, list[Hit]]:
+    """Return for each hit that is not replaced by another one the versions before it, newest first."""
+    by_id = {hit.id: hit for hit in hits}
+    replaced = {hit.fact.supersedes for hit in hits}
+    versions: dict[FactId, list[Hit]] = {}
+    seen = {hit.id for hit in hits if hit.id not in replaced}
+    for newest in reversed([hit for hit in hits if hit.id in seen]):
+        version = by_id.get(newest.fact.supersedes or FactId(""))
+        while version is not None and version.id not in seen:
+            seen.add(version.id)
+            versions.setdefault(newest.id, []).append(version)
+            version = by_id.get(version.fact.supersedes or FactId(""))
+    return versions
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
