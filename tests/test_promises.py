@@ -10,9 +10,13 @@ from typing import NamedTuple
 
 import pytest
 
+from vmemo_conformance import StoreConformance
+
 ROOT = Path(__file__).parent.parent
 CHAPTERS = {"D": 8, "R": 16, "C": 14, "F": 8, "L": 6, "S": 7, "P": 4, "B": 2, "O": 8, "Y": 5, "E": 4}
 """Number of promises by the letter of their chapter."""
+CONDITIONS = {"in_browser"}
+"""Decorators that skip a test where something is missing."""
 _ROW = re.compile(r"^\| (?P<number>[A-Z]\d+) \| (?P<text>.+?) \| (?P<state>kept|partly|planned) \|(?P<tests>.*)\|$")
 _TEST = re.compile(r"`([^`]+)`")
 
@@ -32,9 +36,16 @@ def listed_promises() -> list[Promise]:
     return [Promise(row["number"], row["text"], row["state"], _TEST.findall(row["tests"])) for row in rows]
 
 
-def function_names(file: Path) -> set[str]:
+def functions(file: Path) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def runs_everywhere(test: str) -> bool:
+    """Return True if the test has no condition under which it is skipped."""
+    path, _, function = test.partition("::")
+    decorators = [ast.unparse(each) for each in functions(ROOT / path)[function].decorator_list]
+    return not any("skip" in each or each in CONDITIONS for each in decorators)
 
 
 def test_every_promise_is_listed_once() -> None:
@@ -67,6 +78,30 @@ def test_every_named_test_exists() -> None:
         for name in promise.tests:
             path, _, function = name.partition("::")
             file = ROOT / path
-            if not file.exists() or function not in function_names(file):
+            if not file.exists() or function not in functions(file):
                 missing.append(f"{promise.number}: {name}")
     assert missing == []
+
+
+def test_every_named_test_is_collected() -> None:
+    """A test of the conformance suite runs only as a part of StoreConformance, which both stores are tested with."""
+    names = {name for promise in listed_promises() for name in promise.tests}
+    for path, _, function in (name.partition("::") for name in names):
+        assert function.startswith("test_")
+        if path.startswith("conformance/"):
+            assert hasattr(StoreConformance, function), function
+        else:
+            assert Path(path).name.startswith("test_"), path
+
+
+def test_every_promise_has_a_test_that_is_never_skipped() -> None:
+    wrong = [each.number for each in listed_promises() if each.tests and not any(map(runs_everywhere, each.tests))]
+    assert wrong == []
+
+
+def test_promises_are_listed_in_order_and_name_each_test_once() -> None:
+    promises = listed_promises()
+    for letter in CHAPTERS:
+        numbers = [int(each.number[1:]) for each in promises if each.number[0] == letter]
+        assert numbers == sorted(numbers)
+    assert [each.number for each in promises if len(set(each.tests)) < len(each.tests)] == []

@@ -287,3 +287,39 @@ def test_a_chain_of_causes_is_stored_and_traversed(url: str) -> None:
         kinds = {hit.text: [step.kind for step in hit.path] for hit in found.hits if hit.path}
         wedding = next(kinds[text] for text in kinds if "wedding" in text)
         assert "causes" in wedding
+        strengths = {step.weight for hit in found.hits for step in hit.path if step.kind == "causes"}
+        assert {round(strength, 6) for strength in strengths} == {0.9, 0.8}
+
+
+def test_opinions_that_share_an_entity_or_are_similar_are_assessed_in_one_call(url: str) -> None:
+    line = "the old yellow tram through the harbour gate"
+    tram, boat = f"I believe {line} is charming.", "I believe wooden boats need care."
+    model = ScriptedModel(stances=[("yellow tram", "noisy", "weaken"), ("wooden boats", "noisy", "reinforce")])
+    model.extracts("tram is charming", tram, kind="opinion", confidence=0.6)
+    model.extracts("boats need care", boat, kind="opinion", confidence=0.6, entities=[("Lund", "LOCATION")])
+    model.extracts("rye bread", "I believe rye tastes best.", kind="opinion", confidence=0.6)
+    model.extracts("so noisy", f"So {line} is noisy.", entities=[("Lund", "LOCATION")])
+    with scripted_memory(url, model) as (memory, server):
+        for words in ("The tram is charming.", "Old boats need care.", "I like rye bread most."):
+            memory.retain_sync([said(words, role="assistant", speaker=None)])
+        memory.retain_sync([said("It is so noisy.", days(1))])
+        (asked,) = [each for each in server.received if each.step == "opinions" and "noisy" in each.user]
+        # The first is similar to the news and the second shares an entity with it; the third does neither.
+        assert [text in asked.user for text in (tram, boat, "rye")] == [True, True, False]
+        changed = {opinion.text: opinion.confidence for opinion in memory.opinions_sync()}
+        assert changed == {tram: 0.45, boat: 0.75, "I believe rye tastes best.": 0.6}
+
+
+def test_confidence_stays_between_0_and_1_and_why_shows_its_changes(url: str) -> None:
+    model = ScriptedModel(stances=[("Lund is dull", "empty", "reinforce"), ("Lund is calm", "empty", "contradict")])
+    lund = [("Lund", "LOCATION")]
+    model.extracts("dull", "I believe Lund is dull.", kind="opinion", confidence=0.95, entities=lund)
+    model.extracts("calm", "I believe Lund is calm.", kind="opinion", confidence=0.2, entities=lund)
+    model.extracts("empty", "The square of Lund is empty.", entities=lund)
+    with scripted_memory(url, model) as (memory, _):
+        memory.retain_sync([said("It is dull. It is calm.", role="assistant", speaker=None)])
+        memory.retain_sync([said("The square is empty.", days(1))])
+        changed = {opinion.text: opinion for opinion in memory.opinions_sync()}
+        assert [opinion.confidence for opinion in changed.values()] == [1.0, 0.0]
+        (change,) = memory.why_sync(changed["I believe Lund is calm."].id).confidence_changes
+        assert (change.before, change.after, change.evidence) == (0.2, 0.0, (fact(memory, "empty").id,))

@@ -14,8 +14,8 @@ from builders import NOON, TopicEmbedder, WordEmbedder, exported, open_memory, s
 from databases import NewDatabase
 from vmemo import Fact, Interval, InvalidInput, Memory, Recalled, Settings, VmemoError
 from vmemo.models import Channel, FactId, Network, Reranking
-from vmemo.models.search import Vector
-from vmemo.ports import Embedder
+from vmemo.models.search import Encoding, Vector
+from vmemo.ports import Embedder, TextKind
 from vmemo.settings import FusionSettings
 from vmemo.testing.samples import TokenHashEmbedder
 
@@ -395,6 +395,25 @@ def test_late_interaction_is_the_default(kettles: str) -> None:
         why = memory.recall_sync("red kettle", explain=True).explanation
         assert why
         assert (why.reranker, why.reranked) == ("late", 3)
+
+
+class RecordingEmbedder(TokenHashEmbedder):
+    """Records what is encoded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoded: list[tuple[str, TextKind]] = []
+
+    async def encode(self, texts: Sequence[str], kind: TextKind) -> list[Encoding]:
+        self.encoded.extend((text, kind) for text in texts)
+        return await super().encode(texts, kind)
+
+
+def test_late_interaction_encodes_the_question_once_and_no_candidate(kettles: str) -> None:
+    embedder = RecordingEmbedder()
+    with reset(kettles, embedder, reranker="late") as memory:
+        assert memory.recall_sync("green kettle", explain=True).hits[0].reranking
+    assert embedder.encoded == [("green kettle", "query")]
 
 
 def test_late_interaction_without_token_vectors_is_no_reranking(kettles: str) -> None:

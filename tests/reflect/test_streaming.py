@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from itertools import accumulate
 
 import pytest
 from reflect_fixtures import answers_in_turn, citing, leaking, lookup_request, memory_with_model, retain_lines, says
@@ -11,6 +12,7 @@ from reflect_fixtures import answers_in_turn, citing, leaking, lookup_request, m
 from vmemo import Answer, LLMFailed, Memory, Settings
 from vmemo.models.results import Event, MemoryLookup, Retracted, TextDelta
 from vmemo.ports import Completion, LLMRequest
+from vmemo.reflect.streaming import AnswerStreamer
 from vmemo.testing import ConnectionDropped, FakeLLM, HashEmbedder, RawText, ScriptedServer
 
 LONG = "She lives in Rome {}, in a house by the river, with two dogs and a cat {}. She has lived there for years."
@@ -55,6 +57,20 @@ def test_no_delta_ends_inside_a_mark(sqlite_url: str) -> None:
                 text += event.text
                 assert "[F" not in text
                 assert text.count("[") == text.count("]")
+
+
+def test_the_work_for_a_streamed_answer_grows_linearly() -> None:
+    def parsed(length: int) -> int:
+        """Return the characters that are parsed for an answer that arrives one character at a time."""
+        events: list[Event] = []
+        streamer = AnswerStreamer(events.append)
+        for character in f'{{"text": "{"x" * length}':
+            streamer.feed(character)
+        streamer.finish("x" * length)
+        assert text_of(events) == "x" * length
+        return sum(accumulate(len(event.text) for event in events if isinstance(event, TextDelta)))
+
+    assert parsed(16_000) < 2.2 * parsed(8_000)
 
 
 def test_lookups_are_streamed_before_the_answer(sqlite_url: str) -> None:

@@ -24,6 +24,7 @@ from vmemo.server.logs import LogFormat, ServerLog
 from vmemo.server.metrics import Metrics
 from vmemo.server.observability import RequestLog
 from vmemo.server.tracing import TracingMiddleware
+from vmemo.sync import portal
 from vmemo.testing import HashEmbedder
 
 
@@ -58,6 +59,22 @@ def test_unexpected_error_is_reported_without_its_text(tmp_path: Path) -> None:
     assert (line["status"], line["level"], line["request"]) == (500, "error", "mine-1")
     assert line["error"].startswith("RuntimeError at broken:")
     assert "mat" not in output.getvalue()
+
+
+def test_no_key_is_logged(database: str) -> None:
+    output = StringIO()
+    state = AppState(Memory(database, embedder=HashEmbedder()), keyless=False)
+    app = create_app(state, ServerOptions(hosts=(HOST,)), [ServerLog("text", output), ServerLog("json", output)])
+    _, secret = portal.run(state.memory.auth.create_key("ops", banks=["*"], permission="admin"))
+    with run_app(app) as url, client(url) as http:
+        for headers in ({"Authorization": f"Bearer {secret}"}, {"X-Api-Key": secret}):
+            created = http.post("/v1/keys", json={"name": "agent", "banks": ["a"]}, headers=headers)
+            assert created.status_code == 201
+            assert http.get(f"/v1/banks?prefix={secret}", headers=headers).status_code == 200
+        assert http.get("/v1/banks", headers={"Authorization": "Bearer vmemo_wrong"}).status_code == 401
+    log = output.getvalue()
+    assert log.count("/v1/keys") == 4
+    assert not [each for each in (secret, created.json()["secret"], "vmemo_wrong") if each in log]
 
 
 def test_path_without_a_route_is_not_logged(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from vmemo.reflect.answer_prompt import STEP
 from vmemo.reflect.citations import complete_part, resolve_citations
 
 EventSink = Callable[[Event], None]
+_PARSED_SHARE = 64
+"""An answer is parsed again after each 64th part of it: with every delta, the work would grow with its square."""
 _THINKING_START = re.compile(r"\s*<think", re.IGNORECASE)
 _THINKING = re.compile(r"\s*<think.*?</think\w*>", re.DOTALL | re.IGNORECASE)
 
@@ -34,17 +36,24 @@ class AnswerStreamer:
     fact_id: Callable[[str], str | None] = lambda mark: None
     may_look_up: bool = False
     _json: str = field(init=False, default="")
+    _unparsed: list[str] = field(init=False, default_factory=list[str])
+    _waiting: int = field(init=False, default=0)
     _emitted: str = field(init=False, default="")
 
     def start(self) -> None:
         """Start a new answer, and retract the text of an earlier one."""
-        self._json = ""
+        self._json, self._unparsed, self._waiting = "", [], 0
         if self._emitted:
             self._retract("The answer could not be used and is written again.")
 
     def feed(self, delta: str) -> None:
         """Add the next part of the JSON, and emit the text in it."""
-        self._json += delta
+        self._unparsed.append(delta)
+        self._waiting += len(delta)
+        if self._waiting * _PARSED_SHARE < len(self._json):
+            return
+        self._json += "".join(self._unparsed)
+        self._unparsed, self._waiting = [], 0
         answer = _partial_object(self._json)
         text = answer.get("text")
         # `look_for` precedes `text`; nothing is emitted until it is known to be empty.
