@@ -158,7 +158,7 @@ def grammar_patterns() -> Iterator[Pattern]:
     rules, parser, compiler = (
         importlib.import_module(f"vmemo.text.temporal.{name}") for name in ("rules", "parser", "patterns")
     )
-    stages = (rules.NUMBER_STAGE, rules.DATE_STAGE, *rules.COMBINATION_STAGES)
+    stages = (*rules.NUMBER_STAGES, rules.DATE_STAGE, *rules.COMBINATION_STAGES)
     for source in (*(rule.pattern for stage in stages for rule in stage.rules), *parser.RECURRING_PATTERNS):
         yield Pattern("src/vmemo/text/temporal", source, compiler.compile_pattern(source).pattern, 0, SEARCHES)
 

@@ -15,6 +15,7 @@ from vmemo.cli.output import progress, stdout
 from vmemo_bench.command_options import (
     AblationCommandOptions,
     DatasetCommandOptions,
+    DatesCommandOptions,
     LoadCommandOptions,
     LocomoCommandOptions,
     LongMemEvalCommandOptions,
@@ -114,6 +115,13 @@ def updates(options: UpdatesCommandOptions) -> None:
     _run(_bench_options("updates", options), options)
 
 
+@command("vmemo benchmark dates --data ../shared/data", name="benchmark dates")
+@takes_options(DatesCommandOptions)
+def dates(options: DatesCommandOptions) -> None:
+    """Measure how many of the dates that retain writes into text are right, on judged ones."""
+    _run(_bench_options("dates", options), options)
+
+
 @command("vmemo benchmark load --clients 64 --seconds 120", name="benchmark load")
 @takes_options(LoadCommandOptions)
 def load(options: LoadCommandOptions) -> None:
@@ -125,7 +133,7 @@ def load(options: LoadCommandOptions) -> None:
 benchmark = CommandGroup(
     "benchmark",
     "Measure retrieval, answers, speed and cost.",
-    (sample, locomo, longmemeval, ours, ablation, speed, retain, load, updates),
+    (sample, locomo, longmemeval, ours, ablation, speed, retain, load, updates, dates),
 )
 
 

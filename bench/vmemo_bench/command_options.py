@@ -157,6 +157,14 @@ class UpdatesCommandOptions(CachedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DatesCommandOptions(OutputOptions):
+    """Options of `dates`."""
+
+    data: Data = None
+    file: DataFile = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RetainCommandOptions(UpdatesCommandOptions):
     """Options of `retain`."""
 

@@ -11,7 +11,7 @@ from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
 
 DatasetName = Literal["locomo", "longmemeval", "ours", "sample"]
-BenchmarkName = Literal[DatasetName, "speed", "ablation", "retain", "load", "updates"]
+BenchmarkName = Literal[DatasetName, "speed", "ablation", "retain", "load", "updates", "dates"]
 BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
 EngineName = Literal["local", "recorded"]
 Mode = Literal["retrieval", "qa"]

@@ -9,6 +9,7 @@ from vmemo.errors import InvalidInput
 from vmemo.providers import PackagedEmbedder
 from vmemo.settings import Settings
 from vmemo_bench.ablation import measure_ablation
+from vmemo_bench.dates import measure_dates
 from vmemo_bench.embedders import DocumentCacheEmbedder
 from vmemo_bench.environment import embedding_cache, make_folder
 from vmemo_bench.load import measure_load
@@ -22,7 +23,7 @@ from vmemo_bench.retrieval import measure_retrieval
 from vmemo_bench.speed import measure_speed
 from vmemo_bench.updates import measure_updates
 
-_WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load}
+_WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load, "dates": measure_dates}
 _WITH_CACHE = {"ablation": measure_ablation, "retain": measure_retain, "updates": measure_updates}
 
 
@@ -43,7 +44,7 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
 def _check(options: BenchOptions) -> None:
     if options.store != "sqlite" and (options.mode == "qa" or options.benchmark in ("retain", "load", "updates")):
         raise InvalidInput("QA mode, retain, load and updates are measured on sqlite only; omit --store.")
-    if options.mode == "qa" and options.benchmark in ("speed", "load", "ablation", "retain", "updates"):
+    if options.mode == "qa" and options.benchmark in ("speed", "load", "ablation", "retain", "updates", "dates"):
         raise InvalidInput(f"QA mode is for locomo, longmemeval, ours and sample, not for {options.benchmark}.")
     if options.mode != "qa" and options.qa != QaOptions():
         raise InvalidInput("Options of the answerer and the judge apply to QA mode only: pass --mode qa as well.")

@@ -32,7 +32,7 @@ def test_the_demo_shows_every_section_within_100_columns(tmp_path: Path) -> None
     assert (done.returncode, done.stderr) == (0, "")
     parts = ("1. Retain", "2. Recall", "3. Time travel", "4. Reflect", "5. Why", "6. Try next")
     assert [done.stdout.count(part) for part in parts] == [1] * len(parts)
-    assert "last Friday (7 June 2024)" in done.stdout
+    assert "last Friday (= 7 June 2024)" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 100
     assert list(tmp_path.iterdir()) == []
 

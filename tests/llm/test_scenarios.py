@@ -127,9 +127,9 @@ def test_a_corrected_mistake_was_never_valid(url: str) -> None:
         memory.retain_sync([said("My party is on Friday.")])
         memory.retain_sync([said("Sorry, no, I meant Saturday.", days(1))])
         when = "When is Alice's party?"
-        assert texts(memory, when) == ["Alice's party is on Saturday (13 January 2024)."]
-        assert texts(memory, when, at_time=days(0.5)) == ["Alice's party is on Saturday (13 January 2024)."]
-        assert texts(memory, when, known_at=days(0.5)) == ["Alice's party is on Friday (12 January 2024)."]
+        assert texts(memory, when) == ["Alice's party is on Saturday."]
+        assert texts(memory, when, at_time=days(0.5)) == ["Alice's party is on Saturday."]
+        assert texts(memory, when, known_at=days(0.5)) == ["Alice's party is on Friday."]
 
 
 def test_namesakes_stay_separate(url: str) -> None:

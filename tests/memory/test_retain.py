@@ -264,10 +264,10 @@ def day(year: int, month: int, at: int) -> datetime:
 
 
 DATES = [
-    ("I met Ann yesterday.", "I met Ann yesterday (7 May 2023).", day(2023, 5, 7), day(2023, 5, 8)),
-    ("I met Ann last Friday.", "I met Ann last Friday (5 May 2023).", day(2023, 5, 5), day(2023, 5, 6)),
+    ("I met Ann yesterday.", "I met Ann yesterday (= 7 May 2023).", day(2023, 5, 7), day(2023, 5, 8)),
+    ("I met Ann last Friday.", "I met Ann last Friday (= 5 May 2023).", day(2023, 5, 5), day(2023, 5, 6)),
     ("I met Ann today.", "I met Ann today.", day(2023, 5, 8), day(2023, 5, 9)),
-    ("I leave next month.", "I leave next month (June 2023).", day(2023, 6, 1), day(2023, 7, 1)),
+    ("I leave next month.", "I leave next month (= June 2023).", day(2023, 6, 1), day(2023, 7, 1)),
     ("I moved in 2019.", "I moved in 2019.", day(2019, 1, 1), day(2020, 1, 1)),
     ("I met Ann on 3 March 2022.", "I met Ann on 3 March 2022.", day(2022, 3, 3), day(2022, 3, 4)),
 ]
@@ -284,6 +284,14 @@ def test_relative_dates_become_absolute_and_the_occurrence_is_their_interval(
         assert (fact.occurred_start, fact.occurred_end) == (start, end)
         assert fact.valid_at == min(start, NOON)
         assert memory.messages_sync()[0].content == content
+
+
+def test_an_assistants_words_are_not_altered_and_their_time_is_found(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
+        memory.retain_sync([Message(role="assistant", content="I booked it yesterday.", timestamp=NOON)])
+        (fact,) = memory.facts_sync()
+        assert fact.text == "Assistant: I booked it yesterday."
+        assert (fact.occurred_start, fact.occurred_end) == (day(2023, 5, 7), day(2023, 5, 8))
 
 
 def test_two_weeks_ago_is_resolved_to_about_that_day(sqlite_url: str) -> None:

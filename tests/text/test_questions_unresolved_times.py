@@ -17,8 +17,6 @@ NOW = datetime(2024, 6, 12, 15, 30, tzinfo=UTC)
 QUESTIONS = Path(__file__).parent / "temporal_questions.jsonl"
 
 SEEN: list[tuple[str, str]] = [
-    ("Who called me three business days ago?", "three business days ago"),
-    ("What did I eat a month and a day ago?", "a month and a day ago"),
     ("What did I plant a quarter of a year ago?", "a quarter of a year ago"),
     ("Where did I live 1.5 years ago?", "1.5 years ago"),
     ("What did I cook 2½ weeks ago?", "2½ weeks ago"),
@@ -27,9 +25,6 @@ SEEN: list[tuple[str, str]] = [
     ("Who moved in a score of years ago?", "a score of years ago"),
     ("Which course did I take two semesters ago?", "two semesters ago"),
     ("What did I do a week ago last Tuesday?", "a week ago last Tuesday"),
-    ("What do I have Tuesday week?", "Tuesday week"),
-    ("What did we earn in Q3 of last fiscal year?", "Q3 of last fiscal year"),
-    ("What did we sell in H2 of FY23?", "H2 of FY23"),
     ("What was our margin in 3Q22?", "3Q22"),
     ("What did I teach in academic year 2021/22?", "academic year 2021/22"),
     ("What happened at the beginning of the school year?", "the beginning of the school year"),
@@ -52,7 +47,6 @@ SEEN: list[tuple[str, str]] = [
     ("Where did we go over the long weekend in May?", "long weekend in May"),
     ("What did I do in the third trimester of 2023?", "third trimester of 2023"),
     ("What did we eat the day after the day after Christmas?", "day after the day after Christmas"),
-    ("Who rang two and a half weeks before Christmas?", "two and a half weeks before Christmas"),
     ("What did I do the last two weekends?", "last two weekends"),
     ("Who came by in the past couple of Mondays?", "past couple of Mondays"),
     ("What did I do last year around this time?", "last year around this time"),
@@ -64,7 +58,7 @@ SEEN: list[tuple[str, str]] = [
     ("Where was I on the last full moon?", "on the last full moon"),
     ("What did I do in the week after the winter solstice?", "week after the winter solstice"),
     ("What did I do last leap year?", "last leap year"),
-    ("three business days ago dentist", "three business days ago"),
+    ("a dozen days ago dentist", "a dozen days ago"),
 ]
 FOREIGN: list[tuple[str, str]] = [
     ("Was habe ich gestern gemacht?", "gestern"),
@@ -100,6 +94,13 @@ NOTHING: list[str] = [
     "What did I do in week 12 of last year?",
     "What did I do one and a half decades ago?",
     "Who called yesterday?",
+    "Who called me three business days ago?",
+    "What did I eat a month and a day ago?",
+    "What do I have Tuesday week?",
+    "What did we earn in Q3 of last fiscal year?",
+    "What did we sell in H2 of FY23?",
+    "Who rang two and a half weeks before Christmas?",
+    "three business days ago dentist",
     # How long, how many, when
     "How many weeks ago did the boiler break?",
     "How many business days did the repair take?",
@@ -178,11 +179,11 @@ def test_none_of_the_150_questions_has_an_unresolved_time() -> None:
 
 
 def test_unresolved_times_are_reported_only_on_request() -> None:
-    assert analyse_query("Who called me three business days ago?", NOW).unresolved_time is None
+    assert analyse_query("Who called me a dozen days ago?", NOW).unresolved_time is None
 
 
 def test_a_question_with_an_unresolved_time_is_temporal() -> None:
-    question = "Where did I have lunch three business days ago?"
+    question = "Where did I have lunch a dozen days ago?"
     assert (analyse_query(question, NOW).type, analyse_query(question, NOW, report_unresolved=True).type) == (
         "factual",
         "temporal",
@@ -190,11 +191,9 @@ def test_a_question_with_an_unresolved_time_is_temporal() -> None:
 
 
 def test_times_outside_a_question_with_a_time_are_ignored() -> None:
-    text = "I was ill three business days ago. What did I eat yesterday?"
+    text = "I was ill a dozen days ago. What did I eat yesterday?"
     assert analyse_query(text, NOW, report_unresolved=True).unresolved_time is None
-    assert analyse_query(
-        "I was ill three business days ago. What did I eat?", NOW, report_unresolved=True
-    ).unresolved_time
+    assert analyse_query("I was ill a dozen days ago. What did I eat?", NOW, report_unresolved=True).unresolved_time
 
 
 @given(st.text(max_size=200))

@@ -16,18 +16,17 @@ MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("text", "annotated"),
     [
-        ("I went yesterday and it was fun", "I went yesterday (7 May 2023) and it was fun"),
-        ("Last week was hard.", "Last week (1-7 May 2023) was hard."),
-        ("We moved two years ago.", "We moved two years ago (2021)."),
-        ("We moved two months ago.", "We moved two months ago (March 2023)."),
-        ("It was last month.", "It was last month (April 2023)."),
-        ("I swam last summer.", "I swam last summer (June-August 2022)."),
-        ("It rained early last year.", "It rained early last year (early 2022)."),
-        ("from last Monday to Wednesday", "from last Monday to Wednesday (1-3 May 2023)"),
-        ("I live here since March.", "I live here since March (March 2023)."),
-        ("a few years back we met", "a few years back (2018-2021) we met"),
-        ("We met on Christmas.", "We met on Christmas (25 December 2022)."),
-        ("on 4 July we danced", "on 4 July (4 July 2022) we danced"),
+        ("I went yesterday and it was fun", "I went yesterday (= 7 May 2023) and it was fun"),
+        ("Last week was hard.", "Last week (= 1-7 May 2023) was hard."),
+        ("We moved two years ago.", "We moved two years ago (= 2021)."),
+        ("We moved two months ago.", "We moved two months ago (= March 2023)."),
+        ("It was last month.", "It was last month (= April 2023)."),
+        ("I swam last summer.", "I swam last summer (= June-August 2022)."),
+        ("It rained early last year.", "It rained early last year (= early 2022)."),
+        ("from last Monday to Wednesday", "from last Monday to Wednesday (= 1-3 May 2023)"),
+        ("I live here since March.", "I live here since March (= March 2023)."),
+        ("We met on Christmas.", "We met on Christmas (= 25 December 2022)."),
+        ("on 4 March we danced", "on 4 March (= 4 March 2023) we danced"),
     ],
 )
 def test_annotate_adds_the_date_after_a_relative_expression(text: str, annotated: str) -> None:
@@ -57,12 +56,12 @@ def test_annotate_is_idempotent() -> None:
 
 def test_a_weekday_in_a_sentence_about_the_future_is_the_next_one() -> None:
     text = "I ran on Friday. I will rest on Friday."
-    assert annotate(text, MONDAY).text == "I ran on Friday (5 May 2023). I will rest on Friday (12 May 2023)."
+    assert annotate(text, MONDAY).text == "I ran on Friday (= 5 May 2023). I will rest on Friday (= 12 May 2023)."
 
 
 def test_dates_are_in_the_time_zone_of_the_reference() -> None:
     reference = datetime(2023, 5, 8, 1, tzinfo=ZoneInfo("Asia/Tokyo"))
-    assert annotate("yesterday", reference).text == "yesterday (7 May 2023)"
+    assert annotate("yesterday", reference).text == "yesterday (= 7 May 2023)"
     assert format_interval(find_times("yesterday", reference)[0].interval, ZoneInfo("Asia/Tokyo")) == "7 May 2023"
 
 
@@ -103,15 +102,75 @@ def test_format_interval_writes_part_of_a_day_as_that_day() -> None:
 @pytest.mark.parametrize(
     ("text", "said", "annotated"),
     [
-        ("I start there on 1 July", "2024-06-11", "I start there on 1 July (1 July 2024)"),
-        ("She is getting married in September", "2025-03-03", "She is getting married in September (September 2025)"),
-        ("We got married in September", "2025-03-03", "We got married in September (September 2024)"),
-        ("My sister turns thirty next month", "2024-02-07", "My sister turns thirty next month (March 2024)"),
-        ("I saw him on Friday", "2024-10-29", "I saw him on Friday (25 October 2024)"),
-        ("We should have pizza on Friday", "2024-03-05", "We should have pizza on Friday (8 March 2024)"),
-        ("We should have gone on Friday", "2024-03-05", "We should have gone on Friday (1 March 2024)"),
-        ("She might have said so on Monday", "2024-03-05", "She might have said so on Monday (4 March 2024)"),
+        ("I start there on 1 July", "2024-06-11", "I start there on 1 July (= 1 July 2024)"),
+        ("She is getting married in September", "2025-03-03", "She is getting married in September (= September 2025)"),
+        ("We got married in September", "2025-03-03", "We got married in September (= September 2024)"),
+        ("My sister turns thirty next month", "2024-02-07", "My sister turns thirty next month (= March 2024)"),
+        ("I saw him on Friday", "2024-10-29", "I saw him on Friday (= 25 October 2024)"),
+        ("We should have pizza on Friday", "2024-03-05", "We should have pizza on Friday (= 8 March 2024)"),
+        ("We should have gone on Friday", "2024-03-05", "We should have gone on Friday (= 1 March 2024)"),
+        ("She might have been there on Sunday", "2024-03-05", "She might have been there on Sunday (= 3 March 2024)"),
     ],
 )
 def test_the_tense_of_the_sentence_decides_the_year_of_a_yearless_date(text: str, said: str, annotated: str) -> None:
     assert annotate(text, datetime.fromisoformat(said).replace(tzinfo=UTC)).text == annotated
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "annotated"),
+    [
+        ("March 30 is the deadline.", "2024-03-15", "March 30 (= 30 March 2024) is the deadline."),
+        ("I will marry on the 21st of June.", "2024-10-15", "I will marry on the 21st of June (= 21 June 2025)."),
+        (
+            "We are away Saturday 26 to Monday 28 October.",
+            "2024-05-08",
+            "We are away Saturday 26 to Monday 28 October (= 26-28 October 2024).",
+        ),
+        ("I will work between March and May.", "2024-02-08", "I will work between March and May (= March-May 2024)."),
+        ("We met on Easter Monday.", "2024-05-08", "We met on Easter Monday (= 1 April 2024)."),
+        ("I had to decline the May 20 offer.", "2024-06-01", "I had to decline the May 20 (= 20 May 2024) offer."),
+        ("I was there 2 weeks and 2 days ago.", "2024-05-18", "I was there 2 weeks and 2 days ago (= 2 May 2024)."),
+        ("We flew on 18 and 19 June.", "2024-07-01", "We flew on 18 (= 18 June 2024) and 19 June (= 19 June 2024)."),
+    ],
+)
+def test_a_date_takes_its_year_from_tense_and_the_nearest_occurrence(text: str, said: str, annotated: str) -> None:
+    assert annotate(text, datetime.fromisoformat(said).replace(tzinfo=UTC)).text == annotated
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Week 1: warm up. Week 2: run.",
+        "I do ten sun salutations on the mat.",
+        "I use 10-10-10 fertilizer.",
+        "Turn it by 1/4° and add 1/4 cup.",
+        "You can learn it in two weeks.",
+        "I want 30% more calls within 3 months.",
+        "I love spring in New Zealand.",
+        "I study 20th-century art.",
+        "A few years ago we met, and in the next few weeks we may again.",
+        "We drank, and the next day I was ill.",
+        "I will see her next Friday, or next weekend.",
+        "I run on Monday, Wednesday and Friday.",
+        "My rehearsals are Tuesday to Thursday.",
+        "Does Monday sound good?",
+        "I've never been in New York on New Year's Eve.",
+        "My birthday is on May 20.",
+        "The shop closes on 5/12.",
+        'He wrote: "I leave tomorrow."',
+        "Dear Sir,\n\nI will come tomorrow.\n\nSincerely, A. B.",
+        "```\n# last month\ntotal = sum(month)\n```",
+        "def income():\n    # for last month\n    return total",
+        "It is currently Friday, and he said that he would come yesterday.",
+        "I ran three weeks ago, on April 20th.",
+        "We have met on 9/11 memorials.",
+        "I bought it last Sunday.",
+    ],
+)
+def test_no_date_is_written_where_the_reading_is_in_doubt(text: str) -> None:
+    assert annotate(text, MONDAY).text == text
+
+
+def test_an_uncertain_time_is_found_for_search_and_marked() -> None:
+    (found,) = annotate("I will see her next Friday.", MONDAY).expressions
+    assert (found.text, format_interval(found.interval), found.certain) == ("next Friday", "19 May 2023", False)

@@ -14,7 +14,17 @@ from vmemo_bench.datasets import locomo, longmemeval, ours
 from vmemo_bench.datasets.cases import Case, ChatSession, Dataset, DatasetQuestion, ParsedDataset, RankedUnit, Turn
 from vmemo_bench.options import BenchOptions, DatasetName
 
-__all__ = ["Case", "ChatSession", "Dataset", "DatasetQuestion", "ParsedDataset", "RankedUnit", "Turn", "load"]
+__all__ = [
+    "Case",
+    "ChatSession",
+    "Dataset",
+    "DatasetQuestion",
+    "ParsedDataset",
+    "RankedUnit",
+    "Turn",
+    "load",
+    "read_file",
+]
 
 _PATHS: dict[DatasetName, str] = {
     "locomo": "locomo/locomo_dev.json",
@@ -44,7 +54,7 @@ def load(options: BenchOptions) -> Dataset:
 
 
 def _name(options: BenchOptions) -> DatasetName:
-    if options.benchmark == "speed" or options.benchmark == "load" or options.benchmark == "updates":
+    if options.benchmark in ("speed", "load", "updates", "dates"):
         raise InvalidInput(f"{options.benchmark} has no conversations with questions and evidence.")
     return options.dataset if options.benchmark in ("ablation", "retain") else options.benchmark
 
@@ -83,8 +93,8 @@ def _contents(name: DatasetName, options: BenchOptions) -> list[bytes]:
         return [file.read_bytes() for file in files]
     path = _path(_PATHS[name], options)
     if path.is_dir():
-        return [_read(file) for file in sorted(path.glob("*.json"))]
-    return [_read(path)]
+        return [read_file(file) for file in sorted(path.glob("*.json"))]
+    return [read_file(path)]
 
 
 def _path(default: str, options: BenchOptions) -> Path:
@@ -101,6 +111,7 @@ def _path(default: str, options: BenchOptions) -> Path:
     return path
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """Return the content of a file, decompressed if its name ends in .xz."""
     content = path.read_bytes()
     return lzma.decompress(content) if path.suffix == ".xz" else content

@@ -2,7 +2,7 @@
 
 Instants (when a fact was mentioned, when it became invalid) fall on a day in the question's time zone. Event times were
 cut into whole UTC days by retain and are used as they are: those are the dates in the fact's own text. A bare "today",
-which is kept without a date, is the day of the mention.
+which is kept without a date, is the day of the mention. Only times that are certain are used: the answer copies them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from vmemo.models import Fact
-from vmemo.text.temporal import TimeExpression, annotate, find_times
+from vmemo.text.temporal import TimeExpression, find_statement_times, find_times
 from vmemo.text.temporal.calendar_units import add_days
 from vmemo.text.temporal.durations import DateSpan, month_span, year_span
 
@@ -61,8 +61,12 @@ def times_of(fact: Fact, asked_at: datetime) -> FactTimes:
     mentioned = FactTime("on", _day(_local_date(fact.mentioned_at, asked_at)))
     verbatim = fact.engine in _VERBATIM_ENGINES
     text = fact.text.partition(": ")[2] if verbatim else fact.text
-    found = _times_in(text[:MAX_SCANNED], fact.mentioned_at)
+    own_words = not (verbatim and fact.network == "experience")
+    likely = _times_in(text[:MAX_SCANNED], fact.mentioned_at)
+    found = [(relative, time) for relative, certain, time in likely if not relative or (certain and own_words)]
     happened = _event_time(fact)
+    if verbatim and happened in [time for *_, time in likely] and happened not in [time for _, time in found]:
+        happened = None
     today = FactTime("on", _day(fact.mentioned_at.astimezone(UTC).date()))
     if (True, today) in found:
         found = [(relative, mentioned if time == today else time) for relative, time in found]
@@ -83,7 +87,7 @@ def _overlap(one: DateSpan, other: DateSpan) -> bool:
 
 
 def _distinct(times: Sequence[FactTime]) -> tuple[FactTime, ...]:
-    """Drop repeated periods, and an "up to" whose last day is also given: "until Friday (12 May 2023)"."""
+    """Drop repeated periods, and an "up to" whose last day is also given: "until Friday (= 12 May 2023)"."""
     ends = {time.period.last for time in times if time.kind == "on"}
     kept = {time.period: time for time in reversed(times) if time.kind != "up to" or time.period.last not in ends}
     return tuple(kept[period] for period in dict.fromkeys(time.period for time in times) if period in kept)
@@ -116,9 +120,10 @@ def _event_time(fact: Fact) -> FactTime | None:
 
 
 @lru_cache(maxsize=1024)
-def _times_in(text: str, reference: datetime) -> Sequence[tuple[bool, FactTime]]:
-    """Return the times in a text, and for each whether it is relative. Cached: a fact is shown several times."""
-    return tuple((each.relative, _resolve(each, reference)) for each in annotate(text, reference).expressions)
+def _times_in(text: str, reference: datetime) -> Sequence[tuple[bool, bool, FactTime]]:
+    """Return the times in a text, and for each if it is relative and certain. Cached: a fact is shown several times."""
+    found = find_statement_times(text, reference)
+    return tuple((each.relative, each.certain, _resolve(each, reference)) for each in found)
 
 
 def _resolve(expression: TimeExpression, reference: datetime) -> FactTime:

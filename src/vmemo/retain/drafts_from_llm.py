@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from vmemo.models import Fact, FactId, Message
 from vmemo.models.drafts import DraftCause, FactDraft, FoundName, Judgement
 from vmemo.retain.llm_schemas import ExtractedFact
-from vmemo.text.temporal import annotate
+from vmemo.text.temporal import find_statement_times
 from vmemo.text.tokens import terms
 
 _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
@@ -72,9 +72,11 @@ def draft(
 ) -> FactDraft:
     """Return an extracted fact as a draft. Its causes are added once all drafts have their keys."""
     last = max(messages, key=lambda message: message.timestamp)
-    text, times = annotate(fact_text(fact), last.timestamp)
+    # The model has dated the fact already: its text is not altered.
+    text = fact_text(fact)
     occurred = date_range(fact.start, fact.end)
     if occurred is None:
+        times = find_statement_times(text, last.timestamp)
         bounded = ((t.broad_interval.start, t.broad_interval.end) for t in times)
         occurred = next(((start, end) for start, end in bounded if start is not None and end is not None), None)
     since = _interval(fact.since)

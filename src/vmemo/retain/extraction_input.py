@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from vmemo.llm.prompt_files import quote
 from vmemo.models import Fact, Message
+from vmemo.retain.message_times import annotate_message
 from vmemo.text.chunks import split_text
 from vmemo.text.noise import strip_recalled
-from vmemo.text.temporal import annotate
 
 WINDOW = 24_000
 """Characters per extraction call; a longer episode takes several calls."""
@@ -78,7 +78,7 @@ def _header(message: Message) -> str:
 def extraction_lines(messages: Sequence[Message]) -> tuple[ExtractionLine, ...]:
     """Return messages as lines: without recalled memories, with relative times resolved, long messages in chunks."""
     return tuple(
-        ExtractionLine(message, annotate(chunk, message.timestamp).text)
+        ExtractionLine(message, annotate_message(message, chunk).text)
         for message in messages
         if (content := strip_recalled(message.content).strip())
         for chunk in split_text(content)

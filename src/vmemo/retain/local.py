@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from vmemo.models import Message
 from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
+from vmemo.retain.message_times import annotate_message
 from vmemo.text.chunks import split_text
 from vmemo.text.names import find_names, merge_names
-from vmemo.text.temporal import TimeExpression, annotate
+from vmemo.text.temporal import TimeExpression
 
 CONTEXT_CHARACTERS = 400
 """Characters of the previous message that are searched along with a message."""
@@ -92,7 +93,7 @@ def _extract(messages: Sequence[Message], before: Message | None) -> Iterator[Fa
 def _draft(
     message: Message, chunk: str, number: int, speakers: set[str], context: str, before: Message | None
 ) -> FactDraft:
-    text, times = annotate(chunk, message.timestamp)
+    text, times = annotate_message(message, chunk)
     return FactDraft(
         key=f"{message.id}/{number}",
         network="experience" if message.role in ("assistant", "tool") else "world",

@@ -1,7 +1,8 @@
 """English time expressions: found in text, resolved against a reference time, and written as absolute dates.
 
 `find_times` is for questions: a weekday, or a date without a year, is in the past unless the question is about plans.
-`annotate` is for statements: the tense of the clause decides.
+`find_statement_times` is for statements: the tense of the clause decides. Both return likely readings too, for search.
+`annotate` writes dates into a statement, and only those that are `certain`.
 
 A text is tokenized, and the rules of `rules` are applied in stages: numbers, dates, then combinations of dates with
 years, weekdays, distances and each other. `interval` of "from 3 to 5 May" ends where the 5th starts, and that of "the
@@ -10,8 +11,18 @@ last 10 days" ends before today; `broad_interval` includes these days.
 
 from __future__ import annotations
 
-from vmemo.text.temporal.annotation import AnnotatedText, annotate
+from vmemo.text.temporal.annotation import COMPUTED_DATES, AnnotatedText, annotate, find_statement_times
+from vmemo.text.temporal.certainty import MAX_OWN_WORDS
 from vmemo.text.temporal.date_format import format_interval
 from vmemo.text.temporal.find import TimeExpression, find_times
 
-__all__ = ["AnnotatedText", "TimeExpression", "annotate", "find_times", "format_interval"]
+__all__ = [
+    "COMPUTED_DATES",
+    "MAX_OWN_WORDS",
+    "AnnotatedText",
+    "TimeExpression",
+    "annotate",
+    "find_statement_times",
+    "find_times",
+    "format_interval",
+]

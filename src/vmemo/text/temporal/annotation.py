@@ -6,14 +6,18 @@ The tense of the clause decides whether a bare weekday, month or day is past or 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
+from vmemo.text.temporal.certainty import Reading, examine, is_certain
 from vmemo.text.temporal.clauses import (
     ClausePosition,
     clause_position,
     describes_present,
     is_habitual,
+    is_modifier,
+    is_question,
     leading_word,
     tense_of,
 )
@@ -23,6 +27,8 @@ from vmemo.text.temporal.find import TimeExpression, time_expression
 from vmemo.text.temporal.parser import ResolvedTime, lower_same_length, parse_both
 from vmemo.text.temporal.tense_cues import Tense, TenseCues, find_cues
 
+COMPUTED_DATES = "A date such as (= 7 May 2023) was computed from the day of the message; all other words are as said."
+"""Explanation of the annotations, for prompts that contain annotated text."""
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)")
 _YEAR = re.compile(r"\d{4}")
 _MAX_DAY_DISTANCE = timedelta(days=60)
@@ -43,17 +49,22 @@ class AnnotatedText(NamedTuple):
 
 
 def annotate(text: str, reference: datetime) -> AnnotatedText:
-    """Return the text with each relative time expression followed by its absolute date in parentheses."""
-    times = _resolve_by_tense(text, reference)
+    """Return the text with each relative time that is certain followed by its date: "yesterday (= 7 May 2023)"."""
+    times = _resolve(text, reference)
     parts: list[str] = []
     position = 0
     for _, end, days in times:
         written = _annotation(days)
         if written and not _date_follows(text, end):
-            parts += (text[position:end], f" ({written})")
+            parts += (text[position:end], f" (= {written})")
             position = end
     expressions = [time_expression(text, time, reference) for time in times]
     return AnnotatedText("".join(parts) + text[position:], expressions)
+
+
+def find_statement_times(text: str, reference: datetime) -> list[TimeExpression]:
+    """Return the time expressions of a statement, each read as past or future by the tense of its clause."""
+    return [time_expression(text, time, reference) for time in _resolve(text, reference)]
 
 
 def _date_follows(text: str, end: int) -> bool:
@@ -62,7 +73,7 @@ def _date_follows(text: str, end: int) -> bool:
 
 
 def _annotation(days: DayRange) -> str:
-    if days.unannotated or not days.relative:
+    if days.unannotated or not days.relative or not days.certain:
         return ""
     if days.part and days.whole and days.whole.bounds:
         return f"{days.part} {format_days(days.whole.bounds)}"
@@ -70,11 +81,21 @@ def _annotation(days: DayRange) -> str:
     return format_days(bounds) if bounds else ""
 
 
-def _resolve_by_tense(text: str, reference: datetime) -> list[ResolvedTime]:
+def _resolve(text: str, reference: datetime) -> list[ResolvedTime]:
+    """Return the time expressions by tense, with `certain` set to whether their days may be written."""
+    readings = _read_by_tense(text, reference)
+    whole = examine(text, reference.date(), readings)
+    return [
+        reading.time._replace(days=replace(reading.time.days, certain=is_certain(place, whole)))
+        for place, reading in enumerate(readings)
+    ]
+
+
+def _read_by_tense(text: str, reference: datetime) -> list[Reading]:
     """Return the time expressions, each read as past or future by the tense of its clause."""
     past, future = parse_both(text, reference)
     if past is future:
-        return past
+        return [Reading(time, time.days, None) for time in past]
     future_days = {(time.start, time.end): time.days for time in future}
     pairs = [(time, future_days.get((time.start, time.end), time.days)) for time in past]
     positions = {
@@ -84,14 +105,14 @@ def _resolve_by_tense(text: str, reference: datetime) -> list[ResolvedTime]:
     }
     cues = find_cues(lower_same_length(text), (position.sentence for position in positions.values()))
     today = reference.date()
-    resolved: list[ResolvedTime] = []
+    readings: list[Reading] = []
     for time, later in pairs:
         position = positions.get(time.start)
         if position is None:
-            resolved.append(time)
-        elif (days := _choose(_Statement(text, time, position, cues), later, today)) is not None:
-            resolved.append(time._replace(days=days))
-    return resolved
+            readings.append(Reading(time, time.days, None))
+        elif (reading := _choose(_Statement(text, time, position, cues), later, today)) is not None:
+            readings.append(reading)
+    return readings
 
 
 def _is_ambiguous(past: DayRange, future: DayRange) -> bool:
@@ -111,7 +132,7 @@ class _Statement(NamedTuple):
     cues: TenseCues
 
 
-def _choose(statement: _Statement, future: DayRange, today: date) -> DayRange | None:
+def _choose(statement: _Statement, future: DayRange, today: date) -> Reading | None:
     """Return the reading that fits the clause, or None if the clause describes a habit."""
     text, time, position, cues = statement
     past = time.days
@@ -120,14 +141,24 @@ def _choose(statement: _Statement, future: DayRange, today: date) -> DayRange | 
         return None
     past_date, future_date, lead = _first_bound(past), _first_bound(future), leading_word(text, time.start, time.end)
     if past_date is None or future_date is None or past_date == future_date or lead == "since":
-        return past
+        return Reading(time, future, tense, ambiguous=True, clause=position.clause)
     if future_date - past_date <= _MAX_DAY_DISTANCE:
-        is_future = _is_future_day(tense, lead) or (tense is None and describes_present(text, time.end))
+        is_future = _is_future_day(tense, lead) or (tense is None and _points_forward(statement))
     else:
+        tense = None if past.kind == "day" and is_modifier(text, time.start, time.end) else tense
         mentions_past = cues.mention_past(*position.sentence)
         until, since = future_date - today, today - past_date
         is_future = _is_future_date(tense, lead, until, since, mentions_past=mentions_past)
-    return future if is_future else past
+    chosen, other = (future, past) if is_future else (past, future)
+    in_question = is_question(text, position)
+    return Reading(
+        time._replace(days=chosen), other, tense, ambiguous=True, clause=position.clause, in_question=in_question
+    )
+
+
+def _points_forward(statement: _Statement) -> bool:
+    """Return True for a day described in the present tense, or asked about: "Does Saturday sound good?"."""
+    return describes_present(statement.text, statement.time.end) or is_question(statement.text, statement.position)
 
 
 def _is_future_day(tense: Tense | None, lead: str) -> bool:

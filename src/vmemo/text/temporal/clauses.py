@@ -19,7 +19,19 @@ _PRESENT_STATE = re.compile(
     re.IGNORECASE,
 )
 """The verb after a future day: "Friday is sold out"."""
+_FUNCTION_WORDS = (
+    "and|or|but|so|because|though|while|if|when|where|which|that|who|as|to|for|with|at|in|on|by|from|of|until|after"
+    "|before|since|during|i|we|he|she|they|it|you|there|my|our|your|his|her|their|the|an?|is|are|was|were|will|would"
+    "|has|had|have|about|around|over|into|just|then|also|not|only|too|instead|finally|this|these|via|per|due|without"
+    r"|through|\w+ing"
+)
 _HABITUAL = re.compile(r"\b(?:always|usually|normally|typically|generally|annually|traditionally)\b", re.IGNORECASE)
+
+_MODIFIED_NOUN = re.compile(
+    rf"['’]s\b|(?:\s(?:morning|evening|night|afternoon)(?:['’]s)?)?\s(?!(?:{_FUNCTION_WORDS})\b)[a-z]", re.IGNORECASE
+)
+"""The text after a date that qualifies a noun: "the July 8 workshop", "Friday's game"."""
+_DETERMINER = re.compile(r"(?:\b(?:the|an?|my|our|your|his|her|their|its|this|that)|['’]s?)\s$", re.IGNORECASE)
 
 _SENTENCE_END = re.compile(r"[.!?…]\s|\n")
 _SENTENCE_BREAK = re.compile(r"[;—]|:\s|\s[-–]\s")
@@ -105,3 +117,19 @@ def leading_word(text: str, start: int, end: int) -> str:
         return word
     before = _LAST_WORD.search(text, max(0, start - 30), start)
     return before[1].lower() if before else ""
+
+
+def is_modifier(text: str, start: int, end: int) -> bool:
+    """Return True if an expression qualifies a noun, and so has no tense: "the July 8 workshop"."""
+    return _DETERMINER.search(text, max(0, start - 12), start) is not None and precedes_noun(text, end)
+
+
+def precedes_noun(text: str, end: int) -> bool:
+    """Return True if a word follows that is probably a noun: "Sunday lunch", "Friday night football"."""
+    return _MODIFIED_NOUN.match(text, end) is not None
+
+
+def is_question(text: str, position: ClausePosition) -> bool:
+    """Return True if the sentence ends with a question mark."""
+    end = position.sentence[1]
+    return "?" in text[max(0, end - 1) : end + 1]

@@ -48,6 +48,8 @@ class DayRange:
     """Depends on the reference date."""
     yearly: YearlyBounds | None = None
     """The same days of another year, if the text names no year."""
+    certain: bool = True
+    """The words mean these days alone, unlike "a few weeks ago", "in two weeks", "next Friday" and "week 3"."""
     unannotated: bool = False
     """Gets no date in an annotated text, as "today"."""
     displayed: Bounds | None = None
@@ -76,7 +78,7 @@ class DayRange:
     @property
     def boundary(self) -> date | None:
         """The date that this marks as the end of another range: "until the end of May" is until May ends."""
-        if self.part is None or self.whole is None:
+        if self.part is None or self.whole is None or self.annotated_as is not None:
             return self.start
         return {"early": self.whole.start, "mid": _midpoint(self.whole), "late": self.whole.end}[self.part]
 
@@ -86,15 +88,17 @@ def _midpoint(days: DayRange) -> date | None:
     return bounds and add_days(bounds[0], (bounds[1] - bounds[0]).days // 2)
 
 
-def single_day(day: date | None, *, relative: bool = True, kind: RangeKind = "day") -> DayRange | None:
+def single_day(
+    day: date | None, *, relative: bool = True, kind: RangeKind = "day", certain: bool = True
+) -> DayRange | None:
     """Return the range of one day."""
-    return day and DayRange(day, add_days(day, 1), kind=kind, relative=relative)
+    return day and DayRange(day, add_days(day, 1), kind=kind, relative=relative, certain=certain)
 
 
-def whole_period(bounds: Bounds | None, unit: int, *, relative: bool = True) -> DayRange | None:
+def whole_period(bounds: Bounds | None, unit: int, *, relative: bool = True, certain: bool = True) -> DayRange | None:
     """Return the range of one calendar period of the unit."""
     kinds: dict[int, RangeKind] = {DAY: "day", WEEK: "week", YEAR: "year"}
-    return bounds and DayRange(*bounds, kind=kinds.get(unit, "span"), relative=relative)
+    return bounds and DayRange(*bounds, kind=kinds.get(unit, "span"), relative=relative, certain=certain)
 
 
 def offset_day(day: date, count: int, unit: int) -> DayRange | None:
@@ -109,8 +113,9 @@ def offset_day(day: date, count: int, unit: int) -> DayRange | None:
 def offset_from_anchor(anchor: date, offset: AnchorOffset) -> DayRange | None:
     """Return the day or the calendar period at the offset from the anchor."""
     if offset.to_the_day:
-        return offset_day(anchor, offset.amount, offset.unit)
-    return whole_period(period_bounds(anchor, offset.unit, offset.amount), offset.unit)
+        day = offset_day(anchor, offset.amount, offset.unit)
+        return day and replace(day, certain=False)
+    return whole_period(period_bounds(anchor, offset.unit, offset.amount), offset.unit, certain=False)
 
 
 def nearest_yearly(yearly: YearlyBounds, today: date, prefer: Preference, kind: RangeKind = "day") -> DayRange | None:
@@ -132,7 +137,14 @@ def in_year(days: DayRange, year: int, *, relative: bool = False) -> DayRange | 
     if bounds is None:
         return None
     placed = replace(
-        days, start=bounds[0], end=bounds[1], yearly=None, relative=relative, unannotated=False, displayed=None
+        days,
+        start=bounds[0],
+        end=bounds[1],
+        yearly=None,
+        relative=relative,
+        certain=True,
+        unannotated=False,
+        displayed=None,
     )
     return display_last_day(placed) if days.displayed else placed
 
@@ -140,10 +152,19 @@ def in_year(days: DayRange, year: int, *, relative: bool = False) -> DayRange | 
 def range_between(first: DayRange, last: DayRange) -> DayRange | None:
     """Return the days from the start of the first to the start of the last, displayed with the last one included."""
     start, end = first.boundary, last.boundary
+    if start is not None and start == end and first.part and last.part:
+        # "Late 2017 to early 2018" is both parts.
+        start, end = first.start, last.end
     if start is None or end is None or end <= start:
         return None
     displayed = (start, last.end) if last.end and last.part is None else None
-    return DayRange(start, end, relative=first.relative or last.relative, displayed=displayed)
+    return DayRange(
+        start,
+        end,
+        relative=first.relative or last.relative,
+        certain=first.certain and last.certain,
+        displayed=displayed,
+    )
 
 
 def display_last_day(days: DayRange) -> DayRange:
@@ -172,6 +193,7 @@ def part_of(whole: DayRange, part: PeriodPart) -> DayRange | None:
         end,
         relative=whole.relative,
         yearly=whole.yearly,
+        certain=whole.certain,
         unannotated=whole.unannotated,
         part=part,
         whole=whole,

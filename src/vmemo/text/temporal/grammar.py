@@ -9,6 +9,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import NamedTuple
 
+from vmemo.text.temporal.calendar_length import CalendarLength
 from vmemo.text.temporal.calendar_units import is_supported
 from vmemo.text.temporal.day_range import DayRange, Preference, RangeKind, YearlyBounds, nearest_yearly
 from vmemo.text.temporal.patterns import compile_pattern, required_tags
@@ -57,6 +58,11 @@ class RuleMatch(NamedTuple):
         return self.tokens[first - 1].tag if first > 0 else ""
 
     @property
+    def matched_tokens(self) -> Sequence[Token]:
+        """The tokens of the match."""
+        return self.tokens[self.groups.start() : self.groups.end()]
+
+    @property
     def last_token(self) -> Token:
         """The last token of the match."""
         return self.tokens[self.groups.end() - 1]
@@ -83,6 +89,12 @@ class RuleMatch(NamedTuple):
         assert days is not None, f"{label} is not resolved"
         return days
 
+    def length(self, label: str) -> CalendarLength:
+        """Return the length of time that an earlier stage merged the labelled token to."""
+        length = self.token(label).length
+        assert length is not None, f"{label} is no length"
+        return length
+
     def is_plural(self, label: str) -> bool:
         """Return True if the labelled unit is written in the plural."""
         written = self.source_text(label)
@@ -106,7 +118,14 @@ class PlainToken:
     value: int = 0
 
 
-Resolver = Callable[[RuleMatch], DayRange | PlainToken | None]
+class DateList(NamedTuple):
+    """Several dates of one match: the places of the first and last token of each in the line, and its days."""
+
+    dates: tuple[tuple[int, int, DayRange], ...]
+
+
+Result = DayRange | CalendarLength | PlainToken | DateList
+Resolver = Callable[[RuleMatch], Result | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,25 +204,31 @@ def _replace(tokens: list[Token], candidates: list[_Candidate], context: ParseCo
         if first < position:
             continue
         result = rule.resolve(RuleMatch(context, match, tokens))
-        if result is None or not _is_valid(result):
+        parts = result.dates if isinstance(result, DateList) else result and ((first, last - 1, result),)
+        if not parts or not all(_is_valid(part) for *_, part in parts):
             continue
-        replaced += tokens[position:first]
-        replaced.append(_token(result, tokens[first].start, tokens[last - 1].end))
+        for start, end, part in parts:
+            replaced += tokens[position:start]
+            replaced.append(_token(part, tokens[start].start, tokens[end].end))
+            position = end + 1
+        replaced += tokens[position:last]
         position = last
     return replaced + tokens[position:]
 
 
-def _is_valid(result: DayRange | PlainToken) -> bool:
+def _is_valid(result: DayRange | CalendarLength | PlainToken) -> bool:
     """Return False for an empty range, and for one outside the supported years."""
-    if isinstance(result, PlainToken):
+    if not isinstance(result, DayRange):
         return True
     bounds = result.bounds
     return is_supported(result.start) and is_supported(result.end) and (bounds is None or bounds[0] < bounds[1])
 
 
-def _token(result: DayRange | PlainToken, start: int, end: int) -> Token:
+def _token(result: DayRange | CalendarLength | PlainToken, start: int, end: int) -> Token:
     if isinstance(result, PlainToken):
         return Token(TAGS[result.family], result.value, start, end)
+    if isinstance(result, CalendarLength):
+        return Token(TAGS["LENGTH"], 0, start, end, length=result)
     return Token(_range_tag(result), 0, start, end, result)
 
 

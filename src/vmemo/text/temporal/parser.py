@@ -10,7 +10,7 @@ from vmemo.text.temporal.calendar_units import DAY, MONTH, WEEK, YEAR
 from vmemo.text.temporal.day_range import DayRange, Preference, offset_from_anchor
 from vmemo.text.temporal.grammar import ParseContext, TokenLine
 from vmemo.text.temporal.patterns import compile_pattern, tags_of
-from vmemo.text.temporal.rules import COMBINATION_STAGES, DATE_STAGE, NUMBER_STAGE
+from vmemo.text.temporal.rules import COMBINATION_STAGES, DATE_STAGE, NUMBER_STAGES
 from vmemo.text.temporal.tokenizer import Token, tokenize
 from vmemo.text.temporal.vocabulary import FAMILIES, TAGS, UNITS
 
@@ -81,11 +81,14 @@ def lower_same_length(text: str) -> str:
 
 
 def _merge_numbers(context: ParseContext) -> TokenLine | None:
-    """Return the tokens with numbers in words merged, or None if the text contains no word of a time expression."""
+    """Return the tokens with numbers and lengths merged, or None if the text contains no word of a time expression."""
     lowered = lower_same_length(context.text)
     if _DIGIT.search(lowered) is None and _TIME_WORDS.isdisjoint(_WORD.findall(lowered)):
         return None
-    return NUMBER_STAGE.apply(TokenLine.of(tokenize(lowered)), context)
+    line = TokenLine.of(tokenize(lowered))
+    for stage in NUMBER_STAGES:
+        line = stage.apply(line, context)
+    return line
 
 
 def _combine(line: TokenLine, context: ParseContext) -> list[ResolvedTime]:

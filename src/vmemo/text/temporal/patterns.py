@@ -12,7 +12,7 @@ from functools import cache
 from vmemo.text.temporal.vocabulary import PLAIN_WORDS, SYMBOLS, TAGS, UNIONS
 
 _ELEMENT = re.compile(r"(?:(?P<label>[a-z]{1,20})=)?(?:(?P<name>[A-Za-z][A-Za-z0-9]*)|(?P<open>\((?!\?)))|\s+")
-_GROUP = re.compile(r"(?:[a-z]{1,20}=)?\((?P<look>(?:\?<?[=!])?)(?P<inside>[^()]*)\)(?P<optional>\??)")
+_GROUP = re.compile(r"(?:[a-z]{1,20}=)?\((?P<look>(?:\?<?[=!])?)(?P<inside>[^()]*)\)(?P<repeat>[?*+]|\{\d,\d\})?")
 _COMMON = frozenset(TAGS[name] for name in (*PLAIN_WORDS, *SYMBOLS, "A", "WORD"))
 
 
@@ -34,7 +34,7 @@ def required_tags(pattern: str) -> tuple[frozenset[str], ...]:
     groups: dict[str, frozenset[str]] = {}
 
     def fold(match: re.Match[str]) -> str:
-        if match["optional"] or match["look"] not in ("", "?<="):
+        if (match["repeat"] or "").startswith(("?", "*", "{0")) or match["look"] not in ("", "?<="):
             return " "
         name = f"GROUP{len(groups)}"
         parts = [_mandatory(alternative, groups) for alternative in match["inside"].split("|")]

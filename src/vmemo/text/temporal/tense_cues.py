@@ -44,6 +44,9 @@ _FUTURE = (
     r"(?:gonna|upcoming|coming up|planning|looking forward|can['’]t wait|let['’]s|hopefully|good luck|deadline|see you"
     r"|remind me|don['’]t forget|save the date|ready for|excited (?:for|about)|gotta|available|plans? for|works|suits"
     rf"|(?:am|are|is|be|you|i|['’](?:m|re|s)) free|(?:could|would) (?:you|we)|{_THIRD_PERSON_VERBS})\b",
+    r"(?:was|were|been) (?:just |also |actually )?"
+    r"(?:thinking (?:of|about)|considering|looking (?:at|into)|hoping|wondering)\b",
+    r"been (?:wanting|meaning|dreaming|planning|thinking|looking)\b",
     r"can(?:not|['’]t)?\b(?! (?:believe|remember|recall|forget|stop))|due\b(?! to\b)",
     r"hopes? (?:you|your|it|the|they|he|she|that|to)\b|(?:would|['’]d) (?:(?:love|like|prefer) to|rather)\b",
     r"(?:going|plans?|hoping|wants?|needs?|ha(?:ve|s)(?: got)?|['’](?:ve|s) got|ought|supposed|decided|promised"
@@ -65,7 +68,7 @@ _REPORTED = (
     r"|extended|renewed|accepted|granted|enrolled|hired|rented|bought|ordered|saved|paid)\b"
 )
 _PAST = (
-    r"(?:was|were|had|did|didn['’]t|wasn['’]t|been|went|came|ago|recently|back in|remember(?! to\b)"
+    r"(?:was|were|had|did|didn['’]t|wasn['’]t|been|went|came|ago|recently|back in|remember(?! to\b)|recall"
     r"|since (?:the|that|then|my|our|his|her|their)|(?:thanks|thank you|sorry) (?:for|about))\b",
     r"(?<!['’]ve )(?<!['’]s )(?<!has )(?<!have )got\b",
 )

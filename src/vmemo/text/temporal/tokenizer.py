@@ -6,6 +6,7 @@ import re
 from itertools import accumulate
 from typing import NamedTuple
 
+from vmemo.text.temporal.calendar_length import CalendarLength
 from vmemo.text.temporal.day_range import DayRange
 from vmemo.text.temporal.vocabulary import LEXICON, TAGS, UNIONS
 
@@ -44,6 +45,8 @@ class Token(NamedTuple):
     end: int
     days: DayRange | None = None
     """The range that a rule resolved it to."""
+    length: CalendarLength | None = None
+    """The length of time that a rule merged it to."""
 
 
 def tokenize(lowered: str) -> list[Token]:

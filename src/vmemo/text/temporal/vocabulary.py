@@ -81,6 +81,7 @@ FAMILIES: dict[str, dict[str, int]] = {
     # Times of day, and words of holiday names with their spellings.
     "habit": {"mornings": 0, "afternoons": 0, "evenings": 0, "nights": 0},
     "daytime": {"morning": 0, "afternoon": 0, "evening": 0},
+    "calendar": {"calendar": 0, "fiscal": 0, "financial": 0},
     "every": {"every": 0, "each": 0},
     "starting": {"starting": 0, "commencing": 0, "effective": 0},
     "workers": {"workers": 0, "worker": 0},
@@ -111,7 +112,7 @@ PLAIN_WORDS = """
 the of in on at by to for from and or but with is was are be will if as than then
 before after since until till til through thru between during within over around up
 ago back now hence time date earlier later onward onwards forward greater more less no not
-business working calendar s q h rest cy fy w c oh half couple hundred thousand night other
+business working s q h rest cy fy w c oh half couple hundred thousand night other
 new eve black cyber good easter thanksgiving martin luther king jr mlk columbus memorial independence
 boxing groundhog earth juneteenth cinco de mayo flag inauguration international guy fawkes bonfire
 eid al fitr ul adha ramadan islamic chinese lunar canada bastille anzac australia ash palm pentecost
@@ -121,8 +122,8 @@ singles we i they it that very these sooner beyond am m re so far same
 SYMBOLS = ("DASH", "HYPHEN", "SLASH", "DOT", "TILDE", "COMMA", "STOP", "APOSTROPHE", "LESS", "MORE", "EQUALS")
 DIGIT_FAMILIES = ("D12", "D31", "D99", "Y4", "BIG", "DATE8", "ORDNUM", "DECADENUM")
 """Numbers in digits: a month, another day of a month, other two digits, a year, a bigger one, 20230507, 3rd, 1990s."""
-MERGED_FAMILIES = ("NUMBER", "ORDINAL", "YEARWORD", "FEWER", "WORD")
-"""Numbers made of several words, and WORD for words that the grammar does not know."""
+MERGED_FAMILIES = ("NUMBER", "ORDINAL", "YEARWORD", "FEWER", "LENGTH", "WORD")
+"""Numbers made of several words, lengths of time such as "two weeks", and WORD for words the grammar does not know."""
 RANGE_FAMILIES = ("DAYF", "DAYX", "WEEKDAY", "OFFSET", "WEEKF", "WEEKX", "SPANF", "SPANX", "YEAR")
 """Tokens that are resolved to a range: F floats because the text names no year, X is fixed."""
 

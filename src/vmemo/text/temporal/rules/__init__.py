@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from vmemo.text.temporal.grammar import Stage
 from vmemo.text.temporal.rules import (
-    approximate,
     counted,
     dates,
     holidays,
+    lengths,
     numbers,
     offsets,
     periods,
@@ -19,7 +19,8 @@ from vmemo.text.temporal.rules import (
     weekdays,
 )
 
-NUMBER_STAGE = Stage(*numbers.RULES)
+NUMBER_STAGES = (Stage(*numbers.RULES), Stage(*lengths.RULES), Stage(*lengths.SUM_RULES))
+"""Stages that merge numbers and lengths of time, which do not depend on the reference."""
 DATE_STAGE = Stage(
     *dates.RULES,
     *periods.RULES,
@@ -28,7 +29,6 @@ DATE_STAGE = Stage(
     *relative.RULES,
     *counted.RULES,
     *weekdays.RULES,
-    *approximate.RULES,
 )
 COMBINATION_STAGES = (
     Stage(*qualifiers.YEAR_RULES),
@@ -40,4 +40,4 @@ COMBINATION_STAGES = (
 )
 """Stages that combine dates with their qualifiers, distances and each other."""
 
-__all__ = ["COMBINATION_STAGES", "DATE_STAGE", "NUMBER_STAGE"]
+__all__ = ["COMBINATION_STAGES", "DATE_STAGE", "NUMBER_STAGES"]

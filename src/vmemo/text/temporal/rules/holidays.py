@@ -112,7 +112,6 @@ _HOLIDAYS: dict[str, HolidayDate] = {
     "mothers day": _nth_weekday(5, SUNDAY, 2),
     "fathers day": _nth_weekday(6, SUNDAY, 3),
     "easter (?!WFULL)": _from_easter(0),
-    "easter WFULL": _from_easter(0),
     "good WFULL": _from_easter(-2),
     "palm WFULL": _from_easter(-7),
     "ash WFULL": _from_easter(-46),
@@ -148,10 +147,27 @@ def _holiday_rule(pattern: str, holiday: HolidayDate) -> Rule:
         if expected is not None and last.value != expected:
             return None
         found = match.nearest(lambda year: day_bounds(holiday(year)))
-        # Without a preposition any year may be meant, as in "Christmas magic" or "Thanksgiving is fun".
-        return found and replace(found, unannotated=match.previous_tag not in _PREPOSITIONS)
+        return found and replace(_named(match, found), certain="eid" not in pattern and "ramadan" not in pattern)
 
     return Rule(pattern, resolve)
 
 
-RULES = tuple(_holiday_rule(pattern, holiday) for pattern, holiday in _HOLIDAYS.items())
+def _named(match: RuleMatch, days: DayRange) -> DayRange:
+    """Leave out the date without a preposition: any year may be meant, as in "Thanksgiving is fun"."""
+    return replace(days, unannotated=match.previous_tag not in _PREPOSITIONS)
+
+
+def _easter_weekday(match: RuleMatch) -> DayRange | None:
+    """Resolve "Easter Monday", the day after Easter, and the days from Good Friday to Easter Sunday."""
+    weekday = match.last_token.value
+    offset = 1 if weekday == MONDAY else weekday - SUNDAY
+    if offset < FRIDAY - SUNDAY:
+        return None
+    found = match.nearest(lambda year: day_bounds(_from_easter(offset)(year)))
+    return found and _named(match, found)
+
+
+RULES = (
+    *(_holiday_rule(pattern, holiday) for pattern, holiday in _HOLIDAYS.items()),
+    Rule("easter WFULL", _easter_weekday),
+)

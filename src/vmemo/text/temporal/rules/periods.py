@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from vmemo.text.temporal.calendar_units import (
     DECADE,
@@ -65,8 +66,12 @@ def _modified_month(match: RuleMatch) -> DayRange | None:
     number, today = match.value("month"), match.today
     if _is_verb_after_this(match):
         return None
+    step = match.value("modifier")
     years = {-1: -(number >= today.month), 0: 0, 1: number <= today.month}
-    return whole_period(_month_bounds(today.year + years[match.value("modifier")], number), MONTH)
+    # "Last May" in June, and "next May" in March, may be a year away.
+    months_ago = (today.month - number) % 12
+    certain = step == 0 or (step < 0 and months_ago > 2) or (step > 0 and number <= today.month)
+    return whole_period(_month_bounds(today.year + years[step], number), MONTH, certain=certain)
 
 
 def _year(match: RuleMatch) -> DayRange | None:
@@ -79,6 +84,9 @@ def _whole_year(year: int) -> DayRange | None:
 
 
 def _two_digit_year(match: RuleMatch) -> DayRange | None:
+    year = match.token("year")
+    if year.end - year.start != 2:
+        return None
     return _whole_year(expand_year(match.value("year"), match.today))
 
 
@@ -96,6 +104,13 @@ def _likely_year(match: RuleMatch) -> DayRange | None:
     is_amount = _COUNTED_NOUN_FOLLOWS.match(text, token.end)
     is_label = _NUMBERED_NOUN_PRECEDES.search(text, max(0, token.start - 10), token.start)
     return None if is_amount or is_label else _whole_year(year)
+
+
+def _school_year(match: RuleMatch) -> DayRange | None:
+    """Resolve "2017-18"; other numbers after the dash are no year."""
+    year = match.value("year")
+    first, last = _whole_year(year), _whole_year(year + 1)
+    return range_between(first, last) if first and last and match.value("last") == (year + 1) % 100 else None
 
 
 def _year_range(match: RuleMatch) -> DayRange | None:
@@ -127,13 +142,20 @@ def _quarter(match: RuleMatch) -> DayRange | None:
         return None
     if match.has("year"):
         return whole_period(_quarter_bounds(match.value("year"), number), QUARTER, relative=False)
-    return match.nearest(lambda year: _quarter_bounds(year, number), "span")
+    found = match.nearest(lambda year: _quarter_bounds(year, number), "span")
+    return found and replace(found, certain=False)
 
 
 def _half_year(match: RuleMatch) -> DayRange | None:
-    first = make_date(match.value("year"), match.value("number") * 6 - 5, 1) if match.has("year") else None
+    """Resolve the "H1" of "H1 2023"; the year is added by a later stage."""
+    number = match.value("number")
+    return match.nearest(lambda year: _half_bounds(year, number), "span") if number in (1, 2) else None
+
+
+def _half_bounds(year: int, number: int) -> Bounds | None:
+    first = make_date(year, number * 6 - 5, 1)
     end = first and add_units(first, 6, MONTH)
-    return end and DayRange(first, end, relative=False)
+    return (first, end) if first and end else None
 
 
 def _quarter_bounds(year: int, number: int) -> Bounds | None:
@@ -144,6 +166,7 @@ def _quarter_bounds(year: int, number: int) -> Bounds | None:
 _PREPOSITIONS = "in|since|of|until|till|by|during|before|after|from|through|between|EARLY|MID|LATE"
 _AFTER_YEAR_CUE = f"(?<={_PREPOSITIONS}|than|APOSTROPHE)"
 _AFTER_MONTH_CUE = f"(?<={_PREPOSITIONS})"
+_YEAR_FOLLOWS = "(?=(of|in|COMMA|SEP|APOSTROPHE)? the? (calendar|fy|cy|FULLYEAR|YY|MOD calendar? year))"
 
 RULES = (
     Rule("month=MONTH (of|in|COMMA|SEP|APOSTROPHE)? year=FULLYEAR (?!DASH D12)", _month_of_year),
@@ -157,10 +180,17 @@ RULES = (
     Rule("month=(MABBR|MVERB|MNAME) (?=TO from? the? (MONTH|PARTOF))", _month),
     Rule("(?<=(MONTH|DD|ORDNUM|FULLYEAR) (to|and|or|COMMA|DASH|HYPHEN)) month=(MABBR|MNAME)", _month),
     Rule("(?<=to|DASH|HYPHEN) month=MVERB (?=$|STOP|COMMA|FULLYEAR)", _month),
+    Rule("(?<=between MONTH and) month=MVERB", _month),
+    Rule("(?<=MONTH (and|or|COMMA)) month=MVERB", _capitalised_month),
+    Rule("(?<=MONTH COMMA (and|or)) month=MVERB", _capitalised_month),
+    Rule("month=(MABBR|MVERB|MNAME) (?=(and|or|COMMA) MONTH)", _capitalised_month),
     Rule("month=(MABBR|MVERB|MNAME) (?=of? MOD year|before last)", _capitalised_month),
     Rule("month=MNAME (?=$|STOP|COMMA|and|or)", _month),
     Rule("the? calendar? year of? year=FULLYEAR", _year),
-    Rule("(cy|fy) year=FULLYEAR", _year),
+    Rule("(cy|fy|calendar) year=FULLYEAR", _year),
+    Rule("(cy|fy) APOSTROPHE? year=YY", _two_digit_year),
+    Rule("(calendar year|fy|cy)? year=Y4 (DASH|SLASH) last=YY (?!SEP)", _school_year),
+    Rule("(fy|cy|calendar year) year=Y4 (DASH|SLASH) last=Y4 (?!SEP)", _year_range),
     Rule(f"{_AFTER_YEAR_CUE} year=FULLYEAR {NO_NUMBER_FOLLOWS}", _recent_year),
     Rule(f"(?<=in|since|until|during) year=FULLYEAR {NO_NUMBER_FOLLOWS}", _year),
     Rule("(?<=PART DASH) year=FULLYEAR", _year),
@@ -176,8 +206,11 @@ RULES = (
     Rule("decade=Y4 s", _decade),
     Rule("(?<=in|the) decade=D99 s", _decade),
     Rule("(?<=in|the|EARLY|MID|LATE|DASH|of|since) decade=DECADEWORD", _decade),
-    Rule("the? ordinal=ORD DASH? century", _century),
-    Rule("h number=D12 ((of|SEP|COMMA)? year=FULLYEAR)?", _half_year),
+    Rule("the? ordinal=ORD century", _century),
+    Rule(f"h number=D12 {_YEAR_FOLLOWS}", _half_year),
+    Rule(f"number=D12 h {_YEAR_FOLLOWS}", _half_year),
+    Rule("(?<=FULLYEAR) h number=D12", _half_year),
+    Rule("(?<=Y4 SEP) h number=D12", _half_year),
     Rule("q number=D12 ((of|SEP|COMMA)? year=FULLYEAR)?", _quarter),
     Rule("year=FULLYEAR SEP? q number=D12", _quarter),
     Rule("quarter number=D12 of? year=FULLYEAR", _quarter),

@@ -14,7 +14,11 @@ _DAY_KINDS = ("day", "weekday", "offset")
 
 def _range(match: RuleMatch) -> DayRange | None:
     """Resolve "from 3 May to 5 June 2021"; a year that only one side names applies to both."""
-    return range_between(*_aligned(match.days("first"), match.days("last")))
+    first, last = match.days("first"), match.days("last")
+    found = range_between(*_aligned(first, last))
+    # "Monday to Friday" is any week.
+    is_timetable = first.kind == "weekday" and last.kind == "weekday"
+    return replace(found, certain=False) if found and is_timetable else found
 
 
 def _aligned(first: DayRange, last: DayRange) -> tuple[DayRange, DayRange]:
@@ -39,7 +43,12 @@ def _placed_before(first: DayRange, last: DayRange, year: int) -> DayRange:
 def _placed_after(first: DayRange, last: DayRange, year: int) -> DayRange:
     placed = (in_year(last, each, relative=first.relative) for each in (year, year + 1))
     return next(
-        (each for each in placed if each and each.boundary and first.boundary and each.boundary > first.boundary), last
+        (
+            each
+            for each in placed
+            if each and each.boundary and first.boundary and each.boundary >= first.boundary and each != first
+        ),
+        last,
     )
 
 
@@ -76,7 +85,17 @@ def _until_now(match: RuleMatch) -> DayRange | None:
 def _open(base: DayRange, start: date | None, end: date | None) -> DayRange:
     """Return a range with an open side that is annotated with the date it is bounded by."""
     annotated_as = base.displayed or base.bounds
-    return DayRange(start, end, relative=base.relative, unannotated=base.unannotated, annotated_as=annotated_as)
+    return DayRange(
+        start,
+        end,
+        relative=base.relative,
+        certain=base.certain,
+        unannotated=base.unannotated,
+        annotated_as=annotated_as,
+        part=base.part,
+        whole=base.whole,
+        either_direction=base.either_direction or base.kind == "weekday",
+    )
 
 
 def _before(match: RuleMatch) -> DayRange | None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date, timedelta
+
 from vmemo.text.temporal.calendar_units import MONTH, Bounds, add_units, make_date
 from vmemo.text.temporal.day_range import DayRange
 from vmemo.text.temporal.grammar import Rule, RuleMatch
+
+_JUST_ENDED, _HALF_A_YEAR = timedelta(days=30), timedelta(days=183)
 
 
 def _season_bounds(year: int, month: int) -> Bounds | None:
@@ -15,7 +20,8 @@ def _season_bounds(year: int, month: int) -> Bounds | None:
 
 def _season(match: RuleMatch) -> DayRange | None:
     month = match.value("season")
-    return match.nearest(lambda year: _season_bounds(year, month), "span")
+    found = match.nearest(lambda year: _season_bounds(year, month), "span")
+    return found and replace(found, certain=False)
 
 
 def _season_of_year(match: RuleMatch) -> DayRange | None:
@@ -34,7 +40,7 @@ def _seasons_ago(match: RuleMatch) -> DayRange | None:
 
 
 def _modified_season(match: RuleMatch) -> DayRange | None:
-    """Resolve "last summer", "this winter", "the summer before last"."""
+    """Resolve "last summer", "this winter", "the summer before last"; one just ended may be "last" or "this"."""
     today, month, step = match.today, match.value("season"), match.value("modifier")
     seasons = [bounds for year in range(today.year - 3, today.year + 3) if (bounds := _season_bounds(year, month))]
     if step < 0:
@@ -44,7 +50,15 @@ def _modified_season(match: RuleMatch) -> DayRange | None:
         chosen = [bounds for bounds in seasons if bounds[0] > today][:1]
     else:
         chosen = [bounds for bounds in seasons if bounds[0] <= today < bounds[1] or bounds[0].year == today.year][:1]
-    return DayRange(*chosen[0]) if chosen else None
+    return DayRange(*chosen[0], certain=_is_clear(chosen[0], today, step)) if chosen else None
+
+
+def _is_clear(bounds: Bounds, today: date, step: int) -> bool:
+    if step < 0:
+        return today - bounds[1] >= _JUST_ENDED
+    if step > 0:
+        return bounds[0].year > today.year
+    return bounds[0] - today <= _HALF_A_YEAR and today - bounds[1] <= _HALF_A_YEAR
 
 
 RULES = (

@@ -21,8 +21,8 @@ from vmemo.text.temporal.calendar_units import (
     weekday_on_or_after,
     weekday_on_or_before,
 )
-from vmemo.text.temporal.day_range import DayRange, YearlyBounds, display_last_day, part_of
-from vmemo.text.temporal.grammar import Rule, RuleMatch
+from vmemo.text.temporal.day_range import DayRange, YearlyBounds, display_last_day, part_of, single_day
+from vmemo.text.temporal.grammar import DateList, Rule, RuleMatch
 
 Selection = Callable[[Bounds], Bounds | None]
 
@@ -34,7 +34,7 @@ def _select(match: RuleMatch, select: Selection) -> DayRange | None:
     if bounds is None:
         return None
     yearly = whole.yearly and _selected_yearly(whole.yearly, select)
-    return DayRange(*bounds, relative=whole.relative, yearly=yearly)
+    return DayRange(*bounds, relative=whole.relative, yearly=yearly, certain=whole.certain)
 
 
 def _selected_yearly(yearly: YearlyBounds, select: Selection) -> YearlyBounds:
@@ -70,16 +70,17 @@ def _nth_week(match: RuleMatch) -> DayRange | None:
 
 
 def _first_or_last_weeks(match: RuleMatch) -> DayRange | None:
-    nth, count = match.value("ordinal"), match.value("count")
-    return _select(match, lambda bounds: _nth_weeks(bounds, nth, count))
+    nth, single = match.value("ordinal"), match.length("length").single
+    count, unit = single or (0, DAY)
+    return _select(match, lambda bounds: _nth_weeks(bounds, nth, count)) if unit == WEEK else None
 
 
 def _first_or_last_units(match: RuleMatch) -> DayRange | None:
     """Resolve "the first three days of May" and "the last two months of 2022"."""
-    unit, nth, count = match.value("unit"), match.value("ordinal"), match.value("count")
+    length, nth = match.length("length"), match.value("ordinal")
 
     def select(bounds: Bounds) -> Bounds | None:
-        other = add_units(bounds[0], count, unit) if nth > 0 else add_units(bounds[1], -count, unit)
+        other = length.move(bounds[0], 1) if nth > 0 else length.move(bounds[1], -1)
         selected = other and ((bounds[0], other) if nth > 0 else (other, bounds[1]))
         return selected if selected and bounds[0] <= selected[0] < selected[1] <= bounds[1] else None
 
@@ -142,6 +143,17 @@ def _weekday_of_week(match: RuleMatch) -> DayRange | None:
     return found and replace(found, kind="day")
 
 
+def _listed_weekdays(match: RuleMatch) -> DateList | None:
+    """Resolve "Monday and Tuesday next week" to both days of that week."""
+    bounds, end = match.days("whole").bounds, match.groups.start("whole")
+    tokens = enumerate(match.tokens[match.groups.start() : end], match.groups.start())
+    named = [(place, token.days.start.weekday()) for place, token in tokens if token.days and token.days.start]
+    found = [(place, bounds and single_day(add_days(bounds[0], weekday))) for place, weekday in named]
+    last = (named[-1][0], match.groups.end() - 1)
+    spans = [*((place, place) for place, _ in named[:-1]), last]
+    return DateList(tuple((*span, days) for span, (_, days) in zip(spans, found, strict=True) if days))
+
+
 def _weekdays_of_week(match: RuleMatch) -> DayRange | None:
     """Resolve "from Tuesday to Thursday next week"."""
     first, last = match.days("weekday").start, match.days("until").start
@@ -156,8 +168,8 @@ _NTH = "ordinal=(ORD|last)"
 
 RULES = (
     Rule(f"the? {_NTH} week (of|in) whole=SPAN", _nth_week),
-    Rule("the? ordinal=(ORDONE|last) count=COUNT week (of|in) whole=SPAN", _first_or_last_weeks),
-    Rule("the? ordinal=(ORDONE|last) count=COUNT unit=UNIT (of|in) whole=SPAN", _first_or_last_units),
+    Rule("the? ordinal=(ORDONE|last) length=LENGTH (of|in) whole=SPAN", _first_or_last_weeks),
+    Rule("the? ordinal=(ORDONE|last) length=LENGTH (of|in) whole=SPAN", _first_or_last_units),
     Rule(f"the? {_NTH} unit=UNIT (of|in) whole=SPAN", _nth_unit),
     Rule("the? ordinal=ORD unit=quarter whole=YEAR", _nth_unit),
     Rule(f"the? {_NTH} half (of|in) whole=SPAN", _half),
@@ -170,6 +182,7 @@ RULES = (
 WEEKDAY_RULES = (
     Rule("whole=WEEK (on|COMMA)? weekday=WEEKDAY", _weekday_of_week),
     Rule("on? weekday=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekday_of_week),
+    Rule("WEEKDAY (COMMA WEEKDAY){0,4} COMMA? (and|or) WEEKDAY (of|COMMA|in)? whole=WEEK", _listed_weekdays),
     Rule("from? weekday=WEEKDAY TO until=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekdays_of_week),
     Rule("between weekday=WEEKDAY and until=WEEKDAY (of|COMMA|in)? whole=WEEK", _weekdays_of_week),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vmemo.text.temporal.calendar_units import (
+    SUNDAY,
     WEEK,
     Bounds,
     add_days,
@@ -18,23 +19,28 @@ from vmemo.text.temporal.day_range import DayRange, single_day
 from vmemo.text.temporal.grammar import Rule, RuleMatch
 from vmemo.text.temporal.patterns import tags_of
 
-_LATEST, _COMING = tags_of("last") | tags_of("past"), tags_of("coming")
-
-
-def _weekdays_ago(match: RuleMatch) -> DayRange | None:
-    latest = previous_weekday(match.today, match.value("weekday"))
-    return single_day(add_units(latest, 1 - match.value("count"), WEEK))
+_LATEST, _COMING, _THIS, _NEXT = (
+    tags_of("last") | tags_of("past"),
+    tags_of("coming"),
+    tags_of("this"),
+    tags_of("next"),
+)
 
 
 def _modified_weekday(match: RuleMatch) -> DayRange | None:
-    """Resolve "last Friday": last and past mean the latest, coming the next, others that of the neighbouring week."""
+    """Resolve "last Friday": last and past mean the latest, coming the next, others that of the neighbouring week.
+
+    "Last Friday" on a Saturday may be a week earlier, "next Friday" on a Monday a week later.
+    """
     today, weekday, tag = match.today, match.value("weekday"), match.tag("modifier")
     if tag in _LATEST:
-        return single_day(previous_weekday(today, weekday))
+        day = previous_weekday(today, weekday)
+        return single_day(day, certain=add_days(day, 1) < today)
     if tag in _COMING:
         return single_day(next_weekday(today, weekday))
-    in_this_week = add_days(period_start(today, WEEK), weekday)
-    return single_day(add_units(in_this_week, match.value("modifier"), WEEK))
+    day = add_units(add_days(period_start(today, WEEK), weekday), match.value("modifier"), WEEK)
+    is_next = tag in _NEXT and weekday <= today.weekday() < SUNDAY
+    return single_day(day, certain=is_next or (tag in _THIS and weekday > today.weekday()))
 
 
 def _second_weekday(match: RuleMatch) -> DayRange | None:
@@ -61,13 +67,12 @@ def _week_number(match: RuleMatch) -> DayRange | None:
         return fourth and period_bounds(fourth, WEEK, number - 1)
 
     bounds = yearly(match.today.year) if 1 <= number <= 53 else None
-    return bounds and DayRange(*bounds, kind="week", yearly=yearly)
+    return bounds and DayRange(*bounds, kind="week", yearly=yearly, certain=False)
 
 
 _NOT_A_HABIT = "(?!habit|(and|or|COMMA|SLASH|TO) WFULL habit)"
 
 RULES = (
-    Rule("count=COUNT weekday=WPLURAL ago", _weekdays_ago),
     Rule("(on|this)? modifier=MOD weekday=WDAY (?!of)(?!in (MONTH|FULLYEAR))", _modified_weekday),
     Rule(f"(?<!every|A|POSS) (?<!A WFULL (or|and)) weekday=WFULL {_NOT_A_HABIT}", _weekday),
     Rule("(?<=POSS) weekday=WFULL (?!habit|WORD)", _weekday),
