@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,19 @@ def test_the_weights_of_a_type_of_question_replace_the_general_ones() -> None:
     fusion = FusionSettings(graph=0.5, by_type={"count": {"graph": 0.9}})
     assert fusion.weights("count") == {**fusion.weights("factual"), "graph": 0.9}
     assert fusion.weights("factual")["graph"] == 0.5
+
+
+def test_defaults_are_the_numbers_of_the_specification() -> None:
+    chosen = Settings()
+    segmentation, links, fusion = chosen.segmentation, chosen.links, chosen.fusion
+    assert (segmentation.gap_minutes, segmentation.messages) == (30, 25)
+    assert (links.hours, links.least_temporal, links.cosine, links.semantic) == (24, 0.3, 0.7, 5)
+    assert (chosen.extractions_per_bank, chosen.extractions_per_process) == (10, 300)
+    assert (fusion.method, fusion.rank_constant, fusion.semantic_floor) == ("sum", 60, 0.3)
+    spreading, temporal = chosen.spreading, chosen.temporal
+    assert (spreading.entry_floor, spreading.decay, spreading.floor) == (0.5, 0.8, 0.1)
+    above = {kind for kind, multiplier in spreading.multipliers.items() if multiplier > 1}
+    assert above == {"entity", "causes", "caused_by", "enables", "prevents"}
+    assert (temporal.decay, temporal.floor) == (0.7, 0.4)
+    recall, retrieve = signature(Memory.recall).parameters, signature(Memory.retrieve).parameters
+    assert (recall["max_tokens"].default, recall["budget"].default, retrieve["top_k"].default) == (4096, "mid", 10)

@@ -71,6 +71,18 @@ class ContextFreeExtractor:
         return _with_drafts(result, lambda draft: replace(draft, context="", context_from=None))
 
 
+class NamelessExtractor:
+    """The local engine without entities."""
+
+    name = LocalExtractor.name
+    keeps_words = LocalExtractor.keeps_words
+
+    async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
+        """Return the local engine's drafts without entities."""
+        result = await LocalExtractor().read(messages, before)
+        return _with_drafts(result, lambda draft: replace(draft, entities=()))
+
+
 def _with_drafts(result: ExtractionResult, change: Callable[[FactDraft], FactDraft]) -> ExtractionResult:
     return replace(result, drafts=tuple(map(change, result.drafts)))
 
@@ -127,6 +139,17 @@ def _recall_variants(full: RunSetup) -> list[AblationVariant]:
     ]
 
 
+def retain_settings(settings: Settings) -> dict[str, Settings]:
+    """Return settings that each disable one step of retain."""
+    links = replace(settings.links, temporal=0, semantic=0)
+    return {
+        "without links": replace(settings, links=links),
+        "without resolution": replace(settings, resolution=replace(settings.resolution, threshold=2.0)),
+        "without segmentation": replace(settings, segmentation=replace(settings.segmentation, messages=1)),
+        "without revision": replace(settings, revision=replace(settings.revision, claims=0)),
+    }
+
+
 def _retain_variants(full: RunSetup, dataset: Dataset) -> list[VariantGroup]:
     def extracted_by(extractor: Extractor) -> RunSetup:
         return replace(full, engine=BenchEngine(extractors={case.id: extractor for case in dataset.cases}))
@@ -135,6 +158,8 @@ def _retain_variants(full: RunSetup, dataset: Dataset) -> list[VariantGroup]:
         "without dates": extracted_by(UndatedExtractor()),
         "without day": replace(full, embedder=DaylessEmbedder(full.embedder)),
         "without context": extracted_by(ContextFreeExtractor()),
+        "without entities": extracted_by(NamelessExtractor()),
+        **{name: replace(full, settings=each) for name, each in retain_settings(full.settings).items()},
     }
     return [VariantGroup(variants=(AblationVariant(name=name, setup=setup),)) for name, setup in setups.items()]
 

@@ -22,11 +22,17 @@ from small_data import (
     write_locomo,
 )
 
-from vmemo import Message
+from vmemo import Memory, Message
 from vmemo.providers import LocalExtractor
 from vmemo.settings import Settings
 from vmemo_bench import BenchOptions, Report, VariantScores
-from vmemo_bench.ablation import ContextFreeExtractor, DaylessEmbedder, UndatedExtractor
+from vmemo_bench.ablation import (
+    ContextFreeExtractor,
+    DaylessEmbedder,
+    NamelessExtractor,
+    UndatedExtractor,
+    retain_settings,
+)
 from vmemo_bench.pages.report_page import render
 
 RECALL_VARIANTS = [
@@ -40,7 +46,16 @@ RECALL_VARIANTS = [
     "without reranking",
     "ranks instead of sums",
 ]
-RETAIN_VARIANTS = ["without dates", "without day", "without context"]
+RETAIN_VARIANTS = [
+    "without dates",
+    "without day",
+    "without context",
+    "without entities",
+    "without links",
+    "without resolution",
+    "without segmentation",
+    "without revision",
+]
 MESSAGES = [
     Message(content="I sold my kite yesterday.", speaker="Ada", timestamp=datetime(2024, 5, 8, 9, tzinfo=UTC)),
     Message(content="Last week (really) I sold mine.", speaker="Bo", timestamp=datetime(2024, 5, 8, 9, 1, tzinfo=UTC)),
@@ -56,7 +71,7 @@ REPORT = Report(
 
 
 def small_ablation(folder: Path, embedder: CountingEmbedder, *, work: str = "work") -> BenchOptions:
-    """Return options of an ablation over one conversation of one session: 44 steps in four banks."""
+    """Return options of an ablation over one conversation of one session."""
     write_conversations(folder / "data", {"one": ("kite",)})
     return replace(options(folder, embedder, work=work), benchmark="ablation", dataset="ours")
 
@@ -133,6 +148,31 @@ def test_dates_and_context_are_removed_separately() -> None:
     assert full[1] == "Ada: I sold my kite yesterday."
     assert undated == ("Bo: Last week (really) I sold mine.", full[1])
     assert without_context == (full[0], "")
+
+
+def test_each_disabled_step_of_retain_leaves_its_records_out(tmp_path: Path) -> None:
+    lines = ["I work at Acme.", "I met Robert Hale.", "Bob Hale likes tea.", "I work at Globex now."]
+    talk = [at_minute(line, minute) for minute, line in enumerate(lines)]
+
+    def counts(name: str, settings: Settings, llm: object = None) -> tuple[int, int, int, int]:
+        url = f"sqlite:///{tmp_path / name}.db"
+        with Memory(url, llm=llm, embedder=CountingEmbedder(), settings=settings) as memory:
+            memory.retain_sync(talk)
+            status = memory.status_sync()
+        return status.links, status.entities, status.episodes, status.closed_facts
+
+    links, entities, episodes, closed = counts("full", Settings())
+    assert (links > 0, episodes < len(talk), closed) == (True, True, 1)
+    without = {name: counts(name, settings) for name, settings in retain_settings(Settings()).items()}
+    assert without["without links"] == (0, entities, episodes, closed)
+    assert without["without resolution"] == (links, entities + 1, episodes, closed)
+    assert without["without segmentation"] == (links, entities, len(talk), closed)
+    assert without["without revision"] == (links, entities, episodes, 0)
+    assert counts("nameless", Settings(), NamelessExtractor())[1] == 0
+
+
+def at_minute(line: str, minute: int) -> Message:
+    return Message(content=line, speaker="Ada", timestamp=datetime(2024, 5, 8, 9, minute, tzinfo=UTC))
 
 
 def test_an_ablation_of_recordings_has_no_variants_of_retain(tmp_path: Path) -> None:

@@ -166,8 +166,8 @@ class RevisionSettings(Checked):
     """Least cosine of a known fact that shares no entity with the new one."""
     cosine_shared_entity: Cosine = 0.8
     """Least cosine of a known fact that shares an entity."""
-    claims: AtLeastOne = 50
-    """Known facts that are searched for a conflicting claim."""
+    claims: int = 50
+    """Known facts that are searched for a conflicting claim; 0 compares no claims."""
     claim_cosine: Cosine = 0.3
     """Least cosine of these."""
 

@@ -57,6 +57,8 @@ async def similar_pairs(
 
 async def claim_pairs(bank: BankId, new: Sequence[NewFact], store: Store, settings: RevisionSettings) -> list[FactPair]:
     """Pair each new fact that makes a claim with known and earlier facts that make claims."""
+    if settings.claims <= 0:
+        return []
     parsed = await asyncio.to_thread(lambda: [parse_claim(item.fact.text) for item in new])
     claims = {at: claim for at, claim in enumerate(parsed) if claim is not None}
     claiming = [new[at] for at in claims]
