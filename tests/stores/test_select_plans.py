@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 from sqlalchemy.dialects import sqlite
 
-from vmemo.models import EntityId, FactId, MessageId
+from vmemo.models import BankId, EntityId, FactId, Message, MessageId
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.short_ids import ShortId
+from vmemo.stores.postgres.pool import PostgresPool
+from vmemo.stores.postgres.store import PostgresStore
 from vmemo.stores.sql import selects
 from vmemo.stores.sql.selects import AnySelect
 from vmemo.stores.sqlite.store import SqliteStore
+from vmemo.testing.samples import BANK, OTHER, a_bank, a_batch, a_fact, an_episode, store_messages
 
 MESSAGES, FACTS, ENTITIES = [MessageId("m")], [FactId("f")], [EntityId("e")]
 
@@ -69,3 +76,44 @@ def test_a_selection_by_reference_reads_no_other_rows_of_the_bank(
     assert tables
     wide = ("(bank=?)", "(bank=? AND kind=?)")
     assert [step for step in tables if step.startswith("SCAN") or step.endswith(wide)] == []
+
+
+def test_postgres_reads_each_table_once_although_its_statistics_miss_the_bank(postgres_url: str) -> None:
+    async def read() -> list[int]:
+        store, pool = PostgresStore(postgres_url), PostgresPool(postgres_url)
+        try:
+            await store.open()
+            await _store_extracted(store, BANK)
+            await pool.write(lambda connection: connection.exec_driver_sql("ANALYZE"))
+            said = [message.id for message in await _store_extracted(store, OTHER)]
+            return await pool.read(lambda connection: _repetitions(connection, said))
+        finally:
+            await store.close()
+            await pool.close()
+
+    assert asyncio.run(read()) == [1, 1]
+
+
+async def _store_extracted(store: PostgresStore, bank: BankId) -> list[Message]:
+    """Store messages in a new bank, each with a fact and an episode of its own."""
+    await store.create_bank(a_bank(bank))
+    said = await store_messages(store, *(f"tulips {number}" for number in range(100)), bank=bank)
+    batch = await a_batch(store, [a_fact(m.content, bank=bank, messages=[m.id]) for m in said], bank=bank)
+    episodes = [an_episode("tulips", [m]) for m in said]
+    assert await store.commit(replace(batch, pending=[m.id for m in said], episodes=episodes))
+    return said
+
+
+def _repetitions(connection: Connection, said: Sequence[MessageId]) -> list[int]:
+    """Return for each statement how often its most repeated step runs."""
+    bank = connection.exec_driver_sql("SELECT max(seq) FROM banks").scalar_one()
+    found: list[int] = []
+    for statement in (
+        selects.fact_statement(bank, FactSelect(messages=said)),
+        selects.episode_statement(bank, EpisodeSelect(messages=said)),
+    ):
+        compiled = statement.compile(dialect=connection.dialect)
+        values = tuple(compiled.params[name] for name in compiled.positiontup or ())
+        plan = connection.exec_driver_sql(f"EXPLAIN ANALYZE {compiled}", values).scalars()
+        found.append(max(int(loops) for step in plan for loops in re.findall(r"loops=(\d+)", step)))
+    return found

@@ -3,6 +3,9 @@
 All values of a list are one parameter. A plain IN list is rendered again for every number of values, which costs more
 than the search itself; here the statement is compiled once, and no limit on parameters applies.
 
+Numbers that another statement finds are read first, by `within`: PostgreSQL plans a nested IN as a join, and for a bank
+that was loaded after the last ANALYZE it expects one row in each table and compares all with all.
+
 Conditions by number name the bank too: it leads every key, and PostgreSQL partitions by bank. SQLite finds a row by its
 number alone, and must not choose the bank's index, which would read the whole bank.
 """
@@ -13,7 +16,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, cast
 
-from sqlalchemy import BigInteger, BindParameter, ColumnElement, FromClause, Integer, Text, and_, bindparam
+from sqlalchemy import BigInteger, BindParameter, ColumnElement, FromClause, Integer, Select, Text, and_, bindparam
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -81,6 +84,30 @@ def storable(text: str) -> bool:
 def later(name: str) -> BindParameter[str]:
     """Return a parameter that takes `listed` values when the statement runs."""
     return bindparam(name, type_=Text)
+
+
+class _Within(FunctionElement[bool]):
+    """The condition that a column has one of the values that a statement returns."""
+
+    name = "within"
+    inherit_cache = True
+
+
+@compiles(_Within)
+def _in_select(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    column, found = (compiler.process(each, **more) for each in element.clauses)
+    return f"{column} IN {found}"
+
+
+@compiles(_Within, "postgresql")
+def _in_array(element: FunctionElement[Any], compiler: SQLCompiler, **more: Any) -> str:
+    column, found = (compiler.process(each, **more) for each in element.clauses)
+    return f"{column} = ANY (ARRAY{found})"
+
+
+def within(column: ColumnElement[int], found: Select[int]) -> ColumnElement[bool]:
+    """Return the condition that a column has one of the numbers that a statement finds."""
+    return _Within(column, found.scalar_subquery())
 
 
 class _Bank(FunctionElement[int]):

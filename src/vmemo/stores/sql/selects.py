@@ -24,7 +24,7 @@ from vmemo.models import Episode, Message, utc_now
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.short_ids import TIME_ORDERED, ShortId
 from vmemo.stores.sql import conditions
-from vmemo.stores.sql.conditions import among, later
+from vmemo.stores.sql.conditions import among, later, within
 from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import (
     BASIS,
@@ -96,7 +96,7 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
     """Return the statement of a selection of facts without ids."""
     linked = _linked_facts(bank, wanted)
     stored = _stored_after(facts, bank, wanted.after, by_number=bool(linked))
-    statement = select(facts).where(*stored, *(facts.c.seq.in_(numbers) for numbers in linked)).limit(wanted.limit)
+    statement = select(facts).where(*stored, *(within(facts.c.seq, numbers) for numbers in linked)).limit(wanted.limit)
     if wanted.networks:
         statement = statement.where(facts.c.network.in_(wanted.networks))
     if wanted.supersedes is not None:
@@ -122,10 +122,10 @@ def _linked_facts(bank: int, wanted: FactSelect) -> list[Select[int]]:
         (BASIS, facts, wanted.basis),
     ):
         if ids is not None:
-            resting = sources.c.bank == bank, sources.c.kind == kind, sources.c.source.in_(_numbers(table, bank, ids))
-            found.append(select(sources.c.fact).where(*resting))
+            resting = within(sources.c.source, _numbers(table, bank, ids))
+            found.append(select(sources.c.fact).where(sources.c.bank == bank, sources.c.kind == kind, resting))
     if wanted.entities is not None:
-        mentioned = mentions.c.entity.in_(_numbers(entities, bank, wanted.entities))
+        mentioned = within(mentions.c.entity, _numbers(entities, bank, wanted.entities))
         found.append(select(mentions.c.fact).where(mentions.c.bank == bank, mentioned))
     return found
 
@@ -171,9 +171,9 @@ def episode_statement(bank: int, wanted: EpisodeSelect) -> AnySelect:
     stored = _stored_after(episodes, bank, wanted.after, by_number=wanted.messages is not None)
     statement = select(episodes).where(*stored).limit(wanted.limit)
     if wanted.messages is not None:
-        inside = episode_messages.c.message.in_(_numbers(messages, bank, wanted.messages))
+        inside = within(episode_messages.c.message, _numbers(messages, bank, wanted.messages))
         held = select(episode_messages.c.episode).where(episode_messages.c.bank == bank, inside)
-        statement = statement.where(episodes.c.seq.in_(held))
+        statement = statement.where(within(episodes.c.seq, held))
     if wanted.condensable is not None:
         ended_before, mark = micros(wanted.condensable.ended_before), wanted.condensable.after
         long = func.length(episodes.c.narrative) > wanted.condensable.characters
@@ -190,7 +190,7 @@ def entity_statement(bank: int, wanted: EntitySelect) -> AnySelect:
     statement = select(entities).where(*stored).order_by(entities.c.seq).limit(wanted.limit)
     if wanted.names is not None:
         named = entity_names.c.bank == bank, among(entity_names.c.name, {fold_name(name) for name in wanted.names})
-        statement = statement.where(entities.c.seq.in_(select(entity_names.c.entity).where(*named)))
+        statement = statement.where(within(entities.c.seq, select(entity_names.c.entity).where(*named)))
     if wanted.with_not_aliases:
         statement = statement.where(entities.c.strangers != "[]")
     return statement
