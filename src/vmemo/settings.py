@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -52,7 +53,6 @@ def build(
     encryption_key: EncryptionKey | None = None,
 ) -> RetainContext:
     """Return the context of a memory. Opens and loads nothing."""
-    from vmemo.embedding.packaged import PackagedEmbedder
     from vmemo.embedding.token_counter import count_tokens
 
     if embedder is not None and not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -65,7 +65,7 @@ def build(
     times = _time_reader(chosen)
     return RetainContext(
         store=build_store(url, chosen),
-        embedder=_cached(embedder or PackagedEmbedder(), chosen),
+        embedder=_cached(embedder or _packaged_embedder(), chosen),
         extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
         llm=None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen),
         owns_llm=isinstance(llm or chosen.llm, str),
@@ -74,6 +74,14 @@ def build(
         time_reader=times,
         settings=chosen,
     )
+
+
+@cache
+def _packaged_embedder() -> Embedder:
+    """Return the embedder that all memories of a process share, so that its model is loaded once."""
+    from vmemo.embedding.packaged import PackagedEmbedder
+
+    return PackagedEmbedder()
 
 
 def _local(settings: Settings, times: TimeReader | None) -> Extractor:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vmemo import Memory
 from vmemo.embedding.packaged import PackagedEmbedder
 from vmemo.errors import InvalidInput, ModelCorrupt
 from vmemo.models.search import Vectors
@@ -111,6 +112,17 @@ def test_threads_with_event_loops_of_their_own_share_one_embedder() -> None:
         answers = list(threads.map(work, range(4)))
     for number, answer in enumerate(answers):
         np.testing.assert_allclose(answer, embed([TEXTS[number]], "query"), atol=1e-6)
+
+
+def test_memories_share_the_packaged_model_and_its_threads(tmp_path: Path) -> None:
+    def use(name: str) -> set[int | None]:
+        with Memory(f"sqlite:///{tmp_path / name}") as memory:
+            memory.retain_sync("Zoe lives in Oslo.")
+        return {thread.ident for thread in threading.enumerate() if thread.name.startswith("vmemo-embed")}
+
+    first = use("one.db")
+    assert first
+    assert use("two.db") <= first
 
 
 def test_one_event_loop_embeds_several_things_at_once() -> None:

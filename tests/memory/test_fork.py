@@ -56,8 +56,11 @@ def test_an_open_memory_is_refused_in_a_forked_child(url: str, tmp_path: Path) -
         assert memory.recall_sync("Zoe").hits
 
 
-def test_a_memory_that_is_not_open_works_in_a_forked_child(sqlite_url: str, tmp_path: Path) -> None:
-    memory = memory_at(sqlite_url)
+@pytest.mark.parametrize("make_memory", [memory_at, Memory], ids=["small", "packaged"])
+def test_a_memory_that_is_not_open_works_in_a_forked_child(
+    make_memory: Callable[[str], Memory], sqlite_url: str, tmp_path: Path
+) -> None:
+    memory = make_memory(sqlite_url)
     memory.retain_sync("Zoe lives in Oslo.")
     memory.close_sync()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +52,11 @@ class PackagedEmbedder:
         self._batch = batch
         self._threads = threads
         self._passes = concurrent_passes()
+        self._start()
+
+    def _start(self) -> None:
+        """Create what a process has for itself: neither threads nor a loaded model survive fork()."""
+        self._process = os.getpid()
         # One thread more than a call uses, so that a query does not wait for a long run of documents.
         self._executor = ThreadPoolExecutor(self._passes + 1, thread_name_prefix="vmemo-embed")
         self._loading = threading.Lock()
@@ -84,6 +90,8 @@ class PackagedEmbedder:
         """
         if not texts:
             return []
+        if self._process != os.getpid():
+            self._start()
         prefix = self.query_prefix if kind == "query" else ""
         if len(texts) == 1:
             return await self._in_thread(self._encode_one, (prefix + texts[0], kind))
