@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from functools import cache
 
 import pytest
 from typer.testing import CliRunner
 
-from vmemo.cli.app import COMMANDS, app
+from vmemo.cli.app import COMMANDS as OWN_COMMANDS
+from vmemo.cli.app import app
 from vmemo.cli.command import Command
+from vmemo_bench.command import benchmark
 
+COMMANDS = (*OWN_COMMANDS, *benchmark.commands)
 NAMES = """demo retain process recall reflect inspect why opinions observations profile forget reprocess reembed
     maintain worker jobs export import migrate rekey doctor serve mcp""".split()
 BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}
@@ -74,3 +79,17 @@ def test_version_is_printed() -> None:
 
 def test_an_unknown_command_is_a_usage_error() -> None:
     assert CliRunner().invoke(app, ["remember"]).exit_code == 2
+
+
+def test_help_imports_neither_the_benchmarks_nor_a_model_runtime() -> None:
+    script = """
+import sys
+from vmemo.cli.app import app
+try:
+    app(["--help"])
+finally:
+    print("imported:", sys.modules.keys() & {"vmemo_bench", "onnxruntime", "sqlalchemy"})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "benchmark" in done.stdout
+    assert "imported: set()" in done.stdout

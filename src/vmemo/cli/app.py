@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points, version
+from importlib.metadata import EntryPoint, entry_points, version
 from typing import Annotated
 
 import typer
 
 from vmemo.cli import bank, entity, keys
-from vmemo.cli.command import CommandGroup, command
+from vmemo.cli.command import Command, CommandGroup, command
 from vmemo.cli.demo import demo
 from vmemo.cli.doctor import doctor
 from vmemo.cli.forget import forget
@@ -42,12 +42,7 @@ def missing_benchmark(
     raise MissingExtra("`vmemo benchmark` needs the package vmemo-bench. Install it with: pip install vmemo-bench")
 
 
-def _extensions() -> list[CommandGroup]:
-    """Load the groups of commands that other distributions provide."""
-    found = [point.load() for point in entry_points(group=EXTENSIONS)]
-    return [each for each in found if isinstance(each, CommandGroup)]
-
-
+_EXTENSIONS = entry_points(group=EXTENSIONS)
 _GROUPS = (
     CommandGroup(
         "bank",
@@ -62,15 +57,13 @@ _GROUPS = (
     CommandGroup(
         "keys", "Create, list and revoke the API keys of a server.", (keys.create, keys.list_keys, keys.revoke)
     ),
-    *_extensions(),
 )
-_HAS_BENCHMARK = any(group.name == "benchmark" for group in _GROUPS)
-COMMANDS = (
+_COMMANDS = (
     *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
     *(serve, mcp, forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, rekey, doctor),
-    *(each for group in _GROUPS for each in group.commands),
-    *(() if _HAS_BENCHMARK else (missing_benchmark,)),
 )
+COMMANDS = (*_COMMANDS, *(each for group in _GROUPS for each in group.commands))
+"""All commands of this distribution."""
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 
@@ -89,11 +82,37 @@ def root(
     """Long-term memory for AI agents: retain messages, recall facts, reflect on questions."""
 
 
-_typers = {group.name: typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=group.help) for group in _GROUPS}
-for each in COMMANDS:
-    group, _, name = each.name.rpartition(" ")
-    # Without the package, every option of a benchmark leads to the command that installs it.
-    any_option = {"ignore_unknown_options": each is missing_benchmark}
-    (_typers[group] if group else app).command(name, epilog=each.epilog, context_settings=any_option)(each.run)
-for name, each_typer in _typers.items():
-    app.add_typer(each_typer, name=name)
+def _add(to: typer.Typer, each: Command, **settings: bool) -> None:
+    to.command(each.name.rpartition(" ")[2], epilog=each.epilog, context_settings=settings)(each.run)
+
+
+def _typer_of(group: CommandGroup) -> typer.Typer:
+    made = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=group.help, add_completion=False)
+    for each in group.commands:
+        _add(made, each)
+    return made
+
+
+def _add_extension(point: EntryPoint) -> None:
+    """Add a group of commands that another distribution provides; it is imported when one of them runs."""
+
+    def run(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+        group = point.load()
+        if not isinstance(group, CommandGroup):
+            raise TypeError(f"The entry point {point.value} of {EXTENSIONS} must be a CommandGroup, not {group!r:.40}.")
+        _typer_of(group)(arguments or [], prog_name=f"vmemo {point.name}")
+
+    # Options, --help among them, are those of the commands in the group.
+    raw = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ()}
+    app.command(point.name, help=point.dist and point.dist.metadata["Summary"], context_settings=raw)(run)
+
+
+for each in _COMMANDS:
+    _add(app, each)
+for each_group in _GROUPS:
+    app.add_typer(_typer_of(each_group), name=each_group.name)
+for each_point in _EXTENSIONS:
+    _add_extension(each_point)
+if all(point.name != "benchmark" for point in _EXTENSIONS):
+    # Every option of a benchmark leads to the command that installs it.
+    _add(app, missing_benchmark, ignore_unknown_options=True)
