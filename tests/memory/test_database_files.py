@@ -157,6 +157,24 @@ def test_damage_is_reported_with_the_file_and_the_remedy(tmp_path: Path) -> None
         memory_at(path).status_sync()
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param("UPDATE facts SET mentioned_at = 9223372036854775807", id="time after the year 9999"),
+        pytest.param("UPDATE facts SET tags = '['", id="text that is not JSON"),
+        pytest.param("UPDATE banks SET dimension = -1", id="record that is not valid"),
+    ],
+)
+def test_a_damaged_value_is_an_error_of_the_store_and_not_of_the_caller(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "memory.db"
+    asyncio.run(filled(path))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(damage)
+        connection.commit()
+    with pytest.raises(StoreError, match=r"memory\.db is damaged"):
+        memory_at(path).facts_sync()
+
+
 def test_a_full_disk_while_deriving_reports_the_stored_messages(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
 

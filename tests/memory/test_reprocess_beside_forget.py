@@ -5,20 +5,31 @@ from __future__ import annotations
 import pytest
 
 from vmemo import Memory, Retained
+from vmemo.lifecycle.reprocess import staging_bank
 from vmemo.memory import administration
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.models import BankId
 from vmemo.testing.embedders import HashEmbedder
 
 
-def test_reprocess_begins_again_if_its_staging_bank_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("recreated", [False, True], ids=["dropped", "dropped and created by another process"])
+def test_reprocess_begins_again_if_its_staging_bank_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, *, recreated: bool
+) -> None:
     derive, dropped = administration.derive, list[BankId]()
 
     async def drop_first(runtime: MemoryRuntime, bank: BankId) -> Retained:
-        if not dropped:
-            dropped.append(bank)
-            assert await runtime.context.store.drop_bank(bank)
-        return await derive(runtime, bank)
+        if dropped:
+            return await derive(runtime, bank)
+        dropped.append(bank)
+        store, embedder = runtime.context.store, runtime.context.embedder
+        assert await store.drop_bank(bank)
+        try:
+            return await derive(runtime, bank)
+        finally:
+            if recreated:
+                size = embedder.dimension
+                await staging_bank(store, BankId("default"), "local/x", embedder=embedder.name, dimension=size)
 
     with Memory(embedder=HashEmbedder()) as memory:
         memory.retain_sync(["Anna lives in Oslo.", "Bo likes tea."])

@@ -17,6 +17,7 @@ from exports import Line, alone, assert_refused, fill, repeated, replaced
 from databases import NewDatabase
 from vmemo import EmbedderMismatch, InvalidInput, Memory
 from vmemo.embedding.token_counter import count_tokens
+from vmemo.models.messages import line_key
 from vmemo.testing.samples import TokenHashEmbedder
 
 
@@ -153,6 +154,27 @@ def test_tokens_and_vector_lengths_of_a_file_are_not_believed(file: Path, sqlite
     )
 
 
+def test_keys_and_states_of_messages_are_not_believed(file: Path, url: str, tmp_path: Path) -> None:
+    lines: list[Line] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    talk = [line for line in lines if line.get("document") == "talk"]
+    assert [line["state"] for line in talk] == ["derived"] * 3
+    own = next(line for line in lines if line.get("content") == "Not read yet.")
+    talk[0]["key"] = line_key("user", None, "The key is forged.", time=None, number=1)
+    for line in talk:
+        line["state"] = "pending"
+    forged = tmp_path / "forged.jsonl"
+    forged.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with open_memory(url) as memory:
+        memory.import_bank_sync(forged)
+        stored = {message.id: message for message in memory.messages_sync()}
+        assert [stored[str(line["id"])].key for line in talk] == [None, talk[1]["key"], talk[2]["key"]]
+        # What is processed already is not processed again, and the line that the file claims to hold can be retained.
+        assert [message.id for message in stored.values() if message.state == "pending"] == [own["id"]]
+        facts = memory.status_sync().facts
+        assert len(memory.retain_sync("The key is forged.", document="talk").stored) == 1
+        assert memory.status_sync().facts == facts + 2
+
+
 def test_a_bank_can_be_imported_under_another_name_beside_the_first(file: Path, url: str, tmp_path: Path) -> None:
     with open_memory(url, "home") as home:
         home.bank("default").import_bank_sync(file)
@@ -256,6 +278,7 @@ BROKEN: list[tuple[str, Callable[[list[Line]], int], str]] = [
     ("a vector that is no text", replaced("fact", embedding=[1, 2]), "no embedding of dimension 64"),
     ("a link of no kind", replaced("link", kind="magic"), "kind"),
     ("a link too heavy", replaced("link", weight=2), "weight"),
+    ("a fact without an id", replaced("fact", id=" "), "is a fact without an id"),
     ("a message twice", repeated("message"), "repeats message"),
     ("an entity twice", repeated("entity"), "repeats entity"),
     ("an episode twice", repeated("episode"), "repeats episode"),

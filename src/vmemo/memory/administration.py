@@ -15,7 +15,7 @@ from vmemo.lifecycle import entity_merges
 from vmemo.lifecycle import forget as forgetting
 from vmemo.lifecycle import maintain as maintenance
 from vmemo.lifecycle import reembed as reembedding
-from vmemo.lifecycle.reprocess import staging_bank, staging_name, swap_in
+from vmemo.lifecycle.reprocess import staging_bank, swap_in
 from vmemo.memory.inspect import entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
@@ -32,7 +32,7 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import MessageSelect
-from vmemo.ports import Embedder
+from vmemo.ports import BankNotFound, Embedder
 from vmemo.retain.pipeline import prepare, stored_of
 from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
@@ -153,10 +153,10 @@ async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
             session.runtime.staging_banks[session.bank] = staging
             done.append(await derive(session.runtime, staging))
             swapped = await swap_in(session.store, session.bank, context.embedder)
-        except NotFound:
-            # A forget dropped the staging bank, or another reprocess swapped it in: begin again.
-            if await session.store.bank(staging_name(session.bank)) or not await session.store.bank(session.bank):
+        except BankNotFound as error:
+            if error.bank == session.bank:
                 raise
+            # A forget dropped the staging bank, or another reprocess swapped it in: begin again.
             continue
         if swapped:
             session.runtime.open_banks.discard(session.bank)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from datetime import datetime
+
 from pydantic import Field, JsonValue
 
 from vmemo.models.base import Content, Instant, JsonObject, Name, Record, new_id, utc_now
@@ -28,6 +32,15 @@ class Message(Record):
     def voice(self) -> str:
         """The speaker's name, or else the role."""
         return self.speaker or self.role.capitalize()
+
+
+def line_key(role: Role, speaker: str | None, content: str, *, time: datetime | None, number: int) -> str:
+    """Return the key of a line of a document: a hash of its words, and of its number among equal lines of a request.
+
+    The time counts only if the caller stated it.
+    """
+    line = json.dumps([role, speaker, content, None if time is None else time.isoformat()], ensure_ascii=False)
+    return hashlib.blake2b(f"{number}\n{line}".encode(), digest_size=16).hexdigest()
 
 
 class Episode(Record):

@@ -7,11 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from vmemo.models import Channel, ChannelPlacement, EpisodeId, Fact, FactId, Hit, Interval, MessageId, utc_now
+from vmemo.models import (
+    BankId,
+    Channel,
+    ChannelPlacement,
+    EpisodeId,
+    Fact,
+    FactId,
+    Hit,
+    Interval,
+    Message,
+    MessageId,
+    utc_now,
+)
 from vmemo.models.recalled import Recalled
 from vmemo.models.search import Encoding, SearchRequest, SearchResult
 from vmemo.models.timings import StageTimer
-from vmemo.ports import Context, TokenEmbedder
+from vmemo.ports import Context, TokenCounter, TokenEmbedder
 from vmemo.recall.budget import first_fitting, pack, weigh
 from vmemo.recall.channels import ChannelResults, Channels
 from vmemo.recall.explain import explain, explained_hits
@@ -151,10 +163,15 @@ async def _load_facts(
         [item.id for item in chosen if item.id not in verbatim],
         messages=[MessageId(item.id) for item in chosen if item.id in verbatim],
     )
-    facts = {fact.id: fact for fact in loaded.facts}
-    for message in loaded.messages:
-        facts[FactId(message.id)] = Fact.in_own_words(message, bank, run.context.counter)
-    return facts, loaded.titles
+    facts = list(loaded.facts)
+    if loaded.messages:
+        # In a thread, because the tokens of a message may be many to count.
+        facts += await asyncio.to_thread(_in_own_words, loaded.messages, bank, run.context.counter)
+    return {fact.id: fact for fact in facts}, loaded.titles
+
+
+def _in_own_words(messages: Sequence[Message], bank: BankId, counter: TokenCounter) -> list[Fact]:
+    return [Fact.in_own_words(message, bank, counter) for message in messages]
 
 
 def _hit(run: RecallRun, fact: Fact, score: float, channels: Mapping[Channel, ChannelPlacement]) -> Hit:

@@ -8,10 +8,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
@@ -21,6 +19,7 @@ from vmemo.models import Bank, BankId, BankRevision, Episode, Message, MessageId
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.drafts import ExtractionResult
+from vmemo.models.messages import line_key
 from vmemo.models.requests import NewMessage
 from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.models.select import MessageSelect
@@ -36,7 +35,7 @@ BATCH = 256
 def prepare(messages: Sequence[NewMessage], *, infer: bool) -> list[Message]:
     """Return the messages to store, each with the key that identifies a repeated line of its document."""
     state = "pending" if infer else "raw"
-    seen: Counter[str] = Counter()
+    seen: Counter[Hashable] = Counter()
     return [Message.of({**_values(message), "state": state, "key": _key(message, seen)}) for message in messages]
 
 
@@ -46,14 +45,12 @@ def _values(message: NewMessage) -> dict[str, object]:
     return {name: value for name, value in values if value is not None}
 
 
-def _key(message: NewMessage, seen: Counter[str]) -> str | None:
-    """Return a hash of the line. The time counts only if it was given; repeated lines of one request are counted."""
+def _key(message: NewMessage, seen: Counter[Hashable]) -> str | None:
     if message.document is None:
         return None
-    time = None if message.timestamp is None else message.timestamp.isoformat()
-    line = json.dumps([message.role, message.speaker, message.content, time], ensure_ascii=False)
-    seen[line] += 1
-    return hashlib.blake2b(f"{seen[line]}\n{line}".encode(), digest_size=16).hexdigest()
+    line = message.role, message.speaker, message.content
+    seen[line, message.timestamp] += 1
+    return line_key(*line, time=message.timestamp, number=seen[line, message.timestamp])
 
 
 async def store_messages(

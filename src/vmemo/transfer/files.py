@@ -30,11 +30,14 @@ from vmemo.models import (
 )
 from vmemo.models.base import Record
 from vmemo.models.changes import MergeRecord, NewFact, RestoreRecord
+from vmemo.models.messages import line_key
 from vmemo.models.results import Spending
 from vmemo.models.search import TokenVectors
 from vmemo.ports import BankNotFound, Store, TokenCounter
 from vmemo.transfer.export_format import FORMAT, ONE, RECORD_TYPES, VERSION, head, line_of, records, ungrouped
 
+MAX_EQUAL_LINES = 32
+"""Equal lines of one request whose keys are recognised."""
 MAX_LENGTH = 1.01
 """Length up to which a vector counts as one of length 1 that was rounded."""
 
@@ -80,7 +83,7 @@ class Import:
 def read(path: Path, name: BankId | None = None, *, counter: TokenCounter) -> Import:
     """Open an export, with another name for its bank if given. Records are validated as they are read.
 
-    Values that follow from others, the tokens of a fact and the length of its vector, are computed, not believed.
+    Values that follow from others are not believed: tokens and vector lengths of facts, and keys of messages.
     """
     numbered = _objects(path)
     number, first = next(numbered, (1, dict[str, JsonValue]()))
@@ -125,11 +128,25 @@ def _records(numbered: Iterator[tuple[int, dict[str, JsonValue]]], bank: Bank, p
         record = _record(values, bank, path, number)
         if problem := references.problem(record, number):
             raise InvalidInput(f"{path}: line {number} {problem}. Nothing was imported.")
-        yield ungrouped(record) if isinstance(record, Message) else record
+        yield _verified(record) if isinstance(record, Message) else record
     for number, entity in references.missing_entities():
         raise InvalidInput(
             f"{path}: line {number} refers to entity {entity!r}, which no line holds. Nothing was imported."
         )
+
+
+def _verified(message: Message) -> Message:
+    """Return the message as pending if it is grouped, and with a key only if that is a key of its own line.
+
+    With a key of another line, that line could never be retained.
+    """
+    keys = (
+        line_key(message.role, message.speaker, message.content, time=time, number=number)
+        for number in range(1, MAX_EQUAL_LINES + 1)
+        for time in (None, message.timestamp)
+    )
+    own = message.document is not None and message.key in keys
+    return ungrouped(message if own else message.model_copy(update={"key": None}))
 
 
 def _record(values: dict[str, JsonValue], bank: Bank, path: Path, number: int) -> RestoreRecord:
@@ -159,6 +176,8 @@ class _References:
             return f"refers to {missing[0]} {missing[1]!r}, which no line before it holds"
         if not self.known.isdisjoint(own):
             return f"repeats {own[0][0]} {own[0][1]!r}"
+        if own and len(own[0]) == 2 and not str(own[0][1]).strip():
+            return f"is a {own[0][0]} without an id"
         self.known.update(own)
         if isinstance(record, MergeRecord):
             self.merged_into.setdefault(record.entity, number)

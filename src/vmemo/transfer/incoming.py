@@ -9,12 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar
 
 from vmemo.errors import InvalidInput, NotFound, StoreBusy
-from vmemo.models import Bank, BankId, ConfidenceChange, Entity, Episode, FormerProfile, Link, Message, new_id
+from vmemo.lifecycle.forget_rules import sources_of
+from vmemo.models import (
+    Bank,
+    BankId,
+    ConfidenceChange,
+    Entity,
+    Episode,
+    FormerProfile,
+    Link,
+    Message,
+    MessageId,
+    new_id,
+)
 from vmemo.models.changes import Changes, MergeRecord, NewFact, NewJob, NoteChange, Rename, RestoreRecord
 from vmemo.models.results import Spending
 from vmemo.models.select import MessageSelect
@@ -153,6 +165,31 @@ async def require_free(store: Store, bank: BankId) -> None:
         raise InvalidInput(f"Bank {bank!r} holds messages already; import into another name or forget it first.")
 
 
+@dataclass(frozen=True)
+class _ProcessedMessages:
+    """Messages that are exported as pending though episodes or facts of the file are derived from them.
+
+    They were processed while they were exported. Processing them again would double their facts.
+    """
+
+    found: set[MessageId] = field(default_factory=set[MessageId])
+    _pending: set[MessageId] = field(default_factory=set[MessageId])
+
+    def watch(self, records: Iterable[RestoreRecord]) -> Iterator[RestoreRecord]:
+        """Yield the records, and collect such messages."""
+        for record in records:
+            match record:
+                case Message(state="pending"):
+                    self._pending.add(record.id)
+                case Episode():
+                    self.found.update(self._pending.intersection(record.messages))
+                case NewFact():
+                    self.found.update(self._pending & sources_of([record.fact]))
+                case _:
+                    pass
+            yield record
+
+
 async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], *, size: int = PAGE) -> None:
     """Load an exported bank into a store, whole or not at all; a bank that holds messages is refused."""
     name = BankId(bank.id)
@@ -162,9 +199,12 @@ async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], 
     await store.drop_bank(hidden)
     # The digest distinguishes this import from another of the same name.
     incoming = IncomingBank(bank=name, hidden=hidden, records=0, digest=new_id())
+    processed = _ProcessedMessages()
     await store.create_bank(bank.model_copy(update={"id": hidden}), note=incoming.note)
     try:
-        await _load(store, incoming, pages(records, size))
+        await _load(store, incoming, pages(processed.watch(records), size))
+        if processed.found:
+            await store.commit(Changes(bank=hidden, pending=sorted(processed.found), becomes="extracted"))
         await activate(store, hidden, name)
     except BaseException:
         found = await _progress(store, incoming)

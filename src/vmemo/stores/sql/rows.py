@@ -36,8 +36,11 @@ def micros(time: datetime) -> int:
 
 @lru_cache(maxsize=16_384)
 def instant(value: int) -> datetime:
-    """Return stored microseconds as an aware UTC datetime."""
-    return _EPOCH + timedelta(microseconds=value)
+    """Return stored microseconds as an aware UTC datetime; raise ValueError for a number that no datetime has."""
+    try:
+        return _EPOCH + timedelta(microseconds=value)
+    except OverflowError as error:
+        raise ValueError(f"no datetime is {value} microseconds from 1970") from error
 
 
 def micros_or_none(time: datetime | None) -> int | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar, cast
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -209,7 +210,10 @@ class SqliteFile:
     def _named_errors(self) -> Generator[None]:
         try:
             yield
-        except VmemoError:
+        except VmemoError as error:
+            if isinstance(error.__cause__, ValidationError):
+                # Callers' values are validated before a transaction; within it, records are built from rows.
+                raise self._unreadable(error) from error
             raise
         except (UnicodeEncodeError, OverflowError) as error:
             raise InvalidInput(f"SQLite can't hold a value: {error}. The transaction was rolled back.") from error
@@ -217,8 +221,11 @@ class SqliteFile:
             raise _explain(getattr(error, "orig", None) or error, self.path) from error
         except (ValueError, TypeError, LookupError) as error:
             # The rows were written by this package, so that they can be read unless they were changed.
-            words = f"A stored value can't be read ({type(error).__name__}: {error}). The transaction was rolled back."
-            raise StoreError(f"{words} {_DAMAGED.format(path=self.path)}") from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> StoreError:
+        words = f"A stored value can't be read ({type(error).__name__}: {error}). The transaction was rolled back."
+        return StoreError(f"{words} {_DAMAGED.format(path=self.path)}")
 
     def size(self) -> int:
         """Return the size of the file and its log in bytes."""
