@@ -76,7 +76,8 @@ CASES: Mapping[str, ToolCase] = {
         lambda _: {"document": "chat-1"}, lambda result: result["messages"] == 2 and result["facts"] > 0
     ),
     "delete_bank": ToolCase(
-        lambda _: {"bank": "spare"}, lambda result: result == {"bank": "spare", "messages": 0, "facts": 0}
+        lambda _: {"bank": "spare"},
+        lambda result: result == {"bank": "spare", "messages": 0, "facts": 0, "scrub_pending": False},
     ),
 }
 """Every tool, in an order in which each finds what it needs."""

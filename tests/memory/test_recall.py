@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +35,24 @@ def walks(new_database: NewDatabase) -> Iterator[Memory]:
             text = f"Walk {n} led us to {WALKS[n % 6]}" + " and on along the river" * (n % 9) + "."
             memory.retain_sync(said(text, 600 * n, speaker="Mira"), infer=n % 5 > 0)
         yield memory
+
+
+def test_tokens_of_messages_without_facts_are_counted_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_own_words, threads = Fact.in_own_words, list[int]()
+
+    def noted(message: Message, bank: BankId, count: Callable[[str], int]) -> Fact:
+        threads.append(threading.get_ident())
+        return in_own_words(message, bank, count)
+
+    async def scenario() -> None:
+        async with Memory(embedder=WordEmbedder()) as memory:
+            await memory.retain("A kettle " + "and more of it " * 1_000, infer=False)
+            monkeypatch.setattr(Fact, "in_own_words", noted)
+            assert len((await memory.retrieve("kettle", top_k=1)).hits) == 1
+
+    asyncio.run(scenario())
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 # C1: the budget

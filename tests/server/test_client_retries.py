@@ -17,6 +17,7 @@ from live_server import LiveServer, live_server, run_app
 from vmemo import InvalidInput, NotFound, ServerDenied, ServerFailed, ServerUnavailable
 from vmemo.client import Client, RetryPolicy
 from vmemo.server import Limits
+from vmemo.sync import portal
 
 SECRET = "vmemo_very-secret"
 
@@ -116,18 +117,38 @@ def test_each_write_has_its_own_idempotency_key(server: LiveServer) -> None:
         assert len(client.messages_sync()) == 2
 
 
-def test_write_without_an_idempotency_key_is_not_sent_again(server: LiveServer) -> None:
-    dropped = DroppedResponses(server.app, "/banks/a")
-    sleep = RecordedSleep()
+def test_deletion_and_import_with_a_lost_response_are_sent_again_and_run_once(
+    server: LiveServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "bank.jsonl"
     with Client(server.url, "a") as client:
         client.retain_sync("I have a cat.")
+        client.export_sync(file)
+    dropped = DroppedResponses(server.app, "/banks/a")
     with run_without_lifespan(dropped) as url:
-        client = Client(url, "a", retry=sleep.options())
-        with pytest.raises(ServerFailed, match="Whether it was done is not known"):
-            client.forget_sync(bank=True)
-        assert (len(dropped.keys), sleep.seconds) == (1, [])
-        assert not client.exists_sync()
+        client = Client(url, "a", retry=RecordedSleep().options())
+        assert client.forget_sync(bank=True).messages == 1
+        assert len(dropped.keys) == 2
         client.close_sync()
+    dropped = DroppedResponses(server.app, "/banks/a/import")
+    with run_without_lifespan(dropped) as url, Client(url, "a", retry=RecordedSleep().options()) as client:
+        assert client.import_bank_sync(file) == 1
+        assert len(dropped.keys) == 2
+
+
+def test_streamed_reflection_is_not_sent_again(server: LiveServer) -> None:
+    dropped = DroppedResponses(server.app, "/reflect")
+    sleep = RecordedSleep()
+
+    async def stream(client: Client) -> None:
+        async for _ in client.reflect_stream("Which pet do I have?"):
+            pass
+
+    with run_without_lifespan(dropped) as url, Client(url, "a", retry=sleep.options()) as client:
+        client.retain_sync("I have a cat.")
+        with pytest.raises(ServerFailed):
+            portal.run(stream(client))
+        assert (dropped.keys, sleep.seconds) == ([None], [])
 
 
 def test_read_with_a_lost_response_is_sent_again(server: LiveServer) -> None:

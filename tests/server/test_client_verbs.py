@@ -17,7 +17,10 @@ from vmemo.errors import VmemoError
 from vmemo.models import FactId, MessageId
 from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
-LOCAL_ONLY = {"work", "schedule_maintenance", "reembed", "left_to_reprocess", "run_once", "replace_messages"}
+LOCAL_ONLY = {
+    *("work", "schedule_maintenance", "reembed", "left_to_reprocess"),
+    *("run_once", "completing", "replace_messages"),
+}
 """Verbs of the process that owns the database: its jobs, its embedder and its transactions."""
 VERBS = {name: verb for name, verb in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"}
 REMOTE = sorted(name for name in VERBS if name.removesuffix("_sync") not in LOCAL_ONLY)

@@ -7,9 +7,10 @@ import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from test_idempotency import BlockingEmbedder
 
 from vmemo import Memory, StoreBusy
@@ -20,7 +21,8 @@ from vmemo.models import Profile
 from vmemo.models import requests as r
 from vmemo.models.auth import ClaimedRequest, IdempotencyClaim
 from vmemo.models.request_fields import Returns
-from vmemo.testing import FakeLLM, HashEmbedder
+from vmemo.models.results import Answer, Forgotten, Status
+from vmemo.testing import FakeLLM, HashEmbedder, ReceivedRequest
 
 REQUEST = IdempotentRequest(owner="-", key="once", fingerprint="same", bank="default")
 RETAIN = r.RetainRequest.of({"messages": [{"content": "I have a grey cat."}]})
@@ -196,12 +198,19 @@ async def forget(memory: Memory) -> r.Request:
     return r.ForgetContentRequest(messages=tuple(message.id for message in await memory.messages()))
 
 
+async def delete(memory: Memory) -> r.Request:
+    await memory.retain(MAKE_TWO)
+    return r.ForgetRequest(bank=True)
+
+
 async def retain(memory: Memory) -> r.Request:
     return RETAIN
 
 
 @pytest.mark.parametrize(
-    "make_request", [retain, forget, merge, undo_merge, profile, create, background], ids=lambda each: each.__name__
+    "make_request",
+    [retain, forget, merge, undo_merge, profile, create, background, delete],
+    ids=lambda each: each.__name__,
 )
 def test_effect_of_a_write_is_stored_with_its_response(
     make_request: Callable[[Memory], Awaitable[Returns[object]]], database: str
@@ -218,5 +227,65 @@ def test_effect_of_a_write_is_stored_with_its_response(
             assert (again.status, again.replayed) == (200, True)
             assert (await memory.entities(), await memory.merges(), await memory.former_profiles()) == state
             assert await contents(memory) in ([], MAKE_TWO, ["I have a grey cat."])
+
+    asyncio.run(run())
+
+
+def judge(asked: ReceivedRequest) -> JsonValue:
+    """Form an opinion on the first fact."""
+    opinion: JsonValue = {"text": "I think tea is calming.", "confidence": 0.7, "facts": ["F1"], "instead_of": ""}
+    empty: dict[str, JsonValue] = {"look_for": [], "steps": [], "found": True, "revised": []}
+    return {**empty, "text": "Tea is calming [F1].", "opinions": [opinion]}
+
+
+def test_opinion_of_a_reflection_is_stored_with_the_response(database: str) -> None:
+    request = r.ReflectRequest(query="What do you think of tea?")
+
+    async def run() -> None:
+        async with opened(database) as memory:
+            await memory.profile(Profile(bias=0.5))
+            await memory.retain("Tea calms me.")
+        async with Memory(database, llm=FakeLLM({"reflect": judge}), embedder=HashEmbedder()) as memory:
+            with pytest.raises(RuntimeError, match="after the effect"):
+                await run_once(memory.auth, REQUEST, executing(memory, request, RuntimeError("after the effect")))
+            (opinion,) = await memory.opinions()
+            again = await run_once(memory.auth, REQUEST, executing(memory, request, AssertionError("executed twice")))
+            assert again.replayed
+            assert [formed.id for formed in Answer.model_validate_json(again.body).formed] == [opinion.id]
+            assert len(await memory.opinions()) == 1
+
+    asyncio.run(run())
+
+
+def test_import_is_stored_with_its_response(url: str, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(url) as memory:
+            await memory.retain(MAKE_TWO)
+            await memory.export(tmp_path / "bank.jsonl")
+            copy = memory.bank("copy")
+
+            async def execute(claim: IdempotencyClaim) -> StoredResponse:
+                claimed = ClaimedRequest(claim=claim, respond=response_to)
+                await copy.completing(claimed).import_bank(tmp_path / "bank.jsonl")
+                raise RuntimeError("after the effect")
+
+            with pytest.raises(RuntimeError, match="after the effect"):
+                await run_once(memory.auth, REQUEST, execute)
+            again = await run_once(memory.auth, REQUEST, execute)
+            assert again.replayed
+            stored, status = Status.model_validate_json(again.body), await copy.status()
+            assert (stored.bank, stored.messages, stored.facts) == ("copy", status.messages, status.facts)
+
+    asyncio.run(run())
+
+
+def test_response_stored_with_a_forget_does_not_claim_that_the_text_is_removed(database: str) -> None:
+    async def run() -> None:
+        async with opened(database) as memory:
+            request = await forget(memory)
+            await executing(memory, request)(await claim(memory, "killed"))
+            move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
+            again = await run_once(memory.auth, REQUEST, executing(memory, request))
+            assert Forgotten.model_validate_json(again.body).scrub_pending
 
     asyncio.run(run())

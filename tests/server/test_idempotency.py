@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 
 import httpx2
@@ -15,7 +16,7 @@ from vmemo.ports import TextKind
 from vmemo.testing import FakeLLM, HashEmbedder, StatusResponse
 
 RETAIN = {"messages": [{"content": "I have a grey cat."}]}
-KEY = {"Idempotency-Key": "once"}
+KEY, OTHER_KEY = {"Idempotency-Key": "once"}, {"Idempotency-Key": "another"}
 
 
 def contents(client: httpx2.Client) -> list[str]:
@@ -68,6 +69,51 @@ def test_forget_deletes_the_banks_stored_responses_but_not_its_own(server: LiveS
         again = client.post("/v1/banks/a/messages", json={"messages": [{"content": "A cat.", "id": "m"}]}, headers=KEY)
         assert "idempotent-replayed" not in again.headers
         assert again.json()["stored"] == ["m"]
+
+
+def test_repeated_deletion_of_a_bank_returns_the_first_response(server: LiveServer) -> None:
+    with server.http() as client:
+        client.post("/v1/banks/a/messages", json=RETAIN)
+        first, again = (client.delete("/v1/banks/a", headers=KEY) for _ in range(2))
+        assert (first.status_code, first.json()["messages"]) == (200, 1)
+        assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+        missing = [client.delete("/v1/banks/a", headers=headers).status_code for headers in ({}, OTHER_KEY)]
+        assert missing == [404, 404]
+
+
+def test_repeated_import_returns_the_first_response(server: LiveServer) -> None:
+    lines = {**KEY, "Content-Type": "application/x-ndjson"}
+    with server.http() as client:
+        client.post("/v1/banks/a/messages", json=RETAIN)
+        exported = client.get("/v1/banks/a/export").content
+        first, again = (client.post("/v1/banks/b/import", content=exported, headers=lines) for _ in range(2))
+        assert (first.status_code, first.json()["messages"]) == (200, 1)
+        assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+        other = client.post("/v1/banks/b/import", content=exported + b"{}", headers=lines)
+        assert (other.status_code, other.json()["type"]) == (422, "urn:vmemo:problem:IdempotencyKeyReused")
+
+
+def test_repeated_creation_of_a_key_makes_one_and_returns_no_secret(keyed_server: LiveServer, database: str) -> None:
+    with keyed_server.http(keyed_server.key()) as client:
+        first, again = (client.post("/v1/keys", json={"name": "agent"}, headers=KEY) for _ in range(2))
+        assert (first.status_code, again.status_code) == (201, 201)
+        assert again.json() == {"id": first.json()["id"], "secret": None}
+        assert [key["name"] for key in client.get("/v1/keys").json()["items"]].count("agent") == 1
+    with keyed_server.http(first.json()["secret"]) as client:
+        assert client.get("/v1/banks").status_code == 200
+    files = Path(database.removeprefix("sqlite:///")).parent.iterdir()
+    assert not any(first.json()["secret"].encode() in file.read_bytes() for file in files)
+
+
+def test_reflection_that_changes_nothing_is_not_stored_and_a_streamed_one_takes_no_key(server: LiveServer) -> None:
+    question = {"query": "Which pet do I have?"}
+    with server.http() as client:
+        client.post("/v1/banks/a/messages", json=RETAIN)
+        answers = [client.post("/v1/banks/a/reflect", json=question, headers=KEY) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert "idempotent-replayed" not in answers[1].headers
+        streamed = client.post("/v1/banks/a/reflect", json=question, headers={**KEY, "Accept": "text/event-stream"})
+        assert (streamed.status_code, streamed.json()["type"]) == (422, "urn:vmemo:problem:InvalidInput")
 
 
 def test_retain_with_a_failing_model_reports_stored_messages_and_the_problem(database: str) -> None:

@@ -39,6 +39,8 @@ class StoredResponse:
     status: int
     body: str
     replayed: bool = False
+    has_effect: bool = True
+    """False if the request has changed nothing, so that it may be executed again."""
 
 
 async def run_once(
@@ -68,5 +70,8 @@ async def run_once(
         raise
     # The effect has been stored; without the final response a repetition returns the one stored with the effect.
     with suppress(StoreError):
-        await service.save_reply(CompletedRequest(claim=claim, status=response.status, body=response.body))
+        if response.has_effect:
+            await service.save_reply(CompletedRequest(claim=claim, status=response.status, body=response.body))
+        else:
+            await service.release_idempotency_key(claim)
     return response

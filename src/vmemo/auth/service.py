@@ -12,6 +12,7 @@ from vmemo.models import utc_now
 from vmemo.models.auth import (
     ApiKey,
     AuditEntry,
+    ClaimedRequest,
     CompletedRequest,
     IdempotencyClaim,
     IdempotentReply,
@@ -46,14 +47,19 @@ class AuthService:
         banks: Sequence[str] = ("*",),
         permission: Permission = "read",
         expires_at: datetime | None = None,
+        claimed: ClaimedRequest | None = None,
     ) -> tuple[ApiKey, str]:
-        """Create a key and return it with its secret, which is not stored and can't be shown again."""
+        """Create a key and return it with its secret, which is not stored and can't be shown again.
+
+        The key itself, without the secret, completes the claimed request.
+        """
         secret = PREFIX + secrets.token_urlsafe(32)
         values = {"id": secrets.token_hex(6), "name": name, "banks": tuple(banks), "permission": permission}
         key = ApiKey.of({**values, "expires_at": expires_at})
         if key.expires_at is not None and key.expires_at <= utc_now():
             raise InvalidInput(f"expires_at must be in the future, not {key.expires_at.isoformat()}.")
-        await (await self._store()).add_key(key, digest(secret))
+        completes = None if claimed is None else claimed.completed(key)
+        await (await self._store()).add_key(key, digest(secret), completes=completes)
         return key, secret
 
     async def find_key(self, secret: str) -> ApiKey | None:

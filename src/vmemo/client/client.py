@@ -75,7 +75,7 @@ class Client(Verbs):
         return self._stream(request)
 
     async def _stream(self, request: r.ReflectRequest) -> AsyncGenerator[Event]:
-        call = ROUTES[r.ReflectRequest].call(request, self._name).accepting(_STREAM)
+        call = ROUTES[r.ReflectRequest].call(request, self._name).streamed(_STREAM)
         async with self._connection.heard(call) as response, aclosing(self._events(response)) as received:
             async for event in received:
                 yield event
@@ -131,7 +131,9 @@ class Client(Verbs):
 
     async def import_bank(self, path: Path | str) -> int:
         """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
-        call = Call(method="POST", path=self._path("import"), upload=lambda: files.chunks(Path(path)), reads=False)
+        call = Call(
+            method="POST", path=self._path("import"), upload=lambda: files.chunks(Path(path)), reads=False, once=True
+        )
         status: Status = self._parse(Status, await self._connection.ask(call))
         return status.messages
 

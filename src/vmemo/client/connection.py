@@ -79,9 +79,9 @@ class Call:
         """True if the request may be sent again when its outcome is unknown."""
         return self.reads or self.once
 
-    def accepting(self, media: str) -> Call:
-        """Return the same call for a response of another media type."""
-        return replace(self, accept=media)
+    def streamed(self, media: str) -> Call:
+        """Return the same call for a streamed response, which can't be returned again."""
+        return replace(self, accept=media, once=False)
 
 
 class Connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -101,8 +101,6 @@ class Route:
     content: Callable[[Any], Mapping[str, object]] = _fields
     """Returns the body, or the query parameters of a GET."""
     reads: bool = False
-    idempotent: bool = field(default=True, kw_only=True)
-    """Send an idempotency key, so that a repeated write takes effect once."""
 
     def call(self, request: Request, bank: BankId) -> Call:
         """Return the HTTP call of a request."""
@@ -113,7 +111,7 @@ class Route:
         if self.method == "GET":
             return Call(method="GET", path=path, params=_parameters(content))
         body = dumped(content) if content else None
-        return Call(method=self.method, path=path, body=body, reads=self.reads, once=self.idempotent and not self.reads)
+        return Call(method=self.method, path=path, body=body, reads=self.reads, once=not self.reads)
 
 
 _GET, _POST = "GET", "POST"
@@ -122,7 +120,7 @@ ROUTES: Mapping[type[Returns[object]], Route] = {
     r.ProcessRequest: Route(_POST, "process", Retained),
     r.RecallRequest: Route(_POST, "recall", Recalled, _counted, reads=True),
     r.RetrieveRequest: Route(_POST, "retrieve", Recalled, _counted, reads=True),
-    r.ReflectRequest: Route(_POST, "reflect", Answer, content=_reflection, idempotent=False),
+    r.ReflectRequest: Route(_POST, "reflect", Answer, content=_reflection),
     r.ForgetRequest: Route(_POST, "forget", Forgotten),
     r.ForgetContentRequest: Route(_POST, "forget", Forgotten),
     r.WhyRequest: Route(_GET, "facts/{fact}/why", Provenance),
@@ -146,8 +144,7 @@ ROUTES: Mapping[type[Returns[object]], Route] = {
     r.ReprocessRequest: Route(_POST, "reprocess", Retained),
 }
 """Every request except that for the names of all banks, which belongs to no bank."""
-# No idempotency key outlives its bank, so that deleting one can't be repeated safely.
-DELETE_BANK = Route("DELETE", "", Forgotten, content=lambda _: {}, idempotent=False)
+DELETE_BANK = Route("DELETE", "", Forgotten, content=lambda _: {})
 
 
 def route_of(request: Returns[object]) -> Route:

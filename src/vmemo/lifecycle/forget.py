@@ -48,12 +48,17 @@ async def forget(
     completed: Callable[[Forgotten], CompletedRequest | None] = no_request,
 ) -> Forgotten:
     """Delete a target with everything that rests on it, and return the counts."""
+
+    def completing(counts: Forgotten) -> CompletedRequest | None:
+        # If this response is returned, nobody knows how far the scrub came.
+        return completed(counts.model_copy(update={"scrub_pending": isinstance(store, Scrubber)}))
+
     if target.bank:
-        return await _forget_bank(store, bank)
+        return await _forget_bank(store, bank, completing)
 
     async def plan() -> ForgetPlan:
         made = await plan_forget(store, bank, target)
-        return replace(made, changes=replace(made.changes, completes=completed(made.counts)))
+        return replace(made, changes=replace(made.changes, completes=completing(made.counts)))
 
     return await _commit_held(store, bank, plan)
 
@@ -95,12 +100,14 @@ async def _commit_held(store: Store, bank: BankId, make_plan: Callable[[], Await
             return await _scrubbed(store, plan.counts)
 
 
-async def _forget_bank(store: Store, bank: BankId) -> Forgotten:
+async def _forget_bank(
+    store: Store, bank: BankId, completed: Callable[[Forgotten], CompletedRequest | None]
+) -> Forgotten:
     status = await store.status(bank)
-    if not await store.drop_bank(bank):
+    counts = Forgotten.of({name: getattr(status, name) for name in ("messages", "facts", "episodes", "entities")})
+    if not await store.drop_bank(bank, completes=completed(counts)):
         raise NotFound(f"There is no bank {bank!r} here.")
-    counts = {name: getattr(status, name) for name in ("messages", "facts", "episodes", "entities")}
-    return await _scrubbed(store, Forgotten.of(counts))
+    return await _scrubbed(store, counts)
 
 
 async def _scrubbed(store: Store, forgotten: Forgotten) -> Forgotten:

@@ -190,5 +190,5 @@ async def import_bank(session: MemorySession, path: Path) -> int:
     """Load an exported bank and return the number of its messages."""
     await session.store.open()
     source = files.read(path, session.bank, counter=session.context.counter)
-    await load_bank(session.store, source.bank, source.records)
+    await load_bank(session.store, source.bank, source.records, completed=session.completed)
     return (await session.store.status(session.bank)).messages

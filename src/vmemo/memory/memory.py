@@ -98,13 +98,19 @@ class Memory(Verbs):
         other._session = MemorySession(self._session.runtime, bank_id(name))
         return other
 
-    async def run_once(self, request: Returns[R], claimed: ClaimedRequest) -> R:
-        """Execute a request, and store the response that completes it in the transaction of its effect.
+    def completing(self, claimed: ClaimedRequest) -> Self:
+        """Return the same memory for one request: the response is stored in the transaction of the request's effect.
 
         Requests that may be executed again without harm, such as maintenance, store none.
         """
+        other = object.__new__(type(self))
+        other._session = replace(self._session, request=claimed)
+        return other
+
+    async def run_once(self, request: Returns[R], claimed: ClaimedRequest) -> R:
+        """Execute a request, and store the response that completes it in the transaction of its effect."""
         handler = cast("Handler[R]", HANDLERS[type(request)])
-        return await handler(replace(self._session, request=claimed), request)
+        return await handler(self.completing(claimed)._session, request)
 
     async def exists(self) -> bool:
         """Return True if the bank exists; nothing is created."""

@@ -39,7 +39,7 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
     question, recaller = await _question(session, request), _recaller(session, query)
     context = ReflectContext.of(session.bank, llm, session.context, recaller=recaller, emit=emit)
     try:
-        return await pipeline.reflect(question, context, schema)
+        return await pipeline.reflect(question, replace(context, completed=session.completed), schema)
     finally:
         await _write_spending(session, context.llm)
 

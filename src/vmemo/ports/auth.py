@@ -13,8 +13,8 @@ from vmemo.models.auth import ApiKey, AuditEntry, CompletedRequest, IdempotencyC
 class AuthStore(Protocol):
     """State that interfaces share between requests and processes. It belongs to no bank and is never exported."""
 
-    async def add_key(self, key: ApiKey, digest: str) -> None:
-        """Store a key under the hash of its secret."""
+    async def add_key(self, key: ApiKey, digest: str, *, completes: CompletedRequest | None = None) -> None:
+        """Store a key under the hash of its secret, and complete a request in the same transaction."""
         ...
 
     async def find_key(self, digest: str) -> ApiKey | None:

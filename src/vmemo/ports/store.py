@@ -178,8 +178,11 @@ class Store(MessageLog, Search, Reads, Queue, Protocol):
         """Return the hidden banks by name."""
         ...
 
-    async def drop_bank(self, bank: BankId) -> bool:
-        """Delete a bank with everything in it; return False if it does not exist."""
+    async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
+        """Delete a bank with everything in it; return False if it does not exist.
+
+        The request that this completes is completed in the same transaction.
+        """
         ...
 
     async def revision(self, bank: BankId) -> BankRevision:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_fact_id, utc_now
+from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, FactClosure, NewFact
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Context
@@ -44,7 +45,13 @@ class _Revision:
 
 
 async def form_opinions(
-    bank: BankId, answer: GeneratedAnswer, checks: AnswerChecks, asked_at: datetime, context: Context
+    bank: BankId,
+    answer: GeneratedAnswer,
+    checks: AnswerChecks,
+    asked_at: datetime,
+    context: Context,
+    *,
+    completed: Callable[[OpinionChanges], CompletedRequest | None] = no_request,
 ) -> OpinionChanges:
     """Write the opinions of an answer that pass the checks, and its revisions of held opinions.
 
@@ -60,6 +67,7 @@ async def form_opinions(
         update.apply(formed, revisions, asked_at)
         if not update.new and not update.changes:
             break
+        made = OpinionChanges(tuple(each.fact for each in update.new), tuple(update.changes))
         changes = Changes(
             bank=bank,
             facts=update.new,
@@ -67,9 +75,10 @@ async def form_opinions(
             confidence=update.changes,
             revision=revision,
             embedder=context.embedder.name,
+            completes=completed(made),
         )
         if await context.store.commit(changes):
-            return OpinionChanges(tuple(each.fact for each in update.new), tuple(update.changes))
+            return made
     return OpinionChanges()
 
 

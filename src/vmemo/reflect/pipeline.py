@@ -11,6 +11,7 @@ from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Hit, QueryType
+from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.results import Answer, MemoryLookup
 from vmemo.ports import LLM, Context
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
@@ -21,7 +22,7 @@ from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import citation_of, extractive_answer, facts_in
 from vmemo.reflect.fill_schema import fill_schema
 from vmemo.reflect.llm_schemas import GeneratedAnswer
-from vmemo.reflect.opinion_formation import form_opinions
+from vmemo.reflect.opinion_formation import OpinionChanges, form_opinions
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.text.injection import contains_instructions
 
@@ -57,6 +58,8 @@ class ReflectContext:
     llm: StructuredLLM
     streamer: AnswerStreamer
     context: Context
+    completed: Callable[[Answer], CompletedRequest | None] = no_request
+    """Returns the request that an answer which forms opinions completes."""
 
     @staticmethod
     def of(bank: BankId, llm: LLM, context: Context, *, recaller: Recaller, emit: EventSink) -> ReflectContext:
@@ -87,10 +90,22 @@ async def reflect(question: Question, context: ReflectContext, schema: CallerSch
         return answer
     if schema is not None and answer.found and not answer.extractive:
         answer = answer.model_copy(update={"data": await _fill(schema, question, answer, context.llm)})
-    if question.opinions and not answer.extractive:
-        formed = await form_opinions(context.bank, draft.generated, draft.checks, question.asked_at, context.context)
-        answer = answer.model_copy(update={"formed": formed.opinions, "confidence_changes": formed.confidence_changes})
-    return answer.model_copy(update={"usage": context.llm.usage})
+    answer = answer.model_copy(update={"usage": context.llm.usage})
+    if not question.opinions or answer.extractive:
+        return answer
+    formed = await form_opinions(
+        context.bank,
+        draft.generated,
+        draft.checks,
+        question.asked_at,
+        context.context,
+        completed=lambda changes: context.completed(_with_opinions(answer, changes)),
+    )
+    return _with_opinions(answer, formed)
+
+
+def _with_opinions(answer: Answer, changes: OpinionChanges) -> Answer:
+    return answer.model_copy(update={"formed": changes.opinions, "confidence_changes": changes.confidence_changes})
 
 
 async def generate(question: Question, context: ReflectContext) -> DraftAnswer | None:

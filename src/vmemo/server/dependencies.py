@@ -138,6 +138,8 @@ WriteBank = Annotated[RequestSession, Depends(_bank("write"))]
 CreateBank = Annotated[RequestSession, Depends(_bank("write", create=True))]
 AdminBank = Annotated[RequestSession, Depends(_bank("admin"))]
 ImportBank = Annotated[RequestSession, Depends(_bank("admin", create=True))]
+DeleteBank = Annotated[RequestSession, Depends(_bank("admin", create=True))]
+"""A bank that an earlier request with the same idempotency key may have deleted."""
 
 
 async def _admin(request: Request, principal: AnyPrincipal) -> Principal:
@@ -151,6 +153,10 @@ AdminPrincipal = Annotated[Principal, Depends(_admin)]
 """A principal with admin permission for every bank."""
 
 
+def _always(_: object) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Idempotency:
     """The Idempotency-Key header of a request."""
@@ -158,32 +164,58 @@ class Idempotency:
     request: Request
     key: str | None
 
-    async def run(self, session: RequestSession, request: Returns[R], respond: Callable[[R], Response]) -> Response:
+    async def run(
+        self,
+        session: RequestSession,
+        request: Returns[R],
+        respond: Callable[[R], Response],
+        *,
+        has_effect: Callable[[R], bool] = _always,
+    ) -> Response:
         """Execute a write; if it was sent before with the same key, return the stored response instead."""
+
+        async def execute(claimed: ClaimedRequest | None) -> R:
+            memory = session.memory
+            return await (memory.run(request) if claimed is None else memory.run_once(request, claimed))
+
+        return await self.execute(session, execute, respond, has_effect=has_effect)
+
+    async def execute(
+        self,
+        session: RequestSession,
+        execute: Callable[[ClaimedRequest | None], Awaitable[R]],
+        respond: Callable[[R], Response],
+        *,
+        content: bytes | None = None,
+        has_effect: Callable[[R], bool] = _always,
+    ) -> Response:
+        """Call a function, which completes the request that it is called with; or return the stored response.
+
+        `content` stands for a body that was read already. A result without an effect is not stored.
+        """
         if self.key is None:
-            return respond(await session.memory.run(request))
+            return respond(await execute(None))
 
         def response_to(result: object) -> tuple[int, str]:
             response = respond(cast("R", result))
             return response.status_code, bytes(response.body).decode("utf-8")
 
-        async def execute(claim: IdempotencyClaim) -> StoredResponse:
-            claimed = ClaimedRequest(claim=claim, respond=response_to)
-            return StoredResponse(*response_to(await session.memory.run_once(request, claimed)))
+        async def execute_claimed(claim: IdempotencyClaim) -> StoredResponse:
+            result = await execute(ClaimedRequest(claim=claim, respond=response_to))
+            return StoredResponse(*response_to(result), has_effect=has_effect(result))
 
-        same = IdempotentRequest(
-            owner=session.principal.name, key=self.key, fingerprint=await self._fingerprint(), bank=session.bank
-        )
-        stored = await run_once(session.memory.auth, same, execute)
+        fingerprint = self._fingerprint(await self.request.body() if content is None else content)
+        same = IdempotentRequest(owner=session.principal.name, key=self.key, fingerprint=fingerprint, bank=session.bank)
+        stored = await run_once(session.memory.auth, same, execute_claimed)
         headers = {REPLAYED: "true"} if stored.replayed else {}
         return Response(stored.body, stored.status, headers, "application/json")
 
-    async def _fingerprint(self) -> str:
+    def _fingerprint(self, content: bytes) -> str:
         """Hash the request as it was sent: two paths may differ in nothing but an encoded slash."""
         scope = self.request.scope
         target: bytes = scope.get("raw_path") or scope["path"].encode()
         head = b" ".join((self.request.method.encode(), target, scope["query_string"]))
-        return sha256(head + b"\n" + await self.request.body()).hexdigest()
+        return sha256(head + b"\n" + content).hexdigest()
 
 
 def _idempotency(

@@ -140,12 +140,11 @@ def _verified(message: Message) -> Message:
 
     With a key of another line, that line could never be retained.
     """
-    keys = (
-        line_key(message.role, message.speaker, message.content, time=time, number=number)
+    own = message.document is not None and any(
+        message.key == line_key(message.role, message.speaker, message.content, time=time, number=number)
         for number in range(1, MAX_EQUAL_LINES + 1)
         for time in (None, message.timestamp)
     )
-    own = message.document is not None and message.key in keys
     return ungrouped(message if own else message.model_copy(update={"key": None}))
 
 

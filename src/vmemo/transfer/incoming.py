@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TypeVar
@@ -27,8 +27,9 @@ from vmemo.models import (
     MessageId,
     new_id,
 )
+from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MergeRecord, NewFact, NewJob, NoteChange, Rename, RestoreRecord
-from vmemo.models.results import Spending
+from vmemo.models.results import Spending, Status
 from vmemo.models.select import MessageSelect
 from vmemo.ports import HIDDEN, HiddenBank, Store
 
@@ -148,13 +149,16 @@ def fits(page: Sequence[RestoreRecord], record: RestoreRecord, size: int) -> boo
     return len(page) < size or (isinstance(page[-1], MergeRecord) and isinstance(record, MergeRecord))
 
 
-async def activate(store: Store, hidden: BankId, bank: BankId) -> None:
+async def activate(
+    store: Store, hidden: BankId, bank: BankId, completed: Callable[[Status], CompletedRequest | None] = no_request
+) -> None:
     """Give a hidden bank its name, in place of a bank without messages, and queue its pending messages."""
     if await store.bank(hidden) is None:
         raise NotFound(f"No bank {bank!r} is on its way in. Nothing was changed.")
     await require_free(store, bank)
     jobs = [NewJob(kind="process")] if await store.messages(hidden, MessageSelect.oldest_pending(1)) else []
-    if not await store.commit(Changes(bank=hidden, jobs=jobs, rename=Rename(to=bank))):
+    status = (await store.status(hidden)).model_copy(update={"bank": bank})
+    if not await store.commit(Changes(bank=hidden, jobs=jobs, rename=Rename(to=bank), completes=completed(status))):
         await require_free(store, bank)
         raise StoreBusy(f"Bank {bank!r} changed while it was being replaced. Nothing was changed; try again.")
 
@@ -190,7 +194,14 @@ class _ProcessedMessages:
             yield record
 
 
-async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], *, size: int = PAGE) -> None:
+async def load_bank(
+    store: Store,
+    bank: Bank,
+    records: Iterator[RestoreRecord],
+    *,
+    size: int = PAGE,
+    completed: Callable[[Status], CompletedRequest | None] = no_request,
+) -> None:
     """Load an exported bank into a store, whole or not at all; a bank that holds messages is refused."""
     name = BankId(bank.id)
     await require_free(store, name)
@@ -205,7 +216,7 @@ async def load_bank(store: Store, bank: Bank, records: Iterator[RestoreRecord], 
         await _load(store, incoming, pages(processed.watch(records), size))
         if processed.found:
             await store.commit(Changes(bank=hidden, pending=sorted(processed.found), becomes="extracted"))
-        await activate(store, hidden, name)
+        await activate(store, hidden, name, completed)
     except BaseException:
         found = await _progress(store, incoming)
         if found is not None and found.digest == incoming.digest:

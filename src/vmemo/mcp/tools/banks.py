@@ -113,6 +113,7 @@ class DeleteBankResult(ToolResult):
     bank: str
     messages: int
     facts: int
+    scrub_pending: bool = Field(description="True if bytes of the deleted text may be left in the database file.")
 
 
 @tool("Delete a bank", "admin", effects=ToolEffects(destructive=True, idempotent=True))
@@ -125,7 +126,8 @@ async def delete_bank(context: ToolContext, arguments: NamedBankArguments) -> De
     Do not use it to delete part of a bank: use `forget`.
     """
     deleted = await context.memory.forget(bank=True)
-    return DeleteBankResult(bank=context.bank, messages=deleted.messages, facts=deleted.facts)
+    counts = deleted.model_dump(include={"messages", "facts", "scrub_pending"})
+    return DeleteBankResult.model_validate({"bank": context.bank, **counts})
 
 
 class ProfileResult(QuotedResult):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncGenerator
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -14,15 +15,16 @@ from starlette.background import BackgroundTask
 
 from vmemo.errors import InvalidInput
 from vmemo.models import FormerProfile, Profile
+from vmemo.models.auth import ClaimedRequest
 from vmemo.models.base import Text
 from vmemo.models.requests import BackgroundRequest, CreateBankRequest, ProfileUpdate
 from vmemo.models.results import Forgotten, Status
 from vmemo.server import examples
 from vmemo.server.dependencies import (
-    AdminBank,
     AnyPrincipal,
     AppState,
     CreateBank,
+    DeleteBank,
     Idempotent,
     ImportBank,
     ReadBank,
@@ -69,9 +71,14 @@ async def status(session: ReadBank) -> Response:
 
 
 @router.delete("/{bank}", response_model=Forgotten, responses=BODY_ERRORS)
-async def delete(session: AdminBank) -> Response:
+async def delete(session: DeleteBank, idempotency: Idempotent) -> Response:
     """Delete the whole bank."""
-    return record(await session.memory.forget(bank=True))
+
+    async def execute(claimed: ClaimedRequest | None) -> Forgotten:
+        memory = await session.principal.open_bank(session.memory, session.bank, "admin")
+        return await (memory if claimed is None else memory.completing(claimed)).forget(bank=True)
+
+    return await idempotency.execute(session, execute, record)
 
 
 @router.get("/{bank}/profile", response_model=Profile, responses=READ_ERRORS)
@@ -123,20 +130,29 @@ async def export(session: ReadBank) -> Response:
     responses=BODY_ERRORS,
     openapi_extra={"requestBody": {"required": True, "content": {_JSON_LINES: {"schema": {"type": "string"}}}}},
 )
-async def import_bank(request: Request, session: ImportBank) -> Response:
+async def import_bank(request: Request, session: ImportBank, idempotency: Idempotent) -> Response:
     """Import an exported bank under an unused name, completely or not at all."""
     with tempfile.TemporaryDirectory() as folder:
         file = anyio.Path(folder) / "bank.jsonl"
-        await _save(request.stream(), file)
-        try:
-            await session.memory.import_bank(Path(file))
-        except InvalidInput as error:
-            # Hide the temporary file's path from the error.
-            raise InvalidInput(str(error).replace(str(file), "The body")) from error
-    return record(await session.memory.status())
+        digest = await _save(request.stream(), file)
+
+        async def execute(claimed: ClaimedRequest | None) -> Status:
+            memory = session.memory
+            try:
+                await (memory if claimed is None else memory.completing(claimed)).import_bank(Path(file))
+            except InvalidInput as error:
+                # Hide the temporary file's path from the error.
+                raise InvalidInput(str(error).replace(str(file), "The body")) from error
+            return await memory.status()
+
+        return await idempotency.execute(session, execute, record, content=digest)
 
 
-async def _save(body: AsyncGenerator[bytes], file: anyio.Path) -> None:
+async def _save(body: AsyncGenerator[bytes], file: anyio.Path) -> bytes:
+    """Write a body to a file and return its hash."""
+    digest = sha256()
     async with await file.open("wb") as to:
         async for chunk in body:
+            digest.update(chunk)
             await to.write(chunk)
+    return digest.digest()

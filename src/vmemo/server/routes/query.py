@@ -9,15 +9,15 @@ from fastapi import APIRouter, Request, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from vmemo import Memory
-from vmemo.errors import VmemoError
+from vmemo.errors import InvalidInput, VmemoError
 from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo.server import examples
-from vmemo.server.dependencies import ReadBank
+from vmemo.server.dependencies import Idempotent, ReadBank
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
-from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, record_of
+from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, record, record_of
 
 router = APIRouter(prefix="/v1/banks/{bank}", tags=["query"], route_class=ExactRoute)
 PING_SECONDS = 15
@@ -47,7 +47,7 @@ async def retrieve(session: ReadBank, body: RetrieveRequest) -> Response:
     },
     openapi_extra=examples.REFLECT,
 )
-async def reflect(request: Request, session: ReadBank, body: ReflectRequest) -> Response:
+async def reflect(request: Request, session: ReadBank, body: ReflectRequest, idempotency: Idempotent) -> Response:
     """Answer a question from memory with citations.
 
     With `Accept: text/event-stream` the answer is streamed: `lookup`, `delta` and `retracted` events, then `answer`, or
@@ -58,8 +58,18 @@ async def reflect(request: Request, session: ReadBank, body: ReflectRequest) -> 
     if not session.principal.allows("write", session.bank):
         body = body.model_copy(update={"opinions": False})
     if _EVENT_STREAM in request.headers.get("accept", ""):
+        if idempotency.key is not None:
+            raise InvalidInput(
+                "A streamed answer can't be returned again; send no Idempotency-Key, or no Accept header."
+            )
         return EventSourceResponse(_events(request, session.memory, body), ping=PING_SECONDS)
-    return await record_of(session.memory.run(body))
+    if not body.opinions:
+        return await record_of(session.memory.run(body))
+    return await idempotency.run(session, body, record, has_effect=_changes_opinions)
+
+
+def _changes_opinions(answer: Answer) -> bool:
+    return bool(answer.formed or answer.confidence_changes)
 
 
 async def _events(request: Request, memory: Memory, body: ReflectRequest) -> AsyncGenerator[ServerSentEvent]:

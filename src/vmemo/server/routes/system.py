@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from vmemo.errors import VmemoError
-from vmemo.models.auth import ApiKey, AuditEntry
+from vmemo.models.auth import ApiKey, AuditEntry, ClaimedRequest
 from vmemo.models.base import Name
 from vmemo.models.requests import CreateKeyRequest
 from vmemo.server import examples
 from vmemo.server.background import BackgroundWorker
-from vmemo.server.dependencies import AdminPrincipal, AnyPrincipal, AppState
+from vmemo.server.dependencies import AdminPrincipal, AnyPrincipal, AppState, Idempotent, RequestSession
 from vmemo.server.paging import Limit
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import HttpProblem
@@ -30,6 +30,8 @@ from vmemo.server.responses import (
 )
 
 router = APIRouter(tags=["server"], route_class=ExactRoute)
+NO_BANK = ""
+"""The bank of requests that concern the whole server."""
 BankFilter = Annotated[Name | None, Query(description="Only writes to this bank.")]
 
 
@@ -43,7 +45,7 @@ class CreatedKey(BaseModel):
     """A new API key with its secret, which is shown only once."""
 
     id: str
-    secret: str = Field(examples=["vmemo_…"])
+    secret: str | None = Field(examples=["vmemo_…"], description="Null in the response to a repeated request.")
 
 
 @router.get("/health", response_model=Health)
@@ -85,12 +87,29 @@ async def keys(request: Request, principal: AdminPrincipal) -> Response:
 @router.post(
     "/v1/keys", response_model=CreatedKey, status_code=201, responses=BODY_ERRORS, openapi_extra=examples.CREATE_KEY
 )
-async def create_key(request: Request, principal: AdminPrincipal, body: CreateKeyRequest) -> Response:
+async def create_key(
+    request: Request, principal: AdminPrincipal, body: CreateKeyRequest, idempotency: Idempotent
+) -> Response:
     """Create an API key and return its secret, which is shown only once."""
-    key, secret = await AppState.of(request).memory.auth.create_key(
-        body.name, banks=body.banks, permission=body.permission, expires_at=body.expires_at
-    )
-    return record(CreatedKey(id=key.id, secret=secret), 201)
+    memory, created = AppState.of(request).memory, list[tuple[ApiKey, str]]()
+
+    async def execute(claimed: ClaimedRequest | None) -> ApiKey:
+        made = await memory.auth.create_key(
+            body.name,
+            banks=body.banks,
+            permission=body.permission,
+            expires_at=body.expires_at,
+            claimed=claimed,
+        )
+        created.append(made)
+        return made[0]
+
+    def without_secret(key: ApiKey) -> Response:
+        return record(CreatedKey(id=key.id, secret=None), 201)
+
+    # No secret is stored, so a repetition can't return it.
+    response = await idempotency.execute(RequestSession(principal, NO_BANK, memory), execute, without_secret)
+    return record(CreatedKey(id=created[0][0].id, secret=created[0][1]), 201) if created else response
 
 
 @router.delete("/v1/keys/{key}", response_model=IdResponse, responses=BODY_ERRORS)

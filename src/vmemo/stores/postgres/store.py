@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from vmemo.errors import StoreError
 from vmemo.models import BankId, FactId, Message, MessageId
+from vmemo.models.auth import CompletedRequest
 from vmemo.models.changes import Changes
 from vmemo.models.results import Status
 from vmemo.models.search import ExpandRequest, Expansion, Scored, SearchRequest, SearchResult, Vectors
@@ -129,10 +130,10 @@ class PostgresStore(SqlStore[PostgresPool]):
         """Return facts and messages with the titles of the facts' episodes."""
         return await self._database.read(lambda c: search.load_hits(c, bank, facts, messages))
 
-    async def drop_bank(self, bank: BankId) -> bool:
+    async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
         """Delete a bank with everything in it, then release the space of its rows and indexes."""
         parts = await self._database.read(lambda c: self._parts_of(c, bank))
-        dropped = await super().drop_bank(bank)
+        dropped = await super().drop_bank(bank, completes=completes)
         if dropped and not bank.startswith(HIDDEN):
             await self._drop_indexes()
             await self._vacuum(parts)

@@ -97,9 +97,19 @@ class SqlStore(Generic[D]):
         """Return the hidden banks."""
         return await self._database.read(bank_rows.hidden)
 
-    async def drop_bank(self, bank: BankId) -> bool:
+    async def drop_bank(self, bank: BankId, *, completes: CompletedRequest | None = None) -> bool:
         """Delete a bank with everything in it."""
-        return await self._database.write(lambda c: bank_rows.drop(c, bank, self._index), repeatable=True)
+
+        def run(connection: Connection) -> bool:
+            dropped = bank_rows.drop(connection, bank, self._index)
+            if completes is None:
+                return dropped
+            if dropped:
+                auth_rows.complete_request(connection, completes)
+            # An earlier run may have been committed after all.
+            return dropped or auth_rows.is_completed(connection, completes.claim)
+
+        return await self._database.write(run, repeatable=True)
 
     async def revision(self, bank: BankId) -> BankRevision:
         """Return the revision of the bank's memories."""
@@ -243,9 +253,15 @@ class SqlStore(Generic[D]):
         """Return the former profiles of the bank, oldest first."""
         return await self._read(bank, bank_rows.former_profiles)
 
-    async def add_key(self, key: ApiKey, digest: str) -> None:
+    async def add_key(self, key: ApiKey, digest: str, *, completes: CompletedRequest | None = None) -> None:
         """Store an API key under the hash of its secret."""
-        await self._database.write(lambda c: auth_rows.add_key(c, key, digest))
+
+        def run(connection: Connection) -> None:
+            auth_rows.add_key(connection, key, digest)
+            if completes is not None:
+                auth_rows.complete_request(connection, completes)
+
+        await self._database.write(run)
 
     async def find_key(self, digest: str) -> ApiKey | None:
         """Return the API key with this hash, or None."""
