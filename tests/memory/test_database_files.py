@@ -162,7 +162,8 @@ def test_damage_is_reported_with_the_file_and_the_remedy(tmp_path: Path) -> None
     [
         pytest.param("UPDATE facts SET mentioned_at = 9223372036854775807", id="time after the year 9999"),
         pytest.param("UPDATE facts SET tags = '['", id="text that is not JSON"),
-        pytest.param("UPDATE banks SET dimension = -1", id="record that is not valid"),
+        pytest.param("UPDATE banks SET dimension = -1", id="bank that is not valid"),
+        pytest.param("UPDATE links SET weight = 9", id="record that is not valid"),
     ],
 )
 def test_a_damaged_value_is_an_error_of_the_store_and_not_of_the_caller(tmp_path: Path, damage: str) -> None:
@@ -172,7 +173,7 @@ def test_a_damaged_value_is_an_error_of_the_store_and_not_of_the_caller(tmp_path
         connection.execute(damage)
         connection.commit()
     with pytest.raises(StoreError, match=r"memory\.db is damaged"):
-        memory_at(path).facts_sync()
+        memory_at(path).export_sync(tmp_path / "bank.jsonl")
 
 
 def test_a_full_disk_while_deriving_reports_the_stored_messages(tmp_path: Path) -> None:

@@ -64,14 +64,20 @@ def _metadata(text: str) -> dict[str, JsonValue]:
 
 
 def bank_of(row: AnyRow) -> Bank:
-    """A bank from its row."""
-    return Bank(
+    """A bank from its row; raise ValueError for a damaged one."""
+    return Bank.model_construct(
         id=row.id,
         profile=Profile.model_validate_json(row.profile),
         embedder=row.embedder,
-        dimension=row.dimension,
+        dimension=_positive(row.dimension),
         created_at=instant(row.created_at),
     )
+
+
+def _positive(value: int) -> int:
+    if value < 1:
+        raise ValueError(f"{value} is not a dimension")
+    return value
 
 
 def message_values(bank: int, message: Message) -> Values:

@@ -11,7 +11,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar, cast
 
-from pydantic import ValidationError
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
@@ -68,7 +67,11 @@ class SqliteFile:
     def read(self, run: Callable[[Connection], R]) -> R:
         """Run in one read transaction, which sees one state of the database."""
         with self._named_errors(), self._connect() as connection:
-            return run(connection)
+            try:
+                return run(connection)
+            except InvalidInput as error:
+                # A read makes records of nothing but rows, which were valid when they were written.
+                raise ValueError(str(error)) from error
 
     def write(self, run: Callable[[Connection], R]) -> R:
         """Run in one write transaction that takes the write lock at once; then complete a scrub that is due again."""
@@ -210,10 +213,7 @@ class SqliteFile:
     def _named_errors(self) -> Generator[None]:
         try:
             yield
-        except VmemoError as error:
-            if isinstance(error.__cause__, ValidationError):
-                # Callers' values are validated before a transaction; within it, records are built from rows.
-                raise self._unreadable(error) from error
+        except VmemoError:
             raise
         except (UnicodeEncodeError, OverflowError) as error:
             raise InvalidInput(f"SQLite can't hold a value: {error}. The transaction was rolled back.") from error
@@ -221,11 +221,8 @@ class SqliteFile:
             raise _explain(getattr(error, "orig", None) or error, self.path) from error
         except (ValueError, TypeError, LookupError) as error:
             # The rows were written by this package, so that they can be read unless they were changed.
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: Exception) -> StoreError:
-        words = f"A stored value can't be read ({type(error).__name__}: {error}). The transaction was rolled back."
-        return StoreError(f"{words} {_DAMAGED.format(path=self.path)}")
+            words = f"A stored value can't be read ({type(error).__name__}: {error}). The transaction was rolled back."
+            raise StoreError(f"{words} {_DAMAGED.format(path=self.path)}") from error
 
     def size(self) -> int:
         """Return the size of the file and its log in bytes."""
