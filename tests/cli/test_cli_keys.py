@@ -56,3 +56,8 @@ def test_a_key_requires_a_name_and_a_valid_permission(invoke: Run, tmp_path: Pat
     db = str(tmp_path / "x.db")
     assert invoke("keys", "create", " ", "--db", db).exit_code == 1
     assert invoke("keys", "create", "agent", "--permission", "everything", "--db", db).exit_code == 2
+
+
+def test_a_key_of_any_number_of_days_can_be_created(invoke: Run, tmp_path: Path) -> None:
+    made = invoke("keys", "create", "agent", "--days", "1e12", "--db", str(tmp_path / "x.db"), "--json")
+    assert json.loads(made.stdout)["expires_at"].startswith("9999-12-31")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from vmemo.lifecycle.join_episodes import join_changes, settled
 from vmemo.lifecycle.maintain import faded, strength
 from vmemo.lifecycle.shorten_episodes import with_narratives
 from vmemo.models import BankRevision, FactId, RetentionScore, utc_now
+from vmemo.models.base import shifted
 from vmemo.models.changes import AddedSource, Deletions
 from vmemo.models.results import Job
 from vmemo.testing.samples import BANK, a_fact, a_message, an_episode, day
@@ -56,6 +59,15 @@ def test_an_episode_that_was_deleted_meanwhile_is_not_saved_again() -> None:
 def score(fact: str, *, importance: float = 0.5, recalls: int = 0, age: float = 0) -> RetentionScore:
     stated_at = day(1) - timedelta(days=age)
     return RetentionScore(fact=FactId(fact), importance=importance, access_count=recalls, stated_at=stated_at)
+
+
+def test_no_setting_leads_beyond_the_first_or_last_time() -> None:
+    now = day(5)
+    assert shifted(now, 86_400) == day(6)
+    assert shifted(now, 1e30).year == shifted(now, float("inf")).year == 9999
+    assert shifted(now, -1e30).year == 1
+    score = RetentionScore(fact=FactId("x"), importance=0.5, access_count=0, stated_at=day(1))
+    assert strength(score, now, 1e12) == pytest.approx(0.5)
 
 
 def test_a_fact_loses_half_of_its_importance_in_a_half_life() -> None:

@@ -17,6 +17,7 @@ from exports import Line, alone, assert_refused, fill, repeated, replaced
 from databases import NewDatabase
 from vmemo import EmbedderMismatch, InvalidInput, Memory
 from vmemo.embedding.token_counter import count_tokens
+from vmemo.models import MessageId
 from vmemo.models.messages import line_key
 from vmemo.testing.samples import TokenHashEmbedder
 
@@ -167,7 +168,7 @@ def test_keys_and_states_of_messages_are_not_believed(file: Path, url: str, tmp_
     with open_memory(url) as memory:
         memory.import_bank_sync(forged)
         stored = {message.id: message for message in memory.messages_sync()}
-        assert [stored[str(line["id"])].key for line in talk] == [None, talk[1]["key"], talk[2]["key"]]
+        assert [stored[MessageId(str(line["id"]))].key for line in talk] == [None, talk[1]["key"], talk[2]["key"]]
         # What is processed already is not processed again, and the line that the file claims to hold can be retained.
         assert [message.id for message in stored.values() if message.state == "pending"] == [own["id"]]
         facts = memory.status_sync().facts

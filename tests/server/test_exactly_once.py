@@ -282,7 +282,8 @@ def test_import_is_stored_with_its_response(url: str, tmp_path: Path) -> None:
 def test_response_stored_with_a_forget_does_not_claim_that_the_text_is_removed(database: str) -> None:
     async def run() -> None:
         async with opened(database) as memory:
-            request = await forget(memory)
+            await memory.retain(MAKE_TWO, document="talk")
+            request = r.ForgetContentRequest(document="talk")
             await executing(memory, request)(await claim(memory, "killed"))
             move_claim(database, -CLAIM_LEASE.total_seconds() - 1)
             again = await run_once(memory.auth, REQUEST, executing(memory, request))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +13,7 @@ from io import StringIO
 
 import pytest
 
-from vmemo.server.logs import LogFormat, ServerLog
+from vmemo.server.logs import LineWriter, LogFormat, ServerLog
 from vmemo.server.observability import CompositeObserver, RequestLog
 from vmemo.server.repeats import RepeatLimit
 
@@ -58,6 +59,33 @@ def test_log_whose_reader_has_gone_raises_nothing(unread_log: ServerLog) -> None
     for _ in range(3):
         unread_log.request(request())
         unread_log.background_error("worker", ValueError("broken"))
+
+
+def test_log_whose_reader_stalls_loses_lines_and_reports_their_number() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream, os.fdopen(reader, "rb") as stalled:
+        log = ServerLog("json", stream)
+        for _ in range(2_000):
+            log.request(request(bank="a" * 100))
+        written = b""
+        while b"\n" not in written[-1:] or LineWriter(stream).ready is False:
+            written += os.read(stalled.fileno(), 1 << 20)
+        log.info("stopped")
+        written += os.read(stalled.fileno(), 1 << 20)
+    lines = [json.loads(line) for line in written.splitlines()]
+    counted = [line for line in lines if line["event"] == "request"]
+    assert 0 < len(counted) < 2_000
+    assert [(line["event"], line.get("count")) for line in lines[-2:]] == [
+        ("lost", 2_000 - len(counted)),
+        ("stopped", None),
+    ]
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_no_line_is_longer_than_a_pipe_takes_at_once(format: LogFormat) -> None:
+    output = StringIO()
+    ServerLog(format, output).request(request(bank="\U0001d11e" * 512, unexpected="\x9b" * 100_000))
+    assert len(output.getvalue().encode()) <= select.PIPE_BUF
 
 
 def test_log_on_a_closed_stream_raises_nothing() -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 
 import httpx2
 import pytest
 from fastapi import Response
+from pydantic import JsonValue
 from raw_http import connect, head, read_all, read_response, status_of
 from starlette.types import Message, Receive, Scope, Send
 
 from live_server import HOST, LiveServer, live_server
 from vmemo.server import ConnectionLimits, Limits, ServerOptions
 from vmemo.server.problems import HttpProblem
-from vmemo.server.request_body import BodyLimitMiddleware
+from vmemo.server.request_body import MAX_JSON_VALUES, BodyLimitMiddleware, JsonValueCounter
 
 BODY = b'{"query": "Ana"}'
 PATHS = ["/v1/banks/a/messages", "/v1/banks/a/recall", "/v1/keys", "/v1/default/banks/a/memories", "/mcp"]
@@ -128,3 +130,40 @@ def test_rate_is_limited_before_the_body_is_sent(database: str) -> None:
             assert client.get("/v1/banks").status_code == 200
         with connect(server.url, head("/v1/banks/a/messages", 5_000_000, f"X-Api-Key: {key}")) as connection:
             assert status_of(read_response(connection)) == 429
+
+
+def separators(value: JsonValue) -> int:
+    """Return the number of opening brackets and commas of a JSON value."""
+    if not isinstance(value, dict | list):
+        return 0
+    inside = list(value.values() if isinstance(value, dict) else value)
+    return 1 + max(0, len(inside) - 1) + sum(map(separators, inside))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_values_of_a_body_are_counted_while_it_arrives(size: int) -> None:
+    value: JsonValue = [
+        {"a": [1, 2, {"b": None}]},
+        '," [{ \\',
+        "\\",
+        '\\\\"',
+        {'"': ["[", '\\",']},
+        [[["x", "y,z"]]],
+        "é, ∀",
+    ]
+    body = json.dumps(value, ensure_ascii=False).encode()
+    counter = JsonValueCounter()
+    counted = [counter.feed(body[start : start + size]) for start in range(0, len(body), size)][-1]
+    assert counted == separators(value)
+
+
+def test_body_of_too_many_values_is_rejected_and_long_texts_are_not(server: LiveServer) -> None:
+    json_body = {"Content-Type": "application/json"}
+    with server.http() as client:
+        many = b'{"query": "Ana", "tags": [' + b",".join([b"0"] * (MAX_JSON_VALUES + 1)) + b"]}"
+        rejected = recall(client, many)
+        assert (rejected.status_code, rejected.json()["type"]) == (413, "urn:vmemo:problem:BodyTooLarge")
+        assert "100,000 JSON values" in rejected.json()["detail"]
+        text = json.dumps({"messages": [{"content": 'a,[{"' * 60_000}], "infer": False}).encode()
+        assert client.post("/v1/banks/a/messages", content=text, headers=json_body).status_code == 200
+        assert recall(client, BODY.decode().encode("utf-16")).status_code == 400

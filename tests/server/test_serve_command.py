@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
+import time
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
 
@@ -12,9 +15,12 @@ import httpx2
 import pytest
 from process import environment, launched
 from pydantic import JsonValue
+from typer.testing import CliRunner
 
 from live_server import TIMEOUT
 from vmemo import Memory
+from vmemo.cli.app import app
+from vmemo.server.launch import ServerLauncher
 from vmemo.stores.postgres.embedded import EmbeddedPostgres
 from vmemo.sync import portal
 from vmemo.testing import ReceivedRequest, ScriptedServer
@@ -44,6 +50,62 @@ def test_logs_hold_requests_and_no_memory_text(tmp_path: Path) -> None:
     assert [line["status"] for line in requests] == [200, 200, 422]
     assert {line["bank"] for line in requests} == {"a"}
     assert server.lines[-1]["event"] == "stopped"
+
+
+def test_server_without_a_standard_error_stream_works(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "vmemo", "serve", "--port", str(port), "--db", "a.db"]
+    closed = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    with (
+        subprocess.Popen(closed, cwd=tmp_path, env=environment({}), stdout=subprocess.DEVNULL) as process,
+        httpx2.Client(
+            base_url=f"http://127.0.0.1:{port}",
+            timeout=TIMEOUT,
+            trust_env=False,
+        ) as client,
+    ):
+        while process.poll() is None:
+            try:
+                client.get("/health")
+                break
+            except httpx2.ConnectError:
+                time.sleep(0.1)
+        assert retain(client, "I have a cat.", wait=False).status_code == 202
+        while client.get("/v1/banks/a").json()["pending"]:
+            time.sleep(0.1)
+        assert client.get("/health/ready").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT) == 0
+
+
+OPTIONS = {
+    "rate": 7.0,
+    "body_bytes": 1_001,
+    "buffered_bytes": 2_002,
+    "connections": 33,
+    "connections_per_address": 4,
+    "header_seconds": 5.5,
+    "body_seconds": 6.5,
+    "bytes_per_second": 777.0,
+}
+
+
+def test_limits_of_the_command_line_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launchers: list[ServerLauncher] = []
+
+    async def run(self: ServerLauncher) -> None:
+        launchers.append(self)
+
+    monkeypatch.setattr(ServerLauncher, "run", run)
+    options = [part for name, value in OPTIONS.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    result = CliRunner().invoke(app, ["serve", "--db", str(tmp_path / "a.db"), *options])
+    assert result.exit_code == 0, result.output
+    (launcher,) = launchers
+    applied = {**asdict(launcher.limits), **asdict(launcher.options.connections)}
+    assert {name: applied[name] for name in OPTIONS} == OPTIONS
+    refused = CliRunner().invoke(app, ["serve", "--db", str(tmp_path / "a.db"), "--connections", "0"])
+    assert refused.exit_code == 2
 
 
 def test_public_address_requires_a_key(tmp_path: Path) -> None:

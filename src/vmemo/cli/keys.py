@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, TypeVar
 
 import typer
@@ -18,6 +18,7 @@ from vmemo.cli.output import one_line, print_json, stdout, table, timestamp
 from vmemo.cli.target import Target, run
 from vmemo.models import utc_now
 from vmemo.models.auth import ApiKey, Permission
+from vmemo.models.base import shifted
 
 R = TypeVar("R")
 
@@ -43,7 +44,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create an API key. Its secret is shown once and not stored."""
-    ends = None if days is None else utc_now() + timedelta(days=days)
+    ends = None if days is None else shifted(utc_now(), days * 86_400)
     key, secret = _ask(
         db, lambda keys: keys.create_key(name, banks=bank or ["*"], permission=permission, expires_at=ends)
     )

@@ -7,13 +7,14 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import assert_never
 
 from vmemo.errors import OutcomeUnknown, StoreBusy, Unsupported
 from vmemo.lifecycle.maintain import maintain
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, EntityId, FactId, MessageId, utc_now
+from vmemo.models.base import shifted
 from vmemo.models.changes import Changes, JobFailure, Lease
 from vmemo.models.results import Job, Retained
 from vmemo.models.select import MessageSelect
@@ -70,7 +71,7 @@ class JobRunner:
                 await store.commit(Changes(bank=job.bank, finished=[lease]))
                 return done
             case "extract":
-                at = utc_now() + timedelta(seconds=self.context.settings.observe_delay)
+                at = shifted(utc_now(), self.context.settings.observe_delay)
                 return await extract_episode(
                     job.bank, ExtractionJob.of(job.detail), self.context, llm, lease, observe_at=at
                 )
@@ -118,7 +119,7 @@ class JobRunner:
         """Return the time of the next attempt: exponential backoff with jitter."""
         settings = self.context.settings
         pause = min(settings.retry_max_seconds, settings.retry_initial_seconds * 2.0 ** min(job.attempts, 30))
-        return utc_now() + timedelta(seconds=pause * random.uniform(0.5, 1.0))
+        return shifted(utc_now(), pause * random.uniform(0.5, 1.0))
 
     async def _release(self, bank: BankId, leases: Sequence[Lease]) -> None:
         await self.context.store.commit(Changes(bank=bank, released=leases))

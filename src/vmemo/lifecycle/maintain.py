@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from vmemo.lifecycle.join_episodes import join
 from vmemo.lifecycle.shorten_episodes import LENGTHY, TOGETHER, shorten, with_narratives
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, EpisodeId, FactId, RetentionScore, utc_now
+from vmemo.models.base import shifted
 from vmemo.models.changes import Changes, FactClosure, Lease, NewJob
 from vmemo.models.results import Maintained
 from vmemo.models.select import Condensable, EpisodeSelect
@@ -47,7 +48,7 @@ async def maintain(
     await work.require_lease()
     await context.store.optimise()
     if lease is not None:
-        again = [NewJob(kind="maintain", due=utc_now() + timedelta(hours=settings.every))] if settings.every else []
+        again = [NewJob(kind="maintain", due=shifted(utc_now(), settings.every * 3600))] if settings.every else []
         if not await context.store.commit(Changes(bank=bank, finished=[lease], jobs=again)):
             raise LeaseLost
     return done.model_copy(update={"optimised": True})
@@ -55,7 +56,7 @@ async def maintain(
 
 def strength(score: RetentionScore, now: datetime, half_life: float) -> float:
     """Return how strongly a fact is remembered, by its importance, its age and its recalls."""
-    age = max(now - score.stated_at, timedelta(0)) / timedelta(days=half_life)
+    age = max((now - score.stated_at).total_seconds(), 0.0) / (half_life * 86_400)
     return score.importance * 0.5**age + min(1.0, score.access_count / ENOUGH)
 
 
@@ -101,7 +102,7 @@ class _Maintenance:
     async def shorten(self, days: float) -> int:
         """Shorten the narratives of episodes that ended that many days ago; return how many."""
         store, last, count = self.context.store, None, 0
-        before = self.now - timedelta(days=days)
+        before = shifted(self.now, -days * 86_400)
         while old := await store.episodes(
             self.bank,
             EpisodeSelect(condensable=Condensable(characters=LENGTHY, ended_before=before, after=last), limit=TOGETHER),

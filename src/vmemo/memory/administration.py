@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -20,6 +19,7 @@ from vmemo.memory.inspect import entity_id
 from vmemo.memory.retain import derive, derive_stored, process
 from vmemo.memory.session import MemorySession
 from vmemo.models import BankId, EntityId, Merge, MessageId, utc_now
+from vmemo.models.base import shifted
 from vmemo.models.changes import Changes, ForgetTarget, NewJob
 from vmemo.models.requests import (
     ForgetRequest,
@@ -131,7 +131,7 @@ async def schedule_maintenance(session: MemorySession, hours: float | None, bank
     wanted = [BankId(name) for name in banks] or [BankId(bank.id) for bank in await session.store.banks()]
     idle = [bank for bank in wanted if not await session.store.jobs(bank, ["maintain"])]
     for bank in idle:
-        job = NewJob(kind="maintain", due=utc_now() + timedelta(hours=pause))
+        job = NewJob(kind="maintain", due=shifted(utc_now(), pause * 3600))
         await session.store.commit(Changes(bank=bank, jobs=[job]))
     return list[str](idle)
 

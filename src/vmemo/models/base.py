@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Annotated, Self, TypeVar
 
@@ -39,6 +39,14 @@ MAX_NAME = 512
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
+
+
+def shifted(time: datetime, seconds: float) -> datetime:
+    """Return the time that many seconds later; the first or the last one there is, instead of one beyond."""
+    try:
+        return time + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if seconds > 0 else datetime.min.replace(tzinfo=UTC)
 
 
 def new_id() -> str:

@@ -1,11 +1,13 @@
 """Server logs: one line per request and job, as text or JSON, without memory text and secrets.
 
-Writing a line never fails: a log whose reader has gone must not stop requests or jobs.
+Writing a line never fails or waits: a log whose reader has gone or stalls must not stop requests or jobs.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import select
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,36 +24,69 @@ from vmemo.server.repeats import RepeatLimit
 LogFormat = Literal["text", "json"]
 Level = Literal["info", "warning", "error"]
 Field = str | int | float
+MAX_VALUE_BYTES = 1_200
+"""Bytes of a value after escaping. No line has more than two long ones: a bank or an event, and an error."""
+SURELY_SHORT = MAX_VALUE_BYTES // 12
+"""Characters that have no more bytes, however they are escaped."""
 
 
-class _LineWriter:
-    """Writes lines to a stream, and loses them if the stream is closed or nobody reads it."""
+class LineWriter:
+    """Writes lines to a stream, and loses them if the stream is closed, or full because its reader stalls."""
 
     def __init__(self, to: TextIO | None) -> None:
         self._to = to
+        self.lost = 0
+        """Lines that could not be written since this was reset."""
+
+    @property
+    def ready(self) -> bool:
+        """False if writing a line would block."""
+        if self._to is None or not hasattr(select, "poll"):
+            return True
+        with suppress(OSError, ValueError):
+            poll = select.poll()
+            poll.register(self._to.fileno(), select.POLLOUT)
+            return bool(poll.poll(0))
+        return True
 
     def msg(self, line: str) -> None:
-        """Write a line."""
-        if self._to is not None:
-            with suppress(OSError, ValueError):
-                print(line, file=self._to, flush=True)
+        """Write a line, unless that would block: a pipe that is ready takes `PIPE_BUF` bytes."""
+        if self._to is None:
+            return
+        if not self.ready:
+            self.lost += 1
+            return
+        with suppress(OSError, ValueError):
+            self._to.write(line + "\n")
+            self._to.flush()
 
     info = warning = error = msg
 
 
-def logger(format: LogFormat, to: TextIO | None = None) -> FilteringBoundLogger:
+def logger(format: LogFormat, to: LineWriter) -> FilteringBoundLogger:
     """Return a logger of its own; the logging that the process has set up stays as it is."""
     text: list[Processor] = [_escape, structlog.dev.ConsoleRenderer(colors=False)]
     return structlog.wrap_logger(
-        # Without a standard error stream, sys.stderr is None.
-        _LineWriter(to or sys.stderr),
+        to,
         processors=[
+            _shorten,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([structlog.processors.JSONRenderer()] if format == "json" else text),
         ],
         wrapper_class=structlog.make_filtering_bound_logger("info"),
     )
+
+
+def _shorten(_logger: WrappedLogger, _level: str, fields: EventDict) -> EventDict:
+    """Shorten values, so that a line has no more than `PIPE_BUF` bytes, which are written without blocking."""
+    return {name: _short(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _short(text: str) -> str:
+    if len(text) <= SURELY_SHORT or len(json.dumps(text)) <= MAX_VALUE_BYTES:
+        return text
+    return text[:SURELY_SHORT] + "…"
 
 
 def _escape(_logger: WrappedLogger, _level: str, fields: EventDict) -> EventDict:
@@ -68,7 +103,9 @@ class ServerLog:
     """Observer that writes log lines. Lines that a client without a key can cause are limited per minute."""
 
     def __init__(self, format: LogFormat, to: TextIO | None = None, repeats: RepeatLimit | None = None) -> None:
-        self._log = logger(format, to)
+        # Without a standard error stream, sys.stderr is None.
+        self._writer = LineWriter(to or sys.stderr)
+        self._log = logger(format, self._writer)
         self._repeats = repeats or RepeatLimit()
 
     def request(self, log: RequestLog) -> None:
@@ -130,6 +167,9 @@ class ServerLog:
 
     def _write(self, level: Level, event: str, fields: Mapping[str, Field], repeated: str | None = None) -> None:
         self._report_suppressed()
+        if self._writer.lost and self._writer.ready:
+            lost, self._writer.lost = self._writer.lost, 0
+            self._log.warning("lost", count=lost)
         if repeated is None or self._repeats.admit(repeated):
             getattr(self._log, level)(event, **fields)
 

@@ -13,8 +13,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vmemo.auth import Limits
 from vmemo.server.connections import ConnectionLimits
-from vmemo.server.paths import is_import
+from vmemo.server.paths import is_hindsight_upload, is_import
 from vmemo.server.problems import HttpProblem, problem_response
+
+MAX_JSON_VALUES = 100_000
+"""JSON values of a body. Millions of small ones, or of errors in them, would keep the event loop busy for seconds."""
 
 
 class BodyLimitMiddleware:
@@ -36,6 +39,7 @@ class BodyLimitMiddleware:
             await problem_response(Request(scope), _too_large(limit))(scope, receive, send)
             return
         body, held = _LimitedBody(scope, receive, send, limit=limit, slowest=self._connections), 0
+        values = None if streamed or is_hindsight_upload(scope) else JsonValueCounter()
 
         async def receive_limited() -> Message:
             nonlocal held
@@ -45,12 +49,37 @@ class BodyLimitMiddleware:
             held, self._buffered = held + size, self._buffered + size
             if self._buffered > self._connections.buffered_bytes:
                 body.fail(_busy())
+            if values is not None and values.feed(message.get("body", b"")) > MAX_JSON_VALUES:
+                body.fail(_too_many_values())
+            if values is not None and b"\x00" in message.get("body", b""):
+                # Parsers accept UTF-16 and UTF-32 too, whose values are not counted.
+                body.fail(HttpProblem(400, "HttpError", "The body must be JSON in UTF-8. Nothing was changed."))
             return message
 
         try:
             await self._app(scope, receive_limited, body.send)
         finally:
             self._buffered -= held
+
+
+class JsonValueCounter:
+    """Counts the values of a JSON text while it arrives, without parsing it: separators outside of strings."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._in_string = False
+        self._escape = b""
+
+    def feed(self, chunk: bytes) -> int:
+        """Add a part of the text; return the number of values so far, give or take one."""
+        text = (self._escape + chunk).replace(b"\\\\", b"")
+        # A backslash at the end belongs to the next character.
+        self._escape = b"\\" if text.endswith(b"\\") else b""
+        parts = text.removesuffix(self._escape).replace(b'\\"', b"").split(b'"')
+        outside = parts[1::2] if self._in_string else parts[::2]
+        self._count += sum(part.count(b",") + part.count(b"[") + part.count(b"{") for part in outside)
+        self._in_string ^= len(parts) % 2 == 0
+        return self._count
 
 
 class DrainMiddleware:
@@ -149,6 +178,11 @@ def has_body(scope: Scope) -> bool:
 def _too_large(limit: int) -> HttpProblem:
     # The rest of the body may stay unread, so that the connection can't be used again.
     detail = f"A request body may have {limit:,} bytes here. Nothing was changed."
+    return HttpProblem(413, "BodyTooLarge", detail, {"Connection": "close"})
+
+
+def _too_many_values() -> HttpProblem:
+    detail = f"A request body may hold {MAX_JSON_VALUES:,} JSON values. Nothing was changed; send several requests."
     return HttpProblem(413, "BodyTooLarge", detail, {"Connection": "close"})
 
 
