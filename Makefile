@@ -11,8 +11,9 @@ DATA ?= ../shared/data
 demo: $(VENV)/.core
 	$(BIN)/vmemo demo
 
+# One process more than two cores: a test that waits for a server or a deadline leaves its core to another.
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev
 	$(BIN)/python scripts/check_style.py

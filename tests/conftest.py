@@ -35,7 +35,8 @@ SLOW = (
     *("test_postgres_conformance.py", "test_sqlite_conformance.py", "test_crash_extraction.py", "test_bad_input.py"),
     *("test_faults.py", "test_verbs.py", "test_bench_ablation.py", "test_crash.py", "test_migrate.py"),
     *("test_processes.py", "test_postgres_endurance.py", "test_serve_command.py", "test_docker.py"),
-    "test_fault_matrix.py",
+    *("test_fault_matrix.py", "test_scenarios.py", "test_retain.py", "test_isolation.py", "test_cli_worker.py"),
+    *("test_cli_engine.py", "test_bench_load.py", "test_bench_qa.py", "test_bench_stores.py", "test_observations.py"),
 )
 """Files that take longest. They come first, so that no worker is left alone with one at the end."""
 _numbers = count(1)

@@ -7,6 +7,7 @@ are equal where they compile alike.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 
 from sqlalchemy.util import LRUCache
@@ -15,12 +16,12 @@ STATEMENTS: LRUCache[object, object] = LRUCache(1000)
 """The execution option `compiled_cache` of every engine. The dialect is part of each key."""
 
 
-class SharedDialect:
+class SharedDialect(ABC):
     """Mixin of a dialect that equals the others of its class that compile alike."""
 
+    @abstractmethod
     def compiled_for(self) -> Hashable:
         """Return the properties of driver and server that decide how statements are compiled."""
-        raise NotImplementedError
 
     def __hash__(self) -> int:
         return hash((type(self), self.compiled_for()))
