@@ -37,6 +37,7 @@ from vmemo_conformance.queue import QueueConformance
 from vmemo_conformance.reads import ReadConformance
 from vmemo_conformance.reprocess import ReprocessConformance
 from vmemo_conformance.revision import RevisionConformance
+from vmemo_conformance.revision_links import RevisionLinkConformance
 from vmemo_conformance.search import SearchConformance
 from vmemo_conformance.temporal_search import TemporalSearchConformance
 from vmemo_conformance.time_travel import TimeTravelConformance
@@ -62,6 +63,7 @@ class StoreConformance(
     ForgetCleanupConformance,
     ForgetReopensConformance,
     RevisionConformance,
+    RevisionLinkConformance,
     EntityMergeConformance,
     BankConformance,
     ProfileConformance,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["ENCODER", "EmbeddingModel", "ModelFileError"]
+__all__ = ["ENCODER", "REVISION", "EmbeddingModel", "ModelFileError", "ModelFiles", "RevisionFiles"]
 
 
 class ModelFileError(Exception):
@@ -16,13 +16,10 @@ class ModelFileError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingModel:
-    """A text embedding model: what a caller must know to run it, and the files with their SHA-256."""
+class ModelFiles:
+    """A model's name and its files with their SHA-256."""
 
     name: str
-    dimension: int
-    max_tokens: int
-    query_prefix: str
     folder: Path
     files: Mapping[str, str] = field(repr=False)
 
@@ -39,6 +36,27 @@ class EmbeddingModel:
         return content
 
 
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingModel(ModelFiles):
+    """A text embedding model and what a caller must know to run it."""
+
+    dimension: int
+    max_tokens: int
+    query_prefix: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionFiles(ModelFiles):
+    """A model that compares two statements by the token vectors of an encoder."""
+
+    encoder: str
+    """The name of the encoder whose token vectors it takes."""
+    width: int
+    """Numbers in a token vector."""
+    max_tokens: int
+    """Tokens of each statement; further ones are ignored."""
+
+
 ENCODER = EmbeddingModel(
     name="vmemo-encoder-1",
     dimension=384,
@@ -53,3 +71,6 @@ ENCODER = EmbeddingModel(
     ),
 )
 """vmemo's own memory encoder, int8: a pooled vector to search by and a vector per token to rerank by, in one pass."""
+
+REVISION: RevisionFiles | None = None
+"""The model that estimates whether a later statement makes an earlier one outdated; None if none is packaged."""

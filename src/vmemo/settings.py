@@ -17,13 +17,14 @@ from vmemo.models.settings import (
     MaintenanceSettings,
     OpinionSettings,
     ResolutionWeights,
+    RevisionModelSettings,
     RevisionSettings,
     SegmentationSettings,
     Settings,
     SpreadingSettings,
     TemporalSettings,
 )
-from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, Store, TimeReader
+from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, RevisionModel, Store, TimeReader
 from vmemo.retain.context import RetainContext
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "MaintenanceSettings",
     "OpinionSettings",
     "ResolutionWeights",
+    "RevisionModelSettings",
     "RevisionSettings",
     "SegmentationSettings",
     "Settings",
@@ -51,6 +53,7 @@ def build(
     reranker: object,
     settings: Settings | None,
     encryption_key: EncryptionKey | None = None,
+    revision_model: object = None,
 ) -> RetainContext:
     """Return the context of a memory. Opens and loads nothing."""
     from vmemo.embedding.token_counter import count_tokens
@@ -63,14 +66,16 @@ def build(
     if encryption_key is not None:
         chosen = replace(chosen, encryption_key=encryption_key, encryption_key_file=None)
     times = _time_reader(chosen)
+    cached = _cached(embedder or _packaged_embedder(), chosen)
     return RetainContext(
         store=build_store(url, chosen),
-        embedder=_cached(embedder or _packaged_embedder(), chosen),
+        embedder=cached,
         extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
         llm=None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen),
         owns_llm=isinstance(llm or chosen.llm, str),
         counter=count_tokens,
         reranker=_reranker(reranker, chosen),
+        revision_model=_revision_model(revision_model, cached, chosen),
         time_reader=times,
         settings=chosen,
     )
@@ -161,6 +166,28 @@ def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "
         'A reranker is "late", "none", a service\'s URL, the path of a cross-encoder, or an object with name and '
         f"rerank(), not {given!r:.40}."
     )
+
+
+def _revision_model(given: object, embedder: Embedder, settings: Settings) -> RevisionModel | None:
+    """The packaged model by default, with the embedder that it was made for; other embedders have none."""
+    if given is None:
+        from vmemo.embedding.revision_model import PackagedRevisionModel
+        from vmemo_models import REVISION
+
+        fits = REVISION is not None and settings.revision_model.enabled and REVISION.encoder == embedder.name
+        return PackagedRevisionModel(REVISION) if REVISION is not None and fits else None
+    if given == "none":
+        return None
+    if not isinstance(given, RevisionModel):
+        raise InvalidInput(
+            f'A revision model is "none" or an object with name, encoder and score(), not {given!r:.40}.'
+        )
+    if given.encoder != embedder.name:
+        raise InvalidInput(
+            f"The revision model {given.name!r} compares token vectors of {given.encoder!r}, but the embedder is "
+            f"{embedder.name!r}. Pass that embedder too, or another revision model."
+        )
+    return given
 
 
 def build_store(url: str, settings: Settings) -> Store:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_bytes import FLOAT, INT32, INT64, node, onnx_model, port
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece as ReferenceWordPiece
 from tokenizers.normalizers import BertNormalizer
@@ -34,7 +35,6 @@ TOKENS = list(WEIGHTS)
 QUESTION = "Which pet?"
 AROUND = 0.25 + 1.0 + 0.5 + 10 * 0.5
 """The weight of start, query and both ends: [CLS] which pet [UNK] [SEP] … [SEP]."""
-INT32, INT64, FLOAT = 6, 7, 1
 
 
 @dataclass(frozen=True)
@@ -68,47 +68,15 @@ class Net:
         nodes += [node("Identity", ["total"], name) for name in self.outputs[self.flat :]]
         constants = [("table", table), ("one", np.ones(1, "<f4")), ("nine", np.full(1, 9, "<f4"))]
         axes = [("rows", np.array([1], "<i8")), ("columns", np.array([2], "<i8"))]
-        graph = b"".join(field(1, item) for item in nodes) + field(2, b"net")
-        graph += b"".join(field(5, tensor(name, values)) for name, values in [*constants, *axes])
-        graph += b"".join(field(11, port(name, self.integer, 2)) for name in self.inputs)
-        graph += b"".join(field(12, port(name, FLOAT, 1 if self.flat else 2)) for name in self.outputs)
-        return number(1, 8) + field(8, field(1, b"") + number(2, 13)) + field(7, graph)
-
-
-def varint(value: int) -> bytes:
-    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
-
-
-def number(key: int, value: int) -> bytes:
-    return varint(key << 3) + varint(value)
-
-
-def field(key: int, content: bytes) -> bytes:
-    return varint(key << 3 | 2) + varint(len(content)) + content
-
-
-def node(operator: str, inputs: Sequence[str], output: str, **attributes: int) -> bytes:
-    written = b"".join(field(1, name.encode()) for name in inputs) + field(2, output.encode())
-    written += field(4, operator.encode())
-    for name, value in attributes.items():
-        written += field(5, field(1, name.encode()) + number(3, value) + number(20, 2))
-    return written
+        inputs = [port(name, self.integer, 2) for name in self.inputs]
+        return onnx_model(
+            nodes, [*constants, *axes], inputs, [port(name, FLOAT, 1 if self.flat else 2) for name in self.outputs]
+        )
 
 
 def as_float(name: str) -> list[bytes]:
     """The rows of an input as numbers of shape (rows, tokens, 1)."""
     return [node("Cast", [name], f"{name}_n", to=FLOAT), node("Unsqueeze", [f"{name}_n", "columns"], f"{name}_f")]
-
-
-def tensor(name: str, values: np.ndarray[tuple[int, ...], np.dtype[np.float32 | np.int64]]) -> bytes:
-    kind = INT64 if values.dtype.kind == "i" else FLOAT
-    shape = b"".join(number(1, size) for size in values.shape)
-    return shape + number(2, kind) + field(8, name.encode()) + field(9, values.tobytes())
-
-
-def port(name: str, kind: int, rank: int) -> bytes:
-    shape = b"".join(field(1, field(2, f"{name}_{axis}".encode())) for axis in range(rank))
-    return field(1, name.encode()) + field(2, field(1, number(1, kind) + field(2, shape)))
 
 
 def folder_with(net: Net, folder: Path) -> Path:

@@ -16,10 +16,10 @@ from linear_time import Rule, grows_too_fast, texts
 
 from vmemo.llm import answer_parsing
 from vmemo.reflect import citations, date_math
-from vmemo.text import chunks, fact_text, injection, noise, paraphrase, tokens
+from vmemo.text import chunks, fact_text, injection, noise, paraphrase, statements, tokens
 from vmemo.text.claims import forms, parse, values
 from vmemo.text.names import capitalised_runs, find, fold, lexicon, places, similarity
-from vmemo.text.questions import analyse, decompose, query_types, unresolved_times
+from vmemo.text.questions import analyse, decompose, query_types, tense, unresolved_times
 from vmemo.text.temporal import annotation, clauses, parser, tense_cues, tokenizer
 from vmemo.text.temporal import find as find_times
 
@@ -45,6 +45,11 @@ def _parsed(text: str) -> object:
         return answer_parsing.parse_answer(text, answer_parsing.AnswerSchema)
     except answer_parsing.InvalidAnswer:
         return None
+
+
+def _rest(text: str) -> str:
+    parts = statements.split_statements(text)
+    return statements.join_statements(text, parts[::2], parts[1::2])
 
 
 def _position(text: str) -> clauses.ClausePosition:
@@ -91,9 +96,12 @@ RULES: dict[str, Rule] = {
     "text.questions.decompose.decompose": lambda text: decompose.decompose([text], text, text.split()),
     "text.questions.decompose.question_sentences": decompose.question_sentences,
     "text.questions.query_types.query_type": lambda text: query_types.query_type(text, _questions(text), timed=False),
+    "text.questions.tense.question_tense": lambda text: tense.question_tense(text, None, NOW),
     "text.questions.unresolved_times.find_unresolved_times": lambda text: list(
         unresolved_times.find_unresolved_times(text, find_times.find_times(text, NOW))
     ),
+    "text.statements.join_statements": _rest,
+    "text.statements.split_statements": statements.split_statements,
     "text.temporal.annotation.annotate": lambda text: annotation.annotate(text, NOW),
     "text.temporal.clauses.clause_position": _position,
     "text.temporal.clauses.describes_present": lambda text: clauses.describes_present(text, len(text) // 2),

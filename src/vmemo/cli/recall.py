@@ -105,13 +105,14 @@ def _reasons(hit: Hit, names: Mapping[str, str]) -> str:
     if (moved := hit.reranking) is not None:
         score = "no score" if moved.score is None else f"score {moved.score:.3f}"
         lines.append(f"reranked from #{moved.before} to #{moved.after}, {score}")
+    lines += [f"{found.kind} from {found.fact}, revision model {found.probability:.2f}" for found in hit.newer]
     return "\n".join(lines)
 
 
 def _explained(why: Explanation, timings: Mapping[str, float]) -> Table:
     """Return the query analysis, the candidates per channel and the time per stage as a table."""
     rows = table("explanation", "")
-    rows.add_row("type", why.type)
+    rows.add_row("type", f"{why.type}, {why.tense}")
     rows.add_row("time", format_interval(why.during) if why.during else "none")
     rows.add_row("parts", Text(one_line("; ".join(why.parts)) or "none"))
     rows.add_row("entities", Text(one_line(", ".join(entity.name for entity in why.entities)) or "none"))

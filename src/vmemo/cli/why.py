@@ -49,4 +49,7 @@ def tree(chain: Provenance) -> Tree:
         root.add(Text(step, style="magenta"))
     for newer in chain.superseded_by:
         root.add(Text(f"replaced by {newer.id}: {one_line(newer.text)}", style="yellow"))
+    for found in chain.newer:
+        verb = "replaced" if found.kind == "replaces" else "maybe outdated"
+        root.add(Text(f"{verb} by {found.fact}, revision model {found.probability:.2f}", style="yellow"))
     return root

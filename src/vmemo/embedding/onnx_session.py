@@ -14,7 +14,7 @@ MAX_PASSES = 4
 """Concurrent model passes; more take too much memory."""
 _FATAL = 4
 """The log severity that silences the runtime's warnings."""
-IntegerArray: TypeAlias = NDArray[np.int64 | np.int32]
+InputArray: TypeAlias = NDArray[np.int64 | np.int32] | NDArray[np.float32] | NDArray[np.bool_]
 
 
 class _Options(Protocol):
@@ -36,7 +36,7 @@ class OnnxSession(Protocol):
     def get_inputs(self) -> Sequence[TensorInfo]: ...
     def get_outputs(self) -> Sequence[TensorInfo]: ...
     def run(
-        self, output_names: Sequence[str], input_feed: Mapping[str, IntegerArray], /
+        self, output_names: Sequence[str], input_feed: Mapping[str, InputArray], /
     ) -> list[NDArray[np.float32]]: ...
 
 

@@ -23,6 +23,7 @@ from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Message, Messag
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, Deletions, ForgetTarget, Lease, MergeRecord, NewJob
 from vmemo.models.results import Forgotten
+from vmemo.models.search import ExpandRequest, RevisionEdge, RevisionQuery, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.ports import Scrubber, Store
 from vmemo.ports.paging import paged
@@ -187,7 +188,7 @@ async def plan_forget(store: Store, bank: BankId, target: ForgetTarget) -> Forge
     waiting = any(message.state != "raw" for message in requeued)
     described = await reader.described(reach, names.kept.keys())
     successors = await reader.successors(reach)
-    reopened, rewired = rules.reopen(reach.facts, successors)
+    reopened, rewired = rules.reopen(reach.facts, successors, await reader.revisions(reach))
     jobs = await store.jobs(bank, ["extract", "observe"])
     changes = Changes(
         bank=bank,
@@ -300,6 +301,17 @@ class _Reader:
         """Return the remaining facts that replaced a lost one, or one that a lost one replaced."""
         replaced = {fact.supersedes for fact in reach.facts.values() if fact.supersedes is not None}
         return await self.store.facts(self.bank, FactSelect(supersedes=sorted(reach.facts.keys() | replaced)))
+
+    async def revisions(self, reach: rules.Reach) -> Sequence[RevisionEdge]:
+        """Return the links to the facts that lost ones replaced."""
+        replaced = {edge.older for edge in await self._revisions(reach.facts) if edge.newer in reach.facts}
+        return await self._revisions(replaced - reach.facts.keys())
+
+    async def _revisions(self, facts: Iterable[FactId]) -> Sequence[RevisionEdge]:
+        query = RevisionQuery(scope=Scope(bank=self.bank, include_expired=True), facts=sorted(facts))
+        if not query.facts:
+            return ()
+        return (await self.store.expand(ExpandRequest(bank=self.bank, revisions=query))).revisions
 
     async def described(self, reach: rules.Reach, kept: AbstractSet[EntityId]) -> set[EntityId]:
         """Return the remaining entities with an observation that is deleted, or outdated."""

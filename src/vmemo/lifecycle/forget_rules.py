@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from vmemo.lifecycle.reprocess_rules import is_formed
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
 from vmemo.models.results import Job
+from vmemo.models.search import RevisionEdge
 
 
 @dataclass
@@ -41,16 +42,21 @@ def sources_of(facts: Iterable[Fact]) -> set[MessageId]:
     return {message for fact in facts if not is_formed(fact) for message in fact.messages}
 
 
-def reopen(lost: Mapping[FactId, Fact], successors: Iterable[Fact]) -> tuple[list[FactId], dict[FactId, FactId | None]]:
+def reopen(
+    lost: Mapping[FactId, Fact], successors: Iterable[Fact], revisions: Iterable[RevisionEdge] = ()
+) -> tuple[list[FactId], dict[FactId, FactId | None]]:
     """Return the facts that are current again, and what remaining facts replace now in place of a lost one.
 
-    `successors` are the remaining facts that replaced a lost fact, or a fact that a lost one replaced.
+    `successors` are the remaining facts that replaced a lost fact, or a fact that a lost one replaced. `revisions` are
+    all links to facts that a lost one replaced.
     """
     left = {fact.id: fact.supersedes for fact in successors if fact.id not in lost and fact.supersedes is not None}
     rewired = {id: _first_kept(old, lost) for id, old in left.items() if old in lost}
-    replaced = {fact.supersedes for fact in lost.values() if fact.supersedes is not None} - lost.keys()
-    still_replaced = {*left.values(), *rewired.values()}
-    return sorted(replaced - still_replaced), rewired
+    replaced = {fact.supersedes for fact in lost.values() if fact.supersedes is not None}
+    replaced_by = [(edge.older, edge.newer) for edge in revisions if edge.kind == "replaces"]
+    replaced |= {older for older, newer in replaced_by if newer in lost}
+    still_replaced = {*left.values(), *rewired.values(), *(older for older, newer in replaced_by if newer not in lost)}
+    return sorted(replaced - lost.keys() - still_replaced), rewired
 
 
 def _first_kept(id: FactId, lost: Mapping[FactId, Fact]) -> FactId | None:

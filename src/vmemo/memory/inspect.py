@@ -20,6 +20,7 @@ from vmemo.models import (
     Merge,
     Message,
     MessageId,
+    NewerFact,
     Profile,
     Provenance,
 )
@@ -45,6 +46,7 @@ from vmemo.models.requests import (
     WhyRequest,
 )
 from vmemo.models.results import Job, Status
+from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.short_ids import parse_short_id
 from vmemo.ports import BankNotFound, Store
@@ -84,14 +86,26 @@ async def _by_any_id(session: MemorySession, id: str) -> Fact | Message:
 async def provenance(bank: BankId, fact: Fact, store: Store) -> Provenance:
     """Return the records that a fact was derived from, and those that replaced it."""
     basis = await store.facts(bank, FactSelect(ids=fact.basis)) if fact.basis else []
+    newer = await _newer(bank, fact.id, store)
+    replaced_by = await store.facts(bank, FactSelect(supersedes=[fact.id]))
+    more = {each.fact for each in newer if each.kind == "replaces"} - {each.id for each in replaced_by}
     return Provenance(
         fact=fact,
         episodes=tuple(await store.episodes(bank, EpisodeSelect(ids=fact.episodes))),
         messages=tuple(await store.messages(bank, MessageSelect(ids=fact.messages))),
         basis=tuple([await provenance(bank, behind, store) for behind in basis]),
         confidence_changes=tuple(await _confidence_changes(bank, fact.id, store)) if fact.network == "opinion" else (),
-        superseded_by=tuple(await store.facts(bank, FactSelect(supersedes=[fact.id]))),
+        superseded_by=(*replaced_by, *(await store.facts(bank, FactSelect(ids=sorted(more))) if more else ())),
+        newer=newer,
     )
+
+
+async def _newer(bank: BankId, fact: FactId, store: Store) -> tuple[NewerFact, ...]:
+    """Return the facts that the revision model found to replace this one, or to make it outdated."""
+    query = RevisionQuery(scope=Scope(bank=bank, include_expired=True), facts=[fact])
+    edges = (await store.expand(ExpandRequest(bank=bank, revisions=query))).revisions
+    newer = [edge for edge in edges if edge.older == fact]
+    return tuple(NewerFact(fact=edge.newer, kind=edge.kind, probability=edge.probability) for edge in newer)
 
 
 async def trajectory(session: MemorySession, request: TrajectoryRequest) -> list[ConfidenceChange]:

@@ -64,7 +64,7 @@ HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
 class Memory(Verbs):
     """Long-term memory of one bank. Every async verb has a synchronous twin with `_sync` after its name."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an optional part of the memory
         self,
         url: str = "sqlite:///memory.db",
         bank: str = "default",
@@ -73,13 +73,21 @@ class Memory(Verbs):
         reranker: object = None,
         settings: Settings | None = None,
         encryption_key: EncryptionKey | None = None,
+        revision_model: object = None,
     ) -> None:
         """Configure a memory. The first verb, or `async with`, opens the database and loads models.
 
-        `encryption_key` opens an encrypted SQLite file, in place of the key of the settings.
+        `encryption_key` opens an encrypted SQLite file, in place of the key of the settings. `revision_model` finds
+        outdated facts in place of the packaged model; "none" leaves that to rules.
         """
         context = build(
-            url, llm=llm, embedder=embedder, reranker=reranker, settings=settings, encryption_key=encryption_key
+            url,
+            llm=llm,
+            embedder=embedder,
+            reranker=reranker,
+            settings=settings,
+            encryption_key=encryption_key,
+            revision_model=revision_model,
         )
         self._session = MemorySession(MemoryRuntime.of(context), bank_id(bank))
 

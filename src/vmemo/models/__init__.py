@@ -3,7 +3,7 @@
 from vmemo.models.base import new_fact_id, new_id, utc_now
 from vmemo.models.entities import Entity, Mention, Merge
 from vmemo.models.facts import ConfidenceChange, Fact, Interval, Link, RetentionScore
-from vmemo.models.hits import ChannelPlacement, GraphStep, Hit, Provenance, Reranking
+from vmemo.models.hits import ChannelPlacement, GraphStep, Hit, NewerFact, Provenance, Reranking
 from vmemo.models.ids import (
     BankId,
     BankRevision,
@@ -21,6 +21,8 @@ from vmemo.models.ids import (
     MessageState,
     Network,
     QueryType,
+    QuestionTense,
+    RevisionKind,
     Role,
     Stance,
     Verdict,
@@ -59,11 +61,14 @@ __all__ = [
     "MessageId",
     "MessageState",
     "Network",
+    "NewerFact",
     "Profile",
     "Provenance",
     "QueryType",
+    "QuestionTense",
     "Reranking",
     "RetentionScore",
+    "RevisionKind",
     "Role",
     "Stance",
     "Verdict",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from vmemo.models.base import Record
+from vmemo.models.base import Record, Share
 from vmemo.models.facts import ConfidenceChange, Fact
-from vmemo.models.ids import Channel, EntityId, FactId, HitStatus, LinkKind
+from vmemo.models.ids import Channel, EntityId, FactId, HitStatus, LinkKind, RevisionKind
 from vmemo.models.messages import Episode, Message
 from vmemo.models.truncate import truncate
 
@@ -44,12 +44,20 @@ class Reranking:
     """None if the fact could not be compared, so that only its fused score counted."""
 
 
+class NewerFact(Record):
+    """A newer fact that replaced another or may have outdated it, and the revision model's probability."""
+
+    fact: FactId
+    kind: RevisionKind
+    probability: Share
+
+
 class Hit(Record):
     """A recalled fact with its score; `verbatim` marks a message that has no fact of its own.
 
     `status` is the fact's status at the time of the question, or at the time of the recall (`at_time`, `known_at`).
     `truncated` is set if the text of `fact` was cut to fit the budget; `why` returns all of it.
-    `path` and `reranking` are set if the recall was requested with an explanation.
+    `path`, `reranking` and `newer` are set if the recall was requested with an explanation.
     """
 
     fact: Fact
@@ -60,6 +68,7 @@ class Hit(Record):
     truncated: bool = False
     path: tuple[GraphStep, ...] = ()
     reranking: Reranking | None = None
+    newer: tuple[NewerFact, ...] = ()
 
     @property
     def id(self) -> FactId:
@@ -91,7 +100,10 @@ class Hit(Record):
 
 
 class Provenance(Record):
-    """The sources of a fact, the facts that superseded it and, for an opinion, its confidence changes."""
+    """The sources of a fact, the facts that superseded it and, for an opinion, its confidence changes.
+
+    `newer` are the decisions of the revision model: facts that replaced this one, or may have outdated it.
+    """
 
     fact: Fact
     episodes: tuple[Episode, ...] = ()
@@ -99,3 +111,4 @@ class Provenance(Record):
     basis: tuple[Provenance, ...] = ()
     confidence_changes: tuple[ConfidenceChange, ...] = ()
     superseded_by: tuple[Fact, ...] = ()
+    newer: tuple[NewerFact, ...] = ()

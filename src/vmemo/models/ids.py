@@ -11,10 +11,16 @@ FactId = NewType("FactId", str)
 EntityId = NewType("EntityId", str)
 Role = Literal["user", "assistant", "system", "tool"]
 Network = Literal["world", "experience", "opinion", "observation"]
-LinkKind = Literal["temporal", "semantic", "entity", "causes", "caused_by", "enables", "prevents"]
+LinkKind = Literal[
+    "temporal", "semantic", "entity", "causes", "caused_by", "enables", "prevents", "replaces", "outdates"
+]
+"""Stores number the kinds in this order. A newer fact replaces one that it closed, and outdates one that it may."""
+RevisionKind = Literal["replaces", "outdates"]
 EntityType = Literal["PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"]
 Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
 QueryType = Literal["temporal", "update", "multi-hop", "preference", "assistant", "count", "factual", "general"]
+QuestionTense = Literal["present", "past", "former"]
+"""present; past: an earlier event or state, which may last; former: a state that is over, or how it changed."""
 Budget = Literal["low", "mid", "high"] | int
 MessageState = Literal["pending", "grouped", "derived", "extracted", "raw"]
 """pending; grouped: pending and placed in an episode; derived: its facts keep its words; extracted: its facts do not;

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, PrivateAttr
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Channel, EpisodeId, Fact, Hit, Interval, Mention, QueryType
+from vmemo.models import Channel, EpisodeId, Fact, Hit, Interval, Mention, QueryType, QuestionTense
 from vmemo.models.base import Instant, Record
 from vmemo.models.recall_prompt import RecallPrompt
 
@@ -17,6 +17,8 @@ class Explanation(Record):
     """The analysis of the question, the candidates of each channel, and the work of the reranker."""
 
     type: QueryType
+    tense: QuestionTense = "present"
+    """A question about the past also finds facts that are not true any more."""
     during: Interval | None
     resolved_by: Literal["rules", "model"] | None = None
     """The source of that time."""

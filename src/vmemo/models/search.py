@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from vmemo.models import BankId, EntityId, FactId, Interval, LinkKind, Mention, Network
+from vmemo.models import BankId, EntityId, FactId, Interval, LinkKind, Mention, Network, RevisionKind
 
 Vector: TypeAlias = NDArray[np.float32]
 """One unit vector, shape (dimension,)."""
@@ -37,7 +37,8 @@ facts without tags, except opinions and observations, which never have tags."""
 class Scope:
     """The bank and the filters of a search. An empty filter accepts every fact.
 
-    Without `at_time` and `known_at` only current facts are found, unless `include_expired` is set.
+    Without `at_time` and `known_at` only current facts are found, unless `include_expired` is set. With `former` also
+    facts are found that are not true any more but were at some time of that interval.
     """
 
     bank: BankId
@@ -50,6 +51,7 @@ class Scope:
     at_time: datetime | None = None
     known_at: datetime | None = None
     include_expired: bool = False
+    former: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +101,9 @@ class SearchRequest:
 class EdgeQuery:
     """Edges that leave some facts, along stored links in both directions and along shared entities.
 
-    Of an entity with more facts than `fan`, those most similar to `vector` are taken. Edges lighter than `least` are
-    left out. Of a fact with very many links the weakest may be left out.
+    Without `kinds`, links of all kinds but revisions are followed. Of an entity with more facts than `fan`, those most
+    similar to `vector` are taken. Edges lighter than `least` are left out. Of a fact with very many links the weakest
+    may be left out.
     """
 
     scope: Scope
@@ -122,6 +125,25 @@ class Edge(NamedTuple):
     kind: LinkKind
     weight: float
     via: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionQuery:
+    """Links by which newer facts replace or outdate older ones, from and to some facts, with both ends in the scope."""
+
+    scope: Scope
+    facts: Sequence[FactId]
+
+
+class RevisionEdge(NamedTuple):
+    """A newer fact, an older one that it replaced or may have outdated, and the probability of that."""
+
+    newer: FactId
+    older: FactId
+    kind: RevisionKind
+    probability: float
+    newer_tokens: int
+    older_tokens: int
 
 
 class Scored(NamedTuple):
@@ -157,11 +179,12 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandRequest:
-    """Data about candidates: the edges that leave some of them, and the token vectors of others."""
+    """Data about candidates: the edges that leave some of them, the token vectors of others, and revisions."""
 
     bank: BankId
     edges: EdgeQuery | None = None
     token_vectors: Sequence[FactId] = ()
+    revisions: RevisionQuery | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +193,9 @@ class Expansion:
 
     edges: Sequence[Edge] = ()
     token_vectors: Sequence[TokenVectors | None] = ()
+    revisions: Sequence[RevisionEdge] = ()
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Milliseconds of `edges` and `token_vectors`, measured in the store."""
+    """Milliseconds of each part, measured in the store."""
 
 
 def temporal_link_query(request: SearchRequest, temporal: TemporalSearch, found: Ranking) -> EdgeQuery | None:

@@ -21,7 +21,7 @@ from vmemo.models.checked import (
     UserPath,
     field_types,
 )
-from vmemo.models.ids import Channel, LinkKind, QueryType
+from vmemo.models.ids import Channel, LinkKind, QueryType, RevisionKind
 
 Style = Literal["narrative", "atomic"]
 """Facts that a language model extracts: a few comprehensive ones per topic, or many indivisible ones."""
@@ -114,7 +114,7 @@ class SpreadingSettings(Checked):
     @property
     def multipliers(self) -> dict[LinkKind, float]:
         """The multipliers of activation by kind of link."""
-        return {kind: getattr(self, kind) for kind in get_args(LinkKind)}
+        return {kind: getattr(self, kind) for kind in get_args(LinkKind) if kind not in get_args(RevisionKind)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +198,30 @@ class ResolutionWeights(Checked):
     """Least score of a match."""
     margin: float = 0.08
     """Least lead over the next candidate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionModelSettings(Checked):
+    """The packaged model that finds facts which newer ones make outdated, in banks without a language model."""
+
+    enabled: bool = True
+    """Use the packaged model, which needs the packaged embedder."""
+    close: Share = 0.95
+    """Probability from which the older fact is closed."""
+    suspect: Share = 0.4
+    """Probability from which the older fact is marked as maybe outdated, and ranks below the newer one."""
+    part: Share = 0.5
+    """Probability from which one of several statements of a fact that is closed does not hold any more."""
+    statements: AtLeastOne = 8
+    """Statements of a fact that is closed, at most: one with more is only marked."""
+    candidates: AtLeastOne = 12
+    """Nearest earlier statements that a new one is compared with, at most."""
+    floor: Cosine = 0.3
+    """Least cosine of these."""
+    looked_up: int = 64
+    """Best candidates of a recall whose newer or older facts are looked up."""
+    brought_in: int = 10
+    """Best candidates of a recall that bring in a newer or older fact which no channel has found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +313,7 @@ class Settings(Checked):
     segmentation: SegmentationSettings = field(default_factory=SegmentationSettings)
     resolution: ResolutionWeights = field(default_factory=ResolutionWeights)
     revision: RevisionSettings = field(default_factory=RevisionSettings)
+    revision_model: RevisionModelSettings = field(default_factory=RevisionModelSettings)
     opinions: OpinionSettings = field(default_factory=OpinionSettings)
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from vmemo.models.settings import Settings
 from vmemo.ports.engine import Extractor, TimeReader
-from vmemo.ports.providers import LLM, Embedder, Reranker, TokenCounter
+from vmemo.ports.providers import LLM, Embedder, Reranker, RevisionModel, TokenCounter
 from vmemo.ports.store import Store
 
 
@@ -24,6 +24,8 @@ class Context:
     """True if the memory made the model itself and closes it."""
     counter: TokenCounter
     reranker: Reranker | Literal["late", "none"] = "late"
+    revision_model: RevisionModel | None = None
+    """Decides which known facts new ones make outdated when there is no language model; None leaves it to rules."""
     time_reader: TimeReader | None = None
     """Finds times in other languages than English."""
     settings: Settings

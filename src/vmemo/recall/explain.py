@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vmemo.models import Channel, FactId, Hit, Reranking
+from vmemo.models import Channel, FactId, Hit, NewerFact, Reranking
 from vmemo.models.recalled import Explanation
 from vmemo.recall.channels import ChannelResults
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
@@ -25,6 +25,7 @@ def explain(
     during = resolved.during or analysis.during
     return Explanation(
         type=analysis.type,
+        tense=analysis.tense,
         during=during,
         resolved_by=None if during is None else "model" if resolved.during else "rules",
         unresolved_time=analysis.unresolved_time.text if analysis.unresolved_time else None,
@@ -39,7 +40,7 @@ def explain(
 
 
 def explained_hits(hits: Sequence[Hit], ranked: RankedCandidates) -> list[Hit]:
-    """Return hits with their paths through the graph and their ranks before and after reranking."""
+    """Return hits with their paths through the graph, their ranks before and after reranking, and newer facts."""
     reranked = ranked.reranked
     before = {item.id: rank for rank, item in enumerate(ranked.fused, start=1)}
     after = {item.id: rank for rank, item in enumerate(reranked.candidates, start=1)}
@@ -48,8 +49,13 @@ def explained_hits(hits: Sequence[Hit], ranked: RankedCandidates) -> list[Hit]:
             update={
                 "path": ranked.graph.path(hit.id),
                 "reranking": Reranking(before[hit.id], after[hit.id], reranked.scores.get(hit.id))
-                if reranked.count
+                if reranked.count and hit.id in before
                 else None,
+                "newer": tuple(
+                    NewerFact(fact=edge.newer, kind=edge.kind, probability=edge.probability)
+                    for edge in ranked.revisions
+                    if edge.older == hit.id
+                ),
             }
         )
         for hit in hits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import timedelta
 
@@ -31,6 +32,7 @@ from vmemo.recall.fuse import ChannelRanking, Fused, placements
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
 from vmemo.recall.query import Query
 from vmemo.recall.rank import RankedCandidates, rank
+from vmemo.recall.revisions import with_former
 from vmemo.recall.run import RecallRun
 from vmemo.recall.status import status_of
 from vmemo.text.questions import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
@@ -47,6 +49,7 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     timer = StageTimer()
     with timer.stage("analyse"):
         analysis = await _analyse(query, context, report_unresolved=resolver is not None)
+    query = replace(query, scope=with_former(query.scope, analysis, query.now or utc_now()))
     channels = Channels(query, analysis, context.settings, context.embedder.name)
     run = RecallRun(query, context, channels, timer)
     encodings = await _embed(run)
@@ -146,7 +149,8 @@ async def _load(run: RecallRun, ranked: RankedCandidates) -> tuple[list[Hit], Ma
     chosen = candidates if weighted else first_fitting(candidates, query.max_tokens, query.top_k)
     facts, titles = await _load_facts(run, chosen, ranked.rankings)
     placed = placements(ranked.rankings, facts.keys())
-    hits = [_hit(run, facts[item.id], item.score, placed[item.id]) for item in chosen if item.id in facts]
+    outdated = {edge.older for edge in ranked.revisions}
+    hits = [_hit(run, facts[item.id], item, placed[item.id], outdated) for item in chosen if item.id in facts]
     if weighted:
         half_life, importance = query.recency_half_life, query.importance_weight
         hits = weigh(hits, run.now, half_life=half_life, importance_weight=importance)
@@ -174,15 +178,22 @@ def _in_own_words(messages: Sequence[Message], bank: BankId, counter: TokenCount
     return [Fact.in_own_words(message, bank, counter) for message in messages]
 
 
-def _hit(run: RecallRun, fact: Fact, score: float, channels: Mapping[Channel, ChannelPlacement]) -> Hit:
+def _hit(
+    run: RecallRun,
+    fact: Fact,
+    item: Fused,
+    channels: Mapping[Channel, ChannelPlacement],
+    outdated: AbstractSet[FactId],
+) -> Hit:
     values = {
         "fact": fact,
-        "score": score,
+        "score": item.score,
         "channels": channels,
         "verbatim": "verbatim" in channels,
-        "status": status_of(fact, run.query.scope, run.now),
+        "status": status_of(fact, run.query.scope, run.now, outdated=fact.id in outdated),
         "truncated": False,
         "path": (),
         "reranking": None,
+        "newer": (),
     }
     return Hit.trusted(values)

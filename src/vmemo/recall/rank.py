@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vmemo.models import FactId
-from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, Expansion, TokenVectors
+from vmemo.models.search import Edge, EdgeQuery, ExpandRequest, Expansion, RevisionEdge, RevisionQuery, TokenVectors
 from vmemo.recall.channels import ChannelResults
 from vmemo.recall.fuse import ChannelRanking, Fused, Fuser
 from vmemo.recall.graph_channel import GraphActivation, GraphRanking, max_expansions
 from vmemo.recall.rerank import Reranked, RerankScores, late_shortlist, reorder, score_texts, score_tokens
+from vmemo.recall.revisions import in_order
 from vmemo.recall.run import RecallRun
 
-_STAGES = {"edges": "graph", "token_vectors": "rerank"}
+_STAGES = {"edges": "graph", "token_vectors": "rerank", "revisions": "revisions"}
 """Stages of a recall by the store's part of them."""
 
 
@@ -26,6 +27,8 @@ class RankedCandidates:
     graph: GraphRanking = field(default_factory=GraphRanking)
     fused: Sequence[Fused]
     reranked: Reranked
+    revisions: Sequence[RevisionEdge] = ()
+    """Links between candidates and the facts that replaced or outdated them, or that they did."""
 
 
 async def rank(run: RecallRun, found: ChannelResults) -> RankedCandidates:
@@ -34,7 +37,7 @@ async def rank(run: RecallRun, found: ChannelResults) -> RankedCandidates:
     with run.timer.stage("fuse"):
         fuser.add(found.rankings)
         first = fuser.order()
-    graph, scores = await _expand(run, found, first)
+    graph, scores, revisions = await _expand(run, found, first)
     graph_ranking = run.channels.graph_ranking(graph.ranking)
     with run.timer.stage("fuse"):
         fuser.add(graph_ranking)
@@ -44,24 +47,36 @@ async def rank(run: RecallRun, found: ChannelResults) -> RankedCandidates:
         seen = {candidate.id for candidate in first}
         new = [candidate for candidate in fused if candidate.id not in seen]
         scores = scores.merge(await _rerank_more(run, new, found))
+    reranked = reorder(fused, scores)
+    former, brought_in = run.channels.analysis.tense == "former", run.context.settings.revision_model.brought_in
+    ordered = in_order(reranked.candidates, revisions, former=former, brought_in=brought_in)
     return RankedCandidates(
-        rankings=[*found.rankings, *graph_ranking], graph=graph, fused=fused, reranked=reorder(fused, scores)
+        rankings=[*found.rankings, *graph_ranking],
+        graph=graph,
+        fused=fused,
+        reranked=replace(reranked, candidates=ordered),
+        revisions=revisions,
     )
 
 
-async def _expand(run: RecallRun, found: ChannelResults, first: Sequence[Fused]) -> tuple[GraphRanking, RerankScores]:
-    """Follow the graph and rerank the first candidates; one request fetches what both begin with."""
-    activation = _activation(run, found)
+async def _expand(
+    run: RecallRun, found: ChannelResults, first: Sequence[Fused]
+) -> tuple[GraphRanking, RerankScores, Sequence[RevisionEdge]]:
+    """Follow the graph and rerank the first candidates; one request fetches what both begin with, and revisions."""
+    activation, settings = _activation(run, found), run.context.settings.revision_model
     edges, ids = activation.next_query(), _late_shortlist(run, first, found)
+    best = [candidate.id for candidate in first[: settings.looked_up]]
     expansion = Expansion()
-    if edges is not None or ids:
-        request = ExpandRequest(bank=run.query.scope.bank, edges=edges, token_vectors=ids)
+    if edges is not None or best:
+        revisions = RevisionQuery(scope=run.query.scope, facts=best) if best else None
+        request = ExpandRequest(bank=run.query.scope.bank, edges=edges, token_vectors=ids, revisions=revisions)
         expansion = await run.context.store.expand(request)
         run.timer.add({_STAGES[name]: milliseconds for name, milliseconds in expansion.timings.items()})
-    return await asyncio.gather(
+    graph, scores = await asyncio.gather(
         _follow_graph(run, activation, expansion.edges),
         _rerank(run, first, found, ids, expansion.token_vectors),
     )
+    return graph, scores, expansion.revisions
 
 
 def _activation(run: RecallRun, found: ChannelResults) -> GraphActivation:

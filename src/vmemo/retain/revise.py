@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
 
-from vmemo.models import BankId, Fact, FactId, utc_now
+from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.models.select import FactSelect
 from vmemo.models.settings import RevisionSettings
 from vmemo.ports import Store
 from vmemo.text.claims import compare_claims, parse_claim
+
+_FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
+"""Namespace of fact ids; it must never change."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,12 @@ class Revision:
     changed: dict[FactId, Fact] = field(default_factory=dict[FactId, Fact])
     duplicate_of: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     merged: set[FactId] = field(default_factory=set[FactId])
+    links: list[Link] = field(default_factory=list[Link])
+
+
+def fact_id(bank: BankId, engine: str, key: str) -> FactId:
+    """Return the id of a derived fact. Equal input gives equal ids, so that repeated derivation adds no duplicates."""
+    return FactId(str(uuid.uuid5(_FACTS, "\x00".join((bank, engine, key)))))
 
 
 async def similar_pairs(
@@ -87,11 +97,12 @@ async def _neighbours(
         return [], {}
     hits = await store.nearest(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
     wanted = list(named | {hit.id for found in hits for hit in found})
-    known = {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=wanted)) if _is_current(fact)}
+    known = {fact.id: fact for fact in await store.facts(bank, FactSelect(ids=wanted)) if is_current(fact)}
     return [{hit.id: hit.score for hit in found} for found in hits], known
 
 
-def _is_current(fact: Fact) -> bool:
+def is_current(fact: Fact) -> bool:
+    """Return True for a statement, not a belief, that has no end."""
     return fact.network in ("world", "experience") and fact.expired_at is None and fact.invalid_at is None
 
 
@@ -161,7 +172,7 @@ def _apply_to_fact(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[
 
 def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
     """Return one fact in place of two, valid from the earlier start and with the sources of both."""
-    _close(old, done, FactClosure(fact=old.id, expired_at=_recorded(new, old)))
+    _close(old, done, FactClosure(fact=old.id, expired_at=recorded_end(new, old)))
     done.merged.add(new.id)
     starts = [start for start in (new.valid_at, old.valid_at) if start is not None]
     return new.model_copy(
@@ -185,7 +196,7 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, bool]], done: Revision)
         if mistaken:
             # A mistaken fact is closed at its own start, and the new one is valid from there.
             new = new.model_copy(update={"valid_at": old.valid_at})
-            _close(old, done, FactClosure(fact=old.id, invalid_at=_start(old), expired_at=_recorded(new, old)))
+            _close(old, done, FactClosure(fact=old.id, invalid_at=_start(old), expired_at=recorded_end(new, old)))
         elif _start(new) < _start(old):
             new = new.model_copy(update={"invalid_at": min(_start(old), new.invalid_at or _start(old))})
             if old.supersedes is None:
@@ -194,7 +205,7 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, bool]], done: Revision)
             continue
         else:
             # A fact that ends in the future stays current until then.
-            expired_at = None if _start(new) > utc_now() else _recorded(new, old)
+            expired_at = None if _start(new) > utc_now() else recorded_end(new, old)
             _close(old, done, FactClosure(fact=old.id, invalid_at=_start(new), expired_at=expired_at))
         if new.supersedes is None:
             new = new.model_copy(update={"supersedes": old.id})
@@ -207,7 +218,7 @@ def _start(fact: Fact) -> datetime:
     return fact.valid_at or fact.mentioned_at
 
 
-def _recorded(new: Fact, old: Fact) -> datetime:
+def recorded_end(new: Fact, old: Fact) -> datetime:
     """Return when the old fact expired: when the new one was recorded."""
     return max(new.recorded_at, old.recorded_at)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ from vmemo.models import (
     Episode,
     EpisodeId,
     Fact,
-    FactId,
     Link,
     Mention,
     Message,
@@ -33,11 +31,10 @@ from vmemo.retain.context import RetainContext
 from vmemo.retain.link import causal_links, semantic_links, temporal_links
 from vmemo.retain.llm_judgements import identify_names, judge_pairs
 from vmemo.retain.resolve import EntityResolution
-from vmemo.retain.revise import Revision
+from vmemo.retain.revise import Revision, fact_id
+from vmemo.retain.revise_by_model import revise_by_model
 from vmemo.text.fact_text import embedded_text
 
-_FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
-"""Namespace of fact ids; it must never change."""
 MESSAGE_CHARACTERS = 1600
 """Characters of a message that are embedded."""
 
@@ -102,7 +99,7 @@ async def plan_writes(
         episodes=episodes,
         facts=revised.facts,
         entities=encoded.resolution.entities,
-        links=[*links, *causal],
+        links=[*links, *causal, *revised.links],
         closures=revised.closings,
         sources=[*revised.sourced, *_restated(encoded.result, episodes, revised)],
         successors=revised.successors,
@@ -113,12 +110,12 @@ async def plan_writes(
 async def _revise(
     bank: BankId, new: Sequence[NewFact], result: ExtractionResult, context: RetainContext, llm: StructuredLLM | None
 ) -> Revision:
-    """Apply verdicts from parsed claims, from the engine and, for the remaining pairs, from the model."""
+    """Apply verdicts from parsed claims and, for the other pairs, from the revision model or the language model."""
     if llm is None:
         pairs = await revise.claim_pairs(bank, new, context.store, context.settings.revision)
         duplicates = not context.extractor.keeps_words
         judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
-        return revise.apply_verdicts(new, judged, pairs)
+        return await revise_by_model(bank, revise.apply_verdicts(new, judged, pairs), context)
     pairs = await revise.similar_pairs(bank, new, result.drafts, context.store, context.settings.revision)
     judged = {
         **await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=True),
@@ -203,7 +200,7 @@ def _fact(
     episodes = dict.fromkeys(episode_of[message] for message in draft.messages if message in episode_of)
     began = draft.mentioned_at if start is None else min(start, draft.mentioned_at)
     return Fact(
-        id=_fact_id(bank, context.engine, draft.key),
+        id=fact_id(bank, context.engine, draft.key),
         bank=bank,
         network=draft.network,
         text=draft.text,
@@ -224,11 +221,6 @@ def _fact(
         metadata=draft.metadata,
         engine=engine,
     )
-
-
-def _fact_id(bank: BankId, engine: str, key: str) -> FactId:
-    """Return the fact's id. Equal input gives equal ids, so that repeated derivation creates no duplicates."""
-    return FactId(str(uuid.uuid5(_FACTS, "\x00".join((bank, engine, key)))))
 
 
 async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -> list[Link]:

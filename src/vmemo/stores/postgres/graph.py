@@ -20,23 +20,24 @@ from sqlalchemy import (
     literal,
     select,
     true,
+    union,
     union_all,
 )
 
 from vmemo.models import FactId, LinkKind
-from vmemo.models.search import Edge, EdgeQuery
+from vmemo.models.search import Edge, EdgeQuery, RevisionEdge
 from vmemo.stores.postgres.filters import one_of
 from vmemo.stores.postgres.schema import fact_search
 from vmemo.stores.postgres.vectors import NUMBER, cosine
 from vmemo.stores.sql import conditions
-from vmemo.stores.sql.batch_rows import LINK_KINDS
+from vmemo.stores.sql.batch_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.conditions import storable
 from vmemo.stores.sql.rows import AnyRow
 from vmemo.stores.sql.schema import entities, facts, links, mentions
 
 _OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
 """The kind of a link seen from its target, where it differs."""
-_ALL = frozenset(LINK_KINDS)
+_ALL = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
 _ENTITY = -1
 """The kind of an edge between two facts that share an entity."""
 LINKS = 16
@@ -94,6 +95,37 @@ def _linked(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElem
         .join(facts, and_(facts.c.bank == bank, facts.c.seq == found.c.other))
         .where(*passes, found.c.other != given.c.seq, found.c.weight >= query.least)
     )
+
+
+def revisions(
+    connection: Connection, bank: int, passes: Sequence[ColumnElement[bool]], ids: Sequence[FactId]
+) -> list[RevisionEdge]:
+    """Return the links by which facts replace or outdate others, with an end given and both ends passing."""
+    own = facts.alias("own").c
+    given = select(own.seq).where(own.bank == bank, one_of(own.id, [id for id in ids if storable(id)])).cte("given")
+    columns = links.c.source, links.c.target, links.c.kind, links.c.weight
+    ways = (links.c.source, links.c.target)
+    found = union(
+        *(
+            select(*columns).where(
+                links.c.bank == bank, end.in_(select(given.c.seq)), links.c.kind.in_(list(REVISION_KINDS))
+            )
+            for end in ways
+        )
+    ).cte("found")
+    ends = union(select(found.c.source), select(found.c.target))
+    seen = select(facts.c.seq, facts.c.id, facts.c.tokens).where(*passes, facts.c.seq.in_(ends)).cte("seen")
+    newer, older = seen.alias("newer"), seen.alias("older")
+    statement = (
+        select(newer.c.id, older.c.id, found.c.kind, found.c.weight, newer.c.tokens, older.c.tokens)
+        .join_from(found, newer, newer.c.seq == found.c.source)
+        .join(older, older.c.seq == found.c.target)
+        .order_by(found.c.source, found.c.target)
+    )
+    return [
+        RevisionEdge(FactId(later), FactId(earlier), REVISION_KINDS[int(kind)], weight, later_tokens, earlier_tokens)
+        for later, earlier, kind, weight, later_tokens, earlier_tokens in connection.execute(statement)
+    ]
 
 
 def _shared(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:

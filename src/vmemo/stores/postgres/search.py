@@ -13,6 +13,8 @@ from vmemo.models.search import (
     ExpandRequest,
     Expansion,
     Ranking,
+    RevisionEdge,
+    RevisionQuery,
     Scope,
     Scored,
     SearchRequest,
@@ -95,6 +97,10 @@ class PostgresBankSearch:
         """Return token vectors in the order of the facts."""
         return rows.token_vectors(self._connection, self._bank, facts)
 
+    def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
+        """Return the links by which facts replace or outdate others."""
+        return graph.revisions(self._connection, self._bank, self.conditions(query.scope), query.facts)
+
 
 def search(connection: Connection, request: SearchRequest, *, index_from: int) -> SearchResult:
     """Search all channels of a request."""
@@ -106,7 +112,7 @@ def search(connection: Connection, request: SearchRequest, *, index_from: int) -
 
 
 def expand(connection: Connection, request: ExpandRequest, *, index_from: int) -> Expansion:
-    """Return the edges and token vectors of candidates."""
+    """Return the edges, token vectors and revisions of candidates."""
     space = None if request.edges is None else request.edges.space
     return run_expansion(PostgresBankSearch(connection, request.bank, space=space, index_from=index_from), request)
 

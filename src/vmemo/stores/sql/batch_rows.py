@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import BigInteger, Connection, Table, bindparam, delete, insert, select, update
 
 from vmemo.errors import InvalidInput
-from vmemo.models import Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, MessageId
+from vmemo.models import Entity, EntityId, Episode, Fact, FactId, Link, LinkKind, MessageId, RevisionKind
 from vmemo.models.changes import Changes, EntityMention, NewFact
 from vmemo.models.search import Encoding
 from vmemo.stores.sql import name_rows
@@ -34,6 +34,8 @@ from vmemo.stores.sql.schema import (
 )
 
 LINK_KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
+REVISION_KINDS: dict[int, RevisionKind] = {LINK_KINDS.index(kind): kind for kind in get_args(RevisionKind)}
+"""Kinds of links from a newer fact to an older one, by number."""
 Seqs = dict[str, int]
 
 

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from sqlalchemy import Column, ColumnElement, and_, or_, select, true
 
-from vmemo.models import utc_now
+from vmemo.models import Interval, utc_now
 from vmemo.models.search import Scope, TagsMatch
 from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import MESSAGE, facts, messages, sources
@@ -19,7 +19,7 @@ def visible(scope: Scope) -> ColumnElement[bool]:
     """Return the condition that a fact was true at one time and believed at another; now, without times."""
     if scope.at_time is None and scope.known_at is None:
         now = and_(_f.expired_at.is_(None), or_(_f.invalid_at.is_(None), _f.invalid_at > micros(utc_now())))
-        return true() if scope.include_expired else now
+        return true() if scope.include_expired else or_(now, *_former(scope.former))
     if scope.known_at is None:
         # The current belief decides: a fact that expired without an end was never true.
         believed, ended = or_(_f.expired_at.is_(None), _f.invalid_at.is_not(None)), true()
@@ -34,6 +34,19 @@ def visible(scope: Scope) -> ColumnElement[bool]:
     began = or_(_f.valid_at.is_(None), _f.valid_at <= at)
     over = and_(ended, _f.invalid_at.is_not(None), _f.invalid_at <= at)
     return and_(believed, began, ~over)
+
+
+def _former(during: Interval | None) -> list[ColumnElement[bool]]:
+    """Return the condition that a fact is not true any more, and was at some time of an interval."""
+    if during is None:
+        return []
+    # A fact that ended at its start was never true.
+    found = [_f.invalid_at.is_not(None), or_(_f.valid_at.is_(None), _f.valid_at < _f.invalid_at)]
+    if during.end is not None:
+        found.append(or_(_f.valid_at.is_(None), _f.valid_at < micros(during.end)))
+    if during.start is not None:
+        found.append(_f.invalid_at > micros(during.start))
+    return [and_(*found)]
 
 
 def shown_verbatim(bank: int, scope: Scope) -> ColumnElement[bool]:

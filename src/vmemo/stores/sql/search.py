@@ -16,6 +16,8 @@ from vmemo.models.search import (
     ExpandRequest,
     Expansion,
     Ranking,
+    RevisionEdge,
+    RevisionQuery,
     Scope,
     SearchRequest,
     SearchResult,
@@ -97,6 +99,10 @@ class BankSearch(Protocol):
         """Return token vectors in the order of the facts."""
         ...
 
+    def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
+        """Return the links by which facts replace or outdate others."""
+        ...
+
 
 def run_search(bank: BankSearch, request: SearchRequest, timer: StageTimer) -> SearchResult:
     """Search every channel of a request, and time each of them."""
@@ -127,10 +133,11 @@ def run_search(bank: BankSearch, request: SearchRequest, timer: StageTimer) -> S
 
 
 def run_expansion(bank: BankSearch, request: ExpandRequest) -> Expansion:
-    """Read the edges and token vectors of a request, and time both."""
+    """Read the edges, token vectors and revisions of a request, and time each of them."""
     timer = StageTimer()
     edges = [] if request.edges is None else timer.run("edges", bank.edges, request.edges)
     vectors = list[TokenVectors | None]()
     if request.token_vectors:
         vectors = timer.run("token_vectors", bank.token_vectors, request.token_vectors)
-    return Expansion(edges=edges, token_vectors=vectors, timings=timer.stages)
+    revisions = [] if request.revisions is None else timer.run("revisions", bank.revisions, request.revisions)
+    return Expansion(edges=edges, token_vectors=vectors, revisions=revisions, timings=timer.stages)

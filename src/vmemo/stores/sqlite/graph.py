@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import numpy as np
 from sqlalchemy import Connection
 
 from vmemo.models import EntityId, FactId, LinkKind
-from vmemo.models.search import Edge, EdgeQuery
-from vmemo.stores.sql.batch_rows import LINK_KINDS
+from vmemo.models.search import Edge, EdgeQuery, RevisionEdge
+from vmemo.stores.sql.batch_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.conditions import listed
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.vectors import Mask, Rows
@@ -20,12 +20,21 @@ from vmemo.stores.sqlite.raw import fetch
 
 _OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
 """The kind of a link seen from its target, where it differs."""
-_ALL = frozenset(LINK_KINDS)
+_ALL = frozenset(LINK_KINDS) - frozenset(REVISION_KINDS.values())
 LINKS = 16
 """Links of a fact that are read in each direction: a fact that very many resemble leads to all of them a little."""
 _ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? LIMIT ?"
 _BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
 """Left to itself SQLite would read all links of the bank."""
+_REVISIONS = """
+SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
+CROSS JOIN links INDEXED BY links_target ON links.bank = ?1 AND links.target = given.value
+WHERE links.kind IN (SELECT value FROM json_each(?3))
+UNION
+SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
+CROSS JOIN links ON links.bank = ?1 AND links.source = given.value
+WHERE links.kind IN (SELECT value FROM json_each(?3))
+"""
 _SHARED = """
 SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
 WHERE mentions.bank = ?1 AND mentions.fact IN (SELECT value FROM json_each(?2))
@@ -63,20 +72,39 @@ class _Reach:
             if len(rows) > self.query.fan:
                 likeness = self._index.vectors.cosines(rows, self.query.vector)
                 rows = rows[np.argpartition(-likeness, self.query.fan)[: self.query.fan]]
-            self._chosen[entity] = self._shown(rows), weight
+            self._chosen[entity] = _shown(self._index, rows), weight
         return self._chosen[entity]
 
     def among(self, seqs: Iterable[int]) -> dict[int, tuple[FactId, int]]:
         """Ids and tokens by number of those facts that may be reached."""
-        rows = self._index.at(sorted(set(seqs)))
-        rows = rows[self._allowed[rows]]
-        return dict(zip(self._index.column("seq")[rows].tolist(), self._shown(rows), strict=True))
+        return _among(self._index, self._allowed, seqs)
 
-    def _shown(self, rows: Rows) -> list[tuple[FactId, int]]:
-        tokens = self._index.column("tokens")[rows].tolist()
-        return [
-            (self._index.ids[row], count) for row, count in zip(cast("list[int]", rows.tolist()), tokens, strict=True)
-        ]
+
+def _among(index: BankIndex, allowed: Mask, seqs: Iterable[int]) -> dict[int, tuple[FactId, int]]:
+    rows = index.at(sorted(set(seqs)))
+    rows = rows[allowed[rows]]
+    return dict(zip(index.column("seq")[rows].tolist(), _shown(index, rows), strict=True))
+
+
+def _shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
+    tokens = index.column("tokens")[rows].tolist()
+    return [(index.ids[row], count) for row, count in zip(cast("list[int]", rows.tolist()), tokens, strict=True)]
+
+
+def revisions(connection: Connection, index: BankIndex, allowed: Mask, ids: Sequence[FactId]) -> list[RevisionEdge]:
+    """Links by which facts replace or outdate others, with at least one end given and both ends allowed."""
+    given = listed(index.numbers(ids))
+    stored: list[tuple[int, int, int, float]] = fetch(
+        connection, _REVISIONS, index.number, given, listed(REVISION_KINDS)
+    )
+    if not stored:
+        return []
+    seen = _among(index, allowed, (seq for link in stored for seq in link[:2]))
+    return [
+        RevisionEdge(seen[newer][0], seen[older][0], REVISION_KINDS[kind], weight, seen[newer][1], seen[older][1])
+        for newer, older, kind, weight in stored
+        if newer in seen and older in seen
+    ]
 
 
 def _linked(connection: Connection, bank: int, ids: Mapping[int, FactId], reach: _Reach) -> list[Edge]:

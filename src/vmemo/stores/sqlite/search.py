@@ -13,6 +13,8 @@ from vmemo.models.search import (
     ExpandRequest,
     Expansion,
     Ranking,
+    RevisionEdge,
+    RevisionQuery,
     Scope,
     Scored,
     SearchRequest,
@@ -79,6 +81,10 @@ class SqliteBankSearch:
         """Return token vectors in the order of the facts."""
         return rows.tokens_of(self._connection, self._index.numbers(facts), facts)
 
+    def revisions(self, query: RevisionQuery) -> list[RevisionEdge]:
+        """Return the links by which facts replace or outdate others."""
+        return graph.revisions(self._connection, self._index, self.allowed(query.scope), query.facts)
+
 
 def search(connection: Connection, indexes: IndexCache, request: SearchRequest) -> SearchResult:
     """Search all channels of a request."""
@@ -90,7 +96,7 @@ def search(connection: Connection, indexes: IndexCache, request: SearchRequest) 
 
 
 def expand(connection: Connection, indexes: IndexCache, request: ExpandRequest) -> Expansion:
-    """Return the edges and token vectors of candidates."""
+    """Return the edges, token vectors and revisions of candidates."""
     space = None if request.edges is None else request.edges.space
     bank = SqliteBankSearch(connection, indexes.get(connection, request.bank, space=space))
     return run_expansion(bank, request)

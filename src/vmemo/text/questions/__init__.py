@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from vmemo.text.questions.analyse import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
+from vmemo.text.questions.tense import is_over, question_tense
 from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
 
-__all__ = ["MAX_QUERY_CHARS", "QueryAnalysis", "UnresolvedTime", "analyse_query", "find_unresolved_times"]
+__all__ = [
+    "MAX_QUERY_CHARS",
+    "QueryAnalysis",
+    "UnresolvedTime",
+    "analyse_query",
+    "find_unresolved_times",
+    "is_over",
+    "question_tense",
+]

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vmemo.models import Interval, QueryType
+from vmemo.models import Interval, QueryType, QuestionTense
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.questions.decompose import decompose, question_sentences
 from vmemo.text.questions.query_types import query_type
+from vmemo.text.questions.tense import question_tense
 from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
 from vmemo.text.temporal import TimeExpression, find_times
 
@@ -32,6 +33,7 @@ class QueryAnalysis:
     """Sub-queries to search for; empty if the query cannot be divided."""
     unresolved_time: UnresolvedTime | None = None
     """A time that the query names and the rules could not resolve completely, if requested."""
+    tense: QuestionTense = "present"
 
 
 def analyse_query(text: str, now: datetime, *, report_unresolved: bool = False) -> QueryAnalysis:
@@ -48,11 +50,12 @@ def analyse_query(text: str, now: datetime, *, report_unresolved: bool = False) 
     unresolved = _unresolved(text, times, sentences, timed=bool(asked)) if report_unresolved else None
     type = query_type(text, questions, timed=bool(unresolved or (asked if sentences else times)))
     during = _during(text, asked or times)
+    tense = question_tense(" ".join(questions) or text, during, now)
     if type in ("assistant", "preference", "general"):
-        return QueryAnalysis(type=type, during=during, unresolved_time=unresolved)
+        return QueryAnalysis(type=type, during=during, unresolved_time=unresolved, tense=tense)
     parts = decompose(questions, text, [time.text for time in times])
     type = "multi-hop" if parts and type == "factual" else type
-    return QueryAnalysis(type=type, during=during, parts=parts, unresolved_time=unresolved)
+    return QueryAnalysis(type=type, during=during, parts=parts, unresolved_time=unresolved, tense=tense)
 
 
 def _unresolved(

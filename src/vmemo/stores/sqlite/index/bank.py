@@ -178,7 +178,9 @@ class BankIndex:
     def _visible(self, scope: Scope, now: int) -> Mask:
         invalid, expired = self.column("invalid"), self.column("expired")
         if scope.at_time is None and scope.known_at is None:
-            return np.ones(self.count, np.bool_) if scope.include_expired else self.current(now)
+            if scope.include_expired:
+                return np.ones(self.count, np.bool_)
+            return self.current(now) if scope.former is None else self.current(now) | self._former(scope.former)
         mask = np.ones(self.count, np.bool_)
         if scope.known_at is None:
             # The current belief decides: a fact that expired without an end was never true.
@@ -192,6 +194,13 @@ class BankIndex:
             at = micros(scope.at_time)
             mask &= (self.column("valid") <= at) & (invalid > at)
         return mask
+
+    def _former(self, during: Interval) -> Mask:
+        """Facts that are not true any more, and were at some time of an interval."""
+        start, end = _bounds(during)
+        valid, invalid = self.column("valid"), self.column("invalid")
+        # A fact that ended at its start was never true.
+        return (invalid < LATEST) & (valid < np.minimum(invalid, end)) & (invalid > start)
 
     def column(self, name: Column) -> NDArray[np.int64]:
         """One property of every fact."""

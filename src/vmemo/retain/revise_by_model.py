@@ -1,0 +1,276 @@
+"""Revision of known facts by the revision model, for banks without a language model.
+
+Each new statement is compared with the nearest earlier ones. A probable change closes the older fact; a possible one is
+stored as a link, by which recall ranks the newer fact first. Of a fact with several statements those that still hold
+are kept as a fact of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from vmemo.models import BankId, Fact, FactId, Link, utc_now
+from vmemo.models.changes import FactClosure, NewFact
+from vmemo.models.search import ExpandRequest, Scored, TokenVectors, Vectors
+from vmemo.models.select import FactSelect
+from vmemo.models.settings import RevisionModelSettings
+from vmemo.ports import Context, RevisionModel, Store, encodings
+from vmemo.retain.revise import Revision, fact_id, is_current, recorded_end
+from vmemo.text.fact_text import embedded_text
+from vmemo.text.statements import StatementSpan, join_statements, split_statements
+
+
+class Comparison(NamedTuple):
+    """Two facts in the order they were stated, and the probability that the newer one outdates the older."""
+
+    older: NewFact
+    newer: NewFact
+    probability: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outdated:
+    """A comparison of which the older fact is closed, with the text of it that still holds, or only suspected."""
+
+    pair: Comparison
+    closed: bool
+    kept: str = ""
+
+
+async def revise_by_model(bank: BankId, done: Revision, context: Context) -> Revision:
+    """Add the revision model's closures and links to those that rules have decided."""
+    model, settings = context.revision_model, context.settings.revision_model
+    if model is None:
+        return done
+    pairs = await _pairs(bank, done, context.store, settings)
+    if not pairs:
+        return done
+    scores = await model.score([(_tokens(older), _tokens(newer)) for older, newer, _ in pairs])
+    judged = [pair._replace(probability=score) for pair, score in zip(pairs, scores, strict=True)]
+    outdated = await _divide(choose(judged, settings), model, context)
+    return apply(
+        done, outdated, await _embed([reissue(bank, item, context) for item in outdated if item.kept], context)
+    )
+
+
+def _tokens(item: NewFact) -> TokenVectors:
+    assert item.tokens is not None
+    return item.tokens
+
+
+async def _pairs(bank: BankId, done: Revision, store: Store, settings: RevisionModelSettings) -> list[Comparison]:
+    """Return the pairs to compare: each new statement with the nearest current ones, stored or of the same batch."""
+    said = [item for item in done.facts if is_statement(item) and item.fact.id not in done.changed]
+    if not said:
+        return []
+    vectors = np.stack([item.embedding for item in said])
+    # Replies of the assistant are among the nearest and are not compared.
+    found = await store.nearest(bank, vectors, limit=2 * settings.candidates, floor=settings.floor)
+    ids = list({hit.id for hits in found for hit in hits} - done.changed.keys())
+    known = await _known(bank, ids, store)
+    in_batch = _in_batch(said, vectors @ vectors.T, settings.floor)
+    known |= {item.fact.id: item for item in said}
+    return [
+        in_order(item, known[hit.id])
+        for item, hits in zip(said, map(_merge, found, in_batch), strict=True)
+        for hit in [hit for hit in hits if hit.id in known and comparable(item.fact, known[hit.id].fact)][
+            : settings.candidates
+        ]
+    ]
+
+
+async def _known(bank: BankId, ids: Sequence[FactId], store: Store) -> dict[FactId, NewFact]:
+    if not ids:
+        return {}
+    facts, expansion = await asyncio.gather(
+        store.facts(bank, FactSelect(ids=ids)), store.expand(ExpandRequest(bank=bank, token_vectors=ids))
+    )
+    tokens = dict(zip(ids, expansion.token_vectors, strict=True))
+    found = (NewFact(fact=fact, embedding=_NO_VECTOR, tokens=tokens[fact.id]) for fact in facts)
+    return {item.fact.id: item for item in found if is_statement(item)}
+
+
+_NO_VECTOR = np.empty(0, np.float32)
+
+
+def _in_batch(said: Sequence[NewFact], cosines: Vectors, floor: float) -> list[list[Scored]]:
+    """Return for each fact the similar ones that come before it in the batch."""
+    return [
+        [
+            Scored(other.fact.id, float(cosines[at, n]), 0)
+            for n, other in enumerate(said[:at])
+            if cosines[at, n] >= floor
+        ]
+        for at in range(len(said))
+    ]
+
+
+def _merge(stored: Iterable[Scored], in_batch: Iterable[Scored]) -> list[Scored]:
+    return sorted((*stored, *in_batch), key=lambda hit: hit.score, reverse=True)
+
+
+def is_statement(item: NewFact) -> bool:
+    """Return True for a current fact that a person stated, and that has token vectors to compare."""
+    return item.fact.network == "world" and is_current(item.fact) and item.tokens is not None and len(item.tokens) > 0
+
+
+def comparable(one: Fact, other: Fact) -> bool:
+    """Return True for facts of different messages whose tags, which may separate users, are the same."""
+    return set(one.messages).isdisjoint(other.messages) and set(one.tags) == set(other.tags)
+
+
+def in_order(new: NewFact, known: NewFact) -> Comparison:
+    """Return two facts by the time of their mention: news of an earlier time is the older one."""
+    return Comparison(new, known) if new.fact.mentioned_at < known.fact.mentioned_at else Comparison(known, new)
+
+
+def choose(judged: Sequence[Comparison], settings: RevisionModelSettings) -> list[Outdated]:
+    """Return the pairs of which the older fact is or may be outdated; the first of several news closes it."""
+    likely = [pair for pair in judged if pair.probability >= settings.suspect]
+    closing: dict[FactId, Comparison] = {}
+    for pair in sorted(likely, key=lambda pair: pair.newer.fact.mentioned_at):
+        if pair.probability >= settings.close:
+            closing.setdefault(pair.older.fact.id, pair)
+    return [Outdated(pair=pair, closed=closing.get(pair.older.fact.id) is pair) for pair in likely]
+
+
+async def _divide(outdated: Sequence[Outdated], model: RevisionModel, context: Context) -> list[Outdated]:
+    """Find the statements that still hold in facts that are closed."""
+    settings = context.settings.revision_model
+    parts = {n: _statements(item.pair.older.fact) for n, item in enumerate(outdated) if item.closed}
+    several = {n: found for n, found in parts.items() if 1 < len(found) <= settings.statements}
+    scores = await _score_parts([outdated[n].pair for n in several], list(several.values()), model, context)
+    settled = dict(zip(several, scores, strict=True))
+    return [
+        item
+        if not item.closed or len(parts[n]) <= 1
+        else divide(item, parts[n], settled[n], settings.part)
+        if n in settled
+        else replace(item, closed=False)
+        for n, item in enumerate(outdated)
+    ]
+
+
+def _voice(fact: Fact) -> tuple[str, str]:
+    """Return the speaker that a fact's text begins with, as a prefix, and what was said."""
+    speaker, colon, said = fact.text.partition(": ")
+    return (f"{speaker}{colon}", said) if colon else ("", fact.text)
+
+
+def _statements(fact: Fact) -> list[StatementSpan]:
+    return split_statements(_voice(fact)[1])
+
+
+async def _score_parts(
+    pairs: Sequence[Comparison], parts: Sequence[Sequence[StatementSpan]], model: RevisionModel, context: Context
+) -> list[list[float]]:
+    """Return the probability that each statement of the older facts is outdated."""
+    texts = [
+        embedded_text(_voice(pair.older.fact)[0] + part.text, pair.older.fact.mentioned_at)
+        for pair, found in zip(pairs, parts, strict=True)
+        for part in found
+    ]
+    if not texts:
+        return []
+    newer = [_tokens(pair.newer) for pair, found in zip(pairs, parts, strict=True) for _ in found]
+    encoded = await encodings(context.embedder, texts, "document")
+    empty = np.empty((0, newer[0].shape[1]), np.float32)
+    scores = iter(
+        await model.score(
+            [(empty if one.tokens is None else one.tokens, other) for one, other in zip(encoded, newer, strict=True)]
+        )
+    )
+    return [[next(scores) for _ in found] for found in parts]
+
+
+def divide(item: Outdated, parts: Sequence[StatementSpan], scores: Sequence[float], least: float) -> Outdated:
+    """Return the closure with the statements that still hold, those with a lower probability than `least`.
+
+    A fact whose statements all hold is not closed.
+    """
+    dropped = [part for part, score in zip(parts, scores, strict=True) if score >= least]
+    kept = [part for part, score in zip(parts, scores, strict=True) if score < least]
+    if not dropped:
+        return replace(item, closed=False)
+    speaker, said = _voice(item.pair.older.fact)
+    return replace(item, kept=speaker + join_statements(said, kept, dropped) if kept else "")
+
+
+def reissue(bank: BankId, item: Outdated, context: Context) -> Fact:
+    """Return the fact of what still holds: another version of the older fact, which rests on the newer one.
+
+    If the newer fact is forgotten, this one is deleted with it, and the messages of the older one are processed again.
+    """
+    older, newer = item.pair.older.fact, item.pair.newer.fact
+    return older.model_copy(
+        update={
+            "id": fact_id(bank, context.engine, f"{older.id}/{newer.id}"),
+            "text": item.kept,
+            "tokens": context.counter(item.kept),
+            "recorded_at": recorded_end(newer, older),
+            "access_count": 0,
+            "supersedes": older.id,
+            "basis": (newer.id,),
+        }
+    )
+
+
+async def _embed(facts: Sequence[Fact], context: Context) -> list[NewFact]:
+    texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
+    encoded = await encodings(context.embedder, texts, "document")
+    return [NewFact(fact=fact, embedding=e.vector, tokens=e.tokens) for fact, e in zip(facts, encoded, strict=True)]
+
+
+def apply(done: Revision, outdated: Sequence[Outdated], reissued: Sequence[NewFact]) -> Revision:
+    """Return the revision with the closures, links and reissued facts of what is outdated."""
+    closed = [item.pair for item in outdated if item.closed]
+    new = {item.fact.id for item in done.facts}
+    successors = _successors(closed)
+    facts = [_supersede(item, successors) for item in done.facts]
+    return replace(
+        done,
+        facts=[*facts, *reissued],
+        closings=[*done.closings, *(closure(pair, new) for pair in closed)],
+        changed={**done.changed, **{pair.older.fact.id: pair.older.fact for pair in closed}},
+        # Of a stored fact the store knows if it replaces another one already.
+        successors={**{newer: old for newer, old in successors.items() if newer not in new}, **done.successors},
+        links=[*done.links, *map(_link, outdated)],
+    )
+
+
+def closure(pair: Comparison, new: set[FactId]) -> FactClosure:
+    """Return the end of the older fact: when the newer one was stated.
+
+    News of an earlier time was never believed to last longer, and a fact that ends in the future is believed until
+    then, so that neither has an end of belief.
+    """
+    older, newer = pair.older.fact, pair.newer.fact
+    late = older.id in new and newer.id not in new
+    expired_at = None if late or newer.mentioned_at > utc_now() else recorded_end(newer, older)
+    return FactClosure(fact=older.id, invalid_at=newer.mentioned_at, expired_at=expired_at)
+
+
+def _successors(closed: Sequence[Comparison]) -> dict[FactId, FactId]:
+    """Return for each newer fact the one that it most probably replaces; links lead to the others."""
+    found: dict[FactId, list[Comparison]] = defaultdict(list)
+    for pair in closed:
+        found[pair.newer.fact.id].append(pair)
+    return {newer: max(pairs, key=lambda pair: pair.probability).older.fact.id for newer, pairs in found.items()}
+
+
+def _supersede(item: NewFact, successors: Mapping[FactId, FactId]) -> NewFact:
+    if item.fact.supersedes is not None or item.fact.id not in successors:
+        return item
+    return replace(item, fact=item.fact.model_copy(update={"supersedes": successors[item.fact.id]}))
+
+
+def _link(item: Outdated) -> Link:
+    older, newer, probability = item.pair
+    kind = "replaces" if item.closed else "outdates"
+    return Link(source=newer.fact.id, target=older.fact.id, kind=kind, weight=probability)

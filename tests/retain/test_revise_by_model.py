@@ -1,0 +1,141 @@
+"""The rules by which the revision model's probabilities close and link facts, without a database."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from vmemo.models import Fact, utc_now
+from vmemo.models.changes import FactClosure, NewFact
+from vmemo.models.settings import RevisionModelSettings
+from vmemo.retain.revise import Revision
+from vmemo.retain.revise_by_model import (
+    Comparison,
+    Outdated,
+    apply,
+    choose,
+    closure,
+    comparable,
+    divide,
+    in_order,
+    is_statement,
+)
+from vmemo.testing.samples import a_fact, day, some_tokens, with_vector
+from vmemo.text.statements import split_statements
+
+SETTINGS = RevisionModelSettings(close=0.9, suspect=0.4)
+
+
+def said(text: str, on: int, **fields: object) -> NewFact:
+    """Return a fact of a day, recorded on the same day."""
+    return with_vector(
+        a_fact(text, id=text, mentioned_at=day(on), recorded_at=day(on), **fields), tokens=some_tokens(3)
+    )
+
+
+ROME, BERN, OSLO = said("Ana: I live in Rome.", 1), said("Ana: I live in Bern.", 5), said("Ana: I live in Oslo.", 9)
+
+
+def outdated(older: NewFact, newer: NewFact, probability: float, *, closed: bool = True, kept: str = "") -> Outdated:
+    return Outdated(pair=Comparison(older, newer, probability), closed=closed, kept=kept)
+
+
+def test_only_current_facts_that_a_person_stated_are_compared() -> None:
+    assert is_statement(ROME)
+    assert not is_statement(with_vector(ROME.fact))
+    assert not is_statement(with_vector(ROME.fact, tokens=np.empty((0, 8), np.float32)))
+    for change in (
+        {"network": "experience"},
+        {"network": "observation"},
+        {"invalid_at": day(3)},
+        {"expired_at": day(3)},
+    ):
+        assert not is_statement(with_vector(ROME.fact.model_copy(update=change), tokens=some_tokens(3)))
+
+
+def test_facts_of_one_message_or_of_other_tags_are_not_compared() -> None:
+    def fact(message: str, *tags: str) -> Fact:
+        return a_fact("text", messages=[message], tags=tags)
+
+    assert comparable(fact("m1"), fact("m2"))
+    assert comparable(fact("m1", "a", "b"), fact("m2", "b", "a"))
+    assert not comparable(fact("m1"), fact("m1"))
+    assert not comparable(fact("m1", "ana"), fact("m2", "bo"))
+
+
+def test_the_fact_that_was_mentioned_first_is_the_older_one() -> None:
+    assert in_order(OSLO, ROME) == Comparison(ROME, OSLO)
+    assert in_order(ROME, OSLO) == Comparison(ROME, OSLO)
+    assert in_order(said("new", 1), ROME).newer.fact.text == "new"
+
+
+def test_a_probable_change_closes_a_possible_one_is_suspected_and_others_are_ignored() -> None:
+    judged = [Comparison(ROME, OSLO, 0.95), Comparison(BERN, OSLO, 0.5), Comparison(ROME, BERN, 0.39)]
+    assert [(item.pair, item.closed) for item in choose(judged, SETTINGS)] == [(judged[0], True), (judged[1], False)]
+
+
+def test_the_first_of_several_changes_closes() -> None:
+    judged = [Comparison(ROME, OSLO, 0.99), Comparison(ROME, BERN, 0.95)]
+    assert [(item.pair.newer.fact.text, item.closed) for item in choose(judged, SETTINGS)] == [
+        (OSLO.fact.text, False),
+        (BERN.fact.text, True),
+    ]
+
+
+def test_an_outdated_fact_ends_when_the_newer_one_was_stated() -> None:
+    pair = Comparison(ROME, OSLO, 0.95)
+    expected = FactClosure(fact=ROME.fact.id, invalid_at=day(9), expired_at=day(9))
+    assert closure(pair, {OSLO.fact.id}) == expected
+    assert closure(pair, {ROME.fact.id, OSLO.fact.id}) == expected
+
+
+def test_late_news_of_an_earlier_time_has_ended_and_was_never_believed_to_last() -> None:
+    assert closure(Comparison(ROME, OSLO, 0.95), {ROME.fact.id}).expired_at is None
+
+
+def test_a_fact_that_ends_in_the_future_is_believed_until_then() -> None:
+    tomorrow = utc_now() + timedelta(days=1)
+    soon = with_vector(OSLO.fact.model_copy(update={"mentioned_at": tomorrow}))
+    assert closure(Comparison(ROME, soon, 0.95), {OSLO.fact.id}) == FactClosure(fact=ROME.fact.id, invalid_at=tomorrow)
+
+
+def test_a_new_fact_supersedes_the_most_probable_and_is_linked_to_all() -> None:
+    done = Revision(facts=[OSLO])
+    found = apply(done, [outdated(ROME, OSLO, 0.92), outdated(BERN, OSLO, 0.97)], [])
+    assert [item.fact.supersedes for item in found.facts] == [BERN.fact.id]
+    assert [closing.fact for closing in found.closings] == [ROME.fact.id, BERN.fact.id]
+    assert [(link.source, link.target, link.kind, link.weight) for link in found.links] == [
+        (OSLO.fact.id, ROME.fact.id, "replaces", 0.92),
+        (OSLO.fact.id, BERN.fact.id, "replaces", 0.97),
+    ]
+    assert found.changed == {ROME.fact.id: ROME.fact, BERN.fact.id: BERN.fact}
+    assert not found.successors
+
+
+def test_a_stored_fact_supersedes_late_news() -> None:
+    found = apply(Revision(facts=[ROME]), [outdated(ROME, OSLO, 0.95)], [])
+    assert found.successors == {OSLO.fact.id: ROME.fact.id}
+    assert found.facts == [ROME]
+
+
+def test_a_suspected_fact_is_only_linked() -> None:
+    found = apply(Revision(facts=[OSLO]), [outdated(ROME, OSLO, 0.5, closed=False)], [])
+    assert [link.kind for link in found.links] == ["outdates"]
+    assert (found.facts, found.closings, found.changed) == ([OSLO], [], {})
+
+
+@pytest.mark.parametrize(
+    ("scores", "closed", "kept"),
+    [
+        ((0.9, 0.1), True, "Ana: My boss is nice."),
+        ((0.1, 0.6), True, "Ana: I work at a bakery."),
+        ((0.9, 0.5), True, ""),
+        ((0.4, 0.3), False, ""),
+    ],
+)
+def test_the_statements_of_a_closed_fact_that_hold_are_kept(scores: tuple[float, ...], closed: bool, kept: str) -> None:
+    old = said("Ana: I work at a bakery. My boss is nice.", 1)
+    parts = split_statements("I work at a bakery. My boss is nice.")
+    assert divide(outdated(old, OSLO, 0.95), parts, scores, 0.5) == outdated(old, OSLO, 0.95, closed=closed, kept=kept)
