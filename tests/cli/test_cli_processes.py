@@ -44,7 +44,8 @@ def test_the_demo_prints_json(invoke: Run, tmp_path: Path) -> None:
     assert not any("Fernhill" in text for text in then)
     assert any("Fernhill" in text for text in now)
     assert shown["answer"]["citations"]
-    assert shown["recalled"]["tokens"] <= 120
+    assert [found["query"] for found in shown["recalled"]] == ["Where does Maya work?", "Which city does Maya live in?"]
+    assert all(found["tokens"] <= 120 for found in shown["recalled"])
     assert len(shown["facts"]) == 24
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from vmemo import Memory
 from vmemo.embedding.token_counter import count_tokens
 
 Run = Callable[..., Result]
@@ -24,8 +25,51 @@ def test_recall_shows_a_table_with_ids_and_dates(invoke: Run, db: str) -> None:
     assert result.exit_code == 0, result.output
     assert "Bo found me a job at Contoso" in result.stdout
     assert "7 June 2024" in result.stdout
-    assert first_fact(invoke, db)["id"] in result.stdout
+    assert first_fact(invoke, db)["id"][:8] in result.stdout
     assert "3 facts" in result.stdout
+    assert "showing" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "shown", "summary"),
+    [
+        ((), 10, "showing 10 of 24 facts"),
+        (("--limit", "3"), 3, "showing 3 of 24 facts"),
+        (("--limit", "30"), 24, "24 facts"),
+        (("--all",), 24, "24 facts"),
+        (("--top-k", "14"), 14, "14 facts"),
+        (("--top-k", "14", "--limit", "5"), 5, "showing 5 of 14 facts"),
+    ],
+)
+def test_recall_shows_a_page_unless_more_is_requested(
+    invoke: Run, walks: str, options: tuple[str, ...], shown: int, summary: str
+) -> None:
+    output = invoke("recall", "Which walk by the river?", "--db", walks, *options).stdout
+    assert len(re.findall(r"User: Walk \w+ went", output)) == shown
+    assert summary in output
+    assert ("--limit N or --all shows more" in output) == summary.startswith("showing")
+
+
+@pytest.fixture(scope="module")
+def walks(tmp_path_factory: pytest.TempPathFactory) -> str:
+    url = f"sqlite:///{tmp_path_factory.mktemp('walks') / 'walks.db'}"
+    with Memory(url, "default") as memory:
+        memory.retain_sync([f"Walk {chr(97 + n) * 3} went past gate {n} by the river." for n in range(24)])
+    return url
+
+
+def test_all_and_limit_cannot_be_combined(invoke: Run, db: str) -> None:
+    refused = invoke("recall", "bread", "--all", "--limit", "3", "--db", db)
+    assert refused.exit_code == 2
+    assert "--all and --limit cannot be combined" in refused.stderr
+
+
+def test_why_takes_a_short_id_from_recall(invoke: Run, db: str) -> None:
+    full = first_fact(invoke, db)["id"]
+    assert json.loads(invoke("why", full[:8], "--db", db, "--json").stdout)["fact"]["id"] == full
+    refused = invoke("why", "00000000", "--db", db)
+    assert refused.exit_code == 1
+    assert "There is no fact or message '00000000'" in refused.stderr
 
 
 def test_recall_takes_at_time_and_top_k(invoke: Run, db: str) -> None:

@@ -21,6 +21,7 @@ from reflect_fixtures import (
 )
 
 from vmemo import InvalidInput, LLMDenied, LLMUnusable, Profile
+from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import QueryType
 from vmemo.reflect.answer_prompt import GUIDANCE_BY_TYPE
 from vmemo.testing import RawText, StatusResponse
@@ -46,7 +47,8 @@ def test_an_answer_cites_what_was_recalled_and_lists_it(sqlite_url: str) -> None
         assert not answer.extractive
         assert not answer.flaws
         assert answer.plain == "She lives in Rome."
-        assert answer.readable() == "She lives in Rome [1].\n\n[1] 8 January 2024: Alice: My sister Vera lives in Rome."
+        footnote = f"[1] 8 January 2024: Alice: My sister Vera lives in Rome. [{fact.short_id}]"
+        assert answer.readable() == f"She lives in Rome [1].\n\n{footnote}"
 
 
 def test_an_answer_reports_its_usage_and_the_bank_counts_it(sqlite_url: str) -> None:
@@ -236,8 +238,7 @@ def test_the_evidence_stays_within_max_tokens(sqlite_url: str, tokens: int) -> N
     )
     with memory:
         memory.reflect_sync("What is said of gardens?", max_tokens=tokens)
-        counts = {fact.text: fact.tokens for fact in memory.facts_sync()}
-        used = [sum(counts[text] for text in shown(asked).values()) for asked in model.received]
+        used = [sum(map(count_tokens, shown(asked).values())) for asked in model.received]
         assert used == sorted(used)
         assert used[-1] <= tokens
         if tokens == 200:
@@ -304,7 +305,7 @@ def test_a_replaced_fact_names_its_replacement(sqlite_url: str) -> None:
         answer = memory.reflect_sync("Where does Alice live?", include_expired=True)
         assert len(answer.facts) == 2
         old, new = (mark_of(model.received[0], city) for city in ("Rome", "Oslo"))
-        assert f"{old} (replaced by {new})" in model.received[0].user
+        assert f"{old} (former, replaced by {new})" in model.received[0].user
 
 
 # F8: text inside memories is data

@@ -18,7 +18,8 @@ from vmemo.cli.options import AsJson, BankName
 from vmemo.cli.output import print_json, stderr
 from vmemo.cli.target import Target, run
 
-_QUESTION = "Where does Maya work?"
+_QUESTIONS = ("Where does Maya work?", "Which city does Maya live in?")
+"""Questions whose answers change during the conversation."""
 _THEN = datetime(2024, 5, 1, tzinfo=UTC)
 _REFLECTION = "What food does Maya avoid?"
 
@@ -48,15 +49,18 @@ def demo(
 
 async def _tour(memory: Memory) -> DemoResult:
     retained = await memory.retain(conversation(), document="demo")
-    recalled = await memory.recall(_QUESTION, max_tokens=120)
+    recalled = [await memory.recall(question, max_tokens=120) for question in _QUESTIONS]
+    history = [await memory.retrieve(question, 10, include_expired=True) for question in _QUESTIONS]
+    changed = [hit for found in history for hit in found.hits if hit.status == "former"]
     return DemoResult(
         retained=retained,
         facts=tuple(await memory.facts(limit=1000)),
-        recalled=recalled,
-        then=await memory.retrieve(_QUESTION, 2, at_time=_THEN),
-        now=await memory.retrieve(_QUESTION, 2),
+        recalled=tuple(recalled),
+        history=tuple(history),
+        then=await memory.retrieve(_QUESTIONS[0], 2, at_time=_THEN),
+        now=await memory.retrieve(_QUESTIONS[0], 2),
         answer=await memory.reflect(_REFLECTION),
-        why=await memory.why(recalled.hits[0].id),
+        why=await memory.why((changed or recalled[0].hits)[0].short_id),
     )
 
 

@@ -16,8 +16,12 @@ from rich.text import Text
 from vmemo import Answer, Fact, Provenance, Recalled, Retained
 from vmemo.cli.output import day, occurred, one_line, stdout, table, when
 from vmemo.cli.recall import summary
+from vmemo.cli.tables import marked_hit
 from vmemo.cli.target import Target
 from vmemo.cli.why import tree
+
+FORMER = 2
+"""Former values that are shown for a question."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,9 @@ class DemoResult:
 
     retained: Retained
     facts: tuple[Fact, ...]
-    recalled: Recalled
+    recalled: tuple[Recalled, ...]
+    history: tuple[Recalled, ...]
+    """The same questions, including facts that are no longer true."""
     now: Recalled
     then: Recalled
     answer: Answer
@@ -37,7 +43,8 @@ class DemoResult:
         return {
             "retained": self.retained.model_dump(mode="json"),
             "facts": [fact.model_dump(mode="json") for fact in self.facts],
-            "recalled": self.recalled.model_dump(mode="json"),
+            "recalled": [found.model_dump(mode="json") for found in self.recalled],
+            "history": [found.model_dump(mode="json") for found in self.history],
             "now": self.now.model_dump(mode="json"),
             "then": self.then.model_dump(mode="json"),
             "answer": self.answer.model_dump(mode="json"),
@@ -57,7 +64,7 @@ def show(shown: DemoResult, kept: Target | None) -> None:
 
 def _parts(shown: DemoResult, kept: Target | None) -> Iterable[tuple[str, RenderableType]]:
     yield "Retain: messages become dated facts", _retained(shown)
-    yield "Recall: relevant facts within a token budget", _recalled(shown.recalled)
+    yield "Recall: what is true now first, former values marked", Group(*map(_recalled, shown.recalled, shown.history))
     yield "Time travel: the same question at two points in time", _travelled(shown)
     yield "Reflect: an answer with citations", _reflected(shown.answer)
     yield "Why: the provenance of a fact", tree(shown.why)
@@ -75,10 +82,12 @@ def _retained(shown: DemoResult) -> RenderableType:
     return Group(again + head, rows)
 
 
-def _recalled(found: Recalled) -> RenderableType:
-    rows = table("#>", "score>", "date", "fact", title=found.query)
-    for rank, hit in enumerate(found.hits, start=1):
-        rows.add_row(str(rank), f"{hit.score:.3f}", when(hit.fact), one_line(hit.text))
+def _recalled(found: Recalled, history: Recalled) -> RenderableType:
+    """Return the recalled facts of a question, followed by former ones, which are recalled on request."""
+    rows = table("id", "date", "fact", title=found.query)
+    former = [hit for hit in history.hits if hit.status == "former"]
+    for hit in (*found.hits, *former[:FORMER]):
+        rows.add_row(Text(hit.short_id, style="dim"), when(hit.fact), marked_hit(hit))
     return Group(rows, Text(summary(found), style="dim"))
 
 
@@ -93,7 +102,7 @@ def _moment(found: Recalled) -> Panel:
 
 def _reflected(answer: Answer) -> RenderableType:
     cited = Text(f"{len(answer.citations)} citations, extractive: {answer.extractive}", style="dim")
-    return Group(Text(answer.query, style="bold"), Text(answer.text), cited)
+    return Group(Text(answer.query, style="bold"), Text(answer.readable()), cited)
 
 
 def _next(shown: DemoResult, kept: Target | None) -> list[str]:
@@ -105,7 +114,7 @@ def _next(shown: DemoResult, kept: Target | None) -> list[str]:
         *first,
         f'vmemo recall "Which city does Maya live in?" --at-time 2024-09-01T00:00Z {where}',
         f'vmemo recall "Ines" --prompt {where}',
-        f"vmemo why {shown.why.fact.id} {where}",
+        f"vmemo why {shown.why.fact.short_id} {where}",
         f'vmemo forget --entity "Priya" {where}',
         "vmemo benchmark sample",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -14,15 +14,20 @@ from vmemo import Hit, Memory, Recalled
 from vmemo.cli.command import command
 from vmemo.cli.filters import takes_filters
 from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Budgeted, Db, parse_budget, parse_time
-from vmemo.cli.output import counted, one_line, plain, print_json, stdout, table, when, with_id
+from vmemo.cli.output import counted, one_line, plain, print_json, stdout, table, when
+from vmemo.cli.tables import marked_hit
 from vmemo.cli.target import Target, run
 from vmemo.models.recalled import Explanation
 from vmemo.models.requests import RecallOptions
 from vmemo.text.temporal import format_interval
 
+PAGE = 10
+"""Facts that are shown by default."""
+
 
 @command(
     'vmemo recall "Where does Maya work?"',
+    'vmemo recall "Where does Maya work?" --include-expired --limit 20',
     'vmemo recall "Where did Maya work?" --at-time 2024-05-01T00:00Z --top-k 3',
     'vmemo recall "the flat" --max-tokens 500 --prompt',
     'vmemo recall "trips" --after 2024-06-01T00:00Z --before 2024-09-01T00:00Z --json',
@@ -34,6 +39,8 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     max_tokens: Annotated[int, typer.Option(min=1, help="Maximum total tokens of the facts.")] = 4096,
     top_k: Annotated[int | None, typer.Option(min=1, help="Return this many facts, regardless of tokens.")] = None,
     budget: Budgeted = "mid",
+    limit: Annotated[int | None, typer.Option(min=1, help="Show this many facts. Default: 10, or --top-k.")] = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Show all facts that were found.")] = False,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the result formatted for an LLM prompt.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show why each fact was found.")] = False,
     now: Annotated[
@@ -51,6 +58,8 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     """Find the facts most relevant to a question."""
     options: RecallOptions = {**filters, "explain": explain, "now": now}
     explored = parse_budget(budget)
+    if show_all and limit is not None:
+        raise typer.BadParameter("--all and --limit cannot be combined.", param_hint="--all")
     if explain and prompt:
         raise typer.BadParameter("--explain and --prompt cannot be combined.", param_hint="--explain")
 
@@ -65,37 +74,39 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     elif prompt:
         typer.echo(plain(found.to_prompt()))
     else:
-        show(found)
+        show(found, None if show_all else limit or top_k or PAGE)
 
 
-def show(found: Recalled) -> None:
-    """Print the hits as a table, a summary, and the explanation if present."""
+def show(found: Recalled, limit: int | None) -> None:
+    """Print up to `limit` hits as a table, a summary, and the explanation if present."""
     why = found.explanation
     if found.hits:
-        stdout().print(_hits(found, why))
-        stdout().print(f"[dim]{summary(found)}[/dim]")
+        stdout().print(_hits(found.hits[:limit], why))
+        more = "" if limit is None or limit >= len(found.hits) else f"showing {limit} of "
+        hint = "; --limit N or --all shows more" if more else ""
+        stdout().print(f"[dim]{more}{summary(found)}{hint}[/dim]")
     else:
         stdout().print("No matching facts.")
     if why is not None:
         stdout().print(_explained(why, found.timings))
 
 
-def _hits(found: Recalled, why: Explanation | None) -> Table:
-    rows = table("#>", "score>", "date", "network", "fact and id")
+def _hits(hits: Sequence[Hit], why: Explanation | None) -> Table:
+    rows = table("#>", "id", "date", "network", "fact")
     names = {str(entity.id): entity.name for entity in why.entities} if why else {}
-    for rank, hit in enumerate(found.hits, start=1):
+    for rank, hit in enumerate(hits, start=1):
         kind = "verbatim" if hit.verbatim else hit.fact.network
-        shown = with_id(hit.text, hit.id)
+        shown = marked_hit(hit)
         if why is not None:
             shown.append("\n" + _reasons(hit, names), style="cyan")
-        rows.add_row(str(rank), f"{hit.score:.3f}", when(hit.fact), kind, shown)
+        rows.add_row(str(rank), Text(plain(hit.short_id), style="dim"), when(hit.fact), kind, shown)
     return rows
 
 
 def _reasons(hit: Hit, names: Mapping[str, str]) -> str:
     """Return rank and score per channel, the graph path and the reranking."""
     ranks = (f"{channel} #{place.rank} ({place.score:.3f})" for channel, place in hit.channels.items())
-    lines = [f"found by {', '.join(ranks)}"]
+    lines = [f"score {hit.score:.3f}, found by {', '.join(ranks)}"]
     if hit.path:
         steps = (
             f"{names.get(step.source, step.source)} ({' '.join(filter(None, (step.kind, step.via)))} {step.weight:.2f})"

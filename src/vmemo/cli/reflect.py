@@ -73,7 +73,7 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return
-    typer.echo(plain(answer.text if answer.extractive else answer.readable()))
+    typer.echo(plain(answer.readable()))
     _print_details(answer)
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vmemo.cli.output import counted, day, occurred, one_line, table, timestamp, with_id
-from vmemo.models import Entity, Episode, Fact, Message
+from vmemo.models import Entity, Episode, Fact, Hit, Message
 from vmemo.models.results import Backlog, Spending, Status
 
 
@@ -93,6 +93,12 @@ def _marked(fact: Fact) -> str:
     if fact.invalid_at is not None:
         return f"(until {day(fact.invalid_at)}) {fact.text}"
     return f"(no longer believed) {fact.text}" if fact.expired_at is not None else fact.text
+
+
+def marked_hit(hit: Hit) -> Text:
+    """Return the text of a hit after its status."""
+    note = Text(f"({hit.status_note}) ", style="yellow") if hit.status_note else Text()
+    return note.append(one_line(hit.text), style="default")
 
 
 def episode_table(episodes: Sequence[Episode]) -> Table:

@@ -16,11 +16,11 @@ from vmemo.cli.target import Target, run
 
 
 @command(
-    "vmemo why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d   an id from recall or inspect",
+    "vmemo why 0f9a3c52                               a short id from recall, reflect or a prompt",
     "vmemo why 0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d --json",
 )
 def why(
-    fact: Annotated[str, typer.Argument(metavar="FACT", help="A fact's id.")],
+    fact: Annotated[str, typer.Argument(metavar="FACT", help="A fact's id or short id.")],
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     as_json: AsJson = False,

@@ -90,6 +90,15 @@ class Hit(Record):
         """The cl100k count of the text."""
         return self.fact.tokens
 
+    @property
+    def status_note(self) -> str:
+        """The status in words, such as "former, until 1 June 2022"; empty for a current fact."""
+        if self.status == "current":
+            return ""
+        until = self.fact.invalid_at if self.status == "former" else None
+        words = self.status.replace("_", " ")
+        return words if until is None else f"{words}, until {until.day} {until:%B %Y}"
+
     def truncate(self, max_tokens: int, count: Callable[[str], int]) -> Hit | None:
         """Return the hit with its text cut to `max_tokens`, or None if not even a word fits."""
         text = truncate(self.text, max_tokens, count)

@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, PrivateAttr
 from vmemo.errors import InvalidInput, ProcessingDelayed, StoreError, VmemoError, error_class, public_name
 from vmemo.models import BankId, ConfidenceChange, EpisodeId, Fact, FactId, JobKind, MessageId, Network
 from vmemo.models.base import Instant, Record
+from vmemo.models.short_ids import short_id
 
 
 class Usage(Record):
@@ -198,6 +199,11 @@ class Citation(Record):
     text: str
     mentioned_at: Instant
 
+    @property
+    def short_id(self) -> str:
+        """The fact's short id, which `why` accepts."""
+        return short_id(self.fact)
+
 
 class MemoryLookup(Record):
     """A further query to memory during a reflection, and the number of new facts that it found."""
@@ -247,12 +253,14 @@ class Answer(Record):
         return self._with_citations({})
 
     def readable(self) -> str:
-        """Return the text with numbered citations, followed by the footnotes."""
+        """Return the text with numbered citations, followed by the footnotes; quoted facts with their short ids."""
+        if self.extractive:
+            return self._with_citations({citation.fact: f" [{citation.short_id}]" for citation in self.citations})
         numbers = {citation.fact: f" [{n}]" for n, citation in enumerate(self.citations, start=1)}
         return "\n\n".join(filter(None, [self._with_citations(numbers), self.footnotes()]))
 
     def footnotes(self) -> str:
-        """Return the cited facts by number, one per line."""
+        """Return the cited facts by number with their short ids, one per line."""
         return "\n".join(f"[{n}] {_footnote(citation)}" for n, citation in enumerate(self.citations, start=1))
 
     def _with_citations(self, marks: Mapping[FactId, str]) -> str:
@@ -264,7 +272,7 @@ class Answer(Record):
 
 def _footnote(citation: Citation) -> str:
     kind = f"{citation.network}: " if citation.network in ("opinion", "observation") else ""
-    return f"{citation.mentioned_at.day} {citation.mentioned_at:%B %Y}: {kind}{citation.text}"
+    return f"{citation.mentioned_at.day} {citation.mentioned_at:%B %Y}: {kind}{citation.text} [{citation.short_id}]"
 
 
 Event: TypeAlias = MemoryLookup | TextDelta | Retracted | Answer

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 TRUNCATED = " […]"
 """The end of a truncated text."""
+MIN_TRUNCATED = 16
+"""Tokens that must be left for a truncated fact, unless it is the only one."""
 MIN_SHARE = 0.25
 """Share of the tokens that whole sentences must use; if they use less, the text is cut after a word."""
 MAX_TOKEN_LENGTH = 8

@@ -8,10 +8,8 @@ from itertools import accumulate
 from typing import Protocol, TypeVar
 
 from vmemo.models import Hit
+from vmemo.models.truncate import MIN_TRUNCATED
 from vmemo.ports import TokenCounter
-
-MIN_TRUNCATED = 16
-"""Tokens that must be left for a truncated hit, unless it is the best one."""
 
 
 def weigh(hits: Sequence[Hit], now: datetime, *, half_life: timedelta | None, importance_weight: float) -> list[Hit]:

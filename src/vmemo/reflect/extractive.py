@@ -25,11 +25,12 @@ def extractive_answer(
     if not hits:
         text = f"Memory holds nothing about this. (Extractive answer: {reason}.)"
         return Answer(query=query, text=text, extractive=True, found=False)
-    facts = [hit.fact for hit in hits[:MAX_FACTS] if hit.score >= MIN_SCORE_SHARE * hits[0].score]
+    quoted = [hit for hit in hits[:MAX_FACTS] if hit.score >= MIN_SCORE_SHARE * hits[0].score]
+    facts = [hit.fact for hit in quoted]
     heading = f"The closest facts in memory (extractive: {reason}, so nothing is inferred and no opinion is formed):"
     return Answer(
         query=query,
-        text="\n".join([heading, *(f"- {_quote(fact, asked_at)}" for fact in facts)]),
+        text="\n".join([heading, *(f"- {_quote(hit, asked_at)}" for hit in quoted)]),
         citations=tuple(map(citation_of, facts)),
         facts=facts_in(facts, "world", "experience"),
         observations=facts_in(facts, "observation"),
@@ -48,7 +49,8 @@ def facts_in(facts: Sequence[Fact], *networks: str) -> tuple[Fact, ...]:
     return tuple(fact for fact in facts if fact.network in networks)
 
 
-def _quote(fact: Fact, asked_at: datetime | None) -> str:
+def _quote(hit: Hit, asked_at: datetime | None) -> str:
+    fact, note = hit.fact, f" ({hit.status_note})" if hit.status_note else ""
     network = f"[{fact.network}] " if fact.network in ("opinion", "observation") else ""
     day = f"{fact.mentioned_at.day} {fact.mentioned_at:%B %Y}"
-    return f"{day if asked_at is None else describe_times(fact, asked_at)}: {network}{fact.text} [{fact.id}]"
+    return f"{day if asked_at is None else describe_times(fact, asked_at)}{note}: {network}{fact.text} [{fact.id}]"

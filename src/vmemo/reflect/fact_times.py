@@ -152,10 +152,15 @@ def _last_day(end: datetime) -> date:
 
 
 def _local_date(instant: datetime, asked_at: datetime) -> date:
+    return min(local_time(instant, asked_at).date(), _LATEST)
+
+
+def local_time(instant: datetime, asked_at: datetime) -> datetime:
+    """Return an instant in the time zone of a question, unless it is too near to the end of the calendar."""
     try:
-        return min(instant.astimezone(asked_at.tzinfo).date(), _LATEST)
+        return instant.astimezone(asked_at.tzinfo)
     except OverflowError:
-        return min(instant.date(), _LATEST)
+        return instant
 
 
 def _is_midnight(instant: datetime) -> bool:

@@ -117,7 +117,8 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
     recalled = await context.recaller.recall(question.text, first_tokens or question.max_tokens)
     if not recalled.hits and not question.profile.background and await context.recaller.is_empty():
         return None
-    evidence = Evidence(question.asked_at, durations=recalled.type == "temporal" and needs_durations(question.text))
+    durations = recalled.type == "temporal" and needs_durations(question.text)
+    evidence = Evidence(question.asked_at, context.context.counter, durations=durations)
     evidence.add(recalled.hits, question.max_tokens)
     context.streamer.fact_id = evidence.fact_id
     lookups: list[MemoryLookup] = []

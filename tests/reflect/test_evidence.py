@@ -1,0 +1,82 @@
+"""The facts that reflect shows to a model, and those that it quotes without one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from vmemo import Fact, Hit
+from vmemo.embedding.token_counter import count_tokens
+from vmemo.models import HitStatus
+from vmemo.reflect.evidence import Evidence
+from vmemo.reflect.extractive import extractive_answer
+
+ASKED = datetime(2024, 6, 1, 12, tzinfo=UTC)
+MORNING = datetime(2024, 5, 8, 9, 30, tzinfo=UTC)
+
+
+def a_hit(id: str, text: str, at: datetime = MORNING, status: HitStatus = "current", **more: object) -> Hit:
+    plain = {"id": id, "bank": "b", "network": "world", "text": text, "tokens": count_tokens(text), "mentioned_at": at}
+    return Hit(fact=Fact.of({**plain, "recorded_at": at, **more}), score=1.0, status=status)
+
+
+def lines(hits: Sequence[Hit], asked_at: datetime = ASKED) -> list[str]:
+    """Return the marks and notes of each fact, without its dates and text."""
+    evidence = Evidence(asked_at, count_tokens)
+    evidence.add(hits, 10_000)
+    return [line.partition(" | ")[0] for line in evidence.render("F").splitlines()[1:-1]]
+
+
+@pytest.mark.parametrize(
+    ("status", "notes"), [("current", ""), ("maybe_outdated", " (maybe outdated)"), ("former", " (former)")]
+)
+def test_the_status_of_a_fact_is_noted(status: HitStatus, notes: str) -> None:
+    assert lines([a_hit("a", "Mira works at Initech.", status=status)]) == [f"F1{notes}"]
+
+
+def test_a_former_fact_names_its_replacement() -> None:
+    new = a_hit("b", "Mira works at Globex.", MORNING + timedelta(days=1), supersedes="a")
+    assert lines([new, a_hit("a", "Mira works at Initech.", status="former")]) == ["F1", "F2 (former, replaced by F1)"]
+
+
+def test_facts_of_one_day_show_the_order_in_which_they_were_said() -> None:
+    later, first = a_hit("a", "x", MORNING + timedelta(minutes=5)), a_hit("b", "y")
+    same_time = a_hit("c", "z", recorded_at=MORNING + timedelta(seconds=1))
+    other_day = a_hit("d", "w", MORNING + timedelta(days=1))
+    assert lines([later, other_day, same_time, first]) == [
+        "F1 (3 of 3 that day, 09:35)",
+        "F2",
+        "F3 (2 of 3 that day, 09:30)",
+        "F4 (1 of 3 that day, 09:30)",
+    ]
+
+
+def test_the_day_and_time_are_those_of_the_questions_time_zone() -> None:
+    evening = [a_hit("a", "x", datetime(2024, 5, 8, 22, 30, tzinfo=UTC)), a_hit("b", "y", MORNING)]
+    assert lines(evening) == ["F1 (2 of 2 that day, 22:30)", "F2 (1 of 2 that day, 09:30)"]
+    assert lines(evening, ASKED.astimezone(timezone(timedelta(hours=2)))) == ["F1", "F2"]
+
+
+def test_evidence_that_does_not_fit_is_truncated_and_not_replaced() -> None:
+    long = a_hit("a", "Mira moved. " + "She likes the new flat by the river. " * 20)
+    evidence = Evidence(ASKED, count_tokens)
+    assert evidence.add([long, a_hit("b", "Short.")], 30) == 1
+    (hit,) = evidence.hits.values()
+    assert (hit.id, hit.truncated, evidence.tokens) == ("a", True, count_tokens(hit.text))
+    assert evidence.tokens <= 30
+    assert "\nF1 (shortened) | " in evidence.render("F")
+    assert evidence.add([long, a_hit("b", "Short.")], 30) == 1, "a later lookup adds other facts"
+
+
+def test_quoted_facts_are_marked_and_cited_by_short_ids() -> None:
+    id = "0f9a3c52-7d1e-5b6f-9c3d-1e2f3a4b5c6d"
+    old = a_hit(id, "Mira works at Initech.", status="former", invalid_at=datetime(2024, 5, 20, tzinfo=UTC))
+    new = a_hit("b", "Mira works at Globex.", status="maybe_outdated")
+    answer = extractive_answer("Where does Mira work?", [new, old])
+    assert answer.readable().splitlines()[1:] == [
+        "- 8 May 2024 (maybe outdated): Mira works at Globex. [b]",
+        "- 8 May 2024 (former, until 20 May 2024): Mira works at Initech. [0f9a3c52]",
+    ]
+    assert f"[{id}]" in answer.text
