@@ -8,12 +8,15 @@ from typing import NoReturn
 
 import httpx2
 import pytest
+from pydantic import JsonValue
 from test_idempotency import RETAIN, BlockingEmbedder
 
 from live_server import LiveServer, live_server
 from vmemo.models import Message
 from vmemo.providers import LocalExtractor
+from vmemo.testing import FakeLLM
 
+EITHER = {"Accept": "application/json, text/event-stream"}
 HINDSIGHT = {"items": [{"content": "I have a grey cat."}]}
 
 
@@ -43,10 +46,9 @@ def test_write_that_fails_unexpectedly_is_in_the_audit_log(
     database: str, interface: str, path: str, body: dict[str, object]
 ) -> None:
     if interface == "mcp":
-        call = {"name": "retain", "arguments": body}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        body = tool_call("retain", **body)
     with live_server(database, llm=BrokenExtractor()) as server, server.http() as client:
-        response = client.post(path, json=body, headers={"Accept": "application/json, text/event-stream"})
+        response = client.post(path, json=body, headers=EITHER)
         assert response.status_code == (200 if interface == "mcp" else 500)
         assert len(client.get("/v1/banks/a/messages").json()["items"]) == 1
         assert [(kind, status) for kind, _, status in entries(client)] == [(interface, 500)]
@@ -65,6 +67,27 @@ def test_entry_of_a_running_write_has_no_status(database: str) -> None:
         embedder.released.set()
         running.result(60)
         assert entries(client) == [("rest", "POST /v1/banks/{bank}/messages", 200)]
+
+
+def tool_call(name: str, **arguments: object) -> dict[str, object]:
+    """Return the body of an MCP tool call."""
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+def test_reflection_that_may_store_opinions_is_in_the_audit_log(database: str) -> None:
+    answer: JsonValue = {"look_for": [], "steps": [], "found": True, "text": "A cat.", "opinions": [], "revised": []}
+    asked = {"query": "Which pet?"}
+    with live_server(database, llm=FakeLLM({"reflect": lambda _: answer})) as server, server.http() as client:
+        client.put("/v1/banks/a", json={})
+        client.post("/v1/banks/a/reflect", json=asked)
+        client.post("/v1/default/banks/a/reflect", json=asked)
+        client.post("/mcp", json=tool_call("reflect", bank="a", **asked), headers=EITHER)
+        client.post("/v1/banks/a/reflect", json={**asked, "opinions": False})
+        assert entries(client)[1:] == [
+            ("rest", "POST /v1/banks/{bank}/reflect", 200),
+            ("hindsight", "POST /v1/default/banks/{bank_id}/reflect", 200),
+            ("mcp", "reflect", 200),
+        ]
 
 
 def test_rejected_write_is_in_the_audit_log_and_a_read_is_not(server: LiveServer) -> None:

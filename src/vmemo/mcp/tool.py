@@ -73,6 +73,11 @@ class ToolContext:
         """The principal of the call."""
         return self.caller.principal
 
+    @property
+    def may_store_opinions(self) -> bool:
+        """True if a reflection may store opinions in the bank."""
+        return self.principal.allows("write", self.bank) and self.memory.forms_opinions
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolEffects:
@@ -162,10 +167,12 @@ def tool(
     The bank is opened before the function is called, and writes are recorded in the audit log.
     """
 
+    stores_opinions = effects is not None and effects.stores_opinions
+
     def decorate(function: Callable[[ToolContext, B], Awaitable[T]]) -> Tool[B, T]:
         async def run(caller: ToolCaller, arguments: B) -> T:
             context = await _open(caller, arguments.bank, permission, create)
-            if permission == "read":
+            if permission == "read" and not (stores_opinions and context.may_store_opinions):
                 return await function(context, arguments)
             entry = await caller.begin_write(function.__name__, context.bank)
             try:

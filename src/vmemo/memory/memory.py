@@ -120,6 +120,11 @@ class Memory(Verbs):
         handler = cast("Handler[R]", HANDLERS[type(request)])
         return await handler(self.completing(claimed)._session, request)
 
+    @property
+    def forms_opinions(self) -> bool:
+        """True if reflections may store opinions, which needs a language model."""
+        return self._session.context.llm is not None
+
     async def exists(self) -> bool:
         """Return True if the bank exists; nothing is created."""
         await self._session.store.open()

@@ -154,7 +154,8 @@ async def _load(run: RecallRun, ranked: RankedCandidates) -> tuple[list[Hit], Ma
     if weighted:
         half_life, importance = query.recency_half_life, query.importance_weight
         hits = weigh(hits, run.now, half_life=half_life, importance_weight=importance)
-    return pack(hits, query.max_tokens, query.top_k, run.context.counter), titles
+    # In a thread, because a long hit that is truncated is counted several times.
+    return await asyncio.to_thread(pack, hits, query.max_tokens, query.top_k, run.context.counter), titles
 
 
 async def _load_facts(

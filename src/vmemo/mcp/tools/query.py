@@ -124,7 +124,7 @@ async def reflect(context: ToolContext, arguments: ReflectArguments) -> ReflectR
     quotes the best facts and says so.
     """
     context.principal.check_max_tokens(arguments.max_tokens)
-    opinions = arguments.opinions and context.principal.allows("write", context.bank)
+    opinions = arguments.opinions and context.may_store_opinions
     request = ReflectRequest.of({**arguments.request_values(), "opinions": opinions})
     found = await context.memory.run(request)
     cited = (*found.facts, *found.observations, *found.opinions)

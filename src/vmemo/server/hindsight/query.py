@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, JsonValue
 
 from vmemo.models.base import Name
 from vmemo.models.request_fields import QueryText
 from vmemo.models.requests import RecallRequest, ReflectRequest
 from vmemo.models.results import Answer
-from vmemo.server.dependencies import RequestSession
+from vmemo.server.dependencies import RequestSession, begin_write
 from vmemo.server.hindsight.dependencies import BANK, ReadOrCreateBank
 from vmemo.server.hindsight.filters import HindsightTagsMatch, tag_options
 from vmemo.server.hindsight.includes import IncludedParts, IncludeOptions, included
@@ -129,19 +129,22 @@ class HindsightReflectResponse(BaseModel):
 
 
 @router.post(f"{BANK}/reflect")
-async def reflect(session: ReadOrCreateBank, body: HindsightReflect) -> Response:
+async def reflect(request: Request, session: ReadOrCreateBank, body: HindsightReflect) -> Response:
     """Answer a question from memory. A key without write permission gets an answer that stores no opinion."""
-    request = ReflectRequest.of(
+    opinions = session.principal.allows("write", session.bank)
+    if opinions and session.memory.forms_opinions:
+        await begin_write(request, "hindsight", session.bank)
+    asked = ReflectRequest.of(
         {
             "query": body.question,
             "budget": body.budget or "low",
             "schema": body.response_schema or None,
-            "opinions": session.principal.allows("write", session.bank),
+            "opinions": opinions,
             "networks": body.fact_types or (),
             **tag_options(body.tags, body.tags_match),
         }
     )
-    answer = await session.memory.run(request)
+    answer = await session.memory.run(asked)
     show_facts = body.include is not None and body.include.facts is not None
     text = answer.plain
     if body.max_tokens is not None:

@@ -14,7 +14,7 @@ from vmemo.models.recalled import Recalled
 from vmemo.models.requests import RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo.server import examples
-from vmemo.server.dependencies import Idempotent, ReadBank
+from vmemo.server.dependencies import Idempotent, ReadBank, begin_write
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
 from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, record, record_of
@@ -27,7 +27,10 @@ _EVENT_STREAM = "text/event-stream"
 
 @router.post("/recall", response_model=Recalled, responses=BODY_ERRORS, openapi_extra=examples.RECALL)
 async def recall(session: ReadBank, body: RecallRequest) -> Response:
-    """Return facts by relevance whose tokens sum to at most `max_tokens`."""
+    """Return facts by relevance whose tokens sum to at most `max_tokens`; the last one may be cut (`truncated`).
+
+    Each has a `status`.
+    """
     session.principal.check_max_tokens(body.max_tokens)
     return await record_of(session.memory.run(body))
 
@@ -57,6 +60,8 @@ async def reflect(request: Request, session: ReadBank, body: ReflectRequest, ide
     session.principal.check_max_tokens(body.max_tokens)
     if not session.principal.allows("write", session.bank):
         body = body.model_copy(update={"opinions": False})
+    elif body.opinions and session.memory.forms_opinions:
+        await begin_write(request, "rest", session.bank)
     if _EVENT_STREAM in request.headers.get("accept", ""):
         if idempotency.key is not None:
             raise InvalidInput(
