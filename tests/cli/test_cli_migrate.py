@@ -71,6 +71,13 @@ def test_migrate_again_skips_identical_banks(invoke: Run, db: str, target: str) 
     assert "0 banks copied and verified; 1 bank already present and identical." in told
 
 
+def test_migrate_shows_progress_on_a_terminal_and_not_with_json(invoke: Run, db: str, target: str) -> None:
+    terminal = {"NO_COLOR": "", "FORCE_COLOR": "1"}
+    shown = invoke("migrate", db, target, **terminal).stderr
+    assert all(step in shown for step in ("loading default", "verifying default"))
+    assert invoke("migrate", db, target, "--json", **terminal).stderr == ""
+
+
 def test_migrate_copies_only_the_given_banks(invoke: Run, db: str, target: str) -> None:
     for name in ("bo", "cy"):
         assert invoke("retain", "I sail.", "--bank", name, "--db", db).exit_code == 0
