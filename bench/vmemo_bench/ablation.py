@@ -142,11 +142,16 @@ def _recall_variants(full: RunSetup) -> list[AblationVariant]:
 def retain_settings(settings: Settings) -> dict[str, Settings]:
     """Return settings that each disable one step of retain."""
     links = replace(settings.links, temporal=0, semantic=0)
+    unrevised = replace(
+        settings,
+        revision=replace(settings.revision, claims=0),
+        revision_model=replace(settings.revision_model, enabled=False),
+    )
     return {
         "without links": replace(settings, links=links),
         "without resolution": replace(settings, resolution=replace(settings.resolution, threshold=2.0)),
         "without segmentation": replace(settings, segmentation=replace(settings.segmentation, messages=1)),
-        "without revision": replace(settings, revision=replace(settings.revision, claims=0)),
+        "without revision": unrevised,
     }
 
 
