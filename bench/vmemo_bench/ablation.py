@@ -33,7 +33,7 @@ COMPARED_METRICS: Mapping[RankedUnit, tuple[str, ...]] = {
 }
 _DAY = re.compile(r"\d{1,2} [A-Z][a-z]+ \d{4}\. ")
 """The day that retain puts before an embedded text."""
-_INSERTED_DATE = re.compile(r" \([^()]*\)")
+_INSERTED_DATE = re.compile(r" \(= [^()]*\)")
 """An absolute date that the local engine inserts after a relative one."""
 
 

@@ -92,7 +92,7 @@ def _packaged_embedder() -> Embedder:
 def _local(settings: Settings, times: TimeReader | None) -> Extractor:
     from vmemo.retain.local import LocalExtractor
 
-    return LocalExtractor(_name_reader(settings), times)
+    return LocalExtractor(_name_reader(settings), times, southern=settings.southern_seasons)
 
 
 def _llm(given: object, settings: Settings) -> LLM | None:

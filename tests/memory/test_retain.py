@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from builders import NOON, TopicEmbedder, WordEmbedder, exported, open_memory, said
 
-from vmemo import EmbeddingFailed, Memory, Message
-from vmemo.models import Episode, Link, MessageId
+from vmemo import EmbeddingFailed, Memory, Message, Settings
+from vmemo.models import Episode, Interval, Link, MessageId
 from vmemo.models.search import Vectors
 from vmemo.ports import TextKind
 
@@ -292,6 +292,16 @@ def test_an_assistants_words_are_not_altered_and_their_time_is_found(sqlite_url:
         (fact,) = memory.facts_sync()
         assert fact.text == "Assistant: I booked it yesterday."
         assert (fact.occurred_start, fact.occurred_end) == (day(2023, 5, 7), day(2023, 5, 8))
+
+
+def test_seasons_are_those_of_the_setting(sqlite_url: str) -> None:
+    with Memory(sqlite_url, embedder=WordEmbedder(), settings=Settings(southern_seasons=True)) as memory:
+        memory.retain_sync("I swam last summer.", speaker="Mira", timestamp=NOON)
+        (fact,) = memory.facts_sync()
+        assert fact.text == "Mira: I swam last summer (= December 2022 - February 2023)."
+        found = memory.recall_sync("What did Mira do last summer?", now=NOON, explain=True)
+        assert found.explanation is not None
+        assert found.explanation.during == Interval(start=day(2022, 12, 1), end=day(2023, 3, 1))
 
 
 def test_two_weeks_ago_is_resolved_to_about_that_day(sqlite_url: str) -> None:

@@ -174,3 +174,11 @@ def test_no_date_is_written_where_the_reading_is_in_doubt(text: str) -> None:
 def test_an_uncertain_time_is_found_for_search_and_marked() -> None:
     (found,) = annotate("I will see her next Friday.", MONDAY).expressions
     assert (found.text, format_interval(found.interval), found.certain) == ("next Friday", "19 May 2023", False)
+
+
+def test_southern_seasons_begin_half_a_year_later() -> None:
+    assert annotate("I swam last summer.", MONDAY, southern=True).text == (
+        "I swam last summer (= December 2022 - February 2023)."
+    )
+    (winter,) = find_times("What did I read in the winter of 2022?", MONDAY, southern=True)
+    assert format_interval(winter.interval) == "June-August 2022"

@@ -260,6 +260,8 @@ class Settings(Checked):
     """Names in texts are found by rules, or also by spaCy; auto uses spaCy if it is installed."""
     languages: Annotated[Languages, Env("VMEMO_LANGUAGES")] = ()
     """Codes of languages besides English in which times are recognised, such as de; needs `vmemo[languages]`."""
+    southern_seasons: Annotated[bool, Env("VMEMO_SOUTHERN_SEASONS")] = False
+    """Read seasons as those of the southern hemisphere: summer is December to February."""
     reranker_key: Annotated[str | None, Env("VMEMO_RERANKER_KEY")] = field(default=None, repr=False)
     """API key of a reranking service."""
     llm: Annotated[str | None, Env("VMEMO_LLM")] = None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from vmemo.models import (
     BankId,
@@ -80,10 +81,9 @@ async def _analyse(query: Query, context: Context, *, report_unresolved: bool) -
         return QueryAnalysis(type="general", during=None)
     now = query.now or utc_now()
     report_unresolved = report_unresolved and "temporal" in context.settings.channels
-    if len(query.text) <= SHORT_QUERY:
-        analysis = analyse_query(query.text, now, report_unresolved=report_unresolved)
-    else:
-        analysis = await asyncio.to_thread(analyse_query, query.text, now, report_unresolved=report_unresolved)
+    southern = context.settings.southern_seasons
+    analyse = partial(analyse_query, query.text, now, report_unresolved=report_unresolved, southern=southern)
+    analysis = analyse() if len(query.text) <= SHORT_QUERY else await asyncio.to_thread(analyse)
     if context.time_reader is None:
         return analysis
     foreign = (await asyncio.to_thread(context.time_reader, query.text, now))[:1]

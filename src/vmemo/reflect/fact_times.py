@@ -122,8 +122,13 @@ def _event_time(fact: Fact) -> FactTime | None:
 @lru_cache(maxsize=1024)
 def _times_in(text: str, reference: datetime) -> Sequence[tuple[bool, bool, FactTime]]:
     """Return the times in a text, and for each if it is relative and certain. Cached: a fact is shown several times."""
-    found = find_statement_times(text, reference)
-    return tuple((each.relative, each.certain, _resolve(each, reference)) for each in found)
+    found = [(each, _resolve(each, reference)) for each in find_statement_times(text, reference)]
+    # A computed date stands for the words before it, unless these name the beginning or the end of a longer time.
+    return tuple(
+        (each.relative, each.certain, time)
+        for each, time in found
+        if time.kind != "on" or not text.startswith(" (= ", each.end)
+    )
 
 
 def _resolve(expression: TimeExpression, reference: datetime) -> FactTime:

@@ -117,7 +117,8 @@ async def _episode(bank: BankId, job: ExtractionJob, context: RetainContext) -> 
 async def _extract(
     bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext, llm: StructuredLLM
 ) -> EpisodeExtraction:
-    lines = await asyncio.to_thread(extraction_lines, pending)
+    southern = context.settings.southern_seasons
+    lines = await asyncio.to_thread(extraction_lines, pending, southern=southern)
     if not lines:
         return EpisodeExtraction(result=ExtractionResult(drafts=(), engine=llm.name))
     stored = await context.store.bank(bank)

@@ -75,10 +75,10 @@ def _header(message: Message) -> str:
     return f"{message.timestamp:%a %d %b %Y %H:%M} | {message.voice}{agent}"
 
 
-def extraction_lines(messages: Sequence[Message]) -> tuple[ExtractionLine, ...]:
+def extraction_lines(messages: Sequence[Message], *, southern: bool = False) -> tuple[ExtractionLine, ...]:
     """Return messages as lines: without recalled memories, with relative times resolved, long messages in chunks."""
     return tuple(
-        ExtractionLine(message, annotate_message(message, chunk).text)
+        ExtractionLine(message, annotate_message(message, chunk, southern=southern).text)
         for message in messages
         if (content := strip_recalled(message.content).strip())
         for chunk in split_text(content)

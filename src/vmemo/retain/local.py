@@ -13,7 +13,7 @@ from vmemo.ports import NameReader, TimeReader
 from vmemo.retain.message_times import annotate_message
 from vmemo.text.chunks import split_text
 from vmemo.text.names import find_names, merge_names
-from vmemo.text.temporal import TimeExpression
+from vmemo.text.temporal import AnnotatedText, TimeExpression
 
 CONTEXT_CHARACTERS = 400
 """Characters of the previous message that are searched along with a message."""
@@ -29,14 +29,20 @@ class LocalExtractor:
     name = "local"
     keeps_words = True
 
-    def __init__(self, names: NameReader | None = None, times: TimeReader | None = None) -> None:
-        """Use `names` and `times` in addition to the built-in rules, such as for other languages."""
+    def __init__(
+        self, names: NameReader | None = None, times: TimeReader | None = None, *, southern: bool = False
+    ) -> None:
+        """Use `names` and `times` in addition to the built-in rules, such as for other languages.
+
+        With `southern`, seasons are those of the southern hemisphere.
+        """
         self._names = names
         self._times = times
+        self._southern = southern
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
         """Return one draft per message, or per chunk of a long one. Runs in threads, so that others can go on."""
-        reading = ExtractionResult(drafts=tuple(await _in_slices(_extract(messages, before))))
+        reading = ExtractionResult(drafts=tuple(await _in_slices(_extract(messages, before, southern=self._southern))))
         if self._times is not None:
             reading = await asyncio.to_thread(_add_times, reading, self._times)
         return reading if self._names is None else await asyncio.to_thread(_add_names, reading, self._names)
@@ -82,29 +88,28 @@ def _slice(drafts: Iterator[FactDraft]) -> list[FactDraft]:
     return taken
 
 
-def _extract(messages: Sequence[Message], before: Message | None) -> Iterator[FactDraft]:
+def _extract(messages: Sequence[Message], before: Message | None, *, southern: bool) -> Iterator[FactDraft]:
     speakers = {message.speaker for message in messages if message.speaker}
     for message, earlier in zip(messages, [before, *messages], strict=False):
         context = _context(message, earlier)
         for number, chunk in enumerate(split_text(message.content)):
-            yield _draft(message, chunk, number, speakers, context if number == 0 else "", earlier)
+            annotated = annotate_message(message, chunk, southern=southern)
+            draft = _draft(message, number, annotated, _entities(message, chunk, speakers))
+            if number == 0 and earlier is not None and context:
+                draft = replace(draft, context=context, context_from=earlier.id)
+            yield draft
 
 
-def _draft(
-    message: Message, chunk: str, number: int, speakers: set[str], context: str, before: Message | None
-) -> FactDraft:
-    text, times = annotate_message(message, chunk)
+def _draft(message: Message, number: int, annotated: AnnotatedText, entities: tuple[FoundName, ...]) -> FactDraft:
     return FactDraft(
         key=f"{message.id}/{number}",
         network="experience" if message.role in ("assistant", "tool") else "world",
-        text=f"{message.voice}: {text}",
+        text=f"{message.voice}: {annotated.text}",
         mentioned_at=message.timestamp,
         recorded_at=message.recorded_at,
         messages=(message.id,),
-        context=context,
-        context_from=before.id if before is not None and context else None,
-        occurred=_occurred(times),
-        entities=_entities(message, chunk, speakers),
+        occurred=_occurred(annotated.expressions),
+        entities=entities,
         tags=message.tags,
         metadata=message.metadata,
     )

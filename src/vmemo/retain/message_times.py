@@ -6,11 +6,11 @@ from vmemo.models import Message
 from vmemo.text.temporal import MAX_OWN_WORDS, AnnotatedText, annotate, find_statement_times
 
 
-def annotate_message(message: Message, chunk: str) -> AnnotatedText:
+def annotate_message(message: Message, chunk: str, *, southern: bool = False) -> AnnotatedText:
     """Return a chunk of a message with its times, and with dates written into it if they are a person's own words.
 
     Text written by a model is kept as it is, and so is a long one, which is mostly a document that was pasted.
     """
     if message.role == "user" and len(message.content) <= MAX_OWN_WORDS:
-        return annotate(chunk, message.timestamp)
-    return AnnotatedText(chunk, find_statement_times(chunk, message.timestamp))
+        return annotate(chunk, message.timestamp, southern=southern)
+    return AnnotatedText(chunk, find_statement_times(chunk, message.timestamp, southern=southern))

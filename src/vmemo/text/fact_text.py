@@ -6,5 +6,8 @@ from datetime import datetime
 
 
 def embedded_text(text: str, mentioned_at: datetime) -> str:
-    """Return the text with its date in front, because the stored text has none."""
-    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {text}"
+    """Return the text with its date in front, because the stored text has none.
+
+    The encoder was trained on computed dates without the equals sign that sets them apart for readers.
+    """
+    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {text.replace(' (= ', ' (')}"

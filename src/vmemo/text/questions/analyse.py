@@ -36,13 +36,15 @@ class QueryAnalysis:
     tense: QuestionTense = "present"
 
 
-def analyse_query(text: str, now: datetime, *, report_unresolved: bool = False) -> QueryAnalysis:
+def analyse_query(
+    text: str, now: datetime, *, report_unresolved: bool = False, southern: bool = False
+) -> QueryAnalysis:
     """Return the type, time and sub-queries of a query; `now` needs a time zone.
 
-    `report_unresolved` also looks for a time that the rules cannot resolve.
+    `report_unresolved` also looks for a time that the rules cannot resolve; `southern` turns the seasons round.
     """
     text = text[:MAX_QUERY_CHARS].replace("’", "'")
-    times = find_times(text, now)
+    times = find_times(text, now, southern=southern)
     sentences = question_sentences(text)
     starts = [sentence.start() for sentence in sentences]
     asked = [time for time in times if _is_within(time.start, starts, sentences)]

@@ -48,9 +48,9 @@ class AnnotatedText(NamedTuple):
     expressions: list[TimeExpression]
 
 
-def annotate(text: str, reference: datetime) -> AnnotatedText:
+def annotate(text: str, reference: datetime, *, southern: bool = False) -> AnnotatedText:
     """Return the text with each relative time that is certain followed by its date: "yesterday (= 7 May 2023)"."""
-    times = _resolve(text, reference)
+    times = _resolve(text, reference, southern=southern)
     parts: list[str] = []
     position = 0
     for _, end, days in times:
@@ -62,9 +62,9 @@ def annotate(text: str, reference: datetime) -> AnnotatedText:
     return AnnotatedText("".join(parts) + text[position:], expressions)
 
 
-def find_statement_times(text: str, reference: datetime) -> list[TimeExpression]:
+def find_statement_times(text: str, reference: datetime, *, southern: bool = False) -> list[TimeExpression]:
     """Return the time expressions of a statement, each read as past or future by the tense of its clause."""
-    return [time_expression(text, time, reference) for time in _resolve(text, reference)]
+    return [time_expression(text, time, reference) for time in _resolve(text, reference, southern=southern)]
 
 
 def _date_follows(text: str, end: int) -> bool:
@@ -81,9 +81,9 @@ def _annotation(days: DayRange) -> str:
     return format_days(bounds) if bounds else ""
 
 
-def _resolve(text: str, reference: datetime) -> list[ResolvedTime]:
+def _resolve(text: str, reference: datetime, *, southern: bool = False) -> list[ResolvedTime]:
     """Return the time expressions by tense, with `certain` set to whether their days may be written."""
-    readings = _read_by_tense(text, reference)
+    readings = _read_by_tense(text, reference, southern=southern)
     whole = examine(text, reference.date(), readings)
     return [
         reading.time._replace(days=replace(reading.time.days, certain=is_certain(place, whole)))
@@ -91,9 +91,9 @@ def _resolve(text: str, reference: datetime) -> list[ResolvedTime]:
     ]
 
 
-def _read_by_tense(text: str, reference: datetime) -> list[Reading]:
+def _read_by_tense(text: str, reference: datetime, *, southern: bool) -> list[Reading]:
     """Return the time expressions, each read as past or future by the tense of its clause."""
-    past, future = parse_both(text, reference)
+    past, future = parse_both(text, reference, southern=southern)
     if past is future:
         return [Reading(time, time.days, None) for time in past]
     future_days = {(time.start, time.end): time.days for time in future}

@@ -39,7 +39,7 @@ _SAME_SENTENCE = 80
 """Characters between a weekday and another expression that it may depend on: "Sunday lunch the week before last"."""
 _PROSE_LINES = 3
 """A text of more lines may be a timetable or a form that was pasted."""
-_GENERIC = re.compile(r"\b(?:n?ever|whenever|any ?time|birthdays?|anniversar(?:y|ies))\b", re.IGNORECASE)
+_GENERIC = re.compile(r"\b(?:n?ever|whenever|any ?time|birthdays?|born|anniversar(?:y|ies))\b", re.IGNORECASE)
 """Words of a sentence about any year."""
 
 _CODE = re.compile(

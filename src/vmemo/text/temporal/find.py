@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from datetime import time as time_of_day
+from functools import partial
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Interval
@@ -49,17 +51,23 @@ class TimeExpression:
 
 
 def find_times(
-    text: str, reference: datetime, *, prefer: Preference | None = None, day_first: bool = False
+    text: str,
+    reference: datetime,
+    *,
+    prefer: Preference | None = None,
+    day_first: bool = False,
+    southern: bool = False,
 ) -> list[TimeExpression]:
     """Return the time expressions in order and without overlap. Days are those of the reference's time zone.
 
     `prefer` decides between the past and the future for a bare weekday, month or day. Without it they are past,
-    unless the sentence asks about the future ("What will I do on Friday?").
+    unless the sentence asks about the future ("What will I do on Friday?"). With `southern`, summer is in December.
     """
     _require_time_zone(reference)
-    found = parse(text, reference, prefer=prefer or "past", day_first=day_first)
+    read = partial(parse, text, reference, day_first=day_first, southern=southern)
+    found = read(prefer=prefer or "past")
     if prefer is None:
-        found = _prefer_by_tense(text, reference, found, day_first=day_first)
+        found = _prefer_by_tense(text, reference, found, lambda: read(prefer="future"))
     return [time_expression(text, each, reference) for each in found]
 
 
@@ -74,15 +82,14 @@ def time_expression(text: str, resolved: ResolvedTime, reference: datetime) -> T
 
 
 def _prefer_by_tense(
-    text: str, reference: datetime, past: list[ResolvedTime], *, day_first: bool
+    text: str, reference: datetime, past: list[ResolvedTime], read_future: Callable[[], list[ResolvedTime]]
 ) -> list[ResolvedTime]:
     """Return the future reading of those expressions whose sentence is about the future."""
     today = reference.date()
     starts = {time.start for time in past if _may_be_future(time, today) and _is_about_future(text, time)}
     if not starts:
         return past
-    future = parse(text, reference, prefer="future", day_first=day_first)
-    other = {(time.start, time.end): time for time in future if time.start in starts}
+    other = {(time.start, time.end): time for time in read_future() if time.start in starts}
     return [other.get((time.start, time.end), time) for time in past]
 
 

@@ -26,7 +26,9 @@ class ParseContext:
     text: str
     now: datetime
     prefer: Preference
-    day_first: bool
+    day_first: bool = False
+    southern: bool = False
+    """Seasons are those of the southern hemisphere."""
 
     @property
     def today(self) -> date:

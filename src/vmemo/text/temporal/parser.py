@@ -47,20 +47,22 @@ class ResolvedTime(NamedTuple):
 
 
 def parse(
-    text: str, reference: datetime, *, prefer: Preference = "past", day_first: bool = False
+    text: str, reference: datetime, *, prefer: Preference = "past", day_first: bool = False, southern: bool = False
 ) -> list[ResolvedTime]:
     """Return the time expressions in order and without overlap, in the calendar of the reference's time zone."""
-    context = ParseContext(text, reference, prefer, day_first)
+    context = ParseContext(text, reference, prefer, day_first=day_first, southern=southern)
     line = _merge_numbers(context)
     return _combine(DATE_STAGE.apply(line, context), context) if line else []
 
 
-def parse_both(text: str, reference: datetime) -> tuple[list[ResolvedTime], list[ResolvedTime]]:
+def parse_both(
+    text: str, reference: datetime, *, southern: bool = False
+) -> tuple[list[ResolvedTime], list[ResolvedTime]]:
     """Return the expressions with a preference for the past, and for the future.
 
     Both are the same list object if no expression of the text is ambiguous.
     """
-    context = ParseContext(text, reference, "past", day_first=False)
+    context = ParseContext(text, reference, "past", southern=southern)
     line = _merge_numbers(context)
     if line is None:
         return [], []
@@ -68,7 +70,7 @@ def parse_both(text: str, reference: datetime) -> tuple[list[ResolvedTime], list
     past = _combine(dates, context)
     if not any(token.days and token.days.is_ambiguous for token in dates.tokens):
         return past, past
-    context = ParseContext(text, reference, "future", day_first=False)
+    context = ParseContext(text, reference, "future", southern=southern)
     return past, _combine(DATE_STAGE.apply(line, context), context)
 
 

@@ -236,10 +236,11 @@ def _days_of_hours(match: RuleMatch, *, up_to_now: bool) -> DayRange | None:
 
 
 _COUNT = "count=(COUNT|A|SOME)"
+_WINDOW = "(last|previous|past|next|coming|following)"
 _SAME_TIME = "(this|the? same) (day=day|time)"
 
 RULES = (
-    Rule("(the|these)? (for the)? modifier=MOD length=LENGTH (?!of)(?!ago)", _window),
+    Rule(f"(the|these)? (for the)? modifier={_WINDOW} length=LENGTH (?!of)(?!ago)", _window),
     Rule("(the|these) count=(COUNT|SOME) modifier=(previous|past|next|coming) unit=UNIT", _reversed_window),
     Rule("the? (last|past) unit=UNIT and A half", _unit_and_a_half),
     Rule("the? (last|past) unit=UNIT or count=COUNT (?!UNIT)", _unit_or_more),

@@ -33,6 +33,7 @@ from vmemo.text.temporal.patterns import tags_of
 from vmemo.text.temporal.rules.counted import CALENDAR_WINDOWS, counted_days
 
 _PAST, _LAST, _COMING = tags_of("past"), tags_of("last"), tags_of("coming")
+_HABITUAL = tags_of("on") | tags_of("at")
 _INEXACT = tags_of("previous") | tags_of("following") | tags_of("coming")
 """Modifiers that count from a date named before, if there is one, or from today."""
 
@@ -104,7 +105,9 @@ def _over_the_weekend(match: RuleMatch) -> DayRange | None:
         return None
     today = match.today
     step = -1 if match.context.prefer == "past" and today.weekday() < FRIDAY else 0
-    found = whole_period(period_bounds(today, WEEKEND, step), WEEKEND, certain=today.weekday() < SATURDAY)
+    # "On the weekend" may be any weekend.
+    certain = today.weekday() < SATURDAY and match.previous_tag not in _HABITUAL
+    found = whole_period(period_bounds(today, WEEKEND, step), WEEKEND, certain=certain)
     return found and replace(found, either_direction=True)
 
 

@@ -12,6 +12,11 @@ from vmemo.text.temporal.grammar import Rule, RuleMatch
 _JUST_ENDED, _HALF_A_YEAR = timedelta(days=30), timedelta(days=183)
 
 
+def _first_month(match: RuleMatch) -> int:
+    month = match.value("season")
+    return (month + 5) % 12 + 1 if match.context.southern else month
+
+
 def _season_bounds(year: int, month: int) -> Bounds | None:
     start = make_date(year, month, 1)
     end = start and add_units(start, 3, MONTH)
@@ -19,20 +24,20 @@ def _season_bounds(year: int, month: int) -> Bounds | None:
 
 
 def _season(match: RuleMatch) -> DayRange | None:
-    month = match.value("season")
+    month = _first_month(match)
     found = match.nearest(lambda year: _season_bounds(year, month), "span")
     return found and replace(found, certain=False)
 
 
 def _season_of_year(match: RuleMatch) -> DayRange | None:
     """Resolve "the winter of 2014-2015"."""
-    bounds = _season_bounds(match.value("year"), match.value("season"))
+    bounds = _season_bounds(match.value("year"), _first_month(match))
     return bounds and DayRange(*bounds, relative=False)
 
 
 def _seasons_ago(match: RuleMatch) -> DayRange | None:
     """Resolve "two summers ago"; a season that has not ended does not count."""
-    today, month, count = match.today, match.value("season"), match.value("count")
+    today, month, count = match.today, _first_month(match), match.value("count")
     ended = (bounds for back in range(3) if (bounds := _season_bounds(today.year - back, month)) and bounds[1] <= today)
     latest = next(ended, None)
     bounds = _season_bounds(latest[0].year + 1 - count, month) if latest else None
@@ -41,7 +46,7 @@ def _seasons_ago(match: RuleMatch) -> DayRange | None:
 
 def _modified_season(match: RuleMatch) -> DayRange | None:
     """Resolve "last summer", "this winter", "the summer before last"; one just ended may be "last" or "this"."""
-    today, month, step = match.today, match.value("season"), match.value("modifier")
+    today, month, step = match.today, _first_month(match), match.value("modifier")
     seasons = [bounds for year in range(today.year - 3, today.year + 3) if (bounds := _season_bounds(year, month))]
     if step < 0:
         before_last = match.groups.start("modifier") > match.groups.start("season")

@@ -145,10 +145,13 @@ def _weekday_of_week(match: RuleMatch) -> DayRange | None:
 
 def _listed_weekdays(match: RuleMatch) -> DateList | None:
     """Resolve "Monday and Tuesday next week" to both days of that week."""
-    bounds, end = match.days("whole").bounds, match.groups.start("whole")
+    whole, end = match.days("whole"), match.groups.start("whole")
     tokens = enumerate(match.tokens[match.groups.start() : end], match.groups.start())
     named = [(place, token.days.start.weekday()) for place, token in tokens if token.days and token.days.start]
-    found = [(place, bounds and single_day(add_days(bounds[0], weekday))) for place, weekday in named]
+    found = [
+        (place, single_day(add_days(whole.start, weekday), certain=whole.certain) if whole.start else None)
+        for place, weekday in named
+    ]
     last = (named[-1][0], match.groups.end() - 1)
     spans = [*((place, place) for place, _ in named[:-1]), last]
     return DateList(tuple((*span, days) for span, (_, days) in zip(spans, found, strict=True) if days))
