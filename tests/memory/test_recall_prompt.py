@@ -120,6 +120,12 @@ def test_the_status_of_a_fact_is_marked(status: HitStatus, more: dict[str, objec
     )
 
 
+def test_a_computed_date_is_explained() -> None:
+    dated, plain = (fact("f", f"Mira: I ran yesterday{date}.", day(2020)) for date in (" (= 31 December 2019)", ""))
+    note = "(= date): computed from the day of the message."
+    assert [note in recalled([each]).to_prompt().splitlines()[0] for each in (dated, plain)] == [True, False]
+
+
 def test_an_end_that_was_not_known_yet_is_not_shown() -> None:
     found = recalled([PROMPT[3]], f4="current").model_copy(update={"known_at": day(2022, 1)})
     assert found.to_prompt().endswith("- [f4] 08:00 (current) Mira: I work at Initech.")

@@ -14,6 +14,9 @@ from vmemo.models.ids import BankId, EpisodeId, FactId, LinkKind, MessageId, Net
 from vmemo.models.messages import Message
 from vmemo.models.short_ids import short_id
 
+COMPUTED_DATE = " (= "
+"""The opening of a date that was computed and written after the words that name it: "yesterday (= 7 May 2023)"."""
+
 
 class Interval(Record):
     """A half-open time interval [start, end); None means unbounded."""

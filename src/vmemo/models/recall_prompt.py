@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 
+from vmemo.models.facts import COMPUTED_DATE
 from vmemo.models.hits import Hit
 from vmemo.models.ids import EpisodeId, FactId
 
@@ -15,6 +16,7 @@ EXPLAINED_MARKS = {
     "former": "former: no longer true.",
     "maybe outdated": "maybe outdated: a newer fact may replace it.",
     "[…]": "[…]: shortened.",
+    COMPUTED_DATE: "(= date): computed from the day of the message.",
 }
 """Sentences that the legend has only if the mark occurs."""
 QUOTED = 24
@@ -118,6 +120,8 @@ class RecallPrompt:
 
 def _legend(hits: Sequence[Hit]) -> str:
     used = {mark for hit in hits for mark in (hit.status.replace("_", " "), "[…]" if hit.truncated else "")}
+    if any(COMPUTED_DATE in hit.text for hit in hits):
+        used.add(COMPUTED_DATE)
     return " ".join([LEGEND, *(meaning for mark, meaning in EXPLAINED_MARKS.items() if mark in used)])
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from vmemo.models import Fact
+from vmemo.models.facts import COMPUTED_DATE
 from vmemo.text.temporal import TimeExpression, find_statement_times, find_times
 from vmemo.text.temporal.calendar_units import add_days
 from vmemo.text.temporal.durations import DateSpan, month_span, year_span
@@ -127,7 +128,7 @@ def _times_in(text: str, reference: datetime) -> Sequence[tuple[bool, bool, Fact
     return tuple(
         (each.relative, each.certain, time)
         for each, time in found
-        if time.kind != "on" or not text.startswith(" (= ", each.end)
+        if time.kind != "on" or not text.startswith(COMPUTED_DATE, each.end)
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
+from vmemo.models.facts import COMPUTED_DATE
 from vmemo.text.temporal.certainty import Reading, examine, is_certain
 from vmemo.text.temporal.clauses import (
     ClausePosition,
@@ -27,8 +28,6 @@ from vmemo.text.temporal.find import TimeExpression, time_expression
 from vmemo.text.temporal.parser import ResolvedTime, lower_same_length, parse_both
 from vmemo.text.temporal.tense_cues import Tense, TenseCues, find_cues
 
-COMPUTED_DATES = "A date such as (= 7 May 2023) was computed from the day of the message; all other words are as said."
-"""Explanation of the annotations, for prompts that contain annotated text."""
 _PARENTHESIS = re.compile(r"\s*\(([^()]*)\)")
 _YEAR = re.compile(r"\d{4}")
 _MAX_DAY_DISTANCE = timedelta(days=60)
@@ -56,7 +55,7 @@ def annotate(text: str, reference: datetime, *, southern: bool = False) -> Annot
     for _, end, days in times:
         written = _annotation(days)
         if written and not _date_follows(text, end):
-            parts += (text[position:end], f" (= {written})")
+            parts += (text[position:end], f"{COMPUTED_DATE}{written})")
             position = end
     expressions = [time_expression(text, time, reference) for time in times]
     return AnnotatedText("".join(parts) + text[position:], expressions)
