@@ -42,6 +42,9 @@ class Asked(TypedDict, total=False):
     vector: Vector
     kinds: frozenset[LinkKind]
     fan: int
+    compared: int
+    common: int
+    floor: float
 
 
 class GraphConformance(StoreSuite):
@@ -121,6 +124,31 @@ class GraphConformance(StoreSuite):
             weights += found
         assert all(more < fewer for fewer, more in pairwise(weights))
         assert weights[-1] > 0
+
+    @on_store
+    async def test_a_common_entity_weighs_no_less_than_one_with_the_common_number_of_facts(self, store: Store) -> None:
+        facts = [a_fact(f"{n}", entities=[mention_of(OSLO)]) for n in range(120)]
+        await _write(store, *facts, entities=[OSLO])
+        found = await find_edges(store, _query(entities=[OSLO.id], common=16))
+        assert [round(edge.weight, 6) for edge in found] == [0.25] * len(found)
+        assert len(found) == 8
+
+    @on_store
+    async def test_of_a_very_common_entity_the_newest_facts_are_compared(self, store: Store) -> None:
+        facts = [a_fact(f"{n}", entities=[mention_of(OSLO)]) for n in range(12)]
+        await _write(store, *[with_vector(f, at_cosine(1 - n / 20)) for n, f in enumerate(facts)], entities=[OSLO])
+        found = await find_edges(store, _query(entities=[OSLO.id], compared=5, fan=3))
+        assert {edge.target for edge in found} == {fact.id for fact in facts[7:10]}
+
+    @on_store
+    async def test_edges_to_facts_below_the_floor_are_left_out(self, store: Store) -> None:
+        start, near, far = (a_fact(text, entities=[mention_of(OSLO)]) for text in ("start", "near", "far"))
+        items = [with_vector(start, ALIKE), with_vector(near, at_cosine(0.6)), with_vector(far, at_cosine(0.3))]
+        links = [_link(start, near, "temporal"), _link(start, far, "temporal")]
+        await _write(store, *items, links=links, entities=[OSLO])
+        assert {edge.target for edge in await _edges(store, start)} == {near.id, far.id}
+        found = await _edges(store, start, floor=0.4)
+        assert {(edge.target, edge.kind) for edge in found} == {(near.id, "temporal"), (near.id, "entity")}
 
     @on_store
     async def test_an_entity_with_many_facts_leads_to_the_most_similar_ones(self, store: Store) -> None:

@@ -79,6 +79,7 @@ def test_temporal_links_are_followed_within_the_interval() -> None:
     query = temporal_link_query(made, made.temporal, ranked(*[(f"f{n}", 0.9 - n / 100) for n in range(20)]))
     assert query is not None
     assert (query.kinds, query.scope) == ({"temporal"}, replace(SCOPE, occurred=MAY))
+    assert query.floor == RULES.floor
     assert (query.facts, query.entities) == ([f"f{n}" for n in range(RULES.linked)], ())
 
 

@@ -13,11 +13,11 @@ import pytest
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId, MessageId
 from vmemo.models.search import Scope, TokenVectors
+from vmemo.models.settings import FusionSettings
 from vmemo.ports import Loaded, Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 from vmemo.recall.rerank import (
-    MAX_TEXTS,
     Reranked,
     late_interaction,
     late_shortlist,
@@ -29,6 +29,7 @@ from vmemo.recall.rerank import (
 
 ASKED = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
 BANK = BankId("bank")
+TEXTS = FusionSettings().texts
 
 
 def query(*, max_tokens: int | None = None, top_k: int | None = None, nodes: int = 300) -> Query:
@@ -91,7 +92,8 @@ def late(asked: Query, candidates: Sequence[Fused], tokens: Mapping[str, TokenVe
 
 
 def reading(asked: Query, candidates: Sequence[Fused], judge: Judge, facts: Facts | None = None) -> Reranked:
-    scores = asyncio.run(score_texts(asked, candidates, cast("Reranker", judge), cast("Search", facts or Facts())))
+    store = cast("Search", facts or Facts())
+    scores = asyncio.run(score_texts(asked, candidates, cast("Reranker", judge), store, limit=TEXTS))
     return reorder(candidates, scores)
 
 
@@ -221,16 +223,27 @@ def test_a_reranker_scores_texts_and_the_order_follows() -> None:
 def test_a_reranker_gets_a_limited_number_of_texts() -> None:
     judge = Judge({"Fact 49": 1.0, "Fact 50": 9.0})
     ranked = reading(query(top_k=80), fused(*[1.0] * 80), judge)
-    assert len(judge.read) == ranked.count == MAX_TEXTS
+    assert len(judge.read) == ranked.count == TEXTS
     assert ranked.candidates[0].id == "49"
-    assert names(ranked.candidates[MAX_TEXTS:]) == " ".join(str(place) for place in range(MAX_TEXTS, 80))
+    assert names(ranked.candidates[TEXTS:]) == " ".join(str(place) for place in range(TEXTS, 80))
 
 
-def test_a_fact_that_can_not_be_loaded_counts_as_average() -> None:
+def test_a_fact_that_can_not_be_loaded_keeps_its_place() -> None:
     judge = Judge({"Fact 0": 0.0, "Fact 2": 1.0})
     ranked = reading(query(top_k=3), fused(1.0, 1.0, 1.0), judge, Facts(missing="1"))
     assert names(ranked.candidates) == "2 1 0"
     assert FactId("1") not in ranked.scores
+
+
+def test_a_reranker_alone_decides_the_order_of_what_it_scored() -> None:
+    judge = Judge({"Fact 3": 0.4, "Fact 2": 0.3, "Fact 1": 0.2, "Fact 0": 0.1})
+    ranked = reading(query(top_k=1), fused(90.0, 2.0, 1.0, 0.01), judge)
+    assert names(ranked.candidates) == "3 2 1 0"
+    assert [candidate.score for candidate in ranked.candidates] == [90.0, 2.0, 1.0, 0.01]
+
+
+def test_candidates_that_a_reranker_scores_alike_keep_their_order() -> None:
+    assert names(reading(query(top_k=3), fused(1.0, 0.9, 0.8), Judge()).candidates) == "0 1 2"
 
 
 def test_a_reranker_is_not_called_without_texts() -> None:

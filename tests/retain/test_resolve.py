@@ -257,3 +257,17 @@ def test_unusual_names_resolve_to_themselves(name: str) -> None:
 def test_a_name_shared_by_hundreds_matches_none() -> None:
     namesakes = [entity(f"John {chr(65 + i // 26)}{chr(97 + i % 26)}x", seen=NOW) for i in range(300)]
     assert meets("John", *namesakes) is None
+
+
+def test_a_name_that_a_fact_sets_apart_from_a_longer_one_is_another_person() -> None:
+    together = [
+        NameSighting(
+            name="Alice", type="PERSON", at=NOW, beside=frozenset({"Alice Cooper"}), apart=frozenset({"Alice Cooper"})
+        ),
+        NameSighting(name="Alice Cooper", type="PERSON", at=NOW, beside=frozenset({"Alice"})),
+    ]
+    assert len(set(resolve(together, [], NOTHING).ids.values())) == 2
+    known = entity("Alice Cooper", aliases=("Alice",))
+    ids = resolve(together, [known], NOTHING).ids
+    assert ids["alice cooper"] == known.id
+    assert ids["alice"] != known.id

@@ -3,7 +3,7 @@
 import pytest
 
 from vmemo.models import EntityType
-from vmemo.text.names import MAX_NAMES, find_names
+from vmemo.text.names import MAX_NAMES, find_names, name_form, name_similarity, names_apart
 
 
 def names(text: str, *speakers: str) -> list[str]:
@@ -179,3 +179,46 @@ def test_speakers_are_found_in_other_scripts(text: str, speaker: str) -> None:
 def test_finding_names_is_deterministic() -> None:
     text = "Hey Mel, Dr. Varga and Anna Karlsson moved to Ljubljana."
     assert find_names(text, speakers=["Mel", "Jo"]) == find_names(text, speakers=["Jo", "Mel"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Alice met Alice Cooper at the concert.", {"alice cooper"}),
+        ("Alice's neighbour is Alice Cooper.", {"alice cooper"}),
+        ("Alice: I met Alice Cooper!", {"alice cooper"}),
+        ("User: I met Alice Cooper. Alice sings.", set[str]()),
+        ("Alice Cooper: It is Alice again.", set[str]()),
+        ("I saw Alice Cooper and Alice Walker. Alice was late.", set[str]()),
+    ],
+)
+def test_a_short_name_beside_the_long_one_in_a_sentence_is_set_apart(text: str, expected: set[str]) -> None:
+    assert names_apart(text, ["Alice Walker", "Alice", "Alice Cooper"])["Alice"] == expected
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "artist friend of Calvin",
+        "Artist Friend of Calvin",
+        "the brother of Calvin",
+        "Calvin and Dave",
+        "Calvin the painter",
+        "Calvin from work",
+        "old neighbour Calvin",
+    ],
+)
+def test_a_phrase_that_contains_a_name_is_not_that_person(phrase: str) -> None:
+    assert name_similarity(name_form(phrase), name_form("Calvin"), person=True) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("long", "short"),
+    [("Ludwig van Beethoven", "Ludwig"), ("Alexander the Great", "Alexander"), ("Oscar de la Renta", "Oscar")],
+)
+def test_small_words_inside_a_name_make_no_phrase(long: str, short: str) -> None:
+    assert name_similarity(name_form(long), name_form(short), person=True) > 0.8
+
+
+def test_a_phrase_that_is_no_person_keeps_its_acronym() -> None:
+    assert name_similarity(name_form("University of Bristol"), name_form("UOB"), person=False) > 0.8

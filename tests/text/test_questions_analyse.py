@@ -390,3 +390,35 @@ def test_every_sub_query_has_content(text: str) -> None:
     assert len(set(result.parts)) == len(result.parts)
     assert all(part.strip() and part != text for part in result.parts)
     assert result == analyse_query(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("question", "start", "end"),
+    [
+        ("What did Ana do between March and May?", (2023, 3, 1), (2023, 6, 1)),
+        ("Between March and May, where did we travel?", (2023, 3, 1), (2023, 6, 1)),
+        ("Who visited us between May and August 2022?", (2022, 5, 1), (2022, 9, 1)),
+    ],
+)
+def test_between_two_months_is_one_interval_to_the_end_of_the_second(
+    question: str, start: tuple[int, int, int], end: tuple[int, int, int]
+) -> None:
+    analysis = analyse_query(question, datetime(2024, 1, 15, tzinfo=UTC))
+    assert analysis.during == Interval(start=datetime(*start, tzinfo=UTC), end=datetime(*end, tzinfo=UTC))
+    assert analysis.type == "temporal"
+
+
+@pytest.mark.parametrize(
+    ("question", "gathers"),
+    [
+        ("How many times did I go hiking?", True),
+        ("How often does Ana swim?", True),
+        ("List all the books I read.", True),
+        ("Name every pet I mentioned", True),
+        ("What are all the restaurants we tried?", True),
+        ("Where does Ana swim?", False),
+        ("What is Ana's favourite book?", False),
+    ],
+)
+def test_questions_that_count_or_list_gather_many_facts(question: str, gathers: bool) -> None:
+    assert analyse_query(question, datetime(2024, 1, 15, tzinfo=UTC)).gathers is gathers

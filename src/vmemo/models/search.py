@@ -102,8 +102,9 @@ class EdgeQuery:
     """Edges that leave some facts, along stored links in both directions and along shared entities.
 
     Without `kinds`, links of all kinds but revisions are followed. Of an entity with more facts than `fan`, those most
-    similar to `vector` are taken. Edges lighter than `least` are left out. Of a fact with very many links the weakest
-    may be left out.
+    similar to `vector` are taken, among the newest `compared`. An entity with n facts weighs 1 / sqrt(n), and one with
+    more than `common` facts no less than one with that many. Edges lighter than `least`, and those to facts of a lower
+    cosine with `vector` than `floor`, are left out. Of a fact with very many links the weakest may be left out.
     """
 
     scope: Scope
@@ -113,7 +114,10 @@ class EdgeQuery:
     entities: Sequence[EntityId] = ()
     kinds: frozenset[LinkKind] = frozenset()
     fan: int = 8
+    compared: int = 2048
+    common: int = 25
     least: float = 0.0
+    floor: float = -1.0
 
 
 class Edge(NamedTuple):
@@ -208,4 +212,5 @@ def temporal_link_query(request: SearchRequest, temporal: TemporalSearch, found:
         vector=temporal.vector,
         facts=[hit.id for hit in found.hits[: temporal.linked]],
         kinds=frozenset({"temporal"}),
+        floor=temporal.floor,
     )

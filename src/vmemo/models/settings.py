@@ -62,6 +62,12 @@ class FusionSettings(Checked):
     """Weight of the rankings of all parts of a question together, relative to that of the whole question."""
     late: NotNegative = 1.0
     """Weight of late interaction beside the fused score, whose best is about 1.5."""
+    texts: AtLeastOne = 50
+    """Candidates whose texts a reranker of the caller compares, at most: each takes a model pass."""
+    gather: Positive = 2.0
+    """Factor of the candidates that are searched if a question asks to count or to list everything."""
+    repeated_episode: Share = 0.9
+    """Share of its score that a fact keeps for each better one of its episode, if a question counts or lists."""
     semantic_floor: Cosine = 0.3
     """Least cosine of a candidate of the semantic channel."""
 
@@ -96,6 +102,12 @@ class SpreadingSettings(Checked):
     """Cosine from which a semantic hit is an entry point."""
     entries: int = 6
     """Semantic hits that activation starts from, at most."""
+    expansions: AtLeastOne = 12
+    """Nodes whose edges are followed, at least; larger budgets follow more."""
+    fan: AtLeastOne = 8
+    """Facts of an entity that are followed: those most similar to the question."""
+    common: AtLeastOne = 25
+    """Facts of an entity up to which its edges weigh less with each: an entity with n facts weighs 1 / sqrt(n)."""
     entity: NotNegative = 1.2
     """Multiplier of activation along a shared entity."""
     causes: NotNegative = 1.2

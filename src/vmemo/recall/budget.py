@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Protocol, TypeVar
 
-from vmemo.models import Hit
+from vmemo.models import EpisodeId, FactId, Hit
 from vmemo.models.truncate import MIN_TRUNCATED
 from vmemo.ports import TokenCounter
 
@@ -16,6 +17,21 @@ def weigh(hits: Sequence[Hit], now: datetime, *, half_life: timedelta | None, im
     """Return hits by weighted score, best first: a score halves with each half-life since the fact was mentioned."""
     factors = [_recency(hit, now, half_life) * _importance(hit, importance_weight) for hit in hits]
     weighed = [hit.model_copy(update={"score": hit.score * factor}) for hit, factor in zip(hits, factors, strict=True)]
+    return sorted(weighed, key=lambda hit: hit.score, reverse=True)
+
+
+def spread_over_episodes(hits: Sequence[Hit], share: float, revised: Set[FactId]) -> list[Hit]:
+    """Return hits by score, where a fact keeps a share of its score for each better one of its episode.
+
+    Facts that replace each other keep their scores, and with them their order.
+    """
+    seen: Counter[EpisodeId] = Counter()
+    weighed: list[Hit] = []
+    for hit in hits:
+        episode = hit.fact.episodes[:1]
+        factor = share ** seen[episode[0]] if episode and hit.id not in revised else 1.0
+        seen.update(episode)
+        weighed.append(hit.model_copy(update={"score": hit.score * factor}))
     return sorted(weighed, key=lambda hit: hit.score, reverse=True)
 
 

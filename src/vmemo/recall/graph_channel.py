@@ -12,14 +12,12 @@ from vmemo.models.settings import SpreadingSettings
 
 WAVE_SIZE = 6
 """Nodes whose edges are fetched together: the strongest ones that are not expanded yet."""
-MIN_EXPANSIONS = 6
-"""Nodes that are expanded at least."""
 Node = FactId | EntityId
 
 
-def max_expansions(type: QueryType, nodes: int) -> int:
+def max_expansions(type: QueryType, nodes: int, least: int) -> int:
     """Return the number of nodes to expand: more for multi-hop questions."""
-    return max(MIN_EXPANSIONS, nodes // 20 if type == "multi-hop" else nodes // 50)
+    return max(least, nodes // 10 if type == "multi-hop" else nodes // 25)
 
 
 @dataclass(frozen=True)

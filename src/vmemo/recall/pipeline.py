@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -26,7 +27,7 @@ from vmemo.models.recalled import Recalled
 from vmemo.models.search import Encoding, SearchRequest, SearchResult
 from vmemo.models.timings import StageTimer
 from vmemo.ports import Context, TokenCounter, TokenEmbedder
-from vmemo.recall.budget import first_fitting, pack, weigh
+from vmemo.recall.budget import first_fitting, pack, spread_over_episodes, weigh
 from vmemo.recall.channels import ChannelResults, Channels
 from vmemo.recall.explain import explain, explained_hits
 from vmemo.recall.fuse import ChannelRanking, Fused, placements
@@ -51,6 +52,8 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     with timer.stage("analyse"):
         analysis = await _analyse(query, context, report_unresolved=resolver is not None)
     query = replace(query, scope=with_former(query.scope, analysis, query.now or utc_now()))
+    if analysis.gathers:
+        query = replace(query, nodes=math.ceil(query.nodes * context.settings.fusion.gather))
     channels = Channels(query, analysis, context.settings, context.embedder.name)
     run = RecallRun(query, context, channels, timer)
     encodings = await _embed(run)
@@ -145,12 +148,20 @@ async def _resolve_time(run: RecallRun, resolver: LLMTimeResolver) -> LLMResolve
 async def _load(run: RecallRun, ranked: RankedCandidates) -> tuple[list[Hit], Mapping[EpisodeId, str]]:
     """Load the hits that fit. Weighing needs all candidates loaded before it is known which fit."""
     query, candidates = run.query, ranked.reranked.candidates
+    gathers = run.channels.analysis.gathers
     weighted = query.recency_half_life is not None or query.importance_weight > 0
-    chosen = candidates if weighted else first_fitting(candidates, query.max_tokens, query.top_k)
+    chosen = candidates
+    if not weighted:
+        chosen = first_fitting(candidates, query.max_tokens, query.top_k)
+        if gathers and len(chosen) < query.nodes:
+            chosen = candidates[: query.nodes]
     facts, titles = await _load_facts(run, chosen, ranked.rankings)
     placed = placements(ranked.rankings, facts.keys())
     outdated = {edge.older for edge in ranked.revisions}
     hits = [_hit(run, facts[item.id], item, placed[item.id], outdated) for item in chosen if item.id in facts]
+    if gathers:
+        revised = outdated | {edge.newer for edge in ranked.revisions}
+        hits = spread_over_episodes(hits, run.context.settings.fusion.repeated_episode, revised)
     if weighted:
         half_life, importance = query.recency_half_life, query.importance_weight
         hits = weigh(hits, run.now, half_life=half_life, importance_weight=importance)

@@ -81,10 +81,10 @@ async def _expand(
 
 def _activation(run: RecallRun, found: ChannelResults) -> GraphActivation:
     scope, question = run.query.scope, found.question
-    base = EdgeQuery(scope=scope, space=run.context.embedder.name, vector=question.vector)
+    rules, space = run.context.settings.spreading, run.context.embedder.name
+    base = EdgeQuery(scope=scope, space=space, vector=question.vector, fan=rules.fan, common=rules.common)
     enabled = "graph" in run.channels.enabled
-    expansions = max_expansions(run.channels.analysis.type, run.query.nodes) if enabled else 0
-    rules = run.context.settings.spreading
+    expansions = max_expansions(run.channels.analysis.type, run.query.nodes, rules.expansions) if enabled else 0
     return GraphActivation(base, found.entries, found.entities, expansions=expansions, settings=rules)
 
 
@@ -115,7 +115,8 @@ async def _rerank(
     reranker, question = run.context.reranker, found.question.tokens
     with run.timer.stage("rerank"):
         if not isinstance(reranker, str):
-            return await score_texts(run.query, candidates, reranker, run.context.store)
+            limit = run.context.settings.fusion.texts
+            return await score_texts(run.query, candidates, reranker, run.context.store, limit=limit)
         weight = run.context.settings.fusion.late
         return score_tokens(ids, question, vectors, weight) if question is not None and ids else RerankScores()
 

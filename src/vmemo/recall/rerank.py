@@ -15,10 +15,6 @@ from vmemo.ports import Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query
 
-TEXT_WEIGHT = 1.0
-"""Weight of a reranker that compares texts."""
-MAX_TEXTS = 50
-"""Candidates whose texts a reranker compares at most: each takes a model pass."""
 ONE_THREAD = 1 << 18
 """Multiplications up to which a product is left to one thread."""
 _FALLBACK = 'Nothing was changed; recall works without it: reranker="none".'
@@ -26,11 +22,14 @@ _FALLBACK = 'Nothing was changed; recall works without it: reranker="none".'
 
 @dataclass(frozen=True)
 class RerankScores:
-    """A reranker's scores of the candidates `ids`; those that can't be compared have no score."""
+    """A reranker's scores of the candidates `ids`; those that can't be compared have no score.
+
+    `weight` is that of the scores beside the fused ones; None lets them alone decide the order of what they score.
+    """
 
     ids: Sequence[FactId] = ()
     scores: Mapping[FactId, float] = field(default_factory=dict[FactId, float])
-    weight: float = 0.0
+    weight: float | None = None
 
     def merge(self, other: RerankScores) -> RerankScores:
         """Return these scores and those of more candidates."""
@@ -74,14 +73,16 @@ def score_tokens(
     return RerankScores(ids, {id: score for id, score in scores if score is not None}, weight)
 
 
-async def score_texts(query: Query, candidates: Sequence[Fused], reranker: Reranker, search: Search) -> RerankScores:
-    """Score candidates by a reranker that compares the question with each text, its date and its context."""
-    ids = shortlist(candidates, query, TEXT_WEIGHT, min(MAX_TEXTS, query.reranked))
+async def score_texts(
+    query: Query, candidates: Sequence[Fused], reranker: Reranker, search: Search, *, limit: int
+) -> RerankScores:
+    """Score the first candidates by a reranker that compares the question with each text, its date and its context."""
+    ids = [candidate.id for candidate in candidates[: min(limit, query.reranked)]]
     loaded = await search.load(query.scope.bank, ids)
     texts = {fact.id: reranker_text(fact) for fact in loaded.facts}
     known = [id for id in ids if id in texts]
     scores = await _call(reranker, query.text, [texts[id] for id in known]) if known else []
-    return RerankScores(ids, dict(zip(known, scores, strict=True)), TEXT_WEIGHT)
+    return RerankScores(ids, dict(zip(known, scores, strict=True)))
 
 
 async def _call(reranker: Reranker, question: str, texts: Sequence[str]) -> list[float]:
@@ -133,19 +134,36 @@ def _product(rows: TokenVectors, columns: TokenVectors) -> TokenVectors:
 
 
 def reorder(candidates: Sequence[Fused], reranking: RerankScores) -> Reranked:
-    """Return candidates by fused score plus normalised reranking score.
+    """Return candidates in the order that follows from the reranker's scores."""
+    if not reranking.scores:
+        return Reranked(candidates)
+    decide = _by_reranker if reranking.weight is None else _by_sum
+    return Reranked(decide(candidates, reranking), reranking.scores, len(reranking.ids))
+
+
+def _by_reranker(candidates: Sequence[Fused], reranking: RerankScores) -> list[Fused]:
+    """Sort the scored candidates by the reranker alone; they share the places and fused scores that they had.
+
+    A candidate without a score keeps its place.
+    """
+    scored = [candidate for candidate in candidates if candidate.id in reranking.scores]
+    best_first = iter(sorted(scored, key=lambda candidate: reranking.scores[candidate.id], reverse=True))
+    return [
+        next(best_first)._replace(score=place.score) if place.id in reranking.scores else place for place in candidates
+    ]
+
+
+def _by_sum(candidates: Sequence[Fused], reranking: RerankScores) -> list[Fused]:
+    """Sort by fused score plus normalised reranking score.
 
     A reranked candidate without a score counts as an average one; candidates that were not reranked keep their fused
     score.
     """
-    if not reranking.scores:
-        return Reranked(candidates)
     known = np.array(list(reranking.scores.values()))
     average = float(known.mean())
     baseline = average - 2 * float(known.std())
-    share = reranking.weight / max(float(known.max()) - baseline, 1e-6)
+    share = (reranking.weight or 0.0) / max(float(known.max()) - baseline, 1e-6)
     points = dict.fromkeys(reranking.ids, share * (average - baseline))
     points.update((id, share * max(0.0, score - baseline)) for id, score in reranking.scores.items())
     lifted = [Fused(id, score + points.get(id, 0.0), tokens) for id, score, tokens in candidates]
-    lifted.sort(key=lambda candidate: candidate.score, reverse=True)
-    return Reranked(lifted, reranking.scores, len(reranking.ids))
+    return sorted(lifted, key=lambda candidate: candidate.score, reverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ from vmemo.models.settings import ResolutionWeights
 from vmemo.ports import Reads
 from vmemo.ports.paging import paged
 from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
+from vmemo.text.names import names_apart
 
 PAGE = 1000
 
@@ -38,7 +39,7 @@ class EntityCache:
     ) -> EntityResolution:
         """Resolve the names of drafts to entities; `advice` holds the model's decisions on ambiguous names."""
         index = await self._index(bank, revision)
-        sightings = [_sighting(draft, i) for draft in drafts for i in range(len(draft.entities))]
+        sightings = [sighting for draft in drafts for sighting in _sightings(draft)]
         names = {sighting.name for sighting in sightings}
         candidates = set[EntityId]().union(*(_uncertain(index, name) for name in names))
         cooccurring = await self.store.cooccurring(bank, sorted(candidates)) if candidates else {}
@@ -67,7 +68,11 @@ def _uncertain(index: EntityIndex, name: str) -> set[EntityId]:
     return candidates if len(candidates) > 1 or not index.named(name) else set()
 
 
-def _sighting(draft: FactDraft, at: int) -> NameSighting:
-    found = draft.entities[at]
-    others = frozenset(other.name for i, other in enumerate(draft.entities) if i != at)
-    return NameSighting(name=found.name, type=found.type, at=draft.mentioned_at, beside=others)
+def _sightings(draft: FactDraft) -> Iterator[NameSighting]:
+    names = [found.name for found in draft.entities]
+    apart = names_apart(draft.text, names)
+    for found in draft.entities:
+        others = frozenset(name for name in names if name != found.name)
+        yield NameSighting(
+            name=found.name, type=found.type, at=draft.mentioned_at, beside=others, apart=apart[found.name]
+        )

@@ -39,6 +39,8 @@ class NameSighting:
     at: datetime
     type: EntityType = "OTHER"
     beside: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+    """Longer names that the fact sets apart from this one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,7 @@ class _BatchName:
     first: datetime
     last: datetime
     beside: frozenset[str]
+    apart: frozenset[str]
 
 
 class EntityIndex:
@@ -183,7 +186,10 @@ def resolve(
     ambiguous: list[AmbiguousName] = []
     # Longer names first, so that "John" can match the "John Smith" of its own batch.
     for folded, subject in sorted(subjects.items(), key=lambda item: -len(item[1].form.words)):
-        known, candidates = (resolver.get(advice[folded]), ()) if folded in advice else resolver.resolve(subject)
+        if folded in advice:
+            known, candidates = resolver.get(advice[folded]), ()
+        else:
+            known, candidates = resolver.resolve(subject, {ids[name] for name in subject.apart if name in ids})
         if candidates:
             ambiguous.append(AmbiguousName(name=subject.name, candidates=candidates))
         entity = _new(subject) if known is None else _updated(known, subject)
@@ -222,6 +228,7 @@ def _subject(group: Sequence[NameSighting]) -> _BatchName:
         first=min(times),
         last=max(times),
         beside=frozenset[str]().union(*(sighting.beside for sighting in group)),
+        apart=frozenset(other.casefold() for sighting in group for other in sighting.apart),
     )
 
 
@@ -242,9 +249,12 @@ class _BatchResolver:
     cooccurring: Mapping[EntityId, Set[EntityId]]
     weights: ResolutionWeights
 
-    def resolve(self, subject: _BatchName) -> tuple[Entity | None, tuple[EntityId, ...]]:
-        """Return the entity of a name, or None for a new one with the candidates if the name is ambiguous."""
-        ids = self.index.candidates(subject.name) | self.batch.candidates(subject.name)
+    def resolve(self, subject: _BatchName, others: Set[EntityId]) -> tuple[Entity | None, tuple[EntityId, ...]]:
+        """Return the entity of a name, or None for a new one with the candidates if the name is ambiguous.
+
+        `others` are entities that a fact sets apart from this one.
+        """
+        ids = (self.index.candidates(subject.name) | self.batch.candidates(subject.name)) - others
         companions = [frozenset(self._named(name)) for name in subject.beside]
         scored = sorted(self._scored(subject, map(self._get, ids), companions), key=lambda c: (-c.score, c.id))
         chosen = _decide(scored, self.weights)

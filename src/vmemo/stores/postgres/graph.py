@@ -29,7 +29,6 @@ from vmemo.models.search import Edge, EdgeQuery, RevisionEdge
 from vmemo.stores.postgres.filters import one_of
 from vmemo.stores.postgres.schema import fact_search
 from vmemo.stores.postgres.vectors import NUMBER, cosine
-from vmemo.stores.sql import conditions
 from vmemo.stores.sql.batch_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.conditions import storable
 from vmemo.stores.sql.rows import AnyRow
@@ -88,13 +87,17 @@ def _linked(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElem
             for here, there, onward in ways
         )
     ).lateral("found")
-    return (
+    linked = (
         select(given.c.id, facts.c.id, facts.c.tokens, found.c.kind, found.c.onward, found.c.weight, literal("", Text))
         .select_from(given)
         .join(found, true())
         .join(facts, and_(facts.c.bank == bank, facts.c.seq == found.c.other))
         .where(*passes, found.c.other != given.c.seq, found.c.weight >= query.least)
     )
+    if query.floor <= -1.0:
+        return linked
+    vectors = (fact_search.c.bank == bank) & (fact_search.c.seq == found.c.other)
+    return linked.join(fact_search, vectors).where(cosine(query.vector) >= query.floor)
 
 
 def revisions(
@@ -131,14 +134,22 @@ def revisions(
 def _shared(bank: int, given: CTE, query: EdgeQuery, passes: Sequence[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
     """The facts of entities that are given, or that given facts mention; the rarer an entity, the more it says."""
     met = _met(bank, given, query)
-    known = _weighed(bank, met, query.least)
+    known = _weighed(bank, met, query)
     # Edges that are too light are left out before the facts of their entities are read.
     heavy = select(known).where(known.c.weight >= query.least).cte("heavy").prefix_with("MATERIALIZED")
+    newest = (
+        select(mentions.c.fact)
+        .where(mentions.c.bank == bank, mentions.c.entity == heavy.c.entity)
+        .order_by(mentions.c.fact.desc())
+        .limit(query.compared)
+        .correlate(heavy)
+        .subquery("newest")
+    )
     reached = (
         select(facts.c.id, facts.c.tokens)
-        .join_from(mentions, facts, conditions.points(mentions, "fact", facts))
-        .join(fact_search, (fact_search.c.bank == bank) & (fact_search.c.seq == mentions.c.fact))
-        .where(mentions.c.bank == bank, mentions.c.entity == heavy.c.entity, *passes)
+        .join_from(newest, facts, (facts.c.bank == bank) & (facts.c.seq == newest.c.fact))
+        .join(fact_search, (fact_search.c.bank == bank) & (fact_search.c.seq == newest.c.fact))
+        .where(*passes, cosine(query.vector) >= query.floor)
         .order_by(cosine(query.vector).desc(), facts.c.seq)
         .limit(query.fan)
         .correlate(heavy)
@@ -164,12 +175,12 @@ def _met(bank: int, given: CTE, query: EdgeQuery) -> CTE:
     return union_all(of_facts, named).cte("met")
 
 
-def _weighed(bank: int, met: CTE, least: float) -> CTE:
+def _weighed(bank: int, met: CTE, query: EdgeQuery) -> CTE:
     """Each entity with its name and how much sharing it says; of one that says less than `least`, hardly less."""
     mentioned = mentions.alias("mentioned").c
     some = select(mentioned.fact).where(mentioned.bank == bank, mentioned.entity == entities.c.seq)
     # Facts beyond these make the edges only lighter that are too light already.
-    enough = math.ceil(1 / max(least, LIGHTEST) ** 2) + 1
+    enough = min(query.common, math.ceil(1 / max(query.least, LIGHTEST) ** 2) + 1)
     counted = some.correlate(entities).limit(enough).lateral("some")
     weighed = select((literal(1.0, NUMBER) / func.sqrt(func.greatest(func.count(), 1))).label("weight"))
     share = weighed.select_from(counted).correlate(entities).lateral("share")

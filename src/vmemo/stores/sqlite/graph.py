@@ -67,8 +67,8 @@ class _Reach:
         """Facts of an entity, most like the query first, and how much sharing it says: the rarer, the more."""
         if entity not in self._chosen:
             rows = self._index.mentions.rows(entity)
-            weight = 1.0 / math.sqrt(max(1, len(rows)))
-            rows = rows[self._allowed[rows]] if weight >= self.query.least else rows[:0]
+            weight = 1.0 / math.sqrt(min(max(1, len(rows)), self.query.common))
+            rows = self._near_enough(rows[-self.query.compared :]) if weight >= self.query.least else rows[:0]
             if len(rows) > self.query.fan:
                 likeness = self._index.vectors.cosines(rows, self.query.vector)
                 rows = rows[np.argpartition(-likeness, self.query.fan)[: self.query.fan]]
@@ -77,13 +77,15 @@ class _Reach:
 
     def among(self, seqs: Iterable[int]) -> dict[int, tuple[FactId, int]]:
         """Ids and tokens by number of those facts that may be reached."""
-        return _among(self._index, self._allowed, seqs)
+        rows = self._near_enough(self._index.at(sorted(set(seqs))))
+        return dict(zip(self._index.column("seq")[rows].tolist(), _shown(self._index, rows), strict=True))
 
-
-def _among(index: BankIndex, allowed: Mask, seqs: Iterable[int]) -> dict[int, tuple[FactId, int]]:
-    rows = index.at(sorted(set(seqs)))
-    rows = rows[allowed[rows]]
-    return dict(zip(index.column("seq")[rows].tolist(), _shown(index, rows), strict=True))
+    def _near_enough(self, rows: Rows) -> Rows:
+        """Rows that the scope allows and whose cosine reaches the floor."""
+        rows = rows[self._allowed[rows]]
+        if self.query.floor <= -1.0:
+            return rows
+        return rows[self._index.vectors.cosines(rows, self.query.vector) >= self.query.floor]
 
 
 def _shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
@@ -99,7 +101,9 @@ def revisions(connection: Connection, index: BankIndex, allowed: Mask, ids: Sequ
     )
     if not stored:
         return []
-    seen = _among(index, allowed, (seq for link in stored for seq in link[:2]))
+    rows = index.at(sorted({seq for link in stored for seq in link[:2]}))
+    rows = rows[allowed[rows]]
+    seen = dict(zip(index.column("seq")[rows].tolist(), _shown(index, rows), strict=True))
     return [
         RevisionEdge(seen[newer][0], seen[older][0], REVISION_KINDS[kind], weight, seen[newer][1], seen[older][1])
         for newer, older, kind, weight in stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,6 +19,11 @@ _TITLES: Mapping[str, str] = {
 }
 _GENERATIONS = frozenset({"jr", "sr", "ii", "iii", "iv"})
 _COMPANY_FORMS = frozenset({"inc", "llc", "ltd", "corp", "gmbh", "plc"})
+_PARTICLES = frozenset(
+    {"al", "ben", "bin", "da", "de", "del", "della", "den", "der", "di", "dos", "du", "e", "el", "ibn", "la", "las"}
+    | {"le", "los", "ter", "van", "von", "y", "zu"}
+)
+_JOINING = frozenset({"of", "and", "or", "with", "from", "for"})
 _POSSESSIVE = re.compile(r"['’]s\s|s['’]\s")
 _SPACED = str.maketrans({**dict.fromkeys("'’‘`", ""), **dict.fromkeys('.,-–_/"“”()', " "), "&": " and "})
 
@@ -40,6 +45,8 @@ class NameForm(NamedTuple):
     """Gender of the title, empty if it has none; None without a title."""
     proper: bool = True
     """A proper name, unlike "John's new teammates" or "friends"."""
+    phrase: bool = False
+    """Words that describe a person by another one, such as "artist friend of Calvin"."""
 
     @property
     def key(self) -> str:
@@ -69,7 +76,16 @@ def name_form(name: str) -> NameForm:
         del words[-1]
     if len(words) > 1 and max(map(len, words)) == 1:
         words = ["".join(words)]
-    return NameForm(tuple(words), title, proper and not _POSSESSIVE.search(name))
+    return NameForm(tuple(words), title, proper and not _POSSESSIVE.search(name), _is_phrase(name.split()))
+
+
+def _is_phrase(words: Sequence[str]) -> bool:
+    """Return True if a word can't be part of a person's name; "the" can before a capital."""
+    return any(
+        word.lower() in _JOINING
+        or (word.islower() and word not in _PARTICLES and not (word == "the" and after.istitle()))
+        for word, after in zip(words, (*words[1:], ""), strict=True)
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -94,7 +110,7 @@ def name_similarity(one: NameForm, other: NameForm, *, person: bool) -> float:
         return 0.0
     if one.words == other.words:
         return EXACT if one.title == other.title else TITLED
-    if not (one.proper and other.proper):
+    if not (one.proper and other.proper) or (person and (one.phrase or other.phrase)):
         return RESPACED if one.key == other.key else 0.0
     if len(one.words) == len(other.words):
         alike = _misspelling_similarity(one.words, other.words)

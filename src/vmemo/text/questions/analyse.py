@@ -11,7 +11,7 @@ from datetime import datetime
 from vmemo.models import Interval, QueryType, QuestionTense
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.questions.decompose import decompose, question_sentences
-from vmemo.text.questions.query_types import query_type
+from vmemo.text.questions.query_types import asks_for_everything, query_type
 from vmemo.text.questions.tense import question_tense
 from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
 from vmemo.text.temporal import TimeExpression, find_times
@@ -31,6 +31,8 @@ class QueryAnalysis:
     """The time that the query is about."""
     parts: tuple[str, ...] = ()
     """Sub-queries to search for; empty if the query cannot be divided."""
+    gathers: bool = False
+    """The answer is gathered from many facts, as for "how many" and "list all"."""
     unresolved_time: UnresolvedTime | None = None
     """A time that the query names and the rules could not resolve completely, if requested."""
     tense: QuestionTense = "present"
@@ -57,7 +59,10 @@ def analyse_query(
         return QueryAnalysis(type=type, during=during, unresolved_time=unresolved, tense=tense)
     parts = decompose(questions, text, [time.text for time in times])
     type = "multi-hop" if parts and type == "factual" else type
-    return QueryAnalysis(type=type, during=during, parts=parts, unresolved_time=unresolved, tense=tense)
+    gathers = type == "count" or asks_for_everything(questions)
+    return QueryAnalysis(
+        type=type, during=during, parts=parts, gathers=gathers, unresolved_time=unresolved, tense=tense
+    )
 
 
 def _unresolved(

@@ -150,6 +150,21 @@ _STATEMENT_START = LazyPattern(
 )
 
 
+_EVERYTHING = _cue(
+    "list name give show all every everything everyone each far total many often frequently number count",
+    r"\bhow (?:many|often|frequently)\b|\b(?:number|total) of\b|\bcount (?:how|the|all|my)\b|\bin total\b|\bso far\b",
+    r"\b(?:list|name|give me|show me|tell me|what are|which|who are) (?:me )?(?:all|every|each|everything|everyone)\b",
+    r"\blist (?:the|my|his|her|our|their|[\w-]+'s)\b",
+    r"\ball (?:of )?(?:the|my|his|her|our|their) [\w-]+ (?:i|we|he|she|they)\b",
+)
+
+
+def asks_for_everything(questions: Sequence[str]) -> bool:
+    """Return True if the answer is gathered from many facts: "how many", "how often", "list all"."""
+    question = " ".join(questions).lower()
+    return _EVERYTHING.matches(question, set(_WORD.findall(question)))
+
+
 def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType:
     """Return the type of a query with the given questions; `timed` if it names a time.
 
