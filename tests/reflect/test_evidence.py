@@ -44,12 +44,14 @@ def test_a_former_fact_names_its_replacement() -> None:
 def test_facts_of_one_day_show_the_order_in_which_they_were_said() -> None:
     later, first = a_hit("a", "x", MORNING + timedelta(minutes=5)), a_hit("b", "y")
     same_time = a_hit("c", "z", recorded_at=MORNING + timedelta(seconds=1))
+    same_message = a_hit("e", "v")
     other_day = a_hit("d", "w", MORNING + timedelta(days=1))
-    assert lines([later, other_day, same_time, first]) == [
-        "F1 (3 of 3 that day, 09:35)",
+    assert lines([later, other_day, same_time, first, same_message]) == [
+        "F1 (4 of 4 that day, 09:35)",
         "F2",
-        "F3 (2 of 3 that day, 09:30)",
-        "F4 (1 of 3 that day, 09:30)",
+        "F3 (3 of 4 that day, 09:30)",
+        "F4 (1 of 4 that day, 09:30)",
+        "F5 (1 of 4 that day, 09:30)",
     ]
 
 

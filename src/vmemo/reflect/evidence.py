@@ -97,16 +97,17 @@ class Evidence:
         return quote(lines) if chosen else "(none)"
 
     def _sequence(self, hits: Sequence[Hit]) -> dict[FactId, list[str]]:
-        """Return the place and time of each fact of a day on which several were mentioned."""
-        days: dict[date, list[Hit]] = {}
-        for hit in sorted(hits, key=lambda hit: (hit.fact.mentioned_at, hit.fact.recorded_at)):
-            days.setdefault(local_time(hit.fact.mentioned_at, self.asked_at).date(), []).append(hit)
-        return {
-            hit.id: [f"{place} of {len(same)} that day, {local_time(hit.fact.mentioned_at, self.asked_at):%H:%M}"]
-            for same in days.values()
-            if len(same) > 1
-            for place, hit in enumerate(same, start=1)
-        }
+        """Return the place and time of each fact of a day with several; facts of one message have one place."""
+        days: dict[date, list[tuple[datetime, datetime]]] = {}
+        for hit in hits:
+            days.setdefault(local_time(hit.fact.mentioned_at, self.asked_at).date(), []).append(_said(hit))
+        notes: dict[FactId, list[str]] = {}
+        for hit in hits:
+            at = local_time(hit.fact.mentioned_at, self.asked_at)
+            if len(same := days[at.date()]) > 1:
+                place = 1 + sum(said < _said(hit) for said in same)
+                notes[hit.id] = [f"{place} of {len(same)} that day, {at:%H:%M}"]
+        return notes
 
     def _dates(self, place: int, hit: Hit) -> str:
         describe = describe_times if self.durations and place < MAX_WITH_DURATIONS else describe_dates
@@ -116,6 +117,10 @@ class Evidence:
         """Return the order of the facts and the durations between them, if durations are shown."""
         facts = [(mark, hit.fact) for mark, hit in self.hits.items() if mark.startswith("F")]
         return describe_differences(facts, self.asked_at) if self.durations else []
+
+
+def _said(hit: Hit) -> tuple[datetime, datetime]:
+    return hit.fact.mentioned_at, hit.fact.recorded_at
 
 
 def _is_short_message(hit: Hit) -> bool:
