@@ -34,10 +34,10 @@ class RevisionLinkConformance(StoreSuite):
     @on_store
     async def test_revisions_are_found_from_either_end(self, store: Store) -> None:
         rome = await store_fact(store, "tulips in Rome", tokens=7)
-        oslo = await store_fact(store, "tulips in Oslo", tokens=9)
+        oslo = await store_fact(store, "tulips in Oslo", tokens=9, mentioned_at=day(3))
         await store_fact(store, "tulips in Bern")
         await _link(store, oslo, rome, "outdates", 0.5)
-        expected = [RevisionEdge(oslo.id, rome.id, "outdates", 0.5, 9, 7)]
+        expected = [RevisionEdge(oslo.id, rome.id, "outdates", 0.5, 9, 7, day(3))]
         for facts in ([rome.id], [oslo.id], [oslo.id, rome.id], [FactId("missing"), rome.id]):
             assert await _revisions(store, facts) == expected
         assert await _revisions(store, []) == []

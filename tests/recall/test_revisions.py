@@ -10,7 +10,7 @@ import pytest
 from vmemo.models import BankId, FactId, Interval, QuestionTense
 from vmemo.models.search import RevisionEdge, Scope
 from vmemo.recall.fuse import Fused
-from vmemo.recall.revisions import in_order, with_former
+from vmemo.recall.revisions import asked_before, in_order, with_former
 from vmemo.text.questions import QueryAnalysis
 
 BROUGHT_IN = 10
@@ -26,18 +26,20 @@ def candidates(ids: str) -> list[Fused]:
 
 def newer_than(*pairs: str) -> list[RevisionEdge]:
     """Return an edge for each pair of letters, the newer fact first."""
-    return [RevisionEdge(FactId(newer), FactId(older), "outdates", 0.5, 7, 8) for newer, older in pairs]
+    return [RevisionEdge(FactId(newer), FactId(older), "outdates", 0.5, 7, 8, NOW) for newer, older in pairs]
+
+
+def ordered(ids: str, edges: list[RevisionEdge], *, former: bool = False) -> list[Fused]:
+    return in_order(candidates(ids), edges, former=lambda _: former, brought_in=BROUGHT_IN)
 
 
 def order(ids: str, *pairs: str, former: bool = False) -> str:
-    return "".join(
-        item.id for item in in_order(candidates(ids), newer_than(*pairs), former=former, brought_in=BROUGHT_IN)
-    )
+    return "".join(item.id for item in ordered(ids, newer_than(*pairs), former=former))
 
 
 def test_without_revisions_the_order_stays() -> None:
     assert order("abc") == "abc"
-    assert in_order([], newer_than("ab"), former=False, brought_in=BROUGHT_IN) == []
+    assert ordered("", newer_than("ab")) == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_a_newer_fact_comes_directly_above_the_older_one(ids: str, pairs: list[s
 
 
 def test_a_newer_fact_that_no_channel_found_is_brought_in_by_the_best_candidates() -> None:
-    [lifted, older] = in_order(candidates("o"), newer_than("no"), former=False, brought_in=BROUGHT_IN)
+    [lifted, older] = ordered("o", newer_than("no"))
     assert lifted == Fused(FactId("n"), older.score, 7)
     many = "abcdefghijklmno"
     assert order(many, f"n{many[BROUGHT_IN]}") != order(many)
@@ -66,17 +68,11 @@ def test_a_newer_fact_that_no_channel_found_is_brought_in_by_the_best_candidates
 
 def test_the_more_probable_of_several_newer_facts_comes_first() -> None:
     edges = [edge._replace(probability=score) for edge, score in zip(newer_than("ao", "bo"), (0.5, 0.8), strict=True)]
-    assert [item.id for item in in_order(candidates("oab"), edges, former=False, brought_in=BROUGHT_IN)] == [
-        "b",
-        "a",
-        "o",
-    ]
+    assert [item.id for item in ordered("oab", edges)] == ["b", "a", "o"]
 
 
 def test_scores_fall_from_hit_to_hit() -> None:
-    scores = [
-        item.score for item in in_order(candidates("aobn"), newer_than("no", "zb"), former=False, brought_in=BROUGHT_IN)
-    ]
+    scores = [item.score for item in ordered("aobn", newer_than("no", "zb"))]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -89,11 +85,33 @@ def test_for_a_question_about_a_former_state_the_older_fact_follows(ids: str, pa
 
 
 @pytest.mark.parametrize(
+    ("tense", "during", "mentioned", "former"),
+    [
+        ("present", None, NOW, False),
+        ("present", SPRING, NOW, False),
+        ("past", None, NOW, False),
+        ("past", SPRING, SPRING.end, True),
+        ("past", SPRING, SPRING.start, False),
+        ("past", Interval(start=SPRING.start), NOW, False),
+        ("former", None, NOW, True),
+        ("former", SPRING, SPRING.start, True),
+    ],
+)
+def test_the_older_fact_is_asked_for_if_the_newer_came_after_the_time_asked_about(
+    tense: QuestionTense, during: Interval | None, mentioned: datetime, former: bool
+) -> None:
+    [edge] = newer_than("no")
+    analysis = QueryAnalysis(type="factual", during=during, tense=tense)
+    assert asked_before(edge._replace(mentioned_at=mentioned), analysis, NOW) == former
+
+
+@pytest.mark.parametrize(
     ("tense", "during", "former"),
     [
         ("present", None, None),
         ("past", None, Interval()),
         ("former", None, Interval()),
+        ("past", SPRING, SPRING),
         ("former", SPRING, SPRING),
         ("former", Interval(start=SPRING.start), Interval()),
     ],

@@ -27,9 +27,6 @@ What was the name of her old band?
 What did I take for my back at first?
 Where were we going to meet in the first place?
 What did I weigh back in 2023?
-Where was Tom living in spring 2024?
-Which gym was I a member of last year?
-What time was practice in November 2024?
 What did she switch from?
 Where did they live in the past?
 What was my salary prior to the raise?
@@ -43,6 +40,13 @@ Who was at the party?
 Where did I park the car?
 What gift had Leo bought for Ana?
 Didn't I mention my allergy?
+Who owned the migration at kickoff?
+Which team won the cup?
+What price stood in the offer?
+Maya's job in 2023
+What time was practice in November 2024?
+Which gym was I a member of last year?
+Where was Tom living in spring 2024?
 """
 PRESENT = """
 Where does Maya work?
@@ -58,6 +62,9 @@ Who do I call first in an emergency?
 What is planned for next spring?
 favourite tea
 What do I have today?
+When does the Friday boat leave?
+When does the fiscal year start, in July?
+Who is Ed?
 """
 
 

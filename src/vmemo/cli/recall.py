@@ -123,7 +123,8 @@ def _reasons(hit: Hit, names: Mapping[str, str]) -> str:
 def _explained(why: Explanation, timings: Mapping[str, float]) -> Table:
     """Return the query analysis, the candidates per channel and the time per stage as a table."""
     rows = table("explanation", "")
-    rows.add_row("type", f"{why.type}, {why.tense}")
+    rows.add_row("type", why.type)
+    rows.add_row("tense", why.tense)
     rows.add_row("time", format_interval(why.during) if why.during else "none")
     rows.add_row("parts", Text(one_line("; ".join(why.parts)) or "none"))
     rows.add_row("entities", Text(one_line(", ".join(entity.name for entity in why.entities)) or "none"))

@@ -148,6 +148,8 @@ class RevisionEdge(NamedTuple):
     probability: float
     newer_tokens: int
     older_tokens: int
+    mentioned_at: datetime
+    """The time of the newer fact's mention."""
 
 
 class Scored(NamedTuple):

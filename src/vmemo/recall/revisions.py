@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -24,36 +24,49 @@ def with_former(scope: Scope, analysis: QueryAnalysis, now: datetime) -> Scope:
     return replace(scope, former=during if during is not None and is_over(during, now) else Interval())
 
 
-def in_order(
-    candidates: Sequence[Fused], edges: Sequence[RevisionEdge], *, former: bool, brought_in: int
-) -> list[Fused]:
-    """Return candidates with newer facts directly above the older ones.
+def asked_before(edge: RevisionEdge, analysis: QueryAnalysis, now: datetime) -> bool:
+    """Return True if a question is for a former state, or about a time that was over before the newer fact."""
+    during = analysis.during
+    if analysis.tense == "former" or during is None or during.end is None:
+        return analysis.tense == "former"
+    return analysis.tense == "past" and is_over(during, now) and edge.mentioned_at >= during.end
 
-    For a question about a `former` state the order of candidates stays, and older facts follow the newer ones. A fact
-    that no channel has found is brought in by one of the best `brought_in` candidates.
+
+def in_order(
+    candidates: Sequence[Fused],
+    edges: Sequence[RevisionEdge],
+    *,
+    former: Callable[[RevisionEdge], bool],
+    brought_in: int,
+) -> list[Fused]:
+    """Return candidates with each newer fact directly above the older ones that it replaced or may have outdated.
+
+    Where the question is for the `former` state, the order stays, and the older fact follows the newer one. A fact that
+    no channel has found is brought in by one of the best `brought_in` candidates.
     """
     if not edges:
         return list(candidates)
-    partners: dict[FactId, list[Fused]] = defaultdict(list)
+    order = _Order(candidates)
     for edge in sorted(edges, key=lambda edge: -edge.probability):
-        if former:
-            partners[edge.newer].append(Fused(edge.older, 0.0, edge.older_tokens))
+        if former(edge):
+            order.below[edge.newer].append(Fused(edge.older, 0.0, edge.older_tokens))
         else:
-            partners[edge.older].append(Fused(edge.newer, 0.0, edge.newer_tokens))
-    return _Order(candidates, partners, below=former).place(brought_in)
+            order.above[edge.older].append(Fused(edge.newer, 0.0, edge.newer_tokens))
+    return order.place(brought_in)
 
 
 class _Order:
-    """Places candidates one by one, each with its partners directly above or below it."""
+    """Places candidates one by one, each with the facts that belong directly above and below it."""
 
-    def __init__(self, candidates: Sequence[Fused], partners: Mapping[FactId, Sequence[Fused]], *, below: bool) -> None:
+    def __init__(self, candidates: Sequence[Fused]) -> None:
+        self.above: defaultdict[FactId, list[Fused]] = defaultdict(list)
+        self.below: defaultdict[FactId, list[Fused]] = defaultdict(list)
         self._candidates = {candidate.id: candidate for candidate in candidates}
-        self._partners = partners
-        self._below = below
         self._seen: set[FactId] = set()
         self._placed: list[Fused] = []
 
     def place(self, brought_in: int) -> list[Fused]:
+        """Return all candidates, and facts that the first `brought_in` of them bring in."""
         for rank, candidate in enumerate(list(self._candidates.values())):
             self._place(candidate, candidate.score, brings_in=rank < brought_in)
         return self._placed
@@ -62,12 +75,12 @@ class _Order:
         if candidate.id in self._seen:
             return
         self._seen.add(candidate.id)
-        placed = Fused(candidate.id, max(candidate.score, score), candidate.tokens)
-        if self._below:
-            self._placed.append(placed)
-        for partner in self._partners.get(candidate.id, ()):
-            known = self._candidates.get(partner.id)
+        self._place_all(self.above[candidate.id], score, brings_in=brings_in)
+        self._placed.append(Fused(candidate.id, max(candidate.score, score), candidate.tokens))
+        self._place_all(self.below[candidate.id], score, brings_in=brings_in)
+
+    def _place_all(self, facts: Sequence[Fused], score: float, *, brings_in: bool) -> None:
+        for fact in facts:
+            known = self._candidates.get(fact.id)
             if known is not None or brings_in:
-                self._place(known or partner, score, brings_in=brings_in)
-        if not self._below:
-            self._placed.append(placed)
+                self._place(known or fact, score, brings_in=brings_in)

@@ -31,7 +31,7 @@ from vmemo.stores.postgres.schema import fact_search
 from vmemo.stores.postgres.vectors import NUMBER, cosine
 from vmemo.stores.sql.batch_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.conditions import storable
-from vmemo.stores.sql.rows import AnyRow
+from vmemo.stores.sql.rows import AnyRow, instant
 from vmemo.stores.sql.schema import entities, facts, links, mentions
 
 _OTHER_WAY: Mapping[LinkKind, LinkKind] = {"causes": "caused_by", "caused_by": "causes"}
@@ -106,28 +106,38 @@ def revisions(
     """Return the links by which facts replace or outdate others, with an end given and both ends passing."""
     own = facts.alias("own").c
     given = select(own.seq).where(own.bank == bank, one_of(own.id, [id for id in ids if storable(id)])).cte("given")
-    columns = links.c.source, links.c.target, links.c.kind, links.c.weight
     ways = (links.c.source, links.c.target)
     found = union(
         *(
-            select(*columns).where(
+            select(*ways, links.c.kind, links.c.weight).where(
                 links.c.bank == bank, end.in_(select(given.c.seq)), links.c.kind.in_(list(REVISION_KINDS))
             )
             for end in ways
         )
     ).cte("found")
     ends = union(select(found.c.source), select(found.c.target))
-    seen = select(facts.c.seq, facts.c.id, facts.c.tokens).where(*passes, facts.c.seq.in_(ends)).cte("seen")
+    columns = facts.c.seq, facts.c.id, facts.c.tokens, facts.c.mentioned_at
+    seen = select(*columns).where(*passes, facts.c.seq.in_(ends)).cte("seen")
     newer, older = seen.alias("newer"), seen.alias("older")
     statement = (
-        select(newer.c.id, older.c.id, found.c.kind, found.c.weight, newer.c.tokens, older.c.tokens)
+        select(newer, older, found.c.kind, found.c.weight)
         .join_from(found, newer, newer.c.seq == found.c.source)
         .join(older, older.c.seq == found.c.target)
         .order_by(found.c.source, found.c.target)
     )
     return [
-        RevisionEdge(FactId(later), FactId(earlier), REVISION_KINDS[int(kind)], weight, later_tokens, earlier_tokens)
-        for later, earlier, kind, weight, later_tokens, earlier_tokens in connection.execute(statement)
+        RevisionEdge(
+            newer=FactId(newer_id),
+            older=FactId(older_id),
+            kind=REVISION_KINDS[int(kind)],
+            probability=weight,
+            newer_tokens=newer_tokens,
+            older_tokens=older_tokens,
+            mentioned_at=instant(mentioned_at),
+        )
+        for _, newer_id, newer_tokens, mentioned_at, _, older_id, older_tokens, _, kind, weight in connection.execute(
+            statement
+        )
     ]
 
 

@@ -14,6 +14,7 @@ from vmemo.models import EntityId, FactId, LinkKind
 from vmemo.models.search import Edge, EdgeQuery, RevisionEdge
 from vmemo.stores.sql.batch_rows import LINK_KINDS, REVISION_KINDS
 from vmemo.stores.sql.conditions import listed
+from vmemo.stores.sql.rows import instant
 from vmemo.stores.sqlite.index.bank import BankIndex
 from vmemo.stores.sqlite.index.vectors import Mask, Rows
 from vmemo.stores.sqlite.raw import fetch
@@ -27,13 +28,16 @@ _ONWARD = "SELECT target, kind, weight FROM links WHERE bank = ? AND source = ? 
 _BACKWARD = "SELECT source, kind, weight FROM links INDEXED BY links_target WHERE bank = ? AND target = ? LIMIT ?"
 """Left to itself SQLite would read all links of the bank."""
 _REVISIONS = """
-SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
-CROSS JOIN links INDEXED BY links_target ON links.bank = ?1 AND links.target = given.value
-WHERE links.kind IN (SELECT value FROM json_each(?3))
-UNION
-SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
-CROSS JOIN links ON links.bank = ?1 AND links.source = given.value
-WHERE links.kind IN (SELECT value FROM json_each(?3))
+WITH found AS (
+    SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
+    CROSS JOIN links INDEXED BY links_target ON links.bank = ?1 AND links.target = given.value
+    WHERE links.kind IN (SELECT value FROM json_each(?3))
+    UNION
+    SELECT links.source, links.target, links.kind, links.weight FROM json_each(?2) AS given
+    CROSS JOIN links ON links.bank = ?1 AND links.source = given.value
+    WHERE links.kind IN (SELECT value FROM json_each(?3))
+)
+SELECT found.*, facts.mentioned_at FROM found CROSS JOIN facts ON facts.seq = found.source
 """
 _SHARED = """
 SELECT mentions.fact, entities.seq, entities.name FROM mentions JOIN entities ON entities.seq = mentions.entity
@@ -96,7 +100,7 @@ def _shown(index: BankIndex, rows: Rows) -> list[tuple[FactId, int]]:
 def revisions(connection: Connection, index: BankIndex, allowed: Mask, ids: Sequence[FactId]) -> list[RevisionEdge]:
     """Links by which facts replace or outdate others, with at least one end given and both ends allowed."""
     given = listed(index.numbers(ids))
-    stored: list[tuple[int, int, int, float]] = fetch(
+    stored: list[tuple[int, int, int, float, int]] = fetch(
         connection, _REVISIONS, index.number, given, listed(REVISION_KINDS)
     )
     if not stored:
@@ -105,8 +109,16 @@ def revisions(connection: Connection, index: BankIndex, allowed: Mask, ids: Sequ
     rows = rows[allowed[rows]]
     seen = dict(zip(index.column("seq")[rows].tolist(), _shown(index, rows), strict=True))
     return [
-        RevisionEdge(seen[newer][0], seen[older][0], REVISION_KINDS[kind], weight, seen[newer][1], seen[older][1])
-        for newer, older, kind, weight in stored
+        RevisionEdge(
+            newer=seen[newer][0],
+            older=seen[older][0],
+            kind=REVISION_KINDS[kind],
+            probability=weight,
+            newer_tokens=seen[newer][1],
+            older_tokens=seen[older][1],
+            mentioned_at=instant(mentioned_at),
+        )
+        for newer, older, kind, weight, mentioned_at in stored
         if newer in seen and older in seen
     ]
 

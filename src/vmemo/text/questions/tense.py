@@ -8,7 +8,19 @@ from vmemo.models import Interval, QuestionTense
 from vmemo.text.lazy_regex import LazyPattern
 
 _PAST_VERB = r"(?:did|didn't|was|wasn't|were|weren't|had|hadn't)"
+_IRREGULAR = (
+    "drove|stood|went|came|took|got|gave|made|said|told|sold|bought|ran|won|lost|led|held|kept|wrote|taught|paid|sang|sat"
+    "|met|saw|knew|thought|found|left|began|brought|built|caught|chose|drew|ate|fell|flew|grew|heard|rode|sent|spoke|spent"
+)
 _PAST = LazyPattern(rf"\b{_PAST_VERB}\b|\w'd been\b")
+_PRESENT = LazyPattern(
+    r"\b(?:is|are|am|do|does|has|have|will|can|should)\b|\w'(?:re|m|ll|ve)\b"
+    r"|\b(?:what|who|where|when|how|it|he|she|that|there)'s\b"
+)
+_PAST_SUBJECT = LazyPattern(
+    rf"^(?:and |so )?(?:who|what|which)(?: [\w'-]{{1,30}}){{0,3}}? (?:{_IRREGULAR}|\w{{2,20}}ed)\b"
+)
+"""A question for the subject of a verb, which has no auxiliary."""
 _NOT_HABIT = r"(?<!\bam )(?<!\bare )(?<!\bis )(?<!'m )(?<!'re )(?<!'s )(?<!\bget )(?<!\bgot )(?<!\bgetting )(?<!\bbe )"
 _OWNER = r"(?:my|our|his|her|their|the|\w{1,30}'s)"
 _FORMER = LazyPattern(
@@ -33,11 +45,17 @@ _FORMER = LazyPattern(
 
 
 def question_tense(text: str, during: Interval | None, now: datetime) -> QuestionTense:
-    """Return the tense of a question about the time `during`; one about a time that is over is for a former state."""
+    """Return the tense of a question about the time `during`."""
     lowered = text.lower().replace("’", "'")
-    if _FORMER.search(lowered) is not None or (during is not None and is_over(during, now)):
+    if _FORMER.search(lowered) is not None:
         return "former"
-    return "past" if _PAST.search(lowered) is not None else "present"
+    if _PAST.search(lowered) is not None:
+        return "past"
+    # A recurring time, as in "When does the Friday boat leave?", is not over.
+    if _PRESENT.search(lowered) is not None:
+        return "present"
+    over = during is not None and is_over(during, now)
+    return "past" if over or _PAST_SUBJECT.search(lowered) is not None else "present"
 
 
 def is_over(during: Interval, now: datetime) -> bool:
