@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from vmemo.text.temporal.clauses import Span, leading_word, precedes_noun
+from vmemo.text.temporal.clauses import Span, describes_present, is_determined, leading_word, precedes_noun
 from vmemo.text.temporal.day_range import DayRange
 from vmemo.text.temporal.parser import ResolvedTime
 from vmemo.text.temporal.tense_cues import Tense
@@ -23,8 +23,8 @@ MAX_OWN_WORDS = 2_000
 """Characters of a message; a longer one is mostly a document that was pasted, which has a date of its own."""
 _NEAR = timedelta(days=60)
 """A date without a year that is nearer than this has that year, whatever the tense seems to be."""
-_FAR = timedelta(days=300)
-"""People name the year of a date that is farther away."""
+_FAR, _FAR_AHEAD = timedelta(days=300), timedelta(days=250)
+"""People name the year of a date that is farther away, and say "next" of one that is farther ahead."""
 _MAX_WEEKDAYS = 2
 """More weekdays than this in one text are a timetable."""
 _MONTH, _NEARLY_OVER = timedelta(days=28), timedelta(days=14)
@@ -37,17 +37,22 @@ _APPOSITION = re.compile(r"\W{0,3}(?:\b(?:on|in|which was|which is|around)\b(?: 
 _SENTENCE_BREAK = re.compile(r"[.!?\n]")
 _SAME_SENTENCE = 80
 """Characters between a weekday and another expression that it may depend on: "Sunday lunch the week before last"."""
+_SHORT = 300
+"""Characters of a text that is taken for talk."""
+_PERSON = re.compile(r"\b(?:i|me|my|mine|we|us|our|you|your)\b", re.IGNORECASE)
 _PROSE_LINES = 3
 """A text of more lines may be a timetable or a form that was pasted."""
 _GENERIC = re.compile(r"\b(?:n?ever|whenever|any ?time|birthdays?|born|anniversar(?:y|ies))\b", re.IGNORECASE)
 """Words of a sentence about any year."""
+_AFTER_EVENT = re.compile(r"\bafter \w{2,20}ing\b|\bfrom (?:my|our|his|her|their) \w", re.IGNORECASE)
+_SUBJECT = re.compile(r"\b(?:i|we|he|she|they|you)\b", re.IGNORECASE)
 
 _CODE = re.compile(
-    r"```|^[ \t]{0,40}(?:(?:def|class|import|return|const|let|var|function|public|private|#include|SELECT|INSERT)\b"
+    r"```|^\||^[ \t]{0,40}(?:(?:def|class|import|return|const|let|var|function|public|private|#include|SELECT|INSERT)\b"
     r".{0,200}[:;({=]|\w{1,40} ?= ?\S|</?\w{1,20}[^>\n]{0,80}>)|[;{}]$",
     re.MULTILINE,
 )
-"""A fence, or a line of a program or of markup."""
+"""A fence, or a line of a table, of a program or of markup."""
 _DOCUMENT = re.compile(
     r"^(?:dear\b|subject:|from:|to:|re:|sincerely|(?:kind|best|warm) regards|yours (?:truly|sincerely|faithfully)"
     r"|chapter \w+|abstract\b|act [ivx\d]+\b|scene \d+)|\[(?:your |my )?(?:name|date|company|address|email|title)",
@@ -93,6 +98,12 @@ class TextCertainty(NamedTuple):
         """Return True if the offset is in a quotation."""
         place = bisect_right(self.marks, offset) - 1
         return place >= 0 and self.quoted[place]
+
+    def is_talk(self, clause: Span) -> bool:
+        """Return False for a long text without a first or second person in the clause, and for one of many lines."""
+        if len(self.lines) > _PROSE_LINES:
+            return False
+        return len(self.text) <= _SHORT or _PERSON.search(self.text, *clause) is not None
 
     def is_listed(self, offset: int) -> bool:
         """Return True if the offset is in an item of a list or a table, in a heading, or opens one of several lines."""
@@ -142,12 +153,12 @@ def is_certain(place: int, whole: TextCertainty) -> bool:
         return False
     if not reading.ambiguous:
         return True
-    if not _agrees_with_tense(reading, whole) or _is_joined(place, whole) or len(whole.lines) > _PROSE_LINES:
+    if not _agrees_with_tense(reading, whole) or _is_joined(place, whole) or not whole.is_talk(reading.clause):
         return False
     if days.kind == "weekday":
         return _is_certain_weekday(reading, whole)
     if days.either_direction:
-        return reading.tense in ("past", "future")
+        return reading.tense in ("past", "future") and days.start != whole.today
     return _is_certain_date(reading, whole)
 
 
@@ -201,7 +212,9 @@ def _is_certain_weekday(reading: Reading, whole: TextCertainty) -> bool:
     start, end, days = reading.time
     if whole.weekdays > _MAX_WEEKDAYS or whole.is_listed(start):
         return False
-    if precedes_noun(whole.text, end) or days.start is None or abs((days.start - whole.today).days) in (0, 1, 7):
+    if is_determined(whole.text, start) or precedes_noun(whole.text, end) or describes_present(whole.text, end):
+        return False
+    if days.start is None or abs((days.start - whole.today).days) in (0, 1, 7):
         return False
     return reading.tense in ("past", "future")
 
@@ -210,14 +223,25 @@ def _is_certain_date(reading: Reading, whole: TextCertainty) -> bool:
     """Return True if the nearest occurrence is close, or if it is the one that the tense asks for."""
     days, (start, end, _), tense = reading.time.days, reading.time, reading.tense
     chosen, other = _distance(days, whole.today), _distance(reading.other, whole.today)
-    if chosen is None or other is None or chosen > _FAR or (chosen > other and other <= _NEAR):
+    if chosen is None or other is None or (chosen > other and other <= _NEAR):
         return False
     lead = leading_word(whole.text, start, end)
     if (reading.in_question and chosen > _NEAR) or _GENERIC.search(whole.text, *reading.clause):
         return False
+    is_future = (days.start or days.end or whole.today) > whole.today
+    if chosen > (_FAR_AHEAD if is_future else _FAR):
+        return False
+    if is_future and _mentions_another_event(reading, whole.text, far=chosen > other):
+        return False
     if tense in ("past", "future") or (tense == "reported" and lead in ("on", "in", "since")):
         return True
     return lead == "since" or (chosen <= min(other, _NEAR) and not _is_long(days))
+
+
+def _mentions_another_event(reading: Reading, text: str, *, far: bool) -> bool:
+    """Return True if a future date may be that of a past event: "after attending it on", "the photo we took on"."""
+    clause = text[reading.clause[0] : reading.time.start]
+    return _AFTER_EVENT.search(clause) is not None or (far and len(_SUBJECT.findall(clause)) > 1)
 
 
 def _is_long(days: DayRange) -> bool:

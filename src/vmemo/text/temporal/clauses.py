@@ -121,7 +121,12 @@ def leading_word(text: str, start: int, end: int) -> str:
 
 def is_modifier(text: str, start: int, end: int) -> bool:
     """Return True if an expression qualifies a noun, and so has no tense: "the July 8 workshop"."""
-    return _DETERMINER.search(text, max(0, start - 12), start) is not None and precedes_noun(text, end)
+    return is_determined(text, start) and precedes_noun(text, end)
+
+
+def is_determined(text: str, start: int) -> bool:
+    """Return True if an article or a possessive precedes: "the Sunday", "Anna's May 20"."""
+    return _DETERMINER.search(text, max(0, start - 12), start) is not None
 
 
 def precedes_noun(text: str, end: int) -> bool:

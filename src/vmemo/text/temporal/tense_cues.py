@@ -77,7 +77,7 @@ _PAST_VERBS = (
     r"|lost|held|sold|sent|built|stood|taught|caught|brought|grew|drew|sang|swam|rode|rose|spoke|woke|wore|led|slept"
     r"|became|chose|forgot|threw|sat|born|gone|seen|freed|guaranteed)\b",
     r"(?<!will )(?<!['’]ll )(?<!['’]s )(?:quit|hit|hurt|beat|done)\b",
-    r"(?!(?:hundred|fred|alfred|jared|ahmed|mohamed)\b)\w+[^\We]ed\b",
+    r"(?!(?:hundred|fred|alfred|jared|ahmed|mohamed|wicked|naked|sacred|rugged)\b)\w+[^\We]ed\b",
 )
 _UNFULFILLED = r"(?:was|were|had) (?:supposed|going|meant|planning|about|hoping) to\b"
 _NAMED = r"an? [\w-]+ (?:called|named)\b"

@@ -68,8 +68,8 @@ def _period(match: RuleMatch) -> DayRange | None:
         return _weekend(match)
     if unit == FORTNIGHT and step > 0:
         return whole_period(period_bounds(today, WEEK, 2, 2), unit, certain=False)
-    # "The next year" may start today, and on a Sunday the week may have ended or begun.
-    is_open = (step > 0 and match.has("article")) or (unit == WEEK and today.weekday() == SUNDAY) or unit >= DECADE
+    # "The last year" may end and "the next year" may start today, and on a Sunday the week may have ended or begun.
+    is_open = match.has("article") or (unit == WEEK and today.weekday() == SUNDAY) or unit >= DECADE
     certain = match.tag("modifier") not in _INEXACT and not is_open
     return whole_period(period_bounds(today, unit, step), unit, certain=certain)
 
@@ -171,7 +171,8 @@ def _rest_of_period(match: RuleMatch) -> DayRange | None:
     """Resolve "the rest of the week"."""
     unit, today = match.value("unit"), match.today
     bounds = period_bounds(today, unit)
-    return bounds and DayRange(today, bounds[1]) if unit != DAY else None
+    certain = unit != WEEK or today.weekday() != SUNDAY
+    return bounds and DayRange(today, bounds[1], certain=certain) if unit != DAY else None
 
 
 def _to_date(match: RuleMatch) -> DayRange:
@@ -188,7 +189,7 @@ RULES = (
     Rule("the? very? part=PARTOF of the? unit=UNIT (?!of)", _part_of_current_period),
     Rule("(?<=(ORD|last) (UNIT|weekend|WFULL|half) of) the unit=UNIT", _current_period),
     Rule("(?<=(ORDONE|last) LENGTH of) the unit=UNIT", _current_period),
-    Rule("the? modifier=last calendar? unit=UNIT (?!of)(?!in (MONTH|FULLYEAR))", _period),
+    Rule("article=the? modifier=last calendar? unit=UNIT (?!of)(?!in (MONTH|FULLYEAR))", _period),
     Rule("article=the? this? modifier=(previous|past|this|next|coming|following) calendar? unit=UNIT", _period),
     Rule("article=the? this? modifier=MOD unit=weekend (?!of)", _period),
     Rule("(?<=over|during|on|at) the unit=weekend (?!of)(?!before)(?!after)", _over_the_weekend),
