@@ -105,6 +105,7 @@ RULES: dict[str, Rule] = {
     "text.temporal.annotation.annotate": lambda text: annotation.annotate(text, NOW),
     "text.temporal.clauses.clause_position": _position,
     "text.temporal.clauses.describes_present": lambda text: clauses.describes_present(text, len(text) // 2),
+    "text.temporal.annotation.annotate_likely": lambda text: annotation.annotate_likely(text, NOW),
     "text.temporal.annotation.find_statement_times": lambda text: annotation.find_statement_times(text, NOW),
     "text.temporal.clauses.is_determined": lambda text: clauses.is_determined(text, len(text) // 2),
     "text.temporal.clauses.is_modifier": lambda text: clauses.is_modifier(text, len(text) // 2, len(text) // 2 + 1),

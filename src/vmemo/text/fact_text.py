@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from vmemo.models.facts import COMPUTED_DATE
+from vmemo.text.temporal import annotate_likely
 
 
 def embedded_text(text: str, mentioned_at: datetime) -> str:
-    """Return the text with its date in front, because the stored text has none.
+    """Return the text with its date in front, because the stored text has none, and with the likely dates of its times.
 
-    The encoder was trained on computed dates without the equals sign that sets them apart for readers.
+    The encoder was trained on these: a likely date serves a search, even where it is too uncertain to be stored.
     """
-    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {text.replace(COMPUTED_DATE, ' (')}"
+    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {annotate_likely(text, mentioned_at)}"

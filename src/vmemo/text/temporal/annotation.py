@@ -6,6 +6,7 @@ The tense of the clause decides whether a bare weekday, month or day is past or 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
@@ -50,15 +51,26 @@ class AnnotatedText(NamedTuple):
 def annotate(text: str, reference: datetime, *, southern: bool = False) -> AnnotatedText:
     """Return the text with each relative time that is certain followed by its date: "yesterday (= 7 May 2023)"."""
     times = _resolve(text, reference, southern=southern)
+    expressions = [time_expression(text, time, reference) for time in times]
+    certain = [time for time in times if time.days.certain]
+    return AnnotatedText(_insert_dates(text, certain, COMPUTED_DATE), expressions)
+
+
+def annotate_likely(text: str, reference: datetime) -> str:
+    """Return the text with each relative time followed by its likely date, for search: "in two weeks (21 May 2023)"."""
+    dated = _insert_dates(text, _resolve(text, reference), " (")
+    return dated.replace(COMPUTED_DATE, " (")
+
+
+def _insert_dates(text: str, times: Sequence[ResolvedTime], opening: str) -> str:
     parts: list[str] = []
     position = 0
     for _, end, days in times:
         written = _annotation(days)
         if written and not _date_follows(text, end):
-            parts += (text[position:end], f"{COMPUTED_DATE}{written})")
+            parts += (text[position:end], f"{opening}{written})")
             position = end
-    expressions = [time_expression(text, time, reference) for time in times]
-    return AnnotatedText("".join(parts) + text[position:], expressions)
+    return "".join(parts) + text[position:]
 
 
 def find_statement_times(text: str, reference: datetime, *, southern: bool = False) -> list[TimeExpression]:
@@ -72,7 +84,7 @@ def _date_follows(text: str, end: int) -> bool:
 
 
 def _annotation(days: DayRange) -> str:
-    if days.unannotated or not days.relative or not days.certain:
+    if days.unannotated or not days.relative:
         return ""
     if days.part and days.whole and days.whole.bounds:
         return f"{days.part} {format_days(days.whole.bounds)}"
