@@ -98,6 +98,15 @@ class BatchConformance(StoreSuite):
         assert states == {kept.id: "derived", extracted.id: "extracted", unread.id: "pending"}
 
     @on_store
+    async def test_claimed_messages_without_facts_stay_searchable(self, store: Store) -> None:
+        kept, bare = await store_messages(store, "tulips one", "tulips two")
+        claimed = replace(await a_batch(store), pending=[kept.id, bare.id], unrepeated=[bare.id])
+        assert await store.commit(claimed)
+        states = {m.id: m.state for m in await store.messages(BANK, MessageSelect())}
+        assert states == {kept.id: "derived", bare.id: "extracted"}
+        assert await quotes(store, "tulips") == [bare.id]
+
+    @on_store
     async def test_a_batch_of_many_facts_is_committed(self, store: Store) -> None:
         said = await store_messages(store, *(f"number{n}" for n in range(1200)))
         facts = [a_fact(m.content, messages=[m.id]) for m in said]

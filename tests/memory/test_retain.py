@@ -69,12 +69,12 @@ def test_a_list_may_mix_texts_and_messages(url: str) -> None:
 
 def test_an_exchange_is_two_messages_and_the_speaker_is_the_user(url: str) -> None:
     with open_memory(url) as memory:
-        stored = memory.add_exchange_sync("I started at Anthropic.", "Congratulations!", speaker="Mira")
+        stored = memory.add_exchange_sync("I started at Anthropic.", "I noted your new job.", speaker="Mira")
         assert (len(stored.stored), stored.derived, stored.pending) == (2, (), 2)
         assert len(memory.process_sync().derived) == 2
         assert [(fact.text, fact.network) for fact in memory.facts_sync()] == [
             ("Mira: I started at Anthropic.", "world"),
-            ("Assistant: Congratulations!", "experience"),
+            ("Assistant: I noted your new job.", "experience"),
         ]
 
 
@@ -212,7 +212,7 @@ def test_documents_are_conversations_of_their_own(url: str) -> None:
 SENTENCE = "On the walk number {} we saw a heron standing in the shallow water near the bridge. "
 
 
-def test_a_long_turn_is_split_at_sentence_ends_with_an_overlap(sqlite_url: str) -> None:
+def test_a_long_turn_is_split_at_sentence_ends_without_an_overlap(sqlite_url: str) -> None:
     content = "".join(SENTENCE.format(n) for n in range(60)).strip()
     with open_memory(sqlite_url) as memory:
         memory.retain_sync(content, speaker="Mira", timestamp=NOON)
@@ -221,12 +221,7 @@ def test_a_long_turn_is_split_at_sentence_ends_with_an_overlap(sqlite_url: str) 
         assert len(pieces) > 3
         assert all(text.startswith("Mira: On the walk number") and text.endswith(".") for text in texts)
         assert all(len(piece) <= 1600 for piece in pieces)
-        whole = pieces[0]
-        for piece in pieces[1:]:
-            overlap = max(n for n in range(1, 321) if whole.endswith(piece[:n]))
-            assert 0 < overlap <= 320
-            whole += piece[overlap:] if piece[overlap : overlap + 1] == " " else f" {piece[overlap:].lstrip()}"
-        assert whole.split() == content.split()
+        assert " ".join(pieces) == content
 
 
 @pytest.mark.parametrize("content", ["x" * 5000, "word " * 1000, "駅。" * 2000, "a\n" * 2500])

@@ -324,7 +324,7 @@ def test_a_memory_with_the_old_embedder_gets_an_error_after_reembed(url: str, di
         switching.reembed_sync()
         for verb in (old.recall_sync, old.retrieve_sync, old.reflect_sync, old.retain_sync):
             with pytest.raises(EmbedderMismatch, match="vmemo reembed"):
-                verb("Which kettle?")
+                verb("The kettle is hot.")
         assert "EmbedderMismatch" in old.status_sync().problems[0].error
         assert len(switching.process_sync().derived) == 1
         assert (switching.status_sync().facts, switching.status_sync().problems) == (3, ())

@@ -16,7 +16,17 @@ from linear_time import Rule, grows_too_fast, texts
 
 from vmemo.llm import answer_parsing
 from vmemo.reflect import citations, date_math
-from vmemo.text import chunks, fact_text, injection, noise, paraphrase, statements, tokens
+from vmemo.text import (
+    bare_questions,
+    chunks,
+    fact_text,
+    injection,
+    noise,
+    paraphrase,
+    repeats,
+    statements,
+    tokens,
+)
 from vmemo.text.claims import forms, parse, values
 from vmemo.text.names import capitalised_runs, find, fold, lexicon, places, similarity
 from vmemo.text.questions import analyse, decompose, query_types, tense, unresolved_times
@@ -57,6 +67,8 @@ def _position(text: str) -> clauses.ClausePosition:
 
 
 RULES: dict[str, Rule] = {
+    "text.bare_questions.is_bare_question": bare_questions.is_bare_question,
+    "text.bare_questions.is_empty_question": bare_questions.is_empty_question,
     "text.chunks.split_text": chunks.split_text,
     "text.claims.forms.match_statement": lambda text: forms.match_statement(text, owned=True, first_person=True),
     "text.claims.parse.parse_claim": parse.parse_claim,
@@ -100,6 +112,8 @@ RULES: dict[str, Rule] = {
     "text.questions.unresolved_times.find_unresolved_times": lambda text: list(
         unresolved_times.find_unresolved_times(text, find_times.find_times(text, NOW))
     ),
+    "text.repeats.needs_context": lambda text: repeats.needs_context(text.split()),
+    "text.repeats.wording": repeats.wording,
     "text.statements.join_statements": _rest,
     "text.statements.split_statements": statements.split_statements,
     "text.temporal.annotation.annotate": lambda text: annotation.annotate(text, NOW),

@@ -244,6 +244,8 @@ class Changes:
     becomes: Literal["derived", "extracted", "grouped"] = "derived"
     """The state of the `pending` messages afterwards: `derived` if facts repeat their words, `extracted` if they stay
     searchable themselves, `grouped` if they were only placed in an episode."""
+    unrepeated: Sequence[MessageId] = ()
+    """Those of the `pending` messages that become `extracted` where the others become `derived`: they have no facts."""
     requeued: Sequence[MessageId] = ()
     """Messages to process again: they are pending afterwards, unless they are kept verbatim."""
     failures: Sequence[MessageFailure] = ()

@@ -58,6 +58,10 @@ class FusionSettings(Checked):
     """Weight of the verbatim channel."""
     by_type: Annotated[WeightsByType, FromJson] = field(default_factory=_weights_by_type)
     """Weights of channels that differ for a type of question; in the environment a JSON object."""
+    reply: Share = 0.8
+    """Factor of the scores of the assistant's long replies, unless the question asks what the assistant said."""
+    reply_tokens: AtLeastOne = 80
+    """Tokens from which a reply of the assistant, or a part of one, is long; shorter ones have their full score."""
     parts: NotNegative = 0.3
     """Weight of the rankings of all parts of a question together, relative to that of the whole question."""
     late: NotNegative = 1.0

@@ -32,6 +32,7 @@ from vmemo.recall.channels import ChannelResults, Channels
 from vmemo.recall.explain import explain, explained_hits
 from vmemo.recall.fuse import ChannelRanking, Fused, placements
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
+from vmemo.recall.noise import MORE, is_left_out, weigh_replies, weighs_less
 from vmemo.recall.query import Query
 from vmemo.recall.rank import RankedCandidates, rank
 from vmemo.recall.revisions import with_former
@@ -155,18 +156,43 @@ async def _load(run: RecallRun, ranked: RankedCandidates) -> tuple[list[Hit], Ma
         chosen = first_fitting(candidates, query.max_tokens, query.top_k)
         if gathers and len(chosen) < query.nodes:
             chosen = candidates[: query.nodes]
-    facts, titles = await _load_facts(run, chosen, ranked.rankings)
-    placed = placements(ranked.rankings, facts.keys())
-    outdated = {edge.older for edge in ranked.revisions}
-    hits = [_hit(run, facts[item.id], item, placed[item.id], outdated) for item in chosen if item.id in facts]
+    hits, titles = await _load_weighed(run, chosen, ranked)
     if gathers:
-        revised = outdated | {edge.newer for edge in ranked.revisions}
+        revised = {fact for edge in ranked.revisions for fact in (edge.older, edge.newer)}
         hits = spread_over_episodes(hits, run.context.settings.fusion.repeated_episode, revised)
     if weighted:
         half_life, importance = query.recency_half_life, query.importance_weight
         hits = weigh(hits, run.now, half_life=half_life, importance_weight=importance)
     # In a thread, because a long hit that is truncated is counted several times.
     return await asyncio.to_thread(pack, hits, query.max_tokens, query.top_k, run.context.counter), titles
+
+
+async def _load_weighed(
+    run: RecallRun, chosen: Sequence[Fused], ranked: RankedCandidates
+) -> tuple[list[Hit], Mapping[EpisodeId, str]]:
+    """Load hits, and others that may take the place of messages that are left out and of replies that weigh less."""
+    hits, titles = await _load_hits(run, chosen, ranked)
+    type, fusion, query = run.channels.analysis.type, run.context.settings.fusion, run.query
+    if len(hits) == len(chosen) and not any(weighs_less(hit.fact, type, fusion) for hit in hits):
+        return hits, titles
+    known = {item.id for item in chosen}
+    more = first_fitting(ranked.reranked.candidates, _more(query.max_tokens), _more(query.top_k))
+    further, other_titles = await _load_hits(run, [item for item in more if item.id not in known], ranked)
+    return weigh_replies([*hits, *further], type, fusion), {**titles, **other_titles}
+
+
+def _more(limit: int | None) -> int | None:
+    return None if limit is None else MORE * limit
+
+
+async def _load_hits(
+    run: RecallRun, chosen: Sequence[Fused], ranked: RankedCandidates
+) -> tuple[list[Hit], Mapping[EpisodeId, str]]:
+    facts, titles = await _load_facts(run, chosen, ranked.rankings)
+    placed = placements(ranked.rankings, facts.keys())
+    outdated = {edge.older for edge in ranked.revisions}
+    hits = [_hit(run, facts[item.id], item, placed[item.id], outdated) for item in chosen if item.id in facts]
+    return hits, titles
 
 
 async def _load_facts(
@@ -180,9 +206,10 @@ async def _load_facts(
         messages=[MessageId(item.id) for item in chosen if item.id in verbatim],
     )
     facts = list(loaded.facts)
-    if loaded.messages:
+    messages = [message for message in loaded.messages if not is_left_out(message, run.query.text)]
+    if messages:
         # In a thread, because the tokens of a message may be many to count.
-        facts += await asyncio.to_thread(_in_own_words, loaded.messages, bank, run.context.counter)
+        facts += await asyncio.to_thread(_in_own_words, messages, bank, run.context.counter)
     return {fact.id: fact for fact in facts}, loaded.titles
 
 

@@ -83,7 +83,8 @@ async def _open(bank: BankId, store: Store, before: Message | None) -> OpenEpiso
     lines: list[MessageVector] = []
     messages: list[Message] = []
     for fact in await store.facts(bank, FactSelect(episode=episode.id, with_embeddings=True)):
-        message = messages_by_id.get(fact.messages[0]) if fact.messages else None
+        # A fact that is stated repeatedly belongs to several episodes.
+        message = next((messages_by_id[id] for id in fact.messages if id in messages_by_id), None)
         if message is not None and fact.embedding is not None and message not in messages:
             messages.append(message)
             lines.append(MessageVector(message.timestamp, np.array(fact.embedding, np.float32)))
@@ -132,7 +133,7 @@ def extend_episode(earlier: OpenEpisode, messages: Sequence[Message], vectors: M
     old = [line.vector for line in earlier.lines]
     stacked = np.stack([*old, *(vectors[message.id] for message in messages)])
     episode = _summarised(earlier.episode.id, everything, stacked)
-    kept = {"previous": earlier.episode.previous, "recorded_at": earlier.episode.recorded_at}
+    kept = {name: getattr(earlier.episode, name) for name in ("previous", "started_at", "recorded_at")}
     return episode.model_copy(update={**kept, "messages": (*earlier.episode.messages, *(m.id for m in messages))})
 
 

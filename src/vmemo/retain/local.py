@@ -1,4 +1,7 @@
-"""The local engine: keeps each message's words with its speaker, and finds times and names by rules."""
+"""The local engine: keeps each message's words with its speaker, and finds times and names by rules.
+
+Greetings, acknowledgements and bare questions give no facts; they stay searchable as messages.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from vmemo.models import Message
 from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
 from vmemo.retain.message_times import annotate_message
+from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.chunks import split_text
 from vmemo.text.names import find_names, merge_names
+from vmemo.text.noise import is_small_talk
 from vmemo.text.temporal import AnnotatedText, TimeExpression
 
 CONTEXT_CHARACTERS = 400
@@ -41,7 +46,10 @@ class LocalExtractor:
         self._southern = southern
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
-        """Return one draft per message, or per chunk of a long one. Runs in threads, so that others can go on."""
+        """Return one draft per message, or per chunk of a long one, and none for noise.
+
+        Runs in threads, so that others can go on.
+        """
         reading = ExtractionResult(drafts=tuple(await _in_slices(_extract(messages, before, southern=self._southern))))
         if self._times is not None:
             reading = await asyncio.to_thread(_add_times, reading, self._times)
@@ -90,7 +98,9 @@ def _slice(drafts: Iterator[FactDraft]) -> list[FactDraft]:
 
 def _extract(messages: Sequence[Message], before: Message | None, *, southern: bool) -> Iterator[FactDraft]:
     speakers = {message.speaker for message in messages if message.speaker}
-    for message, earlier in zip(messages, [before, *messages], strict=False):
+    for message, earlier, later in zip(messages, [before, *messages], [*messages[1:], None], strict=False):
+        if _is_noise(message, earlier, later):
+            continue
         context = _context(message, earlier)
         for number, chunk in enumerate(split_text(message.content)):
             annotated = annotate_message(message, chunk, southern=southern)
@@ -98,6 +108,19 @@ def _extract(messages: Sequence[Message], before: Message | None, *, southern: b
             if number == 0 and earlier is not None and context:
                 draft = replace(draft, context=context, context_from=earlier.id)
             yield draft
+
+
+def _is_noise(message: Message, before: Message | None, after: Message | None) -> bool:
+    """Return True for greetings, acknowledgements and questions that state nothing.
+
+    Questions between people are kept if they name anything, because an answer such as "Yes, in May" needs them.
+    """
+    if is_small_talk(message.content) or is_empty_question(message.content):
+        return True
+    asks_assistant = message.speaker is None or any(
+        other is not None and other.role == "assistant" for other in (before, after)
+    )
+    return message.role == "user" and asks_assistant and is_bare_question(message.content)
 
 
 def _draft(message: Message, number: int, annotated: AnnotatedText, entities: tuple[FoundName, ...]) -> FactDraft:

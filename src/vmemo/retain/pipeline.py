@@ -142,7 +142,7 @@ async def _process_batch(
             raise
         raise reason from error
     context.entity_cache.committed(bank, revision, changes.entities)
-    usage = result.usage.model_copy(update={"embedded_texts": len(result.drafts)})
+    usage = result.usage.model_copy(update={"embedded_texts": len(result.drafts) + len(changes.unrepeated)})
     return retained_by(changes, usage, result.skipped)
 
 
@@ -157,16 +157,21 @@ async def derive(
     encoded = await encode_drafts(bank, revision, result, context)
     # Facts in the messages' own words represent them; facts drawn from several messages would blur their topics.
     own_words = context.extractor.keeps_words
-    vectors = encoded.by_message if own_words else await embed_messages(messages, context)
+    known = encoded.by_message if own_words else {}
+    without_facts = [message for message in messages if message.id not in known]
+    vectors = {**known, **await embed_messages(without_facts, context)}
     episodes: list[Episode] = []
     for stream, before in zip(streams, previous, strict=True):
-        embedded = [message for message in stream if message.id in vectors]
-        if embedded:
-            episodes += await place_messages(bank, embedded, vectors, context, before)
+        episodes += await place_messages(bank, stream, vectors, context, before)
     episodes = link_to_previous(episodes, await last_episode(bank, context.store))
     changes = await plan_writes(bank, revision, encoded, episodes, context)
-    becomes = "derived" if own_words else "extracted"
-    return replace(changes, pending=[message.id for message in messages], becomes=becomes), result
+    processed = replace(
+        changes,
+        pending=[message.id for message in messages],
+        becomes="derived" if own_words else "extracted",
+        unrepeated=[message.id for message in without_facts] if own_words else (),
+    )
+    return processed, result
 
 
 def error_text(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from vmemo.models import (
     Episode,
     EpisodeId,
     Fact,
+    FactId,
     Link,
     Mention,
     Message,
@@ -30,11 +31,16 @@ from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
 from vmemo.retain.link import causal_links, semantic_links, temporal_links
 from vmemo.retain.llm_judgements import identify_names, judge_pairs
+from vmemo.retain.repeats import find_repeats
 from vmemo.retain.resolve import EntityResolution
 from vmemo.retain.revise import Revision, fact_id
 from vmemo.retain.revise_by_model import revise_by_model
 from vmemo.text.fact_text import embedded_text
 
+NEAREST = 10
+"""Known facts that are compared with a new one at least."""
+REPEAT_COSINE = 0.7
+"""Cosine of repeats, at least: the date is embedded with the words."""
 MESSAGE_CHARACTERS = 1600
 """Characters of a message that are embedded."""
 
@@ -89,8 +95,10 @@ async def plan_writes(
         NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
         for fact, encoding in zip(facts, encoded.encodings, strict=True)
     ]
-    revised = await _revise(bank, new, encoded.result, context, llm)
-    links = await _links(bank, revised.facts, context)
+    nearest = await _nearest(bank, new, context)
+    revised = await _revise(bank, new, nearest, encoded.result, context, llm)
+    changed = [item for item in revised.facts if item.fact.id not in nearest or item.fact.id in revised.merged]
+    links = await _links(bank, revised.facts, {**nearest, **await _nearest(bank, changed, context)}, context)
     causal = causal_links(encoded.result.drafts, [fact.id for fact in facts], revised.duplicate_of)
     return Changes(
         bank=bank,
@@ -107,15 +115,33 @@ async def plan_writes(
     )
 
 
+async def _nearest(bank: BankId, new: Sequence[NewFact], context: RetainContext) -> dict[FactId, Sequence[Scored]]:
+    """Return the known facts near each new one, for repeats and links."""
+    if not new:
+        return {}
+    links = context.settings.links
+    limit, floor = max(NEAREST, links.semantic), min(REPEAT_COSINE, links.cosine)
+    found = await context.store.nearest(bank, np.stack([item.embedding for item in new]), limit=limit, floor=floor)
+    return {item.fact.id: hits for item, hits in zip(new, found, strict=True)}
+
+
 async def _revise(
-    bank: BankId, new: Sequence[NewFact], result: ExtractionResult, context: RetainContext, llm: StructuredLLM | None
+    bank: BankId,
+    new: Sequence[NewFact],
+    nearest: Mapping[FactId, Sequence[Scored]],
+    result: ExtractionResult,
+    context: RetainContext,
+    llm: StructuredLLM | None,
 ) -> Revision:
     """Apply verdicts from parsed claims and, for the other pairs, from the revision model or the language model."""
     if llm is None:
         pairs = await revise.claim_pairs(bank, new, context.store, context.settings.revision)
         duplicates = not context.extractor.keeps_words
         judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
-        return await revise_by_model(bank, revise.apply_verdicts(new, judged, pairs), context)
+        repeats = await find_repeats(bank, new, nearest, context.store)
+        # A statement that supersedes another one is made again on purpose: "I live in Rome again".
+        decided = revise.apply_verdicts(new, {**repeats.verdicts, **judged}, [*pairs, *repeats.pairs])
+        return await revise_by_model(bank, decided, context)
     pairs = await revise.similar_pairs(bank, new, result.drafts, context.store, context.settings.revision)
     judged = {
         **await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=True),
@@ -158,7 +184,7 @@ def _restated(result: ExtractionResult, episodes: Sequence[Episode], done: Revis
 async def embed_messages(messages: Sequence[Message], context: RetainContext) -> dict[MessageId, Vector]:
     """Return an embedding for each message."""
     texts = [f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}" for message in messages]
-    found = await context.embedder.embed(texts, "document")
+    found = await context.embedder.embed(texts, "document") if texts else ()
     return {message.id: vector for message, vector in zip(messages, found, strict=True)}
 
 
@@ -223,7 +249,9 @@ def _fact(
     )
 
 
-async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -> list[Link]:
+async def _links(
+    bank: BankId, new: Sequence[NewFact], nearest: Mapping[FactId, Sequence[Scored]], context: RetainContext
+) -> list[Link]:
     if not new:
         return []
     facts, settings = [item.fact for item in new], context.settings.links
@@ -231,13 +259,12 @@ async def _links(bank: BankId, new: Sequence[NewFact], context: RetainContext) -
     earlier = await context.store.facts(
         bank, FactSelect(around=min(fact.mentioned_at for fact in facts), current=True, limit=settings.temporal)
     )
-    stored = await context.store.nearest(bank, vectors, limit=settings.semantic, floor=settings.cosine)
     cosines = vectors @ vectors.T
     semantic = [
         link
         for i, fact in enumerate(facts)
         for link in semantic_links(
-            fact.id, _by_score(stored[i], _similar_in_batch(facts, cosines[i, :i], settings.semantic)), settings
+            fact.id, _by_score(nearest[fact.id], _similar_in_batch(facts, cosines[i, :i], settings.semantic)), settings
         )
     ]
     return [*temporal_links(facts, earlier, settings), *semantic]

@@ -48,7 +48,12 @@ def claim(connection: Connection, bank: int, changes: Changes) -> bool:
     # A message that is only grouped keeps the note of why it could not be processed.
     settled = {} if changes.becomes == "grouped" else {"error": None, "failed_at": None}
     claimed = update(messages).where(*waiting).values(state=changes.becomes, **settled)
-    return connection.execute(claimed).rowcount == len(changes.pending)
+    if connection.execute(claimed).rowcount != len(changes.pending):
+        return False
+    if changes.unrepeated:
+        without_facts = messages.c.bank == bank, among(messages.c.id, changes.unrepeated)
+        connection.execute(update(messages).where(*without_facts).values(state="extracted"))
+    return True
 
 
 def seqs_of(connection: Connection, table: Table, bank: int, ids: Iterable[str]) -> Seqs:

@@ -130,7 +130,8 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     deletions.requeue(connection, bank, changes.requeued, index)
     index.add_facts(connection, bank, [(seqs[item.fact.id], item) for item in changes.facts])
     if changes.pending and changes.becomes == "derived":
-        index.drop_words(connection, bank, changes.pending)
+        unrepeated = frozenset(changes.unrepeated)
+        index.drop_words(connection, bank, [id for id in changes.pending if id not in unrepeated])
 
 
 def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:

@@ -1,0 +1,44 @@
+"""Messages that state nothing, which a result leaves out, and the assistant's long replies, which weigh less."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vmemo.models import Fact, Hit, Message, QueryType
+from vmemo.models.settings import FusionSettings
+from vmemo.text.bare_questions import is_bare_question, is_empty_question
+from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.noise import is_small_talk
+
+MORE = 2
+"""Times the budget in which others are looked for that take the place of such messages and replies."""
+_ASKED = LazyPattern(r"\b(?:asked|wondered|questions?)\b|\b(?:did|does|do) [\w']+ (?:\w+ )?ask\b", re.IGNORECASE)
+"""A question about questions."""
+
+
+def is_left_out(message: Message, question: str) -> bool:
+    """Return True for a message that states nothing; questions are left in if the question is about them."""
+    if message.state == "raw":
+        # It was retained to be recalled verbatim.
+        return False
+    if is_small_talk(message.content):
+        return True
+    asks = is_empty_question(message.content) or is_bare_question(message.content)
+    return asks and _ASKED.search(question) is None
+
+
+def weighs_less(fact: Fact, type: QueryType, settings: FusionSettings) -> bool:
+    """Return True for a long reply of the assistant, or a part of one, unless the question asks what it said."""
+    if settings.reply == 1 or type == "assistant":
+        return False
+    return fact.network == "experience" and fact.engine == "local" and fact.tokens >= settings.reply_tokens
+
+
+def weigh_replies(hits: Sequence[Hit], type: QueryType, settings: FusionSettings) -> list[Hit]:
+    """Return hits by score, best first, with those of long replies multiplied by their weight."""
+    weighed = [
+        hit.model_copy(update={"score": hit.score * settings.reply}) if weighs_less(hit.fact, type, settings) else hit
+        for hit in hits
+    ]
+    return sorted(weighed, key=lambda hit: hit.score, reverse=True)

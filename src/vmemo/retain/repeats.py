@@ -1,0 +1,90 @@
+"""Repeats: new facts in the words of known ones. They become further sources of the known fact."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from vmemo.models import BankId, Fact, FactId
+from vmemo.models.changes import NewFact
+from vmemo.models.drafts import Judgement
+from vmemo.models.search import ExpandRequest, RevisionQuery, Scope, Scored
+from vmemo.models.select import FactSelect
+from vmemo.ports import Store
+from vmemo.retain.revise import FactPair, is_current
+from vmemo.text.repeats import needs_context, wording
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The verdicts on new facts that repeat another, and the pairs that they are about."""
+
+    verdicts: Mapping[int, list[Judgement]] = field(default_factory=dict[int, list[Judgement]])
+    pairs: Sequence[FactPair] = ()
+
+
+async def find_repeats(
+    bank: BankId, new: Sequence[NewFact], nearest: Mapping[FactId, Sequence[Scored]], store: Store
+) -> Repeats:
+    """Return the new facts that have the words of a current fact near to them, or of an earlier new one.
+
+    A repeat confirms the fact, which stays valid since it was first stated. One that is older than the fact, such as a
+    message retained late, is merged with it, so that the fact is valid since the older one.
+    """
+    statements = await asyncio.to_thread(_statements, [item.fact for item in new])
+    known = await _known(bank, set(statements), {hit.id for hits in nearest.values() for hit in hits}, store)
+    verdicts: dict[int, list[Judgement]] = {}
+    pairs: list[FactPair] = []
+    # Messages are not always processed in the order of their times.
+    for at in sorted(range(len(new)), key=lambda at: new[at].fact.mentioned_at):
+        fact, statement = new[at].fact, statements[at]
+        same = known.setdefault(statement, fact)
+        if not set(same.messages).isdisjoint(fact.messages):
+            # The fact itself, or another part of a long message.
+            continue
+        pairs.append(FactPair(at, same))
+        if same.mentioned_at <= fact.mentioned_at:
+            verdicts[at] = [Judgement(verdict="duplicate", fact=same.id)]
+        else:
+            verdicts[at] = [Judgement(verdict="merge", fact=same.id, text=fact.text)]
+            known[statement] = fact
+    return Repeats(verdicts, pairs)
+
+
+async def _known(
+    bank: BankId, statements: AbstractSet[Hashable], near: AbstractSet[FactId], store: Store
+) -> dict[Hashable, Fact]:
+    """Return the current facts that make one of the statements.
+
+    A fact that a newer one may have outdated is left out: who states it again says that it is true again.
+    """
+    facts = await store.facts(bank, FactSelect(ids=list(near))) if near else []
+    stated = zip(facts, await asyncio.to_thread(_statements, facts), strict=True)
+    found = {fact.id: statement for fact, statement in stated if is_current(fact) and statement in statements}
+    if not found:
+        return {}
+    revisions = RevisionQuery(scope=Scope(bank=bank), facts=list(found))
+    outdated = {edge.older for edge in (await store.expand(ExpandRequest(bank=bank, revisions=revisions))).revisions}
+    kept = [fact for fact in facts if fact.id in found and fact.id not in outdated]
+    # Of several facts the oldest one counts, which is the last one here.
+    return {found[fact.id]: fact for fact in sorted(kept, key=lambda fact: fact.mentioned_at, reverse=True)}
+
+
+def _statements(facts: Sequence[Fact]) -> list[Hashable]:
+    return [statement_of(fact) for fact in facts]
+
+
+def statement_of(fact: Fact) -> Hashable:
+    """Return what two facts have in common if one repeats the other: speaker, words, time, labels.
+
+    The context counts if the words alone may mean something else.
+    """
+    speaker, _, text = fact.text.partition(": ")
+    words = wording(text)
+    context = wording(fact.context) if needs_context(words) else ()
+    times = fact.occurred_start, fact.occurred_end
+    labels = frozenset(fact.tags), json.dumps(fact.metadata, sort_keys=True)
+    return speaker.casefold(), words, context, fact.network, times, labels
