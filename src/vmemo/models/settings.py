@@ -157,10 +157,14 @@ class SegmentationSettings(Checked):
     """A longer pause between two messages begins a new episode."""
     messages: AtLeastOne = 25
     """Messages of an episode, at most."""
-    contrast: float = 0.07
-    """Least difference of mean cosine within topics and between them for a split."""
+    contrast: float = 0.065
+    """Least difference of mean cosine within topics and between them to separate a run of messages."""
+    interleaved: float = 0.12
+    """Least such difference to separate topics that alternate."""
+    run_messages: AtLeastOne = 3
+    """Least messages of a run that is separated, and of the rest."""
     topic_messages: AtLeastOne = 2
-    """Least messages of a topic."""
+    """Least messages of a topic that alternates with another, and on each side of a run within a topic."""
     adjacency: float = 0.05
     """Added to the cosine of adjacent messages."""
     repeat_cosine: Cosine = 0.95

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from vmemo.models.settings import SegmentationSettings
 
 WINDOW = 75
 """Messages that are clustered together."""
+Similarity: TypeAlias = NDArray[np.float64]
+"""Cosines of all pairs of messages."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +61,61 @@ def _blocks(lines: Sequence[MessageVector], gap: timedelta) -> Iterator[list[int
 
 
 def _topics(lines: Sequence[MessageVector], block: list[int], settings: SegmentationSettings) -> list[list[int]]:
-    """Split a block recursively while its two halves differ clearly; this separates interleaved topics."""
+    """Split a block recursively: a run of messages from the rest, or else interleaved topics from each other."""
     if len(block) < 2 * settings.topic_messages:
         return [block]
-    vectors = np.stack([lines[i].vector for i in block])
+    vectors = np.stack([lines[i].vector for i in block]).astype(np.float64)
     similarity = vectors @ vectors.T
-    place = np.arange(len(block))
-    side = _two_sides(similarity + settings.adjacency * (np.abs(place[:, None] - place[None, :]) == 1))
-    smallest = min(side.sum(), (~side).sum())
-    if smallest < settings.topic_messages or _contrast(similarity, side) < settings.contrast:
+    side = _best_run(similarity, settings)
+    if side is None:
+        side = _interleaved(similarity, settings)
+    if side is None:
         return [block]
     one = [i for i, chosen in zip(block, side, strict=True) if chosen]
     other = [i for i, chosen in zip(block, side, strict=True) if not chosen]
     return [*_topics(lines, one, settings), *_topics(lines, other, settings)]
 
 
-def _two_sides(similarity: NDArray[np.float32]) -> NDArray[np.bool_]:
+def _best_run(similarity: Similarity, settings: SegmentationSettings) -> NDArray[np.bool_] | None:
+    """Return the run of adjacent messages that stands out most from the rest, or None if none does clearly.
+
+    The contrast of a run is the mean similarity of pairs on one side less that of pairs across. The sums of all runs
+    come from prefix sums.
+    """
+    count, least = len(similarity), settings.run_messages
+    if count < 2 * least:
+        return None
+    start, end = np.triu_indices(count + 1, k=least)
+    sums = np.pad(similarity.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    rows, own = (np.append(0.0, each.cumsum()) for each in (similarity.sum(axis=1), np.diag(similarity)))
+    block = sums[end, end] - sums[start, end] - sums[end, start] + sums[start, start]
+    inside, across = block - (own[end] - own[start]), rows[end] - rows[start] - block
+    rest = similarity.sum() - np.trace(similarity) - inside - 2 * across
+    size, others = end - start, count - (end - start)
+    pairs = size * (size - 1) + others * (others - 1)
+    contrast = (inside + rest) / np.maximum(1, pairs) - across / np.maximum(1, size * others)
+    before, after = start, count - end
+    beside = settings.topic_messages
+    contrast[(others < least) | ((before > 0) & (after > 0) & (np.minimum(before, after) < beside))] = -np.inf
+    best = int(contrast.argmax())
+    if contrast[best] < settings.contrast:
+        return None
+    place = np.arange(count)
+    return (place >= start[best]) & (place < end[best])
+
+
+def _interleaved(similarity: Similarity, settings: SegmentationSettings) -> NDArray[np.bool_] | None:
+    """Return the messages of one of two interleaved topics, or None if there are none that differ clearly."""
+    place = np.arange(len(similarity))
+    side = _two_sides(similarity + settings.adjacency * (np.abs(place[:, None] - place[None, :]) == 1))
+    smallest = min(side.sum(), (~side).sum())
+    return None if smallest < settings.topic_messages or _contrast(similarity, side) < settings.interleaved else side
+
+
+def _two_sides(similarity: Similarity) -> NDArray[np.bool_]:
     """Return which lines are in the first line's cluster of an average-link clustering into two."""
     members = [[i] for i in range(len(similarity))]
-    sums = similarity.astype(np.float64).copy()
+    sums = similarity.copy()
     while len(members) > 2:
         sizes = np.array([len(group) for group in members], np.float64)
         means = sums / np.outer(sizes, sizes)
@@ -92,12 +131,12 @@ def _two_sides(similarity: NDArray[np.float32]) -> NDArray[np.bool_]:
     return side
 
 
-def _contrast(similarity: NDArray[np.float32], side: NDArray[np.bool_]) -> float:
+def _contrast(similarity: Similarity, side: NDArray[np.bool_]) -> float:
     """Return the mean similarity within the sides minus that across them."""
     return float(min(_inside(similarity, side), _inside(similarity, ~side)) - similarity[side][:, ~side].mean())
 
 
-def _inside(similarity: NDArray[np.float32], side: NDArray[np.bool_]) -> float:
+def _inside(similarity: Similarity, side: NDArray[np.bool_]) -> float:
     part = similarity[side][:, side]
     count = len(part)
     return float((part.sum() - np.trace(part)) / (count * (count - 1)))
