@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -298,3 +299,20 @@ def test_a_short_reply_has_its_full_weight(sqlite_url: str) -> None:
             ]
         )
         assert recalled(memory, "bridge tour in Porto")[0] == "Assistant: I booked the bridge tour in Porto."
+
+
+class PreferLong:
+    """A reranker that prefers long texts."""
+
+    name = "long"
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return the lengths of the texts."""
+        return [float(len(text)) for text in texts]
+
+
+def test_a_reranker_of_the_caller_decides_about_long_replies(sqlite_url: str) -> None:
+    reply = "I recommend the bridge in Porto, " + "the bridge in Porto, " * 30
+    with Memory(sqlite_url, embedder=HashEmbedder(), reranker=PreferLong(), settings=settings_of(0.1)) as memory:
+        memory.retain_sync([said("I crossed a bridge in Porto on foot once.", 0), said(reply, 1, role="assistant")])
+        assert memory.recall_sync("Which bridge is in Porto?").hits[0].text.startswith("Assistant:")

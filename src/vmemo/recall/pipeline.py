@@ -173,6 +173,9 @@ async def _load_weighed(
     """Load hits, and others that may take the place of messages that are left out and of replies that weigh less."""
     hits, titles = await _load_hits(run, chosen, ranked)
     type, fusion, query = run.channels.analysis.type, run.context.settings.fusion, run.query
+    if not isinstance(run.context.reranker, str):
+        # A reranker that the caller supplies decides the order.
+        fusion = replace(fusion, reply=1.0)
     if len(hits) == len(chosen) and not any(weighs_less(hit.fact, type, fusion) for hit in hits):
         return hits, titles
     known = {item.id for item in chosen}
