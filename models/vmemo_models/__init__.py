@@ -47,14 +47,10 @@ class EmbeddingModel(ModelFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class RevisionFiles(ModelFiles):
-    """A model that compares two statements by the token vectors of an encoder."""
+    """A model that compares two statements by features, one of which is the cosine by an encoder."""
 
     encoder: str
-    """The name of the encoder whose token vectors it takes."""
-    width: int
-    """Numbers in a token vector."""
-    max_tokens: int
-    """Tokens of each statement; further ones are ignored."""
+    """The name of the encoder whose cosines it takes."""
 
 
 ENCODER = EmbeddingModel(
@@ -72,5 +68,10 @@ ENCODER = EmbeddingModel(
 )
 """vmemo's own memory encoder, int8: a pooled vector to search by and a vector per token to rerank by, in one pass."""
 
-REVISION: RevisionFiles | None = None
-"""The model that estimates whether a later statement makes an earlier one outdated; None if none is packaged."""
+REVISION = RevisionFiles(
+    name="vmemo-revision-1",
+    encoder=ENCODER.name,
+    folder=Path(__file__).parent / "revision",
+    files=MappingProxyType({"weights.json": "bee76c3e9a9c032ca358ee3a15a6910294409a50ba6b8c65fd617763b43cbfd3"}),
+)
+"""A logistic regression that estimates if a later statement makes an earlier one outdated."""

@@ -174,8 +174,8 @@ def _revision_model(given: object, embedder: Embedder, settings: Settings) -> Re
         from vmemo.embedding.revision_model import PackagedRevisionModel
         from vmemo_models import REVISION
 
-        fits = REVISION is not None and settings.revision_model.enabled and REVISION.encoder == embedder.name
-        return PackagedRevisionModel(REVISION) if REVISION is not None and fits else None
+        fits = settings.revision_model.enabled and REVISION.encoder == embedder.name
+        return PackagedRevisionModel(REVISION) if fits else None
     if given == "none":
         return None
     if not isinstance(given, RevisionModel):
@@ -184,7 +184,7 @@ def _revision_model(given: object, embedder: Embedder, settings: Settings) -> Re
         )
     if given.encoder != embedder.name:
         raise InvalidInput(
-            f"The revision model {given.name!r} compares token vectors of {given.encoder!r}, but the embedder is "
+            f"The revision model {given.name!r} takes cosines of {given.encoder!r}, but the embedder is "
             f"{embedder.name!r}. Pass that embedder too, or another revision model."
         )
     return given

@@ -10,7 +10,7 @@ import pytest
 from vmemo.models import BankId, FactId, Interval, QuestionTense
 from vmemo.models.search import RevisionEdge, Scope
 from vmemo.recall.fuse import Fused
-from vmemo.recall.revisions import asked_before, in_order, with_former
+from vmemo.recall.revisions import applicable, asked_before, in_order, with_former
 from vmemo.text.questions import QueryAnalysis
 
 BROUGHT_IN = 10
@@ -82,6 +82,19 @@ def test_scores_fall_from_hit_to_hit() -> None:
 )
 def test_for_a_question_about_a_former_state_the_older_fact_follows(ids: str, pairs: list[str], expected: str) -> None:
     assert order(ids, *pairs, former=True) == expected
+
+
+@pytest.mark.parametrize(("tense", "expected"), [("present", ["no"]), ("former", ["no"]), ("past", [])])
+def test_possible_revisions_order_only_the_best_candidates(tense: QuestionTense, expected: list[str]) -> None:
+    analysis = QueryAnalysis(type="factual", during=None, tense=tense)
+    found = applicable(newer_than("no", "nz", "zo"), candidates("oan"), analysis)
+    assert [edge.newer + edge.older for edge in found] == expected
+
+
+@pytest.mark.parametrize("tense", ["present", "past", "former"])
+def test_certain_revisions_always_apply(tense: QuestionTense) -> None:
+    edges = [edge._replace(kind="replaces") for edge in newer_than("no", "zo", "xy")]
+    assert applicable(edges, candidates("oan"), QueryAnalysis(type="factual", during=None, tense=tense)) == edges
 
 
 @pytest.mark.parametrize(

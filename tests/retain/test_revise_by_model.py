@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import numpy as np
 import pytest
 
 from vmemo.models import Fact, utc_now
@@ -22,37 +21,33 @@ from vmemo.retain.revise_by_model import (
     in_order,
     is_statement,
 )
-from vmemo.testing.samples import a_fact, day, some_tokens, with_vector
+from vmemo.testing.samples import a_fact, day, with_vector
 from vmemo.text.statements import split_statements
 
-SETTINGS = RevisionModelSettings(close=0.9, suspect=0.4)
+SETTINGS = RevisionModelSettings(close=0.9, suspect=0.4, prefer=0.4)
 
 
 def said(text: str, on: int, **fields: object) -> NewFact:
     """Return a fact of a day, recorded on the same day."""
-    return with_vector(
-        a_fact(text, id=text, mentioned_at=day(on), recorded_at=day(on), **fields), tokens=some_tokens(3)
-    )
+    return with_vector(a_fact(text, id=text, mentioned_at=day(on), recorded_at=day(on), **fields))
 
 
 ROME, BERN, OSLO = said("Ana: I live in Rome.", 1), said("Ana: I live in Bern.", 5), said("Ana: I live in Oslo.", 9)
 
 
 def outdated(older: NewFact, newer: NewFact, probability: float, *, closed: bool = True, kept: str = "") -> Outdated:
-    return Outdated(pair=Comparison(older, newer, probability), closed=closed, kept=kept)
+    return Outdated(pair=Comparison(older, newer, 0.5, probability), closed=closed, kept=kept)
 
 
 def test_only_current_facts_that_a_person_stated_are_compared() -> None:
-    assert is_statement(ROME)
-    assert not is_statement(with_vector(ROME.fact))
-    assert not is_statement(with_vector(ROME.fact, tokens=np.empty((0, 8), np.float32)))
+    assert is_statement(ROME.fact)
     for change in (
         {"network": "experience"},
         {"network": "observation"},
         {"invalid_at": day(3)},
         {"expired_at": day(3)},
     ):
-        assert not is_statement(with_vector(ROME.fact.model_copy(update=change), tokens=some_tokens(3)))
+        assert not is_statement(ROME.fact.model_copy(update=change))
 
 
 def test_facts_of_one_message_or_of_other_tags_are_not_compared() -> None:
@@ -66,18 +61,23 @@ def test_facts_of_one_message_or_of_other_tags_are_not_compared() -> None:
 
 
 def test_the_fact_that_was_mentioned_first_is_the_older_one() -> None:
-    assert in_order(OSLO, ROME) == Comparison(ROME, OSLO)
-    assert in_order(ROME, OSLO) == Comparison(ROME, OSLO)
-    assert in_order(said("new", 1), ROME).newer.fact.text == "new"
+    assert in_order(OSLO, ROME, 0.5) == Comparison(ROME, OSLO, 0.5)
+    assert in_order(ROME, OSLO, 0.5) == Comparison(ROME, OSLO, 0.5)
+    assert in_order(said("new", 1), ROME, 0.5).newer.fact.text == "new"
 
 
 def test_a_probable_change_closes_a_possible_one_is_suspected_and_others_are_ignored() -> None:
-    judged = [Comparison(ROME, OSLO, 0.95), Comparison(BERN, OSLO, 0.5), Comparison(ROME, BERN, 0.39)]
+    judged = [Comparison(ROME, OSLO, 0.5, 0.95), Comparison(BERN, OSLO, 0.5, 0.5), Comparison(ROME, BERN, 0.5, 0.39)]
     assert [(item.pair, item.closed) for item in choose(judged, SETTINGS)] == [(judged[0], True), (judged[1], False)]
 
 
+def test_a_newer_fact_closes_only_the_one_that_it_most_probably_outdates() -> None:
+    judged = [Comparison(ROME, OSLO, 0.5, 0.95), Comparison(BERN, OSLO, 0.5, 0.97)]
+    assert [item.closed for item in choose(judged, SETTINGS)] == [False, True]
+
+
 def test_the_first_of_several_changes_closes() -> None:
-    judged = [Comparison(ROME, OSLO, 0.99), Comparison(ROME, BERN, 0.95)]
+    judged = [Comparison(ROME, OSLO, 0.5, 0.99), Comparison(ROME, BERN, 0.5, 0.95)]
     assert [(item.pair.newer.fact.text, item.closed) for item in choose(judged, SETTINGS)] == [
         (OSLO.fact.text, False),
         (BERN.fact.text, True),
@@ -85,20 +85,22 @@ def test_the_first_of_several_changes_closes() -> None:
 
 
 def test_an_outdated_fact_ends_when_the_newer_one_was_stated() -> None:
-    pair = Comparison(ROME, OSLO, 0.95)
+    pair = Comparison(ROME, OSLO, 0.5, 0.95)
     expected = FactClosure(fact=ROME.fact.id, invalid_at=day(9), expired_at=day(9))
     assert closure(pair, {OSLO.fact.id}) == expected
     assert closure(pair, {ROME.fact.id, OSLO.fact.id}) == expected
 
 
 def test_late_news_of_an_earlier_time_has_ended_and_was_never_believed_to_last() -> None:
-    assert closure(Comparison(ROME, OSLO, 0.95), {ROME.fact.id}).expired_at is None
+    assert closure(Comparison(ROME, OSLO, 0.5, 0.95), {ROME.fact.id}).expired_at is None
 
 
 def test_a_fact_that_ends_in_the_future_is_believed_until_then() -> None:
     tomorrow = utc_now() + timedelta(days=1)
     soon = with_vector(OSLO.fact.model_copy(update={"mentioned_at": tomorrow}))
-    assert closure(Comparison(ROME, soon, 0.95), {OSLO.fact.id}) == FactClosure(fact=ROME.fact.id, invalid_at=tomorrow)
+    assert closure(Comparison(ROME, soon, 0.5, 0.95), {OSLO.fact.id}) == FactClosure(
+        fact=ROME.fact.id, invalid_at=tomorrow
+    )
 
 
 def test_a_new_fact_supersedes_the_most_probable_and_is_linked_to_all() -> None:

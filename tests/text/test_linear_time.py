@@ -18,6 +18,7 @@ from vmemo.llm import answer_parsing
 from vmemo.reflect import citations, date_math
 from vmemo.text import (
     bare_questions,
+    change_features,
     chunks,
     fact_text,
     injection,
@@ -28,7 +29,7 @@ from vmemo.text import (
     tokens,
 )
 from vmemo.text.claims import forms, parse, values
-from vmemo.text.names import capitalised_runs, find, fold, lexicon, places, similarity
+from vmemo.text.names import capitalised_runs, distinct, find, fold, lexicon, places, similarity
 from vmemo.text.questions import analyse, decompose, query_types, tense, unresolved_times
 from vmemo.text.temporal import annotation, clauses, parser, tense_cues, tokenizer
 from vmemo.text.temporal import find as find_times
@@ -69,6 +70,7 @@ def _position(text: str) -> clauses.ClausePosition:
 RULES: dict[str, Rule] = {
     "text.bare_questions.is_bare_question": bare_questions.is_bare_question,
     "text.bare_questions.is_empty_question": bare_questions.is_empty_question,
+    "text.change_features.examine": change_features.examine,
     "text.chunks.split_text": chunks.split_text,
     "text.claims.forms.match_statement": lambda text: forms.match_statement(text, owned=True, first_person=True),
     "text.claims.parse.parse_claim": parse.parse_claim,
@@ -84,6 +86,7 @@ RULES: dict[str, Rule] = {
     "text.names.capitalised_runs.find_runs": lambda text: list(capitalised_runs.find_runs(text, SPEAKERS)),
     "text.names.capitalised_runs.is_name_suffix": capitalised_runs.is_name_suffix,
     "text.names.capitalised_runs.may_open_sentence": lambda text: capitalised_runs.may_open_sentence(text, len(text)),
+    "text.names.distinct.names_apart": lambda text: distinct.names_apart(text, ["Anna", "Anna Smith"]),
     "text.names.find.find_names": lambda text: find.find_names(text, speakers=SPEAKERS),
     "text.names.fold.fold_name": fold.fold_name,
     "text.names.fold.folded_names": lambda text: fold.folded_names(text, text.split(" ")),
@@ -107,6 +110,7 @@ RULES: dict[str, Rule] = {
     "text.questions.analyse.analyse_query": lambda text: analyse.analyse_query(text, NOW, report_unresolved=True),
     "text.questions.decompose.decompose": lambda text: decompose.decompose([text], text, text.split()),
     "text.questions.decompose.question_sentences": decompose.question_sentences,
+    "text.questions.query_types.asks_for_everything": query_types.asks_for_everything,
     "text.questions.query_types.query_type": lambda text: query_types.query_type(text, _questions(text), timed=False),
     "text.questions.tense.question_tense": lambda text: tense.question_tense(text, None, NOW),
     "text.questions.unresolved_times.find_unresolved_times": lambda text: list(

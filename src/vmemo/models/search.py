@@ -152,6 +152,15 @@ class RevisionEdge(NamedTuple):
     """The time of the newer fact's mention."""
 
 
+class StatementPair(NamedTuple):
+    """Two statements with their speakers in front, the days between them, and the cosine of their vectors."""
+
+    earlier: str
+    later: str
+    days: int
+    cosine: float
+
+
 class Scored(NamedTuple):
     """A candidate: enough to rank and pack it without loading it. A tuple, because a recall makes hundreds of them."""
 

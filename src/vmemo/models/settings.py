@@ -226,11 +226,13 @@ class RevisionModelSettings(Checked):
 
     enabled: bool = True
     """Use the packaged model, which needs the packaged embedder."""
-    close: Share = 0.95
+    close: Share = 0.7
     """Probability from which the older fact is closed."""
-    suspect: Share = 0.4
-    """Probability from which the older fact is marked as maybe outdated, and ranks below the newer one."""
-    part: Share = 0.5
+    suspect: Share = 0.15
+    """Probability from which the older fact is marked as maybe outdated."""
+    prefer: Share = 0.03
+    """Probability from which the newer of two best candidates ranks above the older one."""
+    part: Share = 0.15
     """Probability from which one of several statements of a fact that is closed does not hold any more."""
     statements: AtLeastOne = 8
     """Statements of a fact that is closed, at most: one with more is only marked."""
@@ -241,7 +243,9 @@ class RevisionModelSettings(Checked):
     looked_up: int = 64
     """Best candidates of a recall whose newer or older facts are looked up."""
     brought_in: int = 10
-    """Best candidates of a recall that bring in a newer or older fact which no channel has found."""
+    """Best candidates of a recall that bring in the fact which replaced them, even if no channel has found it."""
+    reordered: int = 10
+    """Best candidates of a recall among which a newer fact moves above one that it may have outdated."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from vmemo.models.results import Usage
-from vmemo.models.search import Encoding, TokenVectors, Vectors
+from vmemo.models.search import Encoding, StatementPair, Vectors
 
 TextKind = Literal["query", "document"]
 
@@ -48,16 +48,12 @@ class Reranker(Protocol):
     async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]: ...
 
 
-StatementPair: TypeAlias = tuple[TokenVectors, TokenVectors]
-"""The token vectors of an earlier statement and of a later one."""
-
-
 @runtime_checkable
 class RevisionModel(Protocol):
     """Estimates the probability that a later statement makes an earlier one outdated.
 
-    `name` is recorded with the model's decisions. `encoder` names the embedder whose token vectors it takes: with
-    another embedder the model is not used. `score` returns one probability for each pair, and runs off the event loop.
+    `encoder` names the embedder whose cosines it takes: with another embedder the model is not used. `score` returns
+    one probability for each pair, and runs off the event loop.
     """
 
     @property

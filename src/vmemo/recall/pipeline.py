@@ -193,7 +193,8 @@ async def _load_hits(
 ) -> tuple[list[Hit], Mapping[EpisodeId, str]]:
     facts, titles = await _load_facts(run, chosen, ranked.rankings)
     placed = placements(ranked.rankings, facts.keys())
-    outdated = {edge.older for edge in ranked.revisions}
+    suspect = run.context.settings.revision_model.suspect
+    outdated = {edge.older for edge in ranked.revisions if edge.probability >= suspect}
     hits = [_hit(run, facts[item.id], item, placed[item.id], outdated) for item in chosen if item.id in facts]
     return hits, titles
 

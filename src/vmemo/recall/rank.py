@@ -12,7 +12,7 @@ from vmemo.recall.channels import ChannelResults
 from vmemo.recall.fuse import ChannelRanking, Fused, Fuser
 from vmemo.recall.graph_channel import GraphActivation, GraphRanking, max_expansions
 from vmemo.recall.rerank import Reranked, RerankScores, late_shortlist, reorder, score_texts, score_tokens
-from vmemo.recall.revisions import asked_before, in_order
+from vmemo.recall.revisions import applicable, asked_before, in_order
 from vmemo.recall.run import RecallRun
 
 _STAGES = {"edges": "graph", "token_vectors": "rerank", "revisions": "revisions"}
@@ -48,11 +48,12 @@ async def rank(run: RecallRun, found: ChannelResults) -> RankedCandidates:
         new = [candidate for candidate in fused if candidate.id not in seen]
         scores = scores.merge(await _rerank_more(run, new, found))
     reranked = reorder(fused, scores)
+    analysis, settings = run.channels.analysis, run.context.settings.revision_model
     ordered = in_order(
         reranked.candidates,
-        revisions,
-        former=lambda edge: asked_before(edge, run.channels.analysis, run.now),
-        brought_in=run.context.settings.revision_model.brought_in,
+        applicable(revisions, reranked.candidates[: settings.reordered], analysis),
+        former=lambda edge: asked_before(edge, analysis, run.now),
+        brought_in=settings.brought_in,
     )
     return RankedCandidates(
         rankings=[*found.rankings, *graph_ranking],

@@ -32,6 +32,20 @@ def asked_before(edge: RevisionEdge, analysis: QueryAnalysis, now: datetime) -> 
     return analysis.tense == "past" and is_over(during, now) and edge.mentioned_at >= during.end
 
 
+def applicable(edges: Sequence[RevisionEdge], best: Sequence[Fused], analysis: QueryAnalysis) -> list[RevisionEdge]:
+    """Return the edges that order candidates: certain ones, and possible ones between two of the `best`.
+
+    A newer fact that has little to do with the question is no better answer, and what happened is not outdated by what
+    happened later.
+    """
+    ids = {candidate.id for candidate in best}
+    return [
+        edge
+        for edge in edges
+        if edge.kind == "replaces" or (analysis.tense != "past" and edge.newer in ids and edge.older in ids)
+    ]
+
+
 def in_order(
     candidates: Sequence[Fused],
     edges: Sequence[RevisionEdge],

@@ -27,15 +27,22 @@ class Repeats:
 
 
 async def find_repeats(
-    bank: BankId, new: Sequence[NewFact], nearest: Mapping[FactId, Sequence[Scored]], store: Store
+    bank: BankId,
+    new: Sequence[NewFact],
+    nearest: Mapping[FactId, Sequence[Scored]],
+    store: Store,
+    *,
+    suspect: float,
 ) -> Repeats:
     """Return the new facts that have the words of a current fact near to them, or of an earlier new one.
 
     A repeat confirms the fact, which stays valid since it was first stated. One that is older than the fact, such as a
-    message retained late, is merged with it, so that the fact is valid since the older one.
+    message retained late, is merged with it, so that the fact is valid since the older one. A fact that a newer one has
+    outdated with the probability `suspect` is left out: who states it again says that it is true again.
     """
     statements = await asyncio.to_thread(_statements, [item.fact for item in new])
-    known = await _known(bank, set(statements), {hit.id for hits in nearest.values() for hit in hits}, store)
+    near = {hit.id for hits in nearest.values() for hit in hits}
+    known = await _known(bank, set(statements), near, store, suspect)
     verdicts: dict[int, list[Judgement]] = {}
     pairs: list[FactPair] = []
     # Messages are not always processed in the order of their times.
@@ -55,19 +62,17 @@ async def find_repeats(
 
 
 async def _known(
-    bank: BankId, statements: AbstractSet[Hashable], near: AbstractSet[FactId], store: Store
+    bank: BankId, statements: AbstractSet[Hashable], near: AbstractSet[FactId], store: Store, suspect: float
 ) -> dict[Hashable, Fact]:
-    """Return the current facts that make one of the statements.
-
-    A fact that a newer one may have outdated is left out: who states it again says that it is true again.
-    """
+    """Return the current facts that make one of the statements and are not suspected to be outdated."""
     facts = await store.facts(bank, FactSelect(ids=list(near))) if near else []
     stated = zip(facts, await asyncio.to_thread(_statements, facts), strict=True)
     found = {fact.id: statement for fact, statement in stated if is_current(fact) and statement in statements}
     if not found:
         return {}
     revisions = RevisionQuery(scope=Scope(bank=bank), facts=list(found))
-    outdated = {edge.older for edge in (await store.expand(ExpandRequest(bank=bank, revisions=revisions))).revisions}
+    edges = (await store.expand(ExpandRequest(bank=bank, revisions=revisions))).revisions
+    outdated = {edge.older for edge in edges if edge.probability >= suspect}
     kept = [fact for fact in facts if fact.id in found and fact.id not in outdated]
     # Of several facts the oldest one counts, which is the last one here.
     return {found[fact.id]: fact for fact in sorted(kept, key=lambda fact: fact.mentioned_at, reverse=True)}

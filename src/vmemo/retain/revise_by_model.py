@@ -7,7 +7,6 @@ are kept as a fact of their own.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 
 from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
-from vmemo.models.search import ExpandRequest, Scored, TokenVectors, Vectors
+from vmemo.models.search import Scored, StatementPair, Vector, Vectors
 from vmemo.models.select import FactSelect
 from vmemo.models.settings import RevisionModelSettings
 from vmemo.ports import Context, RevisionModel, Store, encodings
@@ -27,10 +26,11 @@ from vmemo.text.statements import StatementSpan, join_statements, split_statemen
 
 
 class Comparison(NamedTuple):
-    """Two facts in the order they were stated, and the probability that the newer one outdates the older."""
+    """Two facts in the order they were stated, their cosine, and the probability that the newer outdates the older."""
 
     older: NewFact
     newer: NewFact
+    cosine: float
     probability: float = 0.0
 
 
@@ -51,7 +51,7 @@ async def revise_by_model(bank: BankId, done: Revision, context: Context) -> Rev
     pairs = await _pairs(bank, done, context.store, settings)
     if not pairs:
         return done
-    scores = await model.score([(_tokens(older), _tokens(newer)) for older, newer, _ in pairs])
+    scores = await model.score([_statements_of(pair, pair.older.fact.text, pair.cosine) for pair in pairs])
     judged = [pair._replace(probability=score) for pair, score in zip(pairs, scores, strict=True)]
     outdated = await _divide(choose(judged, settings), model, context)
     return apply(
@@ -59,14 +59,15 @@ async def revise_by_model(bank: BankId, done: Revision, context: Context) -> Rev
     )
 
 
-def _tokens(item: NewFact) -> TokenVectors:
-    assert item.tokens is not None
-    return item.tokens
+def _statements_of(pair: Comparison, older: str, cosine: float) -> StatementPair:
+    """Return what the model compares: the newer fact with the text of the older one, or a part of it."""
+    days = (pair.newer.fact.mentioned_at.date() - pair.older.fact.mentioned_at.date()).days
+    return StatementPair(older, pair.newer.fact.text, days, cosine)
 
 
 async def _pairs(bank: BankId, done: Revision, store: Store, settings: RevisionModelSettings) -> list[Comparison]:
     """Return the pairs to compare: each new statement with the nearest current ones, stored or of the same batch."""
-    said = [item for item in done.facts if is_statement(item) and item.fact.id not in done.changed]
+    said = [item for item in done.facts if is_statement(item.fact) and item.fact.id not in done.changed]
     if not said:
         return []
     vectors = np.stack([item.embedding for item in said])
@@ -77,7 +78,7 @@ async def _pairs(bank: BankId, done: Revision, store: Store, settings: RevisionM
     in_batch = _in_batch(said, vectors @ vectors.T, settings.floor)
     known |= {item.fact.id: item for item in said}
     return [
-        in_order(item, known[hit.id])
+        in_order(item, known[hit.id], hit.score)
         for item, hits in zip(said, map(_merge, found, in_batch), strict=True)
         for hit in [hit for hit in hits if hit.id in known and comparable(item.fact, known[hit.id].fact)][
             : settings.candidates
@@ -88,12 +89,8 @@ async def _pairs(bank: BankId, done: Revision, store: Store, settings: RevisionM
 async def _known(bank: BankId, ids: Sequence[FactId], store: Store) -> dict[FactId, NewFact]:
     if not ids:
         return {}
-    facts, expansion = await asyncio.gather(
-        store.facts(bank, FactSelect(ids=ids)), store.expand(ExpandRequest(bank=bank, token_vectors=ids))
-    )
-    tokens = dict(zip(ids, expansion.token_vectors, strict=True))
-    found = (NewFact(fact=fact, embedding=_NO_VECTOR, tokens=tokens[fact.id]) for fact in facts)
-    return {item.fact.id: item for item in found if is_statement(item)}
+    facts = await store.facts(bank, FactSelect(ids=ids))
+    return {fact.id: NewFact(fact=fact, embedding=_NO_VECTOR) for fact in facts if is_statement(fact)}
 
 
 _NO_VECTOR = np.empty(0, np.float32)
@@ -115,9 +112,9 @@ def _merge(stored: Iterable[Scored], in_batch: Iterable[Scored]) -> list[Scored]
     return sorted((*stored, *in_batch), key=lambda hit: hit.score, reverse=True)
 
 
-def is_statement(item: NewFact) -> bool:
-    """Return True for a current fact that a person stated, and that has token vectors to compare."""
-    return item.fact.network == "world" and is_current(item.fact) and item.tokens is not None and len(item.tokens) > 0
+def is_statement(fact: Fact) -> bool:
+    """Return True for a current fact that a person stated."""
+    return fact.network == "world" and is_current(fact)
 
 
 def comparable(one: Fact, other: Fact) -> bool:
@@ -125,19 +122,33 @@ def comparable(one: Fact, other: Fact) -> bool:
     return set(one.messages).isdisjoint(other.messages) and set(one.tags) == set(other.tags)
 
 
-def in_order(new: NewFact, known: NewFact) -> Comparison:
+def in_order(new: NewFact, known: NewFact, cosine: float) -> Comparison:
     """Return two facts by the time of their mention: news of an earlier time is the older one."""
-    return Comparison(new, known) if new.fact.mentioned_at < known.fact.mentioned_at else Comparison(known, new)
+    late = new.fact.mentioned_at < known.fact.mentioned_at
+    return Comparison(new, known, cosine) if late else Comparison(known, new, cosine)
 
 
 def choose(judged: Sequence[Comparison], settings: RevisionModelSettings) -> list[Outdated]:
-    """Return the pairs of which the older fact is or may be outdated; the first of several news closes it."""
-    likely = [pair for pair in judged if pair.probability >= settings.suspect]
+    """Return the pairs of which the older fact is or may be outdated, from the least probability that has an effect.
+
+    A newer fact closes only the most probable of the older ones, and the first of several news closes an older one.
+    """
+    likely = [pair for pair in judged if pair.probability >= min(settings.prefer, settings.suspect)]
     closing: dict[FactId, Comparison] = {}
-    for pair in sorted(likely, key=lambda pair: pair.newer.fact.mentioned_at):
+    for pair in sorted(_most_probable(likely), key=lambda pair: pair.newer.fact.mentioned_at):
         if pair.probability >= settings.close:
             closing.setdefault(pair.older.fact.id, pair)
     return [Outdated(pair=pair, closed=closing.get(pair.older.fact.id) is pair) for pair in likely]
+
+
+def _most_probable(pairs: Iterable[Comparison]) -> Iterable[Comparison]:
+    """Return for each newer fact the pair with the older one that it most probably outdates."""
+    best: dict[FactId, Comparison] = {}
+    for pair in pairs:
+        known = best.get(pair.newer.fact.id)
+        if known is None or pair.probability > known.probability:
+            best[pair.newer.fact.id] = pair
+    return best.values()
 
 
 async def _divide(outdated: Sequence[Outdated], model: RevisionModel, context: Context) -> list[Outdated]:
@@ -172,21 +183,25 @@ async def _score_parts(
 ) -> list[list[float]]:
     """Return the probability that each statement of the older facts is outdated."""
     texts = [
-        embedded_text(_voice(pair.older.fact)[0] + part.text, pair.older.fact.mentioned_at)
+        (pair, _voice(pair.older.fact)[0] + part.text)
         for pair, found in zip(pairs, parts, strict=True)
         for part in found
     ]
     if not texts:
         return []
-    newer = [_tokens(pair.newer) for pair, found in zip(pairs, parts, strict=True) for _ in found]
-    encoded = await encodings(context.embedder, texts, "document")
-    empty = np.empty((0, newer[0].shape[1]), np.float32)
-    scores = iter(
-        await model.score(
-            [(empty if one.tokens is None else one.tokens, other) for one, other in zip(encoded, newer, strict=True)]
-        )
-    )
+    dated = [embedded_text(text, pair.older.fact.mentioned_at) for pair, text in texts]
+    vectors = await context.embedder.embed(dated, "document")
+    compared = [
+        _statements_of(pair, text, _cosine(vector, pair)) for (pair, text), vector in zip(texts, vectors, strict=True)
+    ]
+    scores = iter(await model.score(compared))
     return [[next(scores) for _ in found] for found in parts]
+
+
+def _cosine(part: Vector, pair: Comparison) -> float:
+    """Return the cosine of a part and the newer fact; a stored one has no vector here, so that of the whole applies."""
+    newer = pair.newer.embedding
+    return float(part @ newer) if len(newer) else pair.cosine
 
 
 def divide(item: Outdated, parts: Sequence[StatementSpan], scores: Sequence[float], least: float) -> Outdated:
@@ -271,6 +286,6 @@ def _supersede(item: NewFact, successors: Mapping[FactId, FactId]) -> NewFact:
 
 
 def _link(item: Outdated) -> Link:
-    older, newer, probability = item.pair
+    older, newer, _, probability = item.pair
     kind = "replaces" if item.closed else "outdates"
     return Link(source=newer.fact.id, target=older.fact.id, kind=kind, weight=probability)

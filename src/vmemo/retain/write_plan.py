@@ -138,7 +138,8 @@ async def _revise(
         pairs = await revise.claim_pairs(bank, new, context.store, context.settings.revision)
         duplicates = not context.extractor.keeps_words
         judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=duplicates)
-        repeats = await find_repeats(bank, new, nearest, context.store)
+        suspect = context.settings.revision_model.suspect
+        repeats = await find_repeats(bank, new, nearest, context.store, suspect=suspect)
         # A statement that supersedes another one is made again on purpose: "I live in Rome again".
         decided = revise.apply_verdicts(new, {**repeats.verdicts, **judged}, [*pairs, *repeats.pairs])
         return await revise_by_model(bank, decided, context)

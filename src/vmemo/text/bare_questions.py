@@ -42,8 +42,12 @@ _SUBJECT = r"(?:i|we|he|she|they|it|there|my|our|his|her|their|the|i'[a-z]+|we'[
 _REPORTING = r"(?:tell|told|mention(?:ed)?|say|said|know|knew|heard?|believe|reali[sz]e|notice|see|guess|think)"
 _STATED_CLAUSE = (
     # "Have I mentioned that I moved?", "Did you know Anna got married?"
-    _ignore_case(rf"\b{_REPORTING}(?: you| that| already| yet| about it)* (?:that )?(?!the\b){_SUBJECT}\s+\w+\s+\w"),
-    _ignore_case(r"\b(?:tell|told|mention|mentioned|heard?|know) (?:you |that )*(?:about )?(?-i:[A-Z]\w+) \w+\s+\w"),
+    _ignore_case(
+        rf"\b{_REPORTING}(?: you| that| already| yet| about it){{0,3}} (?:that )?(?!the\b){_SUBJECT}\s+\w+\s+\w"
+    ),
+    _ignore_case(
+        r"\b(?:tell|told|mention|mentioned|heard?|know) (?:you |that ){0,2}(?:about )?(?-i:[A-Z]\w+) \w+\s+\w"
+    ),
     _ignore_case(r"\b(?:remember|recall|forget|forgot) (?:that|when|how) (?:i|we|you|my|he|she|they)\b"),
     _ignore_case(rf"\b(?:that|because|since|although|though|while|if|unless|after|before|as) (?:{_SUBJECT}|you)\b"),
     _ignore_case(r"\b(?:now that|given|considering|seeing (?:as|that)|even though|due to|thanks to|in case|so that)\b"),

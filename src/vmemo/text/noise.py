@@ -61,8 +61,8 @@ _MAX_PHRASE_WORDS = max(len(phrase) for phrase in _PHRASES)
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _RECALL_HEADING = re.compile(rf"## \d{{1,2}} (?:{_MONTHS}) \d{{4}}(?:: .*)?")
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_RECALLED_LINE = re.compile(rf"\s*- \[{_ID}\] .*")
-_SHORTLY_RECALLED_LINE = re.compile(r"\s*- \[[0-9a-f]{8}(?:-[0-9a-f]{6})?\] .*")
+_RECALLED_LINE = re.compile(rf"- \[{_ID}\] \S")
+_SHORTLY_RECALLED_LINE = re.compile(r"- \[[0-9a-f]{8}(?:-[0-9a-f]{6})?\] \S")
 """A recalled line below a heading; elsewhere, eight digits in brackets may be anything."""
 
 _PARTICIPANT = r"(?:the |an |a |this )?(?:user|(?:ai )?assistant|ai|(?:ai |language )?model|agent|chatbot|bot|speaker)"
@@ -182,7 +182,7 @@ def _recalled_lines(lines: Sequence[str]) -> Iterator[int]:
     for at, line in enumerate(lines):
         if _is_recall_heading(line):
             pattern, inside = _SHORTLY_RECALLED_LINE, False
-        elif pattern.fullmatch(line.rstrip()) or _RECALLED_LINE.fullmatch(line.rstrip()) or line.strip() == NOTHING:
+        elif pattern.match(line.strip()) or _RECALLED_LINE.match(line.strip()) or line.strip() == NOTHING:
             inside = True
             yield at
         elif inside and line.startswith("  "):
