@@ -71,7 +71,7 @@ class FusionSettings(Checked):
     gather: Positive = 2.0
     """Factor of the candidates that are searched if a question asks to count or to list everything."""
     repeated_episode: Share = 0.9
-    """Share of its score that a fact keeps for each better one of its episode, if a question counts or lists."""
+    """Share of its score that a fact keeps for each better one of its episode but the first, if a question counts."""
     semantic_floor: Cosine = 0.3
     """Least cosine of a candidate of the semantic channel."""
 

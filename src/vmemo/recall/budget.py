@@ -21,15 +21,16 @@ def weigh(hits: Sequence[Hit], now: datetime, *, half_life: timedelta | None, im
 
 
 def spread_over_episodes(hits: Sequence[Hit], share: float, revised: Set[FactId]) -> list[Hit]:
-    """Return hits by score, where a fact keeps a share of its score for each better one of its episode.
+    """Return hits by score, where a fact keeps a share of its score for each better one of its episode but the first.
 
-    Facts that replace each other keep their scores, and with them their order.
+    What is said in reply to a statement often completes it, so two facts of an episode count in full. Facts
+    that replace each other keep their scores, and with them their order.
     """
     seen: Counter[EpisodeId] = Counter()
     weighed: list[Hit] = []
     for hit in hits:
         episode = hit.fact.episodes[:1]
-        factor = share ** seen[episode[0]] if episode and hit.id not in revised else 1.0
+        factor = share ** max(0, seen[episode[0]] - 1) if episode and hit.id not in revised else 1.0
         seen.update(episode)
         weighed.append(hit.model_copy(update={"score": hit.score * factor}))
     return sorted(weighed, key=lambda hit: hit.score, reverse=True)
