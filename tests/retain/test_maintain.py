@@ -156,7 +156,7 @@ async def test_every_fact_still_leads_to_an_episode_that_holds_its_messages(stor
     assert (await maintain(BANK, context(store), MaintenanceSettings(), now=at(60))).joined == 5
     [episode] = await store.episodes(BANK, EpisodeSelect())
     for fact in await store.facts(BANK, FactSelect()):
-        behind = await provenance(BANK, fact, store)
+        behind = await provenance(BANK, fact, store, suspect=1.0)
         assert behind.episodes == (episode,)
         assert {message.id for message in behind.messages} <= set(episode.messages)
 

@@ -228,7 +228,7 @@ class RevisionModelSettings(Checked):
     """Use the packaged model, which needs the packaged embedder."""
     close: Share = 0.7
     """Probability from which the older fact is closed."""
-    suspect: Share = 0.15
+    suspect: Share = 0.3
     """Probability from which the older fact is marked as maybe outdated."""
     prefer: Share = 0.03
     """Probability from which the newer of two best candidates ranks above the older one."""
@@ -244,7 +244,7 @@ class RevisionModelSettings(Checked):
     """Best candidates of a recall whose newer or older facts are looked up."""
     brought_in: int = 10
     """Best candidates of a recall that bring in the fact which replaced them, even if no channel has found it."""
-    reordered: int = 10
+    reordered: int = 5
     """Best candidates of a recall among which a newer fact moves above one that it may have outdated."""
 
 
