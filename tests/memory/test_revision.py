@@ -16,7 +16,7 @@ from vmemo.models.search import StatementPair
 from vmemo.models.settings import RevisionModelSettings, Settings
 from vmemo.testing import HashEmbedder
 
-CLOSED, SUSPECTED = 0.97, 0.4
+CLOSED, SUSPECTED = 0.97, 0.31
 DAY = 24 * 60
 
 

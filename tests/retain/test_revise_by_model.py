@@ -13,6 +13,7 @@ from vmemo.retain.revise import Revision
 from vmemo.retain.revise_by_model import (
     Comparison,
     Outdated,
+    among,
     apply,
     choose,
     closure,
@@ -69,6 +70,13 @@ def test_the_fact_that_was_mentioned_first_is_the_older_one() -> None:
 def test_a_probable_change_closes_a_possible_one_is_suspected_and_others_are_ignored() -> None:
     judged = [Comparison(ROME, OSLO, 0.5, 0.95), Comparison(BERN, OSLO, 0.5, 0.5), Comparison(ROME, BERN, 0.5, 0.39)]
     assert [(item.pair, item.closed) for item in choose(judged, SETTINGS)] == [(judged[0], True), (judged[1], False)]
+
+
+def test_odds_fall_with_the_number_of_similar_facts() -> None:
+    assert among(0.5, 1, 12) == among(0.5, 12, 12) == 0.5
+    assert among(0.5, 24, 12) == pytest.approx(1 / 3)
+    assert among(0.9, 120, 12) == pytest.approx(0.9 / 1.9)
+    assert among(1.0, 256, 12) == pytest.approx(1.0)
 
 
 def test_a_newer_fact_closes_only_the_one_that_it_most_probably_outdates() -> None:

@@ -226,7 +226,7 @@ class RevisionModelSettings(Checked):
 
     enabled: bool = True
     """Use the packaged model, which needs the packaged embedder."""
-    close: Share = 0.7
+    close: Share = 0.32
     """Probability from which the older fact is closed."""
     suspect: Share = 0.3
     """Probability from which the older fact is marked as maybe outdated."""
@@ -240,6 +240,8 @@ class RevisionModelSettings(Checked):
     """Nearest earlier statements that a new one is compared with, at most."""
     floor: Cosine = 0.3
     """Least cosine of these."""
+    few: AtLeastOne = 12
+    """Number of such statements up to which a probability counts in full; with more its odds fall in proportion."""
     looked_up: int = 64
     """Best candidates of a recall whose newer or older facts are looked up."""
     brought_in: int = 10

@@ -24,14 +24,21 @@ from vmemo.retain.revise import Revision, fact_id, is_current, recorded_end
 from vmemo.text.fact_text import embedded_text
 from vmemo.text.statements import StatementSpan, join_statements, split_statements
 
+MAX_SIMILAR = 256
+"""Similar facts that are counted."""
+
 
 class Comparison(NamedTuple):
-    """Two facts in the order they were stated, their cosine, and the probability that the newer outdates the older."""
+    """Two facts in the order they were stated, their cosine, and the probability that the newer outdates the older.
+
+    `similar` is the number of facts that are similar to the new one, of which the other is one.
+    """
 
     older: NewFact
     newer: NewFact
     cosine: float
     probability: float = 0.0
+    similar: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +59,20 @@ async def revise_by_model(bank: BankId, done: Revision, context: Context) -> Rev
     if not pairs:
         return done
     scores = await model.score([_statements_of(pair, pair.older.fact.text, pair.cosine) for pair in pairs])
-    judged = [pair._replace(probability=score) for pair, score in zip(pairs, scores, strict=True)]
+    judged = [
+        pair._replace(probability=among(score, pair.similar, settings.few))
+        for pair, score in zip(pairs, scores, strict=True)
+    ]
     outdated = await _divide(choose(judged, settings), model, context)
     return apply(
         done, outdated, await _embed([reissue(bank, item, context) for item in outdated if item.kept], context)
     )
+
+
+def among(probability: float, similar: int, few: int) -> float:
+    """Return a probability by the number of similar facts: a statement replaces about one, however many there are."""
+    odds = probability / max(1 - probability, 1e-9) * min(1.0, few / max(1, similar))
+    return odds / (1 + odds)
 
 
 def _statements_of(pair: Comparison, older: str, cosine: float) -> StatementPair:
@@ -71,14 +87,14 @@ async def _pairs(bank: BankId, done: Revision, store: Store, settings: RevisionM
     if not said:
         return []
     vectors = np.stack([item.embedding for item in said])
+    found = await store.nearest(bank, vectors, limit=MAX_SIMILAR, floor=settings.floor)
     # Replies of the assistant are among the nearest and are not compared.
-    found = await store.nearest(bank, vectors, limit=2 * settings.candidates, floor=settings.floor)
-    ids = list({hit.id for hits in found for hit in hits} - done.changed.keys())
+    ids = list({hit.id for hits in found for hit in hits[: 2 * settings.candidates]} - done.changed.keys())
     known = await _known(bank, ids, store)
     in_batch = _in_batch(said, vectors @ vectors.T, settings.floor)
     known |= {item.fact.id: item for item in said}
     return [
-        in_order(item, known[hit.id], hit.score)
+        in_order(item, known[hit.id], hit.score)._replace(similar=len(hits))
         for item, hits in zip(said, map(_merge, found, in_batch), strict=True)
         for hit in [hit for hit in hits if hit.id in known and comparable(item.fact, known[hit.id].fact)][
             : settings.candidates
@@ -286,6 +302,6 @@ def _supersede(item: NewFact, successors: Mapping[FactId, FactId]) -> NewFact:
 
 
 def _link(item: Outdated) -> Link:
-    older, newer, _, probability = item.pair
+    older, newer, probability = item.pair.older, item.pair.newer, item.pair.probability
     kind = "replaces" if item.closed else "outdates"
     return Link(source=newer.fact.id, target=older.fact.id, kind=kind, weight=probability)
