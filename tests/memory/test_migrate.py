@@ -509,8 +509,9 @@ def test_a_reprocessed_bank_with_kept_opinions_is_imported_to_the_same_bytes(
         await export(store, BANK, again)
 
     def uncounted(path: Path) -> bytes:
-        # The facts of the samples do not count tokens as the counter does.
-        return re.sub(rb'"tokens": \d+', b'"tokens": 0', path.read_bytes())
+        # The samples do not count tokens as the counter does, and their keys are not those of their lines.
+        counted = re.sub(rb'"tokens": \d+', b'"tokens": 0', path.read_bytes())
+        return re.sub(rb'"key": "[^"]*"', b'"key": null', counted)
 
     asked(url_of(source), write)
     asked(url, load)
