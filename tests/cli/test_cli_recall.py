@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from vmemo import Memory
+from vmemo import Memory, Provenance
+from vmemo.cli.why import tree
 from vmemo.embedding.token_counter import count_tokens
+from vmemo.models import NewerFact
+from vmemo.testing.samples import a_fact
 
 Run = Callable[..., Result]
 
@@ -266,3 +269,16 @@ def test_an_unsupported_database_url_is_an_error(invoke: Run) -> None:
     result = invoke("recall", "x", "--db", "mysql://host/db")
     assert result.exit_code == 1
     assert "sqlite:///" in result.stderr
+
+
+def test_why_shows_each_newer_fact_once() -> None:
+    old, new, other = (a_fact(text, id=text) for text in ("old", "new", "other"))
+    newer = (
+        NewerFact(fact=new.id, kind="replaces", probability=0.8),
+        NewerFact(fact=other.id, kind="outdates", probability=0.4),
+    )
+    shown = tree(Provenance(fact=old, superseded_by=(new,), newer=newer))
+    assert [str(node.label) for node in shown.children] == [
+        f"replaced by {new.id}, revision model 0.80: new",
+        f"maybe outdated by {other.id}, revision model 0.40",
+    ]

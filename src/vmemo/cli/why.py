@@ -47,9 +47,9 @@ def tree(chain: Provenance) -> Tree:
     for move in chain.confidence_changes:
         step = f"{move.stance} on {day(move.at)}, {move.before:.2f} → {move.after:.2f}: {one_line(move.reason)}"
         root.add(Text(step, style="magenta"))
+    judged = {found.fact: f", revision model {found.probability:.2f}" for found in chain.newer}
     for newer in chain.superseded_by:
-        root.add(Text(f"replaced by {newer.id}: {one_line(newer.text)}", style="yellow"))
-    for found in chain.newer:
-        verb = "replaced" if found.kind == "replaces" else "maybe outdated"
-        root.add(Text(f"{verb} by {found.fact}, revision model {found.probability:.2f}", style="yellow"))
+        root.add(Text(f"replaced by {newer.id}{judged.pop(newer.id, '')}: {one_line(newer.text)}", style="yellow"))
+    for fact, probability in judged.items():
+        root.add(Text(f"maybe outdated by {fact}{probability}", style="yellow"))
     return root
