@@ -16,6 +16,7 @@ from vmemo.testing.samples import (
     EMBEDDER,
     OTHER,
     a_bank,
+    a_message,
     an_entity,
     matches,
     near,
@@ -25,7 +26,7 @@ from vmemo.testing.samples import (
     store_story,
 )
 from vmemo.transfer.export_format import line_of, records
-from vmemo.transfer.incoming import activate, begin, find_incoming, hidden_name, incoming_banks, receive
+from vmemo.transfer.incoming import IncomingBank, activate, begin, find_incoming, hidden_name, incoming_banks, receive
 from vmemo_conformance.suite import StoreSuite, on_store, on_two_stores, refused
 
 SOURCE_STORE = Scope(bank=OTHER)
@@ -51,7 +52,8 @@ async def load_story(store: Store) -> list[RestoreRecord]:
 
 async def activate_hidden(store: Store, bank: BankId = OTHER) -> None:
     """Activate the hidden bank under its name."""
-    await activate(store, hidden_name(bank), bank)
+    incoming = await find_incoming(store, bank)
+    await activate(store, incoming or IncomingBank(bank=bank, hidden=hidden_name(bank), records=0, digest=""))
 
 
 async def lines(store: Store, bank: BankId) -> list[str]:
@@ -177,6 +179,18 @@ class IncomingBankConformance(StoreSuite):
         await begin(store, a_bank(long), digest="head")
         await activate_hidden(store, long)
         assert await visible(store) == [BANK, long]
+
+    @on_store
+    async def test_a_bank_that_another_import_began_anew_is_not_activated(self, store: Store) -> None:
+        page = [a_message("tulips")]
+        first = await receive(store, await begin(store, a_bank(OTHER), digest=""), page, digest="first")
+        await store.drop_bank(first.hidden)
+        second = await receive(store, await begin(store, a_bank(OTHER), digest=""), page, digest="second")
+        with refused(StoreBusy):
+            await activate(store, first)
+        assert await visible(store) == [BANK]
+        await activate(store, second)
+        assert await visible(store) == [BANK, OTHER]
 
     @on_two_stores
     async def test_another_store_resumes_an_incoming_bank(self, one: Store, other: Store) -> None:

@@ -158,7 +158,7 @@ class _BankMigration:
             begun = await find_incoming(self.target, self.name)
             tally = await self._load(await self._bank(), begun)
             if tally is not None and await self._same(tally):
-                await activate(self.target, hidden_name(self.name), self.name)
+                await activate(self.target, self._incoming(tally))
                 return MovedBank(
                     bank=self.name,
                     state="moved",
@@ -179,6 +179,9 @@ class _BankMigration:
         if bank is None:
             raise NotFound(f"Bank {self.name!r} is no longer in the source. It was not moved.")
         return bank
+
+    def _incoming(self, loaded: Tally) -> IncomingBank:
+        return IncomingBank(bank=self.name, hidden=hidden_name(self.name), records=loaded.records, digest=loaded.digest)
 
     async def _jobs_left(self) -> dict[JobKind, int]:
         backlog = (await self.source.status(self.name)).backlog

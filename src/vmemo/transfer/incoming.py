@@ -150,17 +150,28 @@ def fits(page: Sequence[RestoreRecord], record: RestoreRecord, size: int) -> boo
 
 
 async def activate(
-    store: Store, hidden: BankId, bank: BankId, completed: Callable[[Status], CompletedRequest | None] = no_request
+    store: Store, incoming: IncomingBank, completed: Callable[[Status], CompletedRequest | None] = no_request
 ) -> None:
-    """Give a hidden bank its name, in place of a bank without messages, and queue its pending messages."""
+    """Give a hidden bank its name, in place of a bank without messages, and queue its pending messages.
+
+    Refused if the hidden bank holds other records by now: another import may have begun under the same name.
+    """
+    bank, hidden = incoming.bank, incoming.hidden
     if await store.bank(hidden) is None:
         raise NotFound(f"No bank {bank!r} is on its way in. Nothing was changed.")
     await require_free(store, bank)
     jobs = [NewJob(kind="process")] if await store.messages(hidden, MessageSelect.oldest_pending(1)) else []
     status = (await store.status(hidden)).model_copy(update={"bank": bank})
-    if not await store.commit(Changes(bank=hidden, jobs=jobs, rename=Rename(to=bank), completes=completed(status))):
+    named = Changes(
+        bank=hidden, note=_unchanged(incoming), jobs=jobs, rename=Rename(to=bank), completes=completed(status)
+    )
+    if not await store.commit(named):
         await require_free(store, bank)
         raise StoreBusy(f"Bank {bank!r} changed while it was being replaced. Nothing was changed; try again.")
+
+
+def _unchanged(incoming: IncomingBank) -> NoteChange:
+    return NoteChange(note=incoming.note, expected=incoming.note)
 
 
 async def require_free(store: Store, bank: BankId) -> None:
@@ -213,10 +224,11 @@ async def load_bank(
     processed = _ProcessedMessages()
     await store.create_bank(bank.model_copy(update={"id": hidden}), note=incoming.note)
     try:
-        await _load(store, incoming, pages(processed.watch(records), size))
+        loaded = await _load(store, incoming, pages(processed.watch(records), size))
         if processed.found:
-            await store.commit(Changes(bank=hidden, pending=sorted(processed.found), becomes="extracted"))
-        await activate(store, hidden, name, completed)
+            known = sorted(processed.found)
+            await store.commit(Changes(bank=hidden, note=_unchanged(loaded), pending=known, becomes="extracted"))
+        await activate(store, loaded, completed)
     except BaseException:
         found = await _progress(store, incoming)
         if found is not None and found.digest == incoming.digest:
@@ -224,7 +236,8 @@ async def load_bank(
         raise
 
 
-async def _load(store: Store, incoming: IncomingBank, waiting: Iterator[list[RestoreRecord]]) -> None:
+async def _load(store: Store, incoming: IncomingBank, waiting: Iterator[list[RestoreRecord]]) -> IncomingBank:
     # Reading a file blocks, so it is done in a thread.
     while (page := await asyncio.to_thread(next, waiting, None)) is not None:
         incoming = await receive(store, incoming, page, digest=incoming.digest)
+    return incoming
