@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -16,6 +18,7 @@ from vmemo.errors import InvalidInput
 from vmemo.ports import Embedder
 from vmemo.providers import EmbeddedPostgres
 from vmemo.settings import Settings
+from vmemo_bench.datasets import Dataset
 from vmemo_bench.environment import make_folder, sqlite_url
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.postgres import PostgresDatabase, durable_settings
@@ -43,6 +46,39 @@ def remove_database(database: Path) -> None:
     """Delete a database file and the files that SQLite keeps beside it."""
     for path in database.parent.glob(f"{database.name}*"):
         path.unlink()
+
+
+@dataclass(frozen=True)
+class BankFolder:
+    """Database files of the banks of a dataset, one for each case. Kept ones outlive the run."""
+
+    folder: Path
+    keep: bool = False
+
+    def location(self, case: str) -> BankLocation:
+        """Return the location of the bank of a case, the same in every run."""
+        make_folder(self.folder)
+        return location_in_file(self._database(case), case)
+
+    def remove(self, case: str) -> None:
+        """Delete the bank of a case, unless it is kept."""
+        if not self.keep:
+            remove_database(self._database(case))
+
+    def clear(self) -> None:
+        """Delete all banks, unless they are kept."""
+        if not self.keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _database(self, case: str) -> Path:
+        return self.folder / f"{hashlib.sha256(case.encode()).hexdigest()[:16]}.db"
+
+
+def kept_banks(options: BenchOptions, dataset: Dataset) -> BankFolder | None:
+    """Return the folder of banks that are kept for a dataset and an engine, if the options name one."""
+    if options.keep_banks is None:
+        return None
+    return BankFolder(options.keep_banks / f"{dataset.name}-{dataset.digest[:8]}-{options.engine}", keep=True)
 
 
 class BenchStore(ABC):

@@ -19,6 +19,7 @@ from vmemo_bench.bank_audit import BankAudit, audit_bank
 from vmemo_bench.bench_store import BankLocation
 from vmemo_bench.datasets import Case, ChatSession, DatasetQuestion, RankedUnit
 from vmemo_bench.recordings import BenchEngine
+from vmemo_bench.retain_cost import BankCost, bank_cost
 from vmemo_bench.statistics import Metrics, RankedItem, rank_metrics, timed, token_metrics
 
 TURN_GAP = timedelta(seconds=20)
@@ -50,6 +51,8 @@ class CaseResult(BaseModel):
     questions: tuple[QuestionScore, ...]
     audit: BankAudit | None = None
     """Contents of the bank, if it was filled from recordings."""
+    cost: BankCost | None = None
+    """Cost and size of the bank, if a language model filled it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,7 @@ class RunSetup:
         return Memory(
             location.url,
             bank=location.bank,
-            llm=self.llm or self.engine.extractors.get(case.id),
+            llm=self.llm or self.engine.llm or self.engine.extractors.get(case.id),
             embedder=self.embedder,
             reranker=self.reranker,
             settings=self.settings,
@@ -105,19 +108,22 @@ async def run_case(case: Case, setup: RunSetup, location: BankLocation, advance:
     async with setup.memory(case, location) as memory:
         filled = await fill_bank(memory, case, advance)
         result = await ask_questions(memory, case, filled, setup, advance)
-        if not setup.engine.extractors:
-            return result
-        audit = await audit_bank(memory, case, location.export_file)
-        return result.model_copy(update={"audit": audit})
+        cost = await bank_cost(memory, case) if setup.engine.llm is not None else None
+        audit = await audit_bank(memory, case, location.export_file) if setup.engine.extractors else None
+        return result.model_copy(update={"audit": audit, "cost": cost})
 
 
 async def fill_bank(memory: Memory, case: Case, advance: Advance) -> FilledBank:
-    """Retain a case. Raise VmemoError if messages stay pending."""
+    """Retain a case. Raise VmemoError if messages stay pending, or another job of theirs failed."""
     origins = await retain_sessions(memory, case, advance)
     status = await memory.status()
-    if status.pending:
-        reasons = "; ".join(problem.error for problem in status.problems)
-        raise VmemoError(f"{status.pending} messages of {case.id} were not processed: {reasons}")
+    failed = [job for job in await memory.jobs() if job.error is not None]
+    if status.pending or failed:
+        reasons = dict.fromkeys([*(each.error for each in status.problems), *(str(job.error) for job in failed)])
+        raise VmemoError(
+            f"{status.pending} messages of {case.id} were not processed, and {len(failed)} jobs failed: "
+            + "; ".join(reasons)
+        )
     return FilledBank(origins=origins, messages=status.messages, facts=status.facts)
 
 

@@ -38,6 +38,11 @@ class Checkpoint(Generic[R]):
         """Return the record with this key."""
         return self._records.get(key)
 
+    @property
+    def records(self) -> list[R]:
+        """All records."""
+        return list(self._records.values())
+
     def __contains__(self, key: str) -> bool:
         return key in self._records
 

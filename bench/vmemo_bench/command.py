@@ -14,16 +14,20 @@ from vmemo.cli.options import parse_budget
 from vmemo.cli.output import progress, stdout
 from vmemo_bench.command_options import (
     AblationCommandOptions,
+    BeamCommandOptions,
     DatasetCommandOptions,
     DatesCommandOptions,
+    EnginesCommandOptions,
     LoadCommandOptions,
-    LocomoCommandOptions,
     LongMemEvalCommandOptions,
+    ModelCommandOptions,
     OutputOptions,
     RetainCommandOptions,
     SampleCommandOptions,
     SpeedCommandOptions,
     UpdatesCommandOptions,
+    names,
+    numbers,
     takes_options,
 )
 from vmemo_bench.console import ProgressBars, tables_of
@@ -50,8 +54,8 @@ def sample(options: SampleCommandOptions) -> None:
     "vmemo benchmark locomo --mode qa --answers answers.jsonl --judge openai:gpt-5",
     name="benchmark locomo",
 )
-@takes_options(LocomoCommandOptions)
-def locomo(options: LocomoCommandOptions) -> None:
+@takes_options(DatasetCommandOptions)
+def locomo(options: DatasetCommandOptions) -> None:
     """Measure retrieval or answers on LoCoMo. An interrupted run resumes."""
     _run_dataset("locomo", options)
 
@@ -68,7 +72,35 @@ def longmemeval(options: LongMemEvalCommandOptions) -> None:
     _run_dataset("longmemeval", options)
 
 
-@command("vmemo benchmark ours --data ../shared/data --html ours.html", name="benchmark ours")
+@command(
+    "vmemo benchmark beam --size 1m --conversations 3,4 --data ../shared/data",
+    "vmemo benchmark beam --mode qa --conversations 1,2,3 --keep-banks banks --answerer openai:gpt-5-mini",
+    "vmemo benchmark beam --mode qa --types event_ordering,summarization --dump-prompts prompts",
+    name="benchmark beam",
+)
+@takes_options(BeamCommandOptions)
+def beam(options: BeamCommandOptions) -> None:
+    """Measure retrieval, or answers by their rubrics, on BEAM. An interrupted run resumes."""
+    _run_dataset("beam", options)
+
+
+@command(
+    "vmemo benchmark engines --data ../shared/data --llm openai:gpt-5-mini --record ours.jsonl.xz",
+    "vmemo benchmark engines --data ../shared/data --replay ours.jsonl.xz --qa-tokens 500,1000 --max-lookups 0",
+    name="benchmark engines",
+)
+@takes_options(EnginesCommandOptions)
+def engines(options: EnginesCommandOptions) -> None:
+    """Compare the local engine with a language model: retrieval, derived text, cost, and answers."""
+    tokens = numbers(options.qa_tokens, "--qa-tokens") if options.qa_tokens else ()
+    _run(replace(_model_options("engines", options), answer_tokens=tokens), options)
+
+
+@command(
+    "vmemo benchmark ours --data ../shared/data --html ours.html",
+    "vmemo benchmark ours --engine llm --llm openai:gpt-5-mini --record ours.jsonl.xz",
+    name="benchmark ours",
+)
 @takes_options(DatasetCommandOptions)
 def ours(options: DatasetCommandOptions) -> None:
     """Measure retrieval or answers on our own conversations. An interrupted run resumes."""
@@ -133,7 +165,7 @@ def load(options: LoadCommandOptions) -> None:
 benchmark = CommandGroup(
     "benchmark",
     "Measure retrieval, answers, speed and cost.",
-    (sample, locomo, longmemeval, ours, ablation, speed, retain, load, updates, dates),
+    (sample, locomo, longmemeval, beam, ours, engines, ablation, speed, retain, load, updates, dates),
 )
 
 
@@ -143,11 +175,18 @@ def _bench_options(benchmark: BenchmarkName, options: OutputOptions) -> BenchOpt
     values = {name: getattr(options, name) for name in shared}
     if "budget" in values:
         values["budget"] = parse_budget(values["budget"])
+    for listed in values.keys() & {"conversations", "types"}:
+        values[listed] = names(values[listed])
     return BenchOptions(benchmark=benchmark, **values)
 
 
+def _model_options(benchmark: BenchmarkName, options: ModelCommandOptions) -> BenchOptions:
+    """Return a run with the options of models."""
+    return replace(_bench_options(benchmark, options), llm=options.llm_options(), qa=options.qa())
+
+
 def _run_dataset(name: DatasetName, options: SampleCommandOptions) -> None:
-    bench = replace(_bench_options(name, options), qa=options.qa())
+    bench = _model_options(name, options)
     if options.dump_prompts is not None:
         with progress() as bars:
             file, count = asyncio.run(dump_prompts(bench, options.dump_prompts, ProgressBars(bars)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -17,18 +17,31 @@ import typer
 
 from vmemo.cli.options import Budgeted, parse_budget
 from vmemo.models import Budget
-from vmemo_bench.options import DatasetName, EngineName, LoadOptions, Mode, QaOptions, SpeedOptions
+from vmemo_bench.options import (
+    BeamSize,
+    BenchModelOptions,
+    DatasetName,
+    EngineName,
+    LoadOptions,
+    Mode,
+    QaOptions,
+    SpeedOptions,
+)
 
 OptionsT = TypeVar("OptionsT")
 _QA = "Questions and answers (--mode qa)"
 _VECTORS = "Vectors computed on another machine"
+_MODEL = "Language model"
 
 Data = Annotated[Path | None, typer.Option(envvar="VMEMO_DATA", help="Folder of the datasets.")]
 DataFile = Annotated[Path | None, typer.Option(help="One dataset file instead of the folder.")]
 Store = Annotated[
     str, typer.Option(metavar="sqlite|postgres|URL", help="Store of the banks; postgres starts a server for the run.")
 ]
-Engine = Annotated[EngineName, typer.Option(help="Extraction engine; recorded replays a language model.")]
+Engine = Annotated[
+    EngineName,
+    typer.Option(help="Extraction engine: local, a language model (llm), or its recorded extractions of LoCoMo."),
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N cases.")]
 Sample = Annotated[int | None, typer.Option(min=1, help="A stratified sample of N questions.")]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens that a recall returns at most.")]
@@ -52,18 +65,46 @@ class CachedOptions(OutputOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleCommandOptions(CachedOptions):
-    """Options of `sample`, and common options of all datasets."""
+class ModelCommandOptions(CachedOptions):
+    """Options of benchmarks that can retain and answer with a language model."""
 
-    store: Store = "sqlite"
-    budget: Budgeted = "mid"
-    max_tokens: MaxTokens = None
-    mode: Annotated[Mode, typer.Option(help="Score the recalled facts, or the answers to the questions.")] = "retrieval"
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Model of --engine llm, such as openai:gpt-5-mini; by default VMEMO_LLM.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="Record requests and answers of all models in this cassette (.jsonl or .jsonl.xz), or resume it.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Answer all requests from this cassette, or folder of them.", rich_help_panel=_MODEL),
+    ] = None
+    llm_timeout: Annotated[
+        float | None, typer.Option(min=1, help="Seconds that a call of a model may take.", rich_help_panel=_MODEL)
+    ] = None
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Conversations retained concurrently.", rich_help_panel=_MODEL)
+    ] = 1
+    conversations: Annotated[str | None, typer.Option(metavar="ID,ID,…", help="Only these conversations.")] = None
+    keep_banks: Annotated[
+        Path | None, typer.Option(help="Keep the filled banks in this folder, and use those that it contains.")
+    ] = None
+    max_lookups: Annotated[
+        int, typer.Option(min=0, max=3, help="Memory lookups that an answer may make.", rich_help_panel=_QA)
+    ] = 3
     answerer: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Model that answers, such as openai:gpt-5-mini; by default VMEMO_LLM.",
+            help="Model that answers, such as openai:gpt-5-mini; by default --llm.",
             rich_help_panel=_QA,
         ),
     ] = None
@@ -72,9 +113,26 @@ class SampleCommandOptions(CachedOptions):
         typer.Option(metavar="MODEL", help="Model that judges; by default the answerer.", rich_help_panel=_QA),
     ] = None
     parallel: Annotated[int, typer.Option(min=1, help="Questions answered concurrently.", rich_help_panel=_QA)] = 4
-    max_lookups: Annotated[
-        int, typer.Option(min=0, max=3, help="Memory lookups that an answer may make.", rich_help_panel=_QA)
-    ] = 3
+
+    def qa(self) -> QaOptions:
+        """Return the options of answers."""
+        return QaOptions(answerer=self.answerer, judge=self.judge, parallel=self.parallel, max_lookups=self.max_lookups)
+
+    def llm_options(self) -> BenchModelOptions:
+        """Return the options of the model and its cassette."""
+        return BenchModelOptions(model=self.llm, record=self.record, replay=self.replay, timeout=self.llm_timeout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleCommandOptions(ModelCommandOptions):
+    """Options of `sample`, and common options of all datasets."""
+
+    engine: Engine = "local"
+    types: Annotated[str | None, typer.Option(metavar="TYPE,TYPE,…", help="Only questions of these types.")] = None
+    store: Store = "sqlite"
+    budget: Budgeted = "mid"
+    max_tokens: MaxTokens = None
+    mode: Annotated[Mode, typer.Option(help="Score the recalled facts, or the answers to the questions.")] = "retrieval"
     prices: Annotated[
         str | None,
         typer.Option(
@@ -101,11 +159,8 @@ class SampleCommandOptions(CachedOptions):
     def qa(self) -> QaOptions:
         """Return the options of QA mode."""
         prices = _prices(self.prices) if self.prices else ()
-        return QaOptions(
-            answerer=self.answerer,
-            judge=self.judge,
-            parallel=self.parallel,
-            max_lookups=self.max_lookups,
+        return replace(
+            super().qa(),
             prices=(prices[0], prices[1]) if prices else None,
             judge_prices=(prices[2], prices[3]) if len(prices) > 2 else None,
             answers=self.answers,
@@ -121,10 +176,25 @@ class DatasetCommandOptions(SampleCommandOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocomoCommandOptions(DatasetCommandOptions):
-    """Options of `locomo`."""
+class BeamCommandOptions(DatasetCommandOptions):
+    """Options of `beam`."""
 
-    engine: Engine = "local"
+    size: Annotated[BeamSize, typer.Option(help="Length of the conversations in tokens.")] = "100k"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginesCommandOptions(ModelCommandOptions):
+    """Options of `engines`."""
+
+    dataset: Annotated[DatasetName, typer.Option(help="Dataset to run over.")] = "ours"
+    data: Data = None
+    file: DataFile = None
+    sample: Sample = None
+    budget: Budgeted = "mid"
+    qa_tokens: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,…", help="Also answer and judge within N tokens of context.", rich_help_panel=_QA),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,11 +265,11 @@ class SpeedCommandOptions(OutputOptions):
     def speed(self) -> SpeedOptions:
         """Return the options of the speed benchmark."""
         return SpeedOptions(
-            sizes=SpeedOptions.sizes if self.sizes is None else _numbers(self.sizes, "--sizes"),
+            sizes=SpeedOptions.sizes if self.sizes is None else numbers(self.sizes, "--sizes"),
             queries=self.queries,
             messages=self.messages,
             budgets=() if self.budgets is None else _budgets(self.budgets),
-            banks=None if self.banks is None else () if self.banks == "0" else _numbers(self.banks, "--banks"),
+            banks=None if self.banks is None else () if self.banks == "0" else numbers(self.banks, "--banks"),
             facts_per_bank=self.facts_per_bank,
             bulk=self.bulk,
         )
@@ -244,11 +314,17 @@ def _prices(text: str) -> tuple[float, ...]:
     return prices
 
 
-def _numbers(text: str, option: str) -> tuple[int, ...]:
+def numbers(text: str, option: str) -> tuple[int, ...]:
+    """Return the positive numbers of a list separated by commas. Raise BadParameter for another text."""
     parts = text.replace(" ", "").split(",")
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise typer.BadParameter(f"{text!r} is not a list of numbers such as 1000,10000.", param_hint=option)
     return tuple(map(int, parts))
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Return the names of a list separated by commas."""
+    return tuple(filter(None, (part.strip() for part in (text or "").split(","))))
 
 
 def _budgets(text: str) -> tuple[Budget, ...]:

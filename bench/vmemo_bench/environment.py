@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import resource
 import sys
 from collections.abc import Generator, Mapping
@@ -19,6 +20,8 @@ from vmemo.providers import EmbeddingCache
 from vmemo.settings import Settings
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.report import Setting
+
+_VERSION = re.compile(r"version: (\d+)")
 
 
 def describe(embedder: Embedder, settings: Settings) -> dict[str, Setting]:
@@ -46,6 +49,15 @@ def code_digest() -> str:
         for path in sorted(path for pattern in ("*.py", "*.md") for path in folder.rglob(pattern)):
             whole.update(path.read_bytes())
     return whole.hexdigest()[:12]
+
+
+@cache
+def prompt_versions() -> dict[str, int]:
+    """Return the version of each prompt of vmemo and of the judges, by the prompt's name."""
+    folders = (Path(vmemo.__file__).parent, Path(__file__).parent)
+    files = sorted(file for folder in folders for file in folder.glob("**/prompts/*.md"))
+    found = ((file.stem, _VERSION.match(file.read_text(encoding="utf-8"))) for file in files)
+    return {name: int(match[1]) for name, match in found if match is not None}
 
 
 def fingerprint(config: Mapping[str, Setting]) -> str:

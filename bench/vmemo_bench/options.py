@@ -10,10 +10,11 @@ from vmemo.models import Budget
 from vmemo.ports import LLM, Embedder
 from vmemo.settings import Settings
 
-DatasetName = Literal["locomo", "longmemeval", "ours", "sample"]
-BenchmarkName = Literal[DatasetName, "speed", "ablation", "retain", "load", "updates", "dates"]
+DatasetName = Literal["locomo", "longmemeval", "beam", "ours", "sample"]
+BenchmarkName = Literal[DatasetName, "engines", "speed", "ablation", "retain", "load", "updates", "dates"]
 BENCHMARKS: tuple[BenchmarkName, ...] = get_args(BenchmarkName)
-EngineName = Literal["local", "recorded"]
+EngineName = Literal["local", "llm", "recorded"]
+BeamSize = Literal["100k", "500k", "1m"]
 Mode = Literal["retrieval", "qa"]
 Prices = tuple[float, float]
 """Dollars per million input tokens and per million output tokens."""
@@ -84,6 +85,22 @@ class QaOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BenchModelOptions:
+    """The language model that fills banks with `engine="llm"`, and the cassette of all models of a run.
+
+    The default model is that of VMEMO_LLM. In QA mode it is also the default answerer.
+    """
+
+    model: str | LLM | None = None
+    record: Path | None = None
+    """File to which requests and answers are recorded; requests that it contains already are not sent again."""
+    replay: Path | None = None
+    """File, or folder of files, from which all requests are answered."""
+    timeout: float | None = None
+    """Seconds that one call may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BenchOptions:
     """One benchmark run. None is the default: the packaged embedder, the user's cache folder, the dataset's depth."""
 
@@ -94,12 +111,25 @@ class BenchOptions:
     """Score the recalled facts, or the answers to the questions."""
     engine: EngineName = "local"
     """Extraction engine; `recorded` replays extractions of LoCoMo by a language model."""
+    llm: BenchModelOptions = BenchModelOptions()
     store: str = "sqlite"
     """Store of the banks: sqlite, postgres (a server started for the run) or a postgresql:// URL."""
     data: Path | None = None
     file: Path | None = None
     sample: int | None = None
     limit: int | None = None
+    conversations: tuple[str, ...] = ()
+    """Ids of the cases to run; empty for all."""
+    types: tuple[str, ...] = ()
+    """Categories of the questions to ask; empty for all."""
+    size: BeamSize = "100k"
+    """Length of BEAM's conversations in tokens."""
+    keep_banks: Path | None = None
+    """Folder of filled banks that are kept, and used again by the next run with the same dataset and engine."""
+    concurrency: int = 1
+    """Cases that are filled at a time."""
+    answer_tokens: tuple[int, ...] = ()
+    """Tokens of context for which `engines` answers and judges the questions."""
     budget: Budget = "mid"
     max_tokens: int | None = None
     cache: Path | None = None
@@ -111,6 +141,11 @@ class BenchOptions:
     load: LoadOptions = LoadOptions()
     drain: int | None = None
     """Messages of a queue that `retain` drains, instead of measuring the cost of retaining LoCoMo."""
+
+    @property
+    def needs_engine_llm(self) -> bool:
+        """True if a language model fills banks."""
+        return self.engine == "llm" or self.benchmark == "engines"
 
     @property
     def data_folder(self) -> Path:

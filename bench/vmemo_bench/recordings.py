@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from vmemo.errors import InvalidInput
 from vmemo.models import CauseKind, EntityType, Message, Network
 from vmemo.models.drafts import DraftCause, ExtractionResult, FactDraft, FoundName
-from vmemo.ports import Extractor
+from vmemo.ports import LLM, Extractor
 from vmemo_bench.datasets import Case, Dataset
 from vmemo_bench.options import BenchOptions, EngineName
 from vmemo_bench.report import Setting
@@ -155,9 +155,10 @@ class RecordedExtractor:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchEngine:
-    """Extractors by case id; a case without one is processed by the local engine."""
+    """A language model for all cases, or extractors by case id; otherwise the local engine processes messages."""
 
     name: EngineName = "local"
+    llm: LLM | None = None
     extractors: Mapping[str, Extractor] = field(default_factory=dict[str, Extractor])
     digest: str = ""
     counts: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
@@ -165,13 +166,22 @@ class BenchEngine:
     @property
     def config(self) -> dict[str, Setting]:
         """The part of the configuration that scores depend on."""
-        return {"engine": self.name, "recordings": self.digest} if self.digest else {"engine": self.name}
+        config: dict[str, Setting] = {"engine": self.name}
+        if self.digest:
+            config["recordings"] = self.digest
+        if self.llm is not None:
+            config["llm"] = self.llm.name
+        return config
 
 
 def engine_of(options: BenchOptions, dataset: Dataset) -> BenchEngine:
     """Return the engine of the options. Raise InvalidInput if recordings are missing."""
     if options.engine == "local":
         return BenchEngine()
+    if options.engine == "llm":
+        if options.llm.model is None or isinstance(options.llm.model, str):
+            raise InvalidInput("--engine llm needs a model: pass --llm MODEL, set VMEMO_LLM, or pass --replay FILE.")
+        return BenchEngine(name="llm", llm=options.llm.model)
     recordings = load_recordings(options, dataset)
     return BenchEngine(
         name="recorded",

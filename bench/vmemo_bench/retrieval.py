@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
 from vmemo_bench.bank_audit import audit_tables
-from vmemo_bench.bench_store import BenchStore, open_store
+from vmemo_bench.bench_store import BenchStore, kept_banks, open_store
 from vmemo_bench.case_run import CaseResult, QuestionScore, RunSetup, run_case
 from vmemo_bench.checkpoint import Checkpoint
+from vmemo_bench.concurrency import run_limited
 from vmemo_bench.datasets import Case, Dataset, load
 from vmemo_bench.environment import describe, fingerprint
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.recordings import engine_of
 from vmemo_bench.report import Report, Setting
+from vmemo_bench.retain_cost import bank_metrics, bank_tables
 from vmemo_bench.statistics import means, p50_p95
 
 
@@ -30,7 +33,7 @@ async def measure_retrieval(
     async with open_store(options, embedder, settings) as store:
         config = {**config_of(dataset, setup), **store.config}
         checkpoint = case_checkpoint(options.work_folder, dataset.name, config)
-        results = await _run(dataset, setup, checkpoint, store, sink)
+        results = await _run(options, dataset, setup, checkpoint=checkpoint, store=store, sink=sink)
     checkpoint.clear()
     return summarise(options, dataset, results, {**config, **setup.engine.counts})
 
@@ -44,7 +47,7 @@ def setup_of(options: BenchOptions, dataset: Dataset, embedder: Embedder, settin
     """Return the setup of a run over the dataset."""
     return RunSetup(
         embedder=embedder,
-        settings=settings,
+        settings=_repeatable(settings) if options.engine == "llm" else settings,
         unit=dataset.unit,
         budget=options.budget,
         max_tokens=dataset.max_tokens,
@@ -52,20 +55,36 @@ def setup_of(options: BenchOptions, dataset: Dataset, embedder: Embedder, settin
     )
 
 
+def _repeatable(settings: Settings) -> Settings:
+    """Return settings with which the prompts of a run depend on its data alone, not on the speed of the model.
+
+    Episodes are extracted one after the other, observations follow at once, and rules resolve the times of questions.
+    """
+    return replace(settings, background=False, extractions_per_bank=1, observe_delay=0.0, question_timeout=0.0)
+
+
 async def _run(
-    dataset: Dataset, setup: RunSetup, checkpoint: Checkpoint[CaseResult], store: BenchStore, sink: ProgressSink
+    options: BenchOptions,
+    dataset: Dataset,
+    setup: RunSetup,
+    *,
+    checkpoint: Checkpoint[CaseResult],
+    store: BenchStore,
+    sink: ProgressSink,
 ) -> list[CaseResult]:
     steps = StepCounter(sink, dataset.name, sum(map(_steps_of, dataset.cases)))
-    results: list[CaseResult] = []
-    for case in dataset.cases:
+    kept = kept_banks(options, dataset)
+
+    async def run(case: Case) -> CaseResult:
         result = checkpoint.get(case.id)
-        if result is None:
-            async with store.bank(case.id) as location:
-                result = checkpoint.append(await run_case(case, setup, location, steps.advance))
-        else:
+        if result is not None:
             steps.advance(_steps_of(case))
-        results.append(result)
-    return results
+            return result
+        async with store.bank(case.id) as temporary:
+            location = temporary if kept is None else kept.location(case.id)
+            return checkpoint.append(await run_case(case, setup, location, steps.advance))
+
+    return await run_limited(options.concurrency, run, dataset.cases)
 
 
 def _steps_of(case: Case) -> int:
@@ -108,9 +127,13 @@ def summarise(
         categories[question.category].append(question)
         for stage, ms in question.timings.items():
             stages[stage].append(ms)
+    costs = {result.case: result.cost for result in results if result.cost is not None}
     return Report(
         benchmark=options.benchmark,
-        metrics=means([question.metrics for question in scores]),
+        metrics={
+            **means([question.metrics for question in scores]),
+            **(bank_metrics(list(costs.values())) if costs else {}),
+        },
         categories={name: means([q.metrics for q in members]) for name, members in sorted(categories.items())},
         # The total comes last.
         timings={stage: p50_p95(stages[stage]) for stage in sorted(stages, key="total".__eq__)},
@@ -120,5 +143,8 @@ def summarise(
             "messages": sum(result.messages for result in results),
             "facts": sum(result.facts for result in results),
         },
-        tables=audit_tables({result.case: result.audit for result in results if result.audit is not None}),
+        tables={
+            **audit_tables({result.case: result.audit for result in results if result.audit is not None}),
+            **(bank_tables(costs) if costs else {}),
+        },
     )

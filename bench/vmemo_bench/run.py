@@ -11,7 +11,9 @@ from vmemo.settings import Settings
 from vmemo_bench.ablation import measure_ablation
 from vmemo_bench.dates import measure_dates
 from vmemo_bench.embedders import DocumentCacheEmbedder
+from vmemo_bench.engines import measure_engines
 from vmemo_bench.environment import embedding_cache, make_folder
+from vmemo_bench.llms import open_llms
 from vmemo_bench.load import measure_load
 from vmemo_bench.options import BenchOptions, QaOptions
 from vmemo_bench.pages.report_page import render
@@ -24,12 +26,23 @@ from vmemo_bench.speed import measure_speed
 from vmemo_bench.updates import measure_updates
 
 _WITHOUT_CACHE = {"speed": measure_speed, "load": measure_load, "dates": measure_dates}
-_WITH_CACHE = {"ablation": measure_ablation, "retain": measure_retain, "updates": measure_updates}
+_WITH_CACHE = {
+    "ablation": measure_ablation,
+    "engines": measure_engines,
+    "retain": measure_retain,
+    "updates": measure_updates,
+}
+_ANSWERABLE = ("locomo", "longmemeval", "beam", "ours", "sample")
 
 
 async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) -> Report:
     """Run a benchmark, or the rest of an interrupted run of it, and return its report."""
     _check(options)
+    async with open_llms(options) as opened:
+        return await _run(opened, progress)
+
+
+async def _run(options: BenchOptions, progress: ProgressSink) -> Report:
     embedder = options.embedder or PackagedEmbedder()
     # Benchmarks cache documents by themselves; a cache of the settings would also cache queries.
     settings = replace(options.settings or Settings(), embedding_cache=None)
@@ -44,9 +57,9 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
 def _check(options: BenchOptions) -> None:
     if options.store != "sqlite" and (options.mode == "qa" or options.benchmark in ("retain", "load", "updates")):
         raise InvalidInput("QA mode, retain, load and updates are measured on sqlite only; omit --store.")
-    if options.mode == "qa" and options.benchmark in ("speed", "load", "ablation", "retain", "updates", "dates"):
-        raise InvalidInput(f"QA mode is for locomo, longmemeval, ours and sample, not for {options.benchmark}.")
-    if options.mode != "qa" and options.qa != QaOptions():
+    if options.mode == "qa" and options.benchmark not in _ANSWERABLE:
+        raise InvalidInput(f"QA mode is for {', '.join(_ANSWERABLE)}, not for {options.benchmark}.")
+    if options.mode != "qa" and options.qa != QaOptions() and options.benchmark != "engines":
         raise InvalidInput("Options of the answerer and the judge apply to QA mode only: pass --mode qa as well.")
     if options.drain is not None and options.benchmark != "retain":
         raise InvalidInput(f"drain is an option of retain, not of {options.benchmark}.")

@@ -22,7 +22,8 @@ BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}
 KEYS = {"keys create", "keys list", "keys revoke"}
 BENCHMARK = {
-    f"benchmark {name}" for name in "sample locomo longmemeval ours ablation speed retain load updates dates".split()
+    f"benchmark {name}"
+    for name in "sample locomo longmemeval beam ours engines ablation speed retain load updates dates".split()
 }
 
 

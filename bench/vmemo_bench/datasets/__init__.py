@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Literal
 
 from vmemo.errors import InvalidInput
-from vmemo_bench.datasets import locomo, longmemeval, ours
+from vmemo_bench.datasets import beam, locomo, longmemeval, ours
 from vmemo_bench.datasets.cases import Case, ChatSession, Dataset, DatasetQuestion, ParsedDataset, RankedUnit, Turn
-from vmemo_bench.options import BenchOptions, DatasetName
+from vmemo_bench.options import BeamSize, BenchOptions, DatasetName
 
 __all__ = [
     "Case",
@@ -26,11 +27,13 @@ __all__ = [
     "read_file",
 ]
 
-_PATHS: dict[DatasetName, str] = {
+FileDataset = Literal["locomo", "longmemeval", "ours", "sample"]
+_PATHS: dict[FileDataset, str] = {
     "locomo": "locomo/locomo_dev.json",
     "longmemeval": "longmemeval/longmemeval_s_dev.json.xz",
     "ours": "training/conversations",
 }
+_BEAM_FOLDERS: dict[BeamSize, str] = {"100k": "beam", "500k": "beam500k", "1m": "beam1m"}
 TURN_DEPTH = 8_192
 """Tokens to recall where turns are ranked: enough for evidence@8000. In QA mode, the tokens of an answer's context."""
 SESSION_DEPTH = 32_768
@@ -45,21 +48,67 @@ def load(options: BenchOptions) -> Dataset:
     if options.sample is not None and name != "longmemeval":
         raise InvalidInput("sample needs the question types of longmemeval; for other datasets use limit.")
     try:
-        dataset = _parse(name, options, _contents(name, options))
+        dataset = _beam(options) if name == "beam" else _parse(name, options, _contents(name, options))
     except (ValueError, KeyError, lzma.LZMAError, OSError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"The file cannot be parsed as {name} data: {error}") from error
-    return replace(dataset, cases=dataset.parsed.cases[: options.limit])
+    return replace(dataset, cases=_selected(dataset.parsed.cases, options)[: options.limit])
+
+
+def _selected(cases: Sequence[Case], options: BenchOptions) -> tuple[Case, ...]:
+    """Return the requested conversations with the questions of the requested types."""
+    types = {question.category for case in cases for question in case.questions}
+    _require_known("conversations", options.conversations, {case.id for case in cases})
+    _require_known("types", options.types, types)
+    return tuple(
+        replace(case, questions=tuple(q for q in case.questions if not options.types or q.category in options.types))
+        for case in cases
+        if not options.conversations or case.id in options.conversations
+    )
+
+
+def _require_known(option: str, given: Sequence[str], known: Set[str]) -> None:
+    if unknown := sorted(set(given) - known):
+        raise InvalidInput(f"{option} contains {unknown[0]!r}; the dataset has {', '.join(sorted(known))}.")
 
 
 def _name(options: BenchOptions) -> DatasetName:
     if options.benchmark in ("speed", "load", "updates", "dates"):
         raise InvalidInput(f"{options.benchmark} has no conversations with questions and evidence.")
-    return options.dataset if options.benchmark in ("ablation", "retain") else options.benchmark
+    if options.benchmark in ("ablation", "retain", "engines"):
+        return options.dataset
+    return options.benchmark
 
 
-def _parse(name: DatasetName, options: BenchOptions, contents: Sequence[bytes]) -> Dataset:
+def _beam(options: BenchOptions) -> Dataset:
+    """Read the requested conversations of BEAM: a chat of a million tokens takes seconds to parse."""
+    folder = _path(_BEAM_FOLDERS[options.size], options)
+    names = sorted((each.name for each in folder.iterdir() if each.is_dir()), key=lambda name: (len(name), name))
+    _require_known("conversations", options.conversations, set(names))
+    files = [
+        beam.BeamFiles(name, read_file(_chat(folder / name)), read_file(folder / name / "probing_questions.json"))
+        for name in names
+        if not options.conversations or name in options.conversations
+    ]
+    parsed = beam.parse(files, qa=options.mode == "qa")
+    return Dataset(
+        name="beam",
+        # The selection of conversations is no part of it: a larger run resumes from a smaller one.
+        digest=_digest([options.size.encode()]),
+        unit="turn",
+        max_tokens=options.max_tokens or TURN_DEPTH,
+        parsed=parsed,
+        cases=parsed.cases,
+    )
+
+
+def _chat(folder: Path) -> Path:
+    plain = folder / "chat.json"
+    return plain if plain.exists() else folder / "chat.json.xz"
+
+
+def _parse(name: FileDataset, options: BenchOptions, contents: Sequence[bytes]) -> Dataset:
     unit: RankedUnit = "turn"
     qa = options.mode == "qa"
     match name:
@@ -86,7 +135,7 @@ def _digest(contents: Sequence[bytes]) -> str:
     return whole.hexdigest()
 
 
-def _contents(name: DatasetName, options: BenchOptions) -> list[bytes]:
+def _contents(name: FileDataset, options: BenchOptions) -> list[bytes]:
     if name == "sample":
         folder = resources.files("vmemo_bench") / "sample"
         files = sorted((f for f in folder.iterdir() if f.name.endswith(".json")), key=lambda file: file.name)

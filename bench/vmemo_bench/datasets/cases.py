@@ -49,6 +49,8 @@ class DatasetQuestion:
     answer: str = ""
     answerable: bool = True
     lure: str = ""
+    rubric: tuple[str, ...] = ()
+    """Criteria by which an answer is scored, if the dataset has them in place of one correct answer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from vmemo import Memory
 from vmemo.models import Disposition, Fact, Hit, Profile
 from vmemo.models.results import Answer
 from vmemo.ports import LLM
-from vmemo_bench.bench_store import location_in_file
+from vmemo_bench.bench_store import BankLocation
 from vmemo_bench.case_run import Origins, RunSetup, end_of, score
 from vmemo_bench.datasets import Case, DatasetQuestion
 from vmemo_bench.qa.records import CitedFact, GivenAnswer, RecalledContext, RecalledFact
@@ -34,15 +32,10 @@ def dated_questions(case: Case) -> tuple[DatasetQuestion, ...]:
     return tuple(replace(question, asked_at=question.asked_at or end) for question in case.questions)
 
 
-def database_of(case: Case, folder: Path) -> Path:
-    """Return the database file of a case, the same in every run."""
-    return folder / f"{hashlib.sha256(case.id.encode()).hexdigest()[:16]}.db"
-
-
-def answering_memory(setup: RunSetup, case: Case, *, database: Path, llm: LLM) -> Memory:
+def answering_memory(setup: RunSetup, case: Case, location: BankLocation, llm: LLM) -> Memory:
     """Return a memory on the bank of a case whose model answers; it runs no background jobs."""
     quiet = replace(setup, llm=llm, settings=replace(setup.settings, background=False))
-    return quiet.memory(case, location_in_file(database, case.id))
+    return quiet.memory(case, location)
 
 
 async def make_neutral(memory: Memory) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from vmemo.ports import LLM
+from vmemo_bench.bench_store import BankFolder, kept_banks
 from vmemo_bench.checkpoint import Checkpoint
 from vmemo_bench.datasets import Dataset
 from vmemo_bench.environment import code_digest, fingerprint
+from vmemo_bench.options import BenchOptions
 from vmemo_bench.qa import judging
 from vmemo_bench.qa.models import QaModels
 from vmemo_bench.qa.records import BankSize, GivenAnswer, JudgeVerdict, RecalledContext
@@ -20,20 +21,22 @@ from vmemo_bench.report import Setting
 class QaJournal:
     """Finished steps of a dataset's questions; `banks` is the folder of cases with unanswered questions."""
 
-    banks: Path
+    banks: BankFolder
     sizes: Checkpoint[BankSize]
     recalled: Checkpoint[RecalledContext]
     answers: Checkpoint[GivenAnswer]
     verdicts: Checkpoint[JudgeVerdict]
 
 
-def open_journal(work: Path, dataset: Dataset, *, config: Mapping[str, Setting], models: QaModels) -> QaJournal:
+def open_journal(
+    options: BenchOptions, dataset: Dataset, *, config: Mapping[str, Setting], models: QaModels
+) -> QaJournal:
     """Open the files of a journal, each named after everything that its records depend on.
 
     Recalled contexts do not depend on models, and a verdict depends only on question, answer and judge. Another
     answerer reuses the contexts, and another judge reuses the answers.
     """
-    name = f"{dataset.name}-qa"
+    work, name = options.work_folder, f"{dataset.name}-qa"
     recalled = f"{name}-{fingerprint(config)}"
     answers = f"{name}-{fingerprint({**config, 'answerer': _name(models.answerer)})}"
     judged_by: dict[str, Setting] = {
@@ -44,7 +47,7 @@ def open_journal(work: Path, dataset: Dataset, *, config: Mapping[str, Setting],
     }
     verdicts = f"{name}-{fingerprint(judged_by)}"
     return QaJournal(
-        banks=work / recalled,
+        banks=kept_banks(options, dataset) or BankFolder(work / recalled),
         sizes=Checkpoint(work / f"{recalled}.banks.jsonl", BankSize, lambda size: size.case),
         recalled=Checkpoint(work / f"{recalled}.recalled.jsonl", RecalledContext, lambda context: context.id),
         answers=Checkpoint(work / f"{answers}.answers.jsonl", GivenAnswer, lambda answer: answer.id),

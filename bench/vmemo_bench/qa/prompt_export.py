@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,13 +12,13 @@ from vmemo.errors import InvalidInput, LLMFailed
 from vmemo.ports import Completion, LLMRequest
 from vmemo.providers import PackagedEmbedder
 from vmemo.settings import Settings
-from vmemo_bench.bench_store import remove_database
 from vmemo_bench.datasets import Case, Dataset, DatasetQuestion, load
 from vmemo_bench.embedders import DocumentCacheEmbedder
 from vmemo_bench.environment import embedding_cache, make_folder
+from vmemo_bench.llms import open_llms
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter, silent
-from vmemo_bench.qa.answering import answering_memory, database_of, dated_questions, make_neutral, reflect
+from vmemo_bench.qa.answering import answering_memory, dated_questions, make_neutral, reflect
 from vmemo_bench.qa.journal import open_journal
 from vmemo_bench.qa.judging import judge_request
 from vmemo_bench.qa.models import QaModels
@@ -51,6 +50,11 @@ async def dump_prompts(options: BenchOptions, folder: Path, progress: ProgressSi
     """
     if options.mode != "qa":
         raise InvalidInput("Prompts are exported in QA mode only: pass --mode qa.")
+    async with open_llms(options) as opened:
+        return await _dump(opened, folder, progress)
+
+
+async def _dump(options: BenchOptions, folder: Path, progress: ProgressSink) -> tuple[Path, int]:
     dataset = load(options)
     make_folder(folder)
     if options.qa.answers is not None:
@@ -87,28 +91,25 @@ async def _answer_prompts(
     with embedding_cache(options) as cache:
         embedder = DocumentCacheEmbedder(options.embedder or PackagedEmbedder(), cache)
         setup = qa_setup(options, dataset, embedder, settings)
-        journal = open_journal(options.work_folder, dataset, config=qa_config(dataset, setup), models=models)
-        run = QaRun(setup=setup, journal=journal, models=models, steps=steps, parallel=1)
+        journal = open_journal(options, dataset, config=qa_config(dataset, setup), models=models)
+        run = QaRun(setup=setup, journal=journal, models=models, steps=steps)
         for case in dataset.cases:
             await run.fill(case)
             async for prompt in _case_prompts(case, run):
                 yield prompt
-            remove_database(database_of(case, journal.banks))
-        shutil.rmtree(journal.banks, ignore_errors=True)
+            journal.banks.remove(case.id)
+        journal.banks.clear()
 
 
 async def _case_prompts(case: Case, run: QaRun) -> AsyncGenerator[tuple[DatasetQuestion, LLMRequest]]:
     """Yield each question with reflect's first prompt; a question that needs no model is omitted."""
     capture = _PromptCapture()
-    # No model is available to resolve the time of a question.
-    setup = replace(run.setup, settings=replace(run.setup.settings, question_timeout=0.0))
-    database = database_of(case, run.journal.banks)
-    async with answering_memory(setup, case, database=database, llm=capture) as memory:
+    async with answering_memory(run.setup, case, run.journal.banks.location(case.id), capture) as memory:
         await make_neutral(memory)
         for question in dated_questions(case):
             capture.prompt = None
             with suppress(_PromptCaptured):
-                await reflect(memory, question, setup=setup)
+                await reflect(memory, question, setup=run.setup)
             run.steps.advance()
             if capture.prompt is not None:
                 yield question, capture.prompt

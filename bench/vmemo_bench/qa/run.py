@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput, LLMFailed, VmemoError, named
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
-from vmemo_bench.bench_store import location_in_file, remove_database
 from vmemo_bench.case_run import Origins, RunSetup, fill_bank, origins_of
+from vmemo_bench.concurrency import plain_errors
 from vmemo_bench.datasets import Case, Dataset, DatasetQuestion, load
-from vmemo_bench.environment import make_folder
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.qa import judging
 from vmemo_bench.qa.answering import (
     answer_question,
     answering_memory,
-    database_of,
     dated_questions,
     make_neutral,
     record_recall,
 )
 from vmemo_bench.qa.imported_answers import ImportedAnswers, read_answers
 from vmemo_bench.qa.journal import QaJournal, open_journal
-from vmemo_bench.qa.models import QaModels, open_models
+from vmemo_bench.qa.models import QaModels, models_of
 from vmemo_bench.qa.records import JUDGES, BankSize, GivenAnswer, verdict_key
 from vmemo_bench.qa.summary import summarise
 from vmemo_bench.report import Report, Setting
@@ -58,25 +54,34 @@ async def measure_qa(options: BenchOptions, embedder: Embedder, settings: Settin
     dataset = load(options)
     setup = qa_setup(options, dataset, embedder, settings)
     imported = None if options.qa.answers is None else imported_answers(dataset, options.qa.answers)
-    async with open_models(options, judged=imported is not None and not imported.unjudged) as models:
-        config = qa_config(dataset, setup)
-        journal = open_journal(options.work_folder, dataset, config=config, models=models)
-        if imported is not None:
-            _add_imported(imported, journal, models)
-        steps = StepCounter(sink, f"{dataset.name} qa", sum(map(_steps_of, dataset.cases)))
-        run = QaRun(setup=setup, journal=journal, models=models, steps=steps, parallel=options.qa.parallel)
-        await run.run(dataset.cases)
-        # A crash between the last answer of a case and the removal of its bank leaves a file behind.
-        shutil.rmtree(journal.banks, ignore_errors=True)
-        config |= {**setup.engine.counts, **_model_config(models, imported)}
+    models = models_of(options, judged=imported is not None and not imported.unjudged)
+    config = qa_config(dataset, setup)
+    journal = open_journal(options, dataset, config=config, models=models)
+    if imported is not None:
+        _add_imported(imported, journal, models)
+    steps = StepCounter(sink, f"{dataset.name} qa", sum(map(_steps_of, dataset.cases)))
+    run = QaRun(
+        setup=setup,
+        journal=journal,
+        models=models,
+        steps=steps,
+        parallel=options.qa.parallel,
+        concurrency=options.concurrency,
+    )
+    await run.run(dataset.cases)
+    # A crash between the last answer of a case and the removal of its bank leaves a file behind.
+    journal.banks.clear()
+    config |= {**setup.engine.counts, **_model_config(models, imported)}
     return summarise(options, dataset, journal, config=config)
 
 
 def qa_setup(options: BenchOptions, dataset: Dataset, embedder: Embedder, settings: Settings) -> RunSetup:
-    """Return the setup of a QA run; the engine fills the banks, not the model that answers."""
-    return replace(
-        setup_of(options, dataset, embedder, replace(settings, llm=None)), max_lookups=options.qa.max_lookups
-    )
+    """Return the setup of a QA run; the engine fills the banks, not the model that answers.
+
+    The times of questions are resolved by rules alone, so that a slow model and a replay see the same contexts.
+    """
+    setup = setup_of(options, dataset, embedder, replace(settings, llm=None, question_timeout=0.0))
+    return replace(setup, max_lookups=options.qa.max_lookups)
 
 
 def qa_config(dataset: Dataset, setup: RunSetup) -> dict[str, Setting]:
@@ -163,24 +168,29 @@ class QaRun:
     journal: QaJournal
     models: QaModels
     steps: StepCounter
-    parallel: int
+    parallel: int = 1
+    concurrency: int = 1
     failures: ModelFailures = field(default_factory=ModelFailures)
 
     async def run(self, cases: Sequence[Case]) -> None:
-        """Do everything that is not in the journal. A bank is filled while questions of earlier cases are answered."""
-        slots = asyncio.Semaphore(self.parallel)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for case in cases:
-                    if self.failures.stopped:
-                        break
-                    await self.fill(case)
-                    started = asyncio.Event()
-                    group.create_task(self._run_case(case, slots, started))
-                    await started.wait()
-        except BaseExceptionGroup as errors:
-            raise _first(errors) from errors
+        """Do everything that is not in the journal. Banks are filled while questions of earlier cases are answered."""
+        questions, filling = asyncio.Semaphore(self.parallel), asyncio.Semaphore(self.concurrency)
+        async with plain_errors(), asyncio.TaskGroup() as group:
+            for case in cases:
+                group.create_task(self._start_case(case, group, filling=filling, questions=questions))
         self.failures.raise_if_any()
+
+    async def _start_case(
+        self, case: Case, group: asyncio.TaskGroup, *, filling: asyncio.Semaphore, questions: asyncio.Semaphore
+    ) -> None:
+        """Fill the bank of a case and start its questions; then the next bank may be filled."""
+        async with filling:
+            if self.failures.stopped:
+                return
+            await self.fill(case)
+            started = asyncio.Event()
+            group.create_task(self._run_case(case, questions, started))
+            await started.wait()
 
     async def fill(self, case: Case) -> None:
         """Fill the bank of a case and record the recalled contexts, if needed. Imported answers need no bank."""
@@ -189,8 +199,7 @@ class QaRun:
         if done or self.models.answerer is None:
             self.steps.advance(len(case.sessions))
             return
-        database = database_of(case, make_folder(self.journal.banks))
-        async with self.setup.memory(case, location_in_file(database, case.id)) as memory:
+        async with self.setup.memory(case, self.journal.banks.location(case.id)) as memory:
             bank = await fill_bank(memory, case, self.steps.advance)
             for question in missing:
                 context = await record_recall(memory, question, origins=bank.origins, setup=self.setup)
@@ -203,16 +212,15 @@ class QaRun:
 
     async def _run_case(self, case: Case, slots: asyncio.Semaphore, started: asyncio.Event) -> None:
         """Answer and judge a case's questions; delete its bank when all are answered."""
-        database = database_of(case, self.journal.banks)
         llm = self.models.answerer
         if llm is None or not self._unanswered(case):
             await self._run_questions(case, None, slots=slots, started=started)
         else:
-            async with answering_memory(self.setup, case, database=database, llm=llm) as memory:
+            async with answering_memory(self.setup, case, self.journal.banks.location(case.id), llm) as memory:
                 await make_neutral(memory)
                 await self._run_questions(case, memory, slots=slots, started=started)
         if not self._unanswered(case):
-            remove_database(database)
+            self.journal.banks.remove(case.id)
 
     async def _run_questions(
         self, case: Case, memory: Memory | None, *, slots: asyncio.Semaphore, started: asyncio.Event
@@ -251,10 +259,3 @@ class QaRun:
                 verdict = await judging.judge_answer(answer, question, judge=judge, llm=self.models.judge)
                 self.journal.verdicts.append(verdict)
                 self.failures.reset()
-
-
-def _first(error: BaseException) -> BaseException:
-    """Return the error that ended a run; callers do not expect an exception group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,66 +19,8 @@ from vmemo_bench.environment import sqlite_url
 from vmemo_bench.recordings import Recording
 from vmemo_bench.report import Table
 from vmemo_bench.retain.recorded_llm import RecordedLLM
+from vmemo_bench.retain_cost import RetainCost
 from vmemo_bench.statistics import Metrics
-
-STEPS = ("segment", "predict", "extract", "extract_small", "judge", "identify", "opinions", "observe")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetainCost:
-    """Amount of retained material, and the model usage of each step."""
-
-    messages: int = 0
-    episodes: int = 0
-    facts: int = 0
-    spending: tuple[Spending, ...] = ()
-
-    def __add__(self, other: RetainCost) -> RetainCost:
-        return self._combined(other, 1)
-
-    def __sub__(self, other: RetainCost) -> RetainCost:
-        return self._combined(other, -1)
-
-    def _combined(self, other: RetainCost, sign: int) -> RetainCost:
-        by_step: defaultdict[str, list[tuple[Spending, int]]] = defaultdict(list)
-        for each in self.spending:
-            by_step[each.step].append((each, 1))
-        for each in other.spending:
-            by_step[each.step].append((each, sign))
-        order = [*(step for step in STEPS if step in by_step), *sorted(by_step.keys() - set(STEPS))]
-        return RetainCost(
-            messages=self.messages + sign * other.messages,
-            episodes=self.episodes + sign * other.episodes,
-            facts=self.facts + sign * other.facts,
-            spending=tuple(_sum(by_step[step]) for step in order),
-        )
-
-    @property
-    def calls(self) -> int:
-        """Calls of all steps."""
-        return sum(each.calls for each in self.spending)
-
-    @property
-    def extraction_calls(self) -> int:
-        """Calls of all steps except observations."""
-        return sum(each.calls for each in self.spending if each.step != "observe")
-
-    @property
-    def tokens(self) -> int:
-        """Input and output tokens of all steps."""
-        return sum(each.input_tokens + each.output_tokens for each in self.spending)
-
-
-def _sum(signed: Sequence[tuple[Spending, int]]) -> Spending:
-    first, _ = signed[0]
-    return Spending(
-        step=first.step,
-        model=first.model,
-        calls=sum(sign * each.calls for each, sign in signed),
-        failures=sum(sign * each.failures for each, sign in signed),
-        input_tokens=sum(sign * each.input_tokens for each, sign in signed),
-        output_tokens=sum(sign * each.output_tokens for each, sign in signed),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,167 @@
+"""The cost of retaining messages with a language model, and the size of the memory that it derives."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from vmemo import Memory
+from vmemo.models import Fact
+from vmemo.models.results import Spending
+from vmemo.providers import count_tokens
+from vmemo_bench.datasets import Case
+from vmemo_bench.report import Table
+from vmemo_bench.statistics import Metrics
+
+STEPS = ("segment", "predict", "extract", "extract_small", "judge", "identify", "opinions", "observe")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetainCost:
+    """Amount of retained material, and the model usage of each step."""
+
+    messages: int = 0
+    episodes: int = 0
+    facts: int = 0
+    spending: tuple[Spending, ...] = ()
+
+    def __add__(self, other: RetainCost) -> RetainCost:
+        return self._combined(other, 1)
+
+    def __sub__(self, other: RetainCost) -> RetainCost:
+        return self._combined(other, -1)
+
+    def _combined(self, other: RetainCost, sign: int) -> RetainCost:
+        by_step: defaultdict[str, list[tuple[Spending, int]]] = defaultdict(list)
+        for each in self.spending:
+            by_step[each.step].append((each, 1))
+        for each in other.spending:
+            by_step[each.step].append((each, sign))
+        order = [*(step for step in STEPS if step in by_step), *sorted(by_step.keys() - set(STEPS))]
+        return RetainCost(
+            messages=self.messages + sign * other.messages,
+            episodes=self.episodes + sign * other.episodes,
+            facts=self.facts + sign * other.facts,
+            spending=tuple(_sum(by_step[step]) for step in order),
+        )
+
+    @property
+    def calls(self) -> int:
+        """Calls of all steps."""
+        return sum(each.calls for each in self.spending)
+
+    @property
+    def extraction_calls(self) -> int:
+        """Calls of all steps except observations."""
+        return sum(each.calls for each in self.spending if each.step != "observe")
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens of all steps."""
+        return sum(each.input_tokens + each.output_tokens for each in self.spending)
+
+
+def _sum(signed: Sequence[tuple[Spending, int]]) -> Spending:
+    first, _ = signed[0]
+    return Spending(
+        step=first.step,
+        model=first.model,
+        calls=sum(sign * each.calls for each, sign in signed),
+        failures=sum(sign * each.failures for each, sign in signed),
+        input_tokens=sum(sign * each.input_tokens for each, sign in signed),
+        output_tokens=sum(sign * each.output_tokens for each, sign in signed),
+    )
+
+
+class BankCost(BaseModel):
+    """The cost of one bank, and the tokens of its messages and of the current facts and observations."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cost: RetainCost
+    source_tokens: int
+    fact_tokens: int
+    observations: int
+    observation_tokens: int
+
+
+async def bank_cost(memory: Memory, case: Case) -> BankCost:
+    """Return the cost and the size of a filled bank."""
+    status = await memory.status()
+    current = [fact for fact in await _facts(memory) if fact.invalid_at is None and fact.expired_at is None]
+    facts = [fact for fact in current if fact.network in ("world", "experience")]
+    observations = [fact for fact in current if fact.network == "observation"]
+    return BankCost(
+        cost=RetainCost(messages=status.messages, episodes=status.episodes, facts=len(facts), spending=status.spending),
+        source_tokens=sum(count_tokens(turn.text) for session in case.sessions for turn in session.turns),
+        fact_tokens=sum(fact.tokens for fact in facts),
+        observations=len(observations),
+        observation_tokens=sum(fact.tokens for fact in observations),
+    )
+
+
+async def _facts(memory: Memory) -> list[Fact]:
+    found: list[Fact] = []
+    while page := await memory.facts(after=found[-1].id if found else None, limit=1000):
+        found += page
+    return found
+
+
+def bank_metrics(banks: Sequence[BankCost]) -> Metrics:
+    """Return the size of the derived text relative to its source, and calls and tokens of retain."""
+    total = sum((bank.cost for bank in banks), RetainCost())
+    source = max(1, sum(bank.source_tokens for bank in banks))
+    facts, observations = (
+        sum(each) for each in zip(*((b.fact_tokens, b.observation_tokens) for b in banks), strict=True)
+    )
+    spent = {each.step: each.input_tokens + each.output_tokens for each in total.spending}
+    return {
+        "derived_over_source": (facts + observations) / source,
+        "facts_over_source": facts / source,
+        "tokens_per_fact": facts / max(1, total.facts),
+        "facts_per_episode": total.facts / max(1, total.episodes),
+        "messages_per_episode": total.messages / max(1, total.episodes),
+        "retain_calls_per_episode": total.calls / max(1, total.episodes),
+        "retain_tokens_per_message": total.tokens / max(1, total.messages),
+        "observe_share_of_tokens": spent.get("observe", 0) / max(1, total.tokens),
+    }
+
+
+def bank_tables(banks: Mapping[str, BankCost]) -> dict[str, Table]:
+    """Return the contents of each bank, and the calls and tokens of each step of retain."""
+    total = sum((bank.cost for bank in banks.values()), RetainCost())
+    rows = {each.step: _step_row(each, total) for each in total.spending}
+    contents: Table = {
+        case: {
+            "messages": bank.cost.messages,
+            "episodes": bank.cost.episodes,
+            "facts": bank.cost.facts,
+            "observations": bank.observations,
+            "source tokens": bank.source_tokens,
+            "fact tokens": bank.fact_tokens,
+            "observation tokens": bank.observation_tokens,
+            "calls": bank.cost.calls,
+            "tokens": bank.cost.tokens,
+        }
+        for case, bank in banks.items()
+    }
+    columns = dict.fromkeys(name for row in rows.values() for name in row)
+    return {
+        "retained": contents,
+        "retain by step": {**rows, "all": {name: sum(row[name] for row in rows.values()) for name in columns}},
+    }
+
+
+def _step_row(spending: Spending, total: RetainCost) -> dict[str, float]:
+    messages = max(1, total.messages)
+    return {
+        "calls": float(spending.calls),
+        "failures": float(spending.failures),
+        "calls / episode": spending.calls / max(1, total.episodes),
+        "tokens in / message": spending.input_tokens / messages,
+        "tokens out / message": spending.output_tokens / messages,
+        "tokens / message": (spending.input_tokens + spending.output_tokens) / messages,
+    }
