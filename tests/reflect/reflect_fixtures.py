@@ -59,6 +59,14 @@ def shown(asked: ReceivedRequest) -> dict[str, str]:
     return dict(LINE.findall(asked.user))
 
 
+def asked_fields(asked: ReceivedRequest) -> list[str]:
+    """The fields of the schema that a model was given."""
+    assert asked.schema is not None
+    properties = asked.schema["properties"]
+    assert isinstance(properties, dict)
+    return list(properties)
+
+
 def mark_of(asked: ReceivedRequest, words: str) -> str:
     """The mark of the memory that holds some words."""
     return next(mark for mark, text in shown(asked).items() if words in text)

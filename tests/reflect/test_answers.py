@@ -195,7 +195,8 @@ def test_there_are_at_most_three_lookup_rounds(sqlite_url: str) -> None:
         assert len(answer.lookups) == 9
         assert "3 more rounds are allowed." in model.received[0].system
         assert "1 more round is allowed." in model.received[2].system
-        assert "no more lookups are allowed" in model.received[3].system
+        assert ["look_for" in str(asked.schema) for asked in model.received] == [True, True, True, False]
+        assert "look_for" not in model.received[3].system
 
 
 def test_a_model_that_repeats_a_lookup_must_answer(sqlite_url: str) -> None:
@@ -255,6 +256,10 @@ KINDS: dict[str, QueryType] = {
     "Who else has Alice met so far, and where do they live?": "multi-hop",
     "Can you recommend a boat to Alice?": "preference",
     "What did you tell Alice about boats?": "assistant",
+    "In what order did Alice mention her boats?": "ordering",
+    "Give me a summary of what Alice did with her boats.": "summary",
+    "Has Alice ever sold a boat?": "contradiction",
+    "Show me how to repair a boat like Alice's.": "instruction",
     "What colour is the boat of Alice?": "factual",
     "Alice's boat": "general",
 }
@@ -281,7 +286,7 @@ def test_a_count_lists_before_it_totals(sqlite_url: str) -> None:
 
 
 def test_each_question_type_has_different_guidance() -> None:
-    assert len(set(GUIDANCE_BY_TYPE.values())) == len(GUIDANCE_BY_TYPE) == 8
+    assert len(set(GUIDANCE_BY_TYPE.values())) == len(GUIDANCE_BY_TYPE) == 12
 
 
 def test_dates_are_computed_from_the_questions_date(sqlite_url: str) -> None:
@@ -295,7 +300,7 @@ def test_dates_are_computed_from_the_questions_date(sqlite_url: str) -> None:
         assert "The question was asked on Friday, 23 February 2024" in user
         assert "7 January 2024" in user
         assert "47 days before the question" in user
-        assert "31 days" in user.partition("Times, already computed:")[2]
+        assert "31 days" in user.partition("Times, computed from the dates in the facts:")[2]
 
 
 def test_a_replaced_fact_names_its_replacement(sqlite_url: str) -> None:

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from reflect_fixtures import (
     NOON,
     answers_in_turn,
+    asked_fields,
     character,
     mark_of,
     memory_with_model,
@@ -75,7 +76,7 @@ def test_an_opinion_is_stored_with_reason_confidence_and_evidence(url: str) -> N
         (opinion,) = memory.opinions_sync()
         assert (opinion.network, opinion.confidence, opinion.mentioned_at) == ("opinion", 0.7, asked)
         assert [mention.name for mention in opinion.entities] == ["Vera"]
-        assert opinion.engine == "fake/reflect-2"
+        assert opinion.engine == "fake/reflect-3"
         chain = memory.why_sync(opinion.id)
         assert [behind.fact.text for behind in chain.basis] == ["Alice: Remote work suits Vera."]
         assert chain.basis[0].messages[0].content == "Remote work suits Vera."
@@ -269,7 +270,7 @@ def test_without_bias_no_opinion_is_requested_or_stored(sqlite_url: str) -> None
     memory, model = memory_with_model(sqlite_url, judging(LIKES, 0.8, "commuting"))
     with memory:
         assert memory.reflect_sync("What do you think of remote work?").formed == ()
-        assert "Leave `opinions` and `revised` empty" in model.received[0].system
+        assert not {"opinions", "revised"} & set(asked_fields(model.received[0]))
         assert memory.opinions_sync() == []
 
 
@@ -290,7 +291,7 @@ def test_no_opinion_is_formed_if_disabled_or_for_questions_about_the_past(
     with memory:
         memory.reflect_sync("What do you think of remote work?", **options)  # pyright: ignore[reportArgumentType]
         assert memory.opinions_sync() == []
-        assert "Leave `opinions` and `revised` empty" in model.received[0].system
+        assert not {"opinions", "revised"} & set(asked_fields(model.received[0]))
 
 
 # F5: evidence, profile and belief

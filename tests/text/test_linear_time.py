@@ -15,7 +15,7 @@ import pytest
 from linear_time import Rule, grows_too_fast, texts
 
 from vmemo.llm import answer_parsing
-from vmemo.reflect import citations, date_math
+from vmemo.reflect import citations, coverage, date_math
 from vmemo.text import (
     bare_questions,
     change_features,
@@ -30,7 +30,7 @@ from vmemo.text import (
 )
 from vmemo.text.claims import forms, parse, values
 from vmemo.text.names import capitalised_runs, distinct, find, fold, lexicon, places, similarity
-from vmemo.text.questions import analyse, decompose, query_types, tense, unresolved_times
+from vmemo.text.questions import analyse, decompose, query_types, tense, topics, unresolved_times, yes_no
 from vmemo.text.temporal import annotation, clauses, parser, tense_cues, tokenizer
 from vmemo.text.temporal import find as find_times
 
@@ -112,6 +112,8 @@ RULES: dict[str, Rule] = {
     "text.questions.decompose.question_sentences": decompose.question_sentences,
     "text.questions.query_types.asks_for_everything": query_types.asks_for_everything,
     "text.questions.query_types.query_type": lambda text: query_types.query_type(text, _questions(text), timed=False),
+    "text.questions.topics.topics": topics.topics,
+    "text.questions.yes_no.opposite_statements": yes_no.opposite_statements,
     "text.questions.tense.question_tense": lambda text: tense.question_tense(text, None, NOW),
     "text.questions.unresolved_times.find_unresolved_times": lambda text: list(
         unresolved_times.find_unresolved_times(text, find_times.find_times(text, NOW))
@@ -147,6 +149,8 @@ RULES: dict[str, Rule] = {
     "reflect.citations.unknown_marks": lambda text: citations.unknown_marks(text, ("F1",)),
     "reflect.citations.without_citations": citations.without_citations,
     "reflect.date_math.needs_durations": date_math.needs_durations,
+    "reflect.date_math.wrong_length": lambda text: date_math.wrong_length(text, "2024-01-01", "2024-03-04"),
+    "reflect.coverage.asked_speaker": coverage.asked_speaker,
     "llm.answer_parsing.find_json": _json,
     "llm.answer_parsing.parse_answer": _parsed,
 }
@@ -171,7 +175,7 @@ def _modules() -> Iterator[ModuleType]:
     package = importlib.import_module("vmemo.text")
     for module in pkgutil.walk_packages(package.__path__, "vmemo.text."):
         yield importlib.import_module(module.name)
-    yield from (citations, date_math, answer_parsing)
+    yield from (citations, coverage, date_math, answer_parsing)
 
 
 def _functions_of_texts() -> Iterator[str]:

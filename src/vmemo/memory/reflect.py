@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from vmemo.errors import Unsupported
@@ -12,7 +12,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.memory.inspect import bank_profile
 from vmemo.memory.recall import search
 from vmemo.memory.session import MemorySession
-from vmemo.models import Profile, utc_now
+from vmemo.models import Message, MessageId, Profile, utc_now
 from vmemo.models.changes import Changes
 from vmemo.models.requests import BackgroundRequest, ReflectRequest
 from vmemo.models.results import Answer, Event, TextDelta
@@ -100,13 +100,17 @@ def _recaller(session: MemorySession, query: Query) -> Recaller:
 
     async def recall(text: str, max_tokens: int) -> RecallOutcome:
         found = await search(session, replace(query, text=text, max_tokens=max_tokens, explain=True))
-        return RecallOutcome(found.hits, found.explanation.type if found.explanation else "general")
+        analysis = found.explanation
+        return RecallOutcome(found.hits, analysis.type if analysis else "general", analysis.parts if analysis else ())
+
+    async def messages(ids: Sequence[MessageId]) -> Sequence[Message]:
+        return await session.store.messages(session.bank, MessageSelect(ids=ids))
 
     async def is_empty() -> bool:
         facts = await session.store.facts(session.bank, FactSelect(limit=1))
         return not facts and not await session.store.messages(session.bank, MessageSelect(limit=1))
 
-    return Recaller(recall=recall, is_empty=is_empty)
+    return Recaller(recall=recall, messages=messages, is_empty=is_empty)
 
 
 async def _write_spending(session: MemorySession, llm: StructuredLLM) -> None:

@@ -18,7 +18,20 @@ LinkKind = Literal[
 RevisionKind = Literal["replaces", "outdates"]
 EntityType = Literal["PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"]
 Channel = Literal["semantic", "keyword", "graph", "temporal", "verbatim"]
-QueryType = Literal["temporal", "update", "multi-hop", "preference", "assistant", "count", "factual", "general"]
+QueryType = Literal[
+    "temporal",
+    "update",
+    "multi-hop",
+    "preference",
+    "assistant",
+    "count",
+    "ordering",
+    "summary",
+    "contradiction",
+    "instruction",
+    "factual",
+    "general",
+]
 QuestionTense = Literal["present", "past", "former"]
 """present; past: an earlier event or state, which may last; former: a state that is over, or how it changed."""
 Budget = Literal["low", "mid", "high"] | int

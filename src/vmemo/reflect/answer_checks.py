@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from vmemo.models import QueryType
 from vmemo.reflect.citations import BACKGROUND, cited_marks, parse_marks, unknown_marks, without_citations
+from vmemo.reflect.date_math import wrong_length
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.llm_schemas import FormedOpinion, GeneratedAnswer, OpinionAssessment
 from vmemo.text.injection import addresses_assistant, contains_instructions, remove_instructions, repeats_prompt
@@ -54,7 +55,12 @@ class AnswerChecks:
         """Return what the LLM must correct, or None if the answer is usable or requests a lookup."""
         if self.new_queries(answer):
             return None
-        problems = [*self.problems(answer), *self._count_problems(answer), *self._opinion_problems(answer)]
+        problems = [
+            *self.problems(answer),
+            *self._count_problems(answer),
+            *self._span_problems(answer),
+            *self._opinion_problems(answer),
+        ]
         return "; ".join(problem.feedback for problem in problems) or None
 
     def problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
@@ -119,6 +125,15 @@ class AnswerChecks:
         """Yield a problem for a number without listed items. It may still be right, so it is not a flaw."""
         if self.type == "count" and answer.found and not any(map(str.strip, answer.steps)):
             yield AnswerProblem(feedback="list the counted items in `steps`, each with its mark, before the number")
+
+    def _span_problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
+        """Yield a problem for a length of time that the answer's own dates do not have."""
+        for span in answer.spans if self.evidence.durations and answer.found else ():
+            if lengths := wrong_length(answer.text, span.start, span.end):
+                yield AnswerProblem(
+                    feedback=f"from {span.start} to {span.end} it is {lengths}, which `text` does not say; correct the "
+                    "length, or the dates in `spans` if they are not those of the events"
+                )
 
     def _opinion_problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
         """Yield the problems of opinions. Such an opinion is dropped, so it is not a flaw of the answer."""

@@ -1,10 +1,11 @@
-"""The times of facts in words, with their distance from the question, so that the model copies and does not compute."""
+"""The times of facts in words, their distance from the question, and the lengths of time between them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 from vmemo.models import Fact
 from vmemo.reflect.fact_times import FactTime, FactTimes, invalid_from, times_of, valid_since
@@ -21,19 +22,26 @@ from vmemo.text.temporal.durations import (
     months_and_days,
     next_anniversary,
 )
-from vmemo.text.tokens import STOP_WORDS
+from vmemo.text.tokens import STOP_WORDS, terms
 
 _DURATION_WORDS = frozenset(
     "long many old soon ago since until till between apart elapsed passed before after later earlier first latest "
     "earliest order sooner longer shorter older younger age duration anniversary days weeks months years hours".split()
 )
 _WORD = LazyPattern(r"\w+")
+_LENGTH = LazyPattern(r"\b(\d{1,6})(?: |-)(day|week|month|year)s?\b", re.IGNORECASE)
 MIN_IMPRECISE_DAYS = 31
 """Length from which a period is too imprecise to be ordered among others."""
 ANNIVERSARY_FROM = 10
 """Months after an event from which its next anniversary is shown."""
 MAX_ORDERED = 24
 """Facts that are listed in order of time."""
+MAX_PAIRED = 8
+"""Times that are paired with each other if the question names no two events."""
+MAX_OF_EVENT = 3
+"""Facts that an event named in the question is looked for in."""
+MAX_EVENT_TIMES = 4
+"""Times that each of two events named in the question may have."""
 
 
 def question_date(asked_at: datetime) -> str:
@@ -63,10 +71,11 @@ def describe_times(fact: Fact, asked_at: datetime) -> str:
     return "; ".join(clauses)
 
 
-def describe_dates(fact: Fact, asked_at: datetime) -> str:
-    """Return when a fact was mentioned, happened and became invalid, without distances."""
+def describe_dates(fact: Fact, asked_at: datetime, *, brief: bool = False) -> str:
+    """Return when a fact was mentioned, happened and became invalid, without distances; `brief` omits the weekday."""
     times = times_of(fact, asked_at)
-    clauses = [f"mentioned {format_weekday_date(times.mentioned.first)}"]
+    mentioned = times.mentioned.first
+    clauses = [format_date(mentioned) if brief else f"mentioned {format_weekday_date(mentioned)}"]
     if times.happened is not None and times.happened.period != times.mentioned:
         is_plan = times.happened.period.first > times.mentioned.last
         clauses.append(f"{'planned for' if is_plan else 'happened'} {_in_words(times.happened)}")
@@ -75,16 +84,76 @@ def describe_dates(fact: Fact, asked_at: datetime) -> str:
     return "; ".join(clauses)
 
 
-def describe_differences(facts: Sequence[tuple[str, Fact]], asked_at: datetime, *, most: int = 6) -> list[str]:
-    """Return the order of the marked facts in time, and the time between the `most` relevant of them.
+def describe_differences(
+    facts: Sequence[tuple[str, Fact]], asked_at: datetime, *, most: int = 6, events: Sequence[str] = ()
+) -> list[str]:
+    """Return the order of the marked facts in time, and the time between the dates that they name.
 
-    The facts come most relevant first. One line gives the order and one each pair; facts of the same time are grouped.
+    The facts come most relevant first. If the question names two `events`, each date of a fact about the one is paired
+    with each of a fact about the other; otherwise the dates of the `most` relevant facts are paired. A fact may name
+    several dates. One line gives the order and one each pair; facts of the same time are grouped.
     """
-    if len(facts) < 2:
+    times = [(mark, times_of(fact, asked_at)) for mark, fact in facts[: max(most, MAX_ORDERED)]]
+    pairs = _event_pairs(facts, asked_at, events)
+    if not pairs:
+        pairs = list(combinations(_by_time(_all_times(times[:most]))[:MAX_PAIRED], 2))
+    order = [_order(_by_time([(mark, each.position) for mark, each in times]))] if len(facts) > 1 else []
+    return [*order, *(_difference(earlier, later) for earlier, later in pairs)]
+
+
+def _event_pairs(
+    facts: Sequence[tuple[str, Fact]], asked_at: datetime, events: Sequence[str]
+) -> list[tuple[tuple[str, FactTime], tuple[str, FactTime]]]:
+    """Return each time of the first event with each of the second, the earlier one first."""
+    if len(events) != 2:
         return []
-    times = [(mark, times_of(fact, asked_at).position) for mark, fact in facts[: max(most, MAX_ORDERED)]]
-    pairs = combinations(_by_time(times[:most]), 2)
-    return [_order(_by_time(times)), *(_difference(earlier, later) for earlier, later in pairs)]
+    sides = [
+        _by_time(_surest(_all_times([(mark, times_of(fact, asked_at)) for mark, fact in _about(event, facts)])))
+        for event in events
+    ]
+    found = [
+        (one, other) if one[1].period.first <= other[1].period.first else (other, one)
+        for one, other in product(*sides)
+        if one[1].period != other[1].period
+    ]
+    return list({(one[1], other[1]): (one, other) for one, other in found}.values())
+
+
+def _surest(times: Sequence[tuple[str, FactTime]]) -> list[tuple[str, FactTime]]:
+    """Return exact days of events if there are any, or else other times of events, or else those of the mentions."""
+    named = [each for each in times if each[1].kind != "mentioned"]
+    exact = [each for each in named if each[1].period.is_day]
+    return list(exact or named or times)[:MAX_EVENT_TIMES]
+
+
+def _about(event: str, facts: Sequence[tuple[str, Fact]]) -> list[tuple[str, Fact]]:
+    """Return the facts that share the most terms with the name of an event."""
+    named = set(terms(event))
+    shared = [len(named.intersection(terms(fact.text))) for _, fact in facts]
+    best = sorted((place for place, number in enumerate(shared) if number), key=lambda place: -shared[place])
+    return [facts[place] for place in best[:MAX_OF_EVENT]]
+
+
+def _all_times(times: Sequence[tuple[str, FactTimes]]) -> list[tuple[str, FactTime]]:
+    return [(mark, time) for mark, each in times for time in each.events]
+
+
+def wrong_length(text: str, start: str, end: str) -> str | None:
+    """Return the length from one date to another, if a text states lengths in its units and none of them is right.
+
+    Both ends may be counted, and an incomplete week, month or year may be rounded up. Text without a number of days,
+    weeks, months or years is not checked, nor are dates that are not days.
+    """
+    try:
+        first, last = sorted((date.fromisoformat(start), date.fromisoformat(end)))
+    except ValueError:
+        return None
+    days, months = (last - first).days, months_and_days(first, last)[0]
+    right = {"day": days, "week": days // 7, "month": months, "year": months // 12}
+    stated = [(int(found[1]), found[2].lower()) for found in _LENGTH.finditer(text)]
+    if not stated or any(right[unit] <= number <= right[unit] + 1 for number, unit in stated):
+        return None
+    return ", or ".join(exact_lengths(first, last))
 
 
 def _mentioned(times: FactTimes, today: date) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, time
 
 from vmemo.llm.prompt_files import quote
 from vmemo.models import Fact, FactId, Hit, Network
@@ -13,6 +13,7 @@ from vmemo.ports import TokenCounter
 from vmemo.reflect.citations import escape_marks
 from vmemo.reflect.date_math import describe_dates, describe_differences, describe_times
 from vmemo.reflect.fact_times import local_time
+from vmemo.reflect.sources import Source, source_of
 from vmemo.text.injection import contains_instructions
 from vmemo.text.tokens import terms
 
@@ -32,6 +33,12 @@ class Evidence:
     counter: TokenCounter
     durations: bool = False
     """True if the durations between the facts and the question are shown."""
+    events: tuple[str, ...] = ()
+    """The two events that the question names, between which durations are shown."""
+    chronological: bool = False
+    """True if the facts are shown in the order in which they were said, and not by relevance."""
+    sources: dict[FactId, Source] = field(default_factory=dict[FactId, Source])
+    """The messages of the facts, as far as they were loaded."""
     hits: dict[str, Hit] = field(default_factory=dict[str, Hit])
 
     @property
@@ -87,10 +94,15 @@ class Evidence:
         """Return the facts with this letter as quoted lines: mark, notes, dates and text."""
         replaced_by = {hit.fact.supersedes: mark for mark, hit in self.hits.items() if hit.fact.supersedes}
         chosen = [(mark, hit) for mark, hit in self.hits.items() if mark.startswith(letter)]
-        sequence = self._sequence([hit for _, hit in chosen])
+        if self.chronological:
+            chosen.sort(key=lambda item: self._place(item[1]))
+        sequence = {} if self.chronological else self._sequence([hit for _, hit in chosen])
         lines = (
             _line(
-                mark, hit, [*_notes(hit, replaced_by.get(hit.id)), *sequence.get(hit.id, ())], self._dates(place, hit)
+                mark,
+                hit,
+                [*self._voice(hit), *_notes(hit, replaced_by.get(hit.id)), *sequence.get(hit.id, ())],
+                self._dates(place, hit),
             )
             for place, (mark, hit) in enumerate(chosen)
         )
@@ -100,27 +112,38 @@ class Evidence:
         """Return the place and time of each fact of a day with several; facts of one message have one place."""
         days: dict[date, list[tuple[datetime, datetime]]] = {}
         for hit in hits:
-            days.setdefault(local_time(hit.fact.mentioned_at, self.asked_at).date(), []).append(_said(hit))
+            days.setdefault(local_time(hit.fact.mentioned_at, self.asked_at).date(), []).append(self._said(hit))
         notes: dict[FactId, list[str]] = {}
         for hit in hits:
             at = local_time(hit.fact.mentioned_at, self.asked_at)
             if len(same := days[at.date()]) > 1:
-                place = 1 + sum(said < _said(hit) for said in same)
-                notes[hit.id] = [f"{place} of {len(same)} that day, {at:%H:%M}"]
+                place = 1 + sum(said < self._said(hit) for said in same)
+                # A date without a time was retained as midnight.
+                clock = "" if at.time() == time.min else f", {at:%H:%M}"
+                notes[hit.id] = [f"{place} of {len(same)} that day{clock}"]
         return notes
 
+    def _place(self, hit: Hit) -> tuple[datetime, datetime, int]:
+        return self.sources.get(hit.id, source_of(hit.fact)).place
+
+    def _said(self, hit: Hit) -> tuple[datetime, datetime]:
+        return hit.fact.mentioned_at, self._place(hit)[1]
+
+    def _voice(self, hit: Hit) -> Iterator[str]:
+        """Yield a note for the assistant's own statements, which users' statements outrank."""
+        source = self.sources.get(hit.id)
+        if hit.fact.network == "experience" or (source is not None and source.role == "assistant"):
+            yield "yours"
+
     def _dates(self, place: int, hit: Hit) -> str:
-        describe = describe_times if self.durations and place < MAX_WITH_DURATIONS else describe_dates
-        return describe(hit.fact, self.asked_at)
+        if self.durations and len(self.events) != 2 and place < MAX_WITH_DURATIONS:
+            return describe_times(hit.fact, self.asked_at)
+        return describe_dates(hit.fact, self.asked_at, brief=self.chronological)
 
     def differences(self) -> list[str]:
         """Return the order of the facts and the durations between them, if durations are shown."""
         facts = [(mark, hit.fact) for mark, hit in self.hits.items() if mark.startswith("F")]
-        return describe_differences(facts, self.asked_at) if self.durations else []
-
-
-def _said(hit: Hit) -> tuple[datetime, datetime]:
-    return hit.fact.mentioned_at, hit.fact.recorded_at
+        return describe_differences(facts, self.asked_at, events=self.events) if self.durations else []
 
 
 def _is_short_message(hit: Hit) -> bool:
@@ -135,8 +158,6 @@ def _line(mark: str, hit: Hit, noted: Sequence[str], dates: str) -> str:
 def _notes(hit: Hit, replaced_by: str | None) -> Iterator[str]:
     if hit.fact.confidence is not None:
         yield f"confidence {hit.fact.confidence:.2f}"
-    if hit.fact.network == "experience":
-        yield "your own action or observation"
     if hit.verbatim:
         yield "the speaker's own words"
     if hit.status == "former":

@@ -52,6 +52,12 @@ class FactTimes:
         return self.happened or on or since
 
     @property
+    def events(self) -> tuple[FactTime, ...]:
+        """All times that the fact may have happened at; without any, that of its mention."""
+        named = tuple(time for time in (self.happened, *self.referred) if time is not None and time.kind != "up to")
+        return tuple(dict.fromkeys(named)) or (self.position,)
+
+    @property
     def position(self) -> FactTime:
         """The time that orders the fact among others; without any, that of its mention."""
         return self.main or FactTime("mentioned", self.mentioned)

@@ -60,12 +60,20 @@ class FormedOpinion(AnswerSchema):
     instead_of: str = Field(default="", description="O number of the held opinion that it replaces")
 
 
+class DateRange(AnswerSchema):
+    """The first and the last date of a length of time."""
+
+    start: str = Field(description="YYYY-MM-DD")
+    end: str = Field(description="YYYY-MM-DD")
+
+
 class GeneratedAnswer(AnswerSchema):
     """An answer from memory, or the lookups needed first."""
 
     look_for: list[LooseText] = Field(default_factory=list[LooseText])
     steps: list[LooseText] = Field(default_factory=list[LooseText])
     found: bool = True
+    spans: list[DateRange] = Field(default_factory=list[DateRange])
     text: Annotated[str, Field(max_length=20_000)]
     opinions: list[FormedOpinion] = Field(default_factory=list[FormedOpinion])
     revised: list[OpinionAssessment] = Field(default_factory=list[OpinionAssessment])

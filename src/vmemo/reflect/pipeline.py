@@ -17,19 +17,26 @@ from vmemo.ports import LLM, Context
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
+from vmemo.reflect.coverage import MIN_LINE, WIDE, asked_speaker, cover_sessions, interleave
 from vmemo.reflect.date_math import needs_durations, question_date
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import citation_of, extractive_answer, facts_in
 from vmemo.reflect.fill_schema import fill_schema
 from vmemo.reflect.llm_schemas import GeneratedAnswer
 from vmemo.reflect.opinion_formation import OpinionChanges, form_opinions
+from vmemo.reflect.sources import LoadMessages, load_sources
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.text.injection import contains_instructions
+from vmemo.text.questions.yes_no import opposite_statements
 
 MAX_LOOKUPS = 3
 """Rounds of further recalls that the LLM may request."""
 FIRST_RECALL_SHARE = 0.5
 """Share of the token budget for the first recall, if further ones are allowed."""
+FIRST_LOOK_SHARE = 0.6
+"""Share of the first tokens for the whole question, if it has sub-queries."""
+GATHERED_SHARE = 0.8
+"""Share of the token budget for what is gathered by session, if further lookups are allowed."""
 MAX_QUERY_LENGTH = 500
 
 
@@ -39,13 +46,16 @@ class RecallOutcome:
 
     hits: Sequence[Hit]
     type: QueryType
+    parts: tuple[str, ...] = ()
+    """The sub-queries of the question."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recaller:
-    """Access to a bank's memory: `recall` takes a query and a token limit."""
+    """Access to a bank's memory: `recall` takes a query and a token limit, `messages` returns messages by id."""
 
     recall: Callable[[str, int], Awaitable[RecallOutcome]]
+    messages: LoadMessages
     is_empty: Callable[[], Awaitable[bool]]
 
 
@@ -113,13 +123,10 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
 
     An answer that fails its checks is repaired once. Return None if the bank is empty and has no background.
     """
-    first_tokens = max(1, int(question.max_tokens * FIRST_RECALL_SHARE)) if question.max_lookups else None
-    recalled = await context.recaller.recall(question.text, first_tokens or question.max_tokens)
+    recalled = await context.recaller.recall(question.text, _first_tokens(question))
     if not recalled.hits and not question.profile.background and await context.recaller.is_empty():
         return None
-    durations = recalled.type == "temporal" and needs_durations(question.text)
-    evidence = Evidence(question.asked_at, context.context.counter, durations=durations)
-    evidence.add(recalled.hits, question.max_tokens)
+    evidence = await _first_evidence(question, recalled, context)
     context.streamer.fact_id = evidence.fact_id
     lookups: list[MemoryLookup] = []
     rounds_left = question.max_lookups
@@ -147,6 +154,62 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
         rounds_left = rounds_left - 1 if queries else 0
 
 
+def _first_tokens(question: Question) -> int:
+    return max(1, int(question.max_tokens * FIRST_RECALL_SHARE)) if question.max_lookups else question.max_tokens
+
+
+async def _first_evidence(question: Question, recalled: RecallOutcome, context: ReflectContext) -> Evidence:
+    """Return the evidence of the first recall, and of a second look by the program where the type calls for one."""
+    evidence = Evidence(
+        question.asked_at,
+        context.context.counter,
+        durations=recalled.type == "temporal" and needs_durations(question.text),
+        events=recalled.parts if recalled.type == "temporal" else (),
+        chronological=recalled.type in MIN_LINE,
+    )
+    if evidence.chronological:
+        await _gather(question, recalled, evidence, context.recaller)
+        return evidence
+    queries = [*recalled.parts, *opposite_statements(question.text)] if recalled.type != "general" else []
+    tokens = _first_tokens(question)
+    await _add(evidence, recalled.hits, int(tokens * FIRST_LOOK_SHARE) if queries else tokens, context.recaller)
+    for place, query in enumerate(queries):
+        share = (tokens - evidence.tokens) // (len(queries) - place)
+        if share > 0:
+            found = await context.recaller.recall(query, evidence.tokens + share)
+            await _add(evidence, found.hits, share, context.recaller)
+    return evidence
+
+
+async def _gather(question: Question, recalled: RecallOutcome, evidence: Evidence, recaller: Recaller) -> None:
+    """Add short lines from every session that touches the question's topics, in the order in which they were said."""
+    tokens = max(1, int(question.max_tokens * GATHERED_SHARE)) if question.max_lookups else question.max_tokens
+    queries = recalled.parts or (question.text,)
+    found = [(await recaller.recall(query, tokens * WIDE)).hits for query in queries]
+    hits = [hit for hit in interleave(found) if hit.fact.network in ("world", "experience")]
+    sources = await load_sources(hits, recaller.messages)
+    speaker = asked_speaker(question.text) if recalled.type == "ordering" else None
+    said = [hit for hit in hits if sources[hit.id].role == speaker] if speaker else []
+    chosen = cover_sessions(
+        said or hits,
+        sources,
+        max_tokens=tokens,
+        min_line=MIN_LINE[recalled.type],
+        count=evidence.counter,
+    )
+    evidence.sources.update(sources)
+    evidence.add(chosen, tokens)
+    others = [hit for hit in recalled.hits if hit.fact.network not in ("world", "experience")]
+    await _add(evidence, others, question.max_tokens - evidence.tokens, recaller)
+
+
+async def _add(evidence: Evidence, hits: Sequence[Hit], max_tokens: int, recaller: Recaller) -> int:
+    """Add hits with their sources, and return their number."""
+    new = [hit for hit in hits if hit.id not in evidence.sources]
+    evidence.sources.update(await load_sources(new, recaller.messages))
+    return evidence.add(hits, max_tokens)
+
+
 async def _look_up(
     query: str, evidence: Evidence, question: Question, recaller: Recaller, *, shares: int
 ) -> MemoryLookup:
@@ -156,7 +219,7 @@ async def _look_up(
         return MemoryLookup(query=query, found=0)
     # Evidence that is shown already is recalled again, so the limit covers both.
     recalled = await recaller.recall(query, evidence.tokens + available)
-    return MemoryLookup(query=query, found=evidence.add(recalled.hits, available))
+    return MemoryLookup(query=query, found=await _add(evidence, recalled.hits, available, recaller))
 
 
 def _new_queries(

@@ -13,6 +13,7 @@ from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.questions.decompose import decompose, question_sentences
 from vmemo.text.questions.query_types import asks_for_everything, query_type
 from vmemo.text.questions.tense import question_tense
+from vmemo.text.questions.topics import topics
 from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
 from vmemo.text.temporal import TimeExpression, find_times
 
@@ -55,11 +56,12 @@ def analyse_query(
     type = query_type(text, questions, timed=bool(unresolved or (asked if sentences else times)))
     during = _during(text, asked or times)
     tense = question_tense(" ".join(questions) or text, during, now)
-    if type in ("assistant", "preference", "general"):
+    if type in ("assistant", "preference", "instruction", "general"):
         return QueryAnalysis(type=type, during=during, unresolved_time=unresolved, tense=tense)
-    parts = decompose(questions, text, [time.text for time in times])
+    wide = type in ("ordering", "summary")
+    parts = topics(text) if wide else decompose(questions, text, [time.text for time in times])
     type = "multi-hop" if parts and type == "factual" else type
-    gathers = type == "count" or asks_for_everything(questions)
+    gathers = wide or type == "count" or asks_for_everything(questions)
     return QueryAnalysis(
         type=type, during=during, parts=parts, gathers=gathers, unresolved_time=unresolved, tense=tense
     )

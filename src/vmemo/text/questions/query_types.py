@@ -58,11 +58,56 @@ _ADVICE = _cue(
     r"\bknow (?:of )?any (?:good|nice|fun|great)\b|\bi(?:'m| am) (?:looking for|in the mood for)\b|\bto my taste\b",
     r"\b(?:what|which|where)\b.{0,40}\b(?:can|could|might|shall|would) (?:i|we) (?!have\b)\w+|\bmake (?:me|us) happ",
 )
+_TOLD = (
+    r"(?:br(?:ing|ought) up|mention|discuss|talk|rais|ask|t(?:ell|old) you|introduc|cover|address|describ|shar|"
+    r"touch|spoke|came up|c[oa]me up)"
+)
+_ORDERING = _cue(
+    "order sequence chronological chronologically timeline chronology first date time earliest oldest",
+    r"\b(?:what|which|right|correct|chronological) (?:order|sequence)\b(?! (?:to|number|did you)\b)",
+    r"\b(?:the|chronological) (?:order|sequence) (?:in which|that (?:i|we|he|she|they)|(?:i|we|he|she|they) "
+    rf"{_TOLD}|of (?:events|the|my|our|his|her|their|these|things|topics))\b",
+    r"\b(?:put|list|arrange|sort|rank|name|give|show|tell|place|organi[sz]e)\b[^.?!]{0,120}?\b(?:in order\b(?! to\b)|"
+    r"in (?:the|their) (?:order|sequence)|in (?:chronological|time) order|chronologically|by (?:date|time)\b|"
+    r"from (?:first|earliest|oldest) to )",
+    r"\b(?:timeline|chronology) of\b",
+    rf"\bwhich (?:\w+ ){{1,3}}did (?:i|we) {_TOLD}\w* first,? (?:and )?(?:then|second|next)",
+)
+_SUMMARY_NOUN = "summary|summation|overview|recap|rundown|run-down|synopsis|big picture"
+_SUMMARY = _cue(
+    "summarize summarise summary overview recap rundown run synopsis picture sum outline story speed catch summation "
+    "progress progressed develop developed evolve evolved unfold unfolded",
+    r"(?:^|[.?!,;:]\s+|\byou (?:please |briefly |kindly |maybe )?|\bplease (?:briefly )?|\b(?:like|want|need) you to |"
+    r"\blet's |\btime to )(?:summari[sz]e\b|recap\b|sum up\b|outline (?:how|what|the)\b|bring me up to speed\b|"
+    r"catch me up\b)",
+    rf"\b(?:give|provide|write|create|share|offer|prepare|make|get|have|need|want|like|show|send|do)\b"
+    rf"(?: (?:me|us|him|her))?(?: with)? (?:an?|the|your|another) (?:[\w-]+,? ){{0,3}}?(?:{_SUMMARY_NOUN})\b",
+    rf"^\W*(?:an? |the )?(?:[\w-]+ ){{0,2}}?(?:{_SUMMARY_NOUN}) (?:of|on|about)\b",
+    r"\btell (?:me|us) the (?:whole |full )?story of\b",
+    r"\b(?:walk|take|talk) (?:me|us) through how\b(?! (?:to|do|can|i)\b)",
+    r"\bhow (?:has|have|had|did)\b[^.?!]{1,120}\b(?:progress(?:ed)?|develop(?:ed)?|evolved?|unfold(?:ed)?)\b"
+    r"[^.?!]{0,40}\b(?:over|across|throughout|since|so far|from)\b",
+)
+_YES_NO_HISTORY = _cue(
+    "have has ever never contradict contradiction contradictory conflicting inconsistent",
+    r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?(?:have|has) (?!you\b|an?\b|fun\b|no\b)\w+ (?!an?\b|any\b|to\b|got\b)\w+",
+    r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?(?:did|was|were|do|does|is|am|are) (?:[\w'-]+ ){1,4}?ever\b",
+    r"\b(?:contradict(?:s|ed|ory|ions?)?|conflicting|inconsistent)\b",
+)
+_INSTRUCTION = _cue(
+    "how explain show write generate common typical best usual create steps draft compare",
+    r"\b(?:show|teach|tell|walk|guide) (?:me|us)(?: through)? how (?:to|i can|i could|do i|can i)\b",
+    r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?how (?:do|can|could|would|might) (?:i|we|one)\b(?! (?:know|feel|like)\b)",
+    r"(?:^|[.?!,;:]\s+)how (?:to|should (?:i|we)) \w|\b(?:best|right|proper) way to\b|\bwhat steps\b",
+    r"(?:^|[.?!,;:]\s+|\b(?:can|could|would|will) you (?:please )?|\bplease )(?:explain|write|generate|create|draft|"
+    r"code|translate|rewrite|calculate)\b",
+    r"\bwhat (?:are|is|would be) (?:some |the |a )?(?:of the )?(?:most )?(?:common|typical|usual|standard|best)\b",
+    r"\bwhat (?:common|typical|usual|standard) \w+",
+)
 _UNIT = "seconds|minutes|hours|days|nights|weeks|weekends|months|years|decades"
 _ORDINAL = r"(?:first|earliest) (?!names?\b|languages?\b|aid\b|class\b|grade\b|floor\b|lady\b)"
 _TIME_ASKED = _cue(
-    "when how time date day month year week weekday season decade age order first last earlier later earliest "
-    "chronological chronologically before after timeline",
+    "when how time date day month year week weekday season decade age first last earlier later earliest before after",
     rf"\bwhen(?:'s|,? (?:exactly |roughly |again |else |(?:in|on|of) [\w ]{{1,30}}? )?(?:{AUX}))\b",
     r"\b(?:know|remember|recall|tell me|remind me|wonder|forgot|forget|wondering) (?:exactly )?when\b",
     r"\b(?:since|until|till|by|from) when\b|\bat what age\b|\bwhen and where\b|\bwhere and when\b",
@@ -74,7 +119,6 @@ _TIME_ASKED = _cue(
     r"\b(?:what|which)(?:'s| is| was)? (?:the )?(?:exact |calendar )?"
     r"(?:date|day|month|year|time|hour|week(?:day|end)?|season)s?\b(?![-\w]| (?:zones?|jobs?|trips?|care|off)\b)",
     r"\bthe date (?:of|when|for|that|i)\b|\bdate of birth\b|\bbefore or after\b|\b(?:earlier|sooner|later) than\b",
-    r"\b(?:what|which|in|right) order\b(?! to\b)|\border in which\b|\bchronological(?:ly)?\b|\btimeline\b",
     r"\b(?:who|whom|which|what)\b.{0,120}?\b(?:first|last|earlier|later|earliest)\b[^,:]{0,40}[,:] .{1,200}?\bor\b",
     r"\b(?:came|comes?|happened|happens?|occurred|took place|started|began) (?:first|earlier|later|last|earliest)\b",
     r"\b(?:who|whom|which|what|or)\b.{0,120}\b(?:first|earlier|earliest)\W*$|\bthe (?:first|last|second) time\b",
@@ -122,8 +166,9 @@ _TASTE = _cue(
     r"\bwho (?:also )?(?:likes|loves|enjoys|hates|dislikes)\b|\b(?:is|are|am|was) (?:[\w'-]+ ){1,2}into\b",
 )
 _TIME_FILTER = _cue(
-    "before after since until lately recently",
-    r"\b(?:lately|recently|since|until)\b|\bbefore\b|(?<!look )(?<!looks )(?<!looking )(?<!named )\bafter\b(?! all\b)",
+    "before after since lately recently",
+    r"\b(?:lately|recently)\b|\bsince (?!you\b|we\b|i\b|he\b|she\b|they\b|it\b)",
+    r"\b(?:happen(?:ed|s)?|comes?|came|next|took place|going on)\b.{0,40}\b(?:before|after)\b",
 )
 _PLURAL = r"(?:[a-z]{2,}(?<![sui])s|people|children|men|women)"
 _LIST = _cue(
@@ -144,6 +189,13 @@ _QUESTION_CUES: tuple[tuple[_Cue, QueryType], ...] = (
     (_COUNT, "count"),
     (_COMPARISON, "multi-hop"),
     (_TASTE, "preference"),
+)
+_REQUEST_CUES: tuple[tuple[_Cue, QueryType], ...] = (
+    (_ORDERING, "ordering"),
+    (_SUMMARY, "summary"),
+    (_ASSISTANT, "assistant"),
+    (_ADVICE, "preference"),
+    (_INSTRUCTION, "instruction"),
 )
 _STATEMENT_START = LazyPattern(
     r"\W*(?:i|we|he|she|it|they|you|there|this|that|my|our|let|thanks?|hi|hello|hey|ok(?:ay)?)\b"
@@ -170,24 +222,28 @@ def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType
 
     If a text has questions, they alone decide. The first rule that applies wins:
 
-    1. assistant: it needs something that the assistant said.
-    2. preference: it asks for a suggestion, as a question or not.
-    3. temporal: the answer is a time ("when", "how long", "which first"); but "When is it now?" is an update.
-    4. update: it asks for a current, latest or changed value, also for a number ("How many do I own now?").
-    5. count: how many, how often, in total.
-    6. multi-hop: a comparison ("both", "in common", "older than").
-    7. preference: likes and favourites.
-    8. temporal: it names a time, or an event that something happened before or after.
-    9. multi-hop: a list gathered over time.
-    10. factual: any other question with a content word.
-    11. general: statements, keywords and greetings. Keywords with a time are temporal, with "current" update.
+    1. ordering: the answer is a sequence ("in what order", "the order in which I brought up").
+    2. summary: it asks for a summary, an overview or how something developed.
+    3. assistant: it needs something that the assistant said.
+    4. preference: it asks for a suggestion, as a question or not.
+    5. instruction: it asks for an explanation, a text or a way to do something, which memory only adapts to the user.
+    6. temporal: the answer is a time ("when", "how long", "which first"); but "When is it now?" is an update.
+    7. update: it asks for a current, latest or changed value, also for a number ("How many do I own now?").
+    8. count: how many, how often, in total.
+    9. multi-hop: a comparison ("both", "in common", "older than").
+    10. preference: likes and favourites.
+    11. temporal: it names a time, or asks what happened before or after an event. An event that only limits another
+        question ("What did she plan before her daughter objected?") does not make it one about time.
+    12. contradiction: a yes-or-no question about the past ("Have I ever"), of which memory may hold both sides.
+    13. multi-hop: a list gathered over time.
+    14. factual: any other question with a content word.
+    15. general: statements, keywords and greetings. Keywords with a time are temporal, with "current" update.
     """
     lowered = text.lower()
     words = set(_WORD.findall(lowered))
-    if _ASSISTANT.matches(lowered, words):
-        return "assistant"
-    if _ADVICE.matches(lowered, words):
-        return "preference"
+    for cue, type in _REQUEST_CUES:
+        if cue.matches(lowered, words):
+            return type
     if not questions or (words <= _CONTENTLESS and not timed):
         return _keyword_type(lowered, timed=timed)
     return _question_type(" ".join(questions).lower(), timed=timed)
@@ -202,6 +258,8 @@ def _question_type(question: str, *, timed: bool) -> QueryType:
             return type
     if timed or _TIME_FILTER.matches(question, words):
         return "temporal"
+    if _YES_NO_HISTORY.matches(question, words):
+        return "contradiction"
     return "multi-hop" if _LIST.matches(question, words) or _asks_twice(question) else "factual"
 
 

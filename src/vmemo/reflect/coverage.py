@@ -1,0 +1,98 @@
+"""Selection of facts for orders and summaries: from every session that touches the topic, one short line each."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain, zip_longest
+
+from vmemo.models import FactId, Hit, Role
+from vmemo.ports import TokenCounter
+from vmemo.reflect.sources import Source
+from vmemo.text.lazy_regex import LazyPattern
+
+CODE = "[code]"
+"""Stands for a block of code in a shortened line."""
+WIDE = 6
+"""Times the budget that is recalled, because the lines are shortened afterwards."""
+MIN_LINE = {"ordering": 48, "summary": 80}
+"""Tokens that a line gets at least, which limits the number of lines."""
+_FENCED = LazyPattern(r"```.*?(?:```|\Z)", re.DOTALL)
+_BY_USER = LazyPattern(r"\b(?:i|we)(?:'ve|'d| have| had)? (?:\w+ ){0,2}?(?!want|like|need|know)\w+")
+_BY_ASSISTANT = LazyPattern(
+    r"\byou(?:'ve|'d| have| had)? (?:first |ever |already )?(?:suggest|recommend|mention|said|told|propose|bring|"
+    r"brought|explain|gave|give|advise|listed\b|discuss)"
+)
+
+
+def asked_speaker(question: str) -> Role | None:
+    """Return whose statements an order of what was said consists of: "I brought up", "you suggested"."""
+    lowered = question.lower()
+    if _BY_ASSISTANT.search(lowered):
+        return "assistant"
+    return "user" if _BY_USER.search(lowered) else None
+
+
+def interleave(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Return the hits of several rankings, the best of each first, each once."""
+    hits = (hit for hit in chain.from_iterable(zip_longest(*rankings)) if hit is not None)
+    return list({hit.id: hit for hit in reversed(list(hits))}.values())[::-1]
+
+
+def cover_sessions(
+    hits: Sequence[Hit], sources: Mapping[FactId, Source], *, max_tokens: int, min_line: int, count: TokenCounter
+) -> list[Hit]:
+    """Return hits in the order in which they were said, shortened so that as many as possible fit.
+
+    Half of the lines are the best hits. The others are the best hits of sessions that are not among them, and then
+    the next best. Of a message that was divided, only the best part is used while others wait.
+    """
+    most = max(1, max_tokens // min_line)
+    hits = [plain for hit in hits if (plain := _without_code(hit, count)) is not None]
+    single = _one_per_message(hits, sources)
+    best = single[: max(1, most // 2)]
+    covered = {_session(hit) for hit in best}
+    others = {_session(hit): hit for hit in reversed(single[len(best) :]) if _session(hit) not in covered}
+    chosen = {hit.id: hit for hit in [*best, *reversed(others.values()), *single, *hits]}
+    shortened = _shorten(list(chosen.values())[:most], max_tokens, count)
+    return sorted(shortened, key=lambda hit: sources[hit.id].place)
+
+
+def _without_code(hit: Hit, count: TokenCounter) -> Hit | None:
+    """Return the hit with a mark in place of each block of code, or None if it is nothing but code."""
+    if "```" not in hit.text:
+        return hit
+    speaker, separator, body = hit.text.partition(": ")
+    text = " ".join(_FENCED.sub(f" {CODE} ", body).split())
+    if not text.replace(CODE, "").strip():
+        return None
+    text = f"{speaker}{separator}{text}"
+    fact = hit.fact.model_copy(update={"text": text, "tokens": count(text)})
+    return hit.model_copy(update={"fact": fact, "truncated": True})
+
+
+def _one_per_message(hits: Sequence[Hit], sources: Mapping[FactId, Source]) -> list[Hit]:
+    return list({sources[hit.id].message or hit.id: hit for hit in reversed(hits)}.values())[::-1]
+
+
+def _session(hit: Hit) -> str:
+    return hit.fact.episodes[0] if hit.fact.episodes else hit.fact.mentioned_at.date().isoformat()
+
+
+def _shorten(hits: Sequence[Hit], max_tokens: int, count: TokenCounter) -> list[Hit]:
+    """Cut the longest hits to one length, so that all fit: short ones leave their share to the others."""
+    limit = _line_limit([hit.tokens for hit in hits], max_tokens)
+    cut = (hit if hit.tokens <= limit else hit.truncate(limit, count) for hit in hits)
+    return [hit for hit in cut if hit is not None]
+
+
+def _line_limit(lengths: Sequence[int], max_tokens: int) -> int:
+    """Return the greatest length to which all must be cut for their sum to be at most `max_tokens`."""
+    ascending = sorted(lengths)
+    sums = [0, *accumulate(ascending)]
+    needed = [sums[place] + length * (len(ascending) - place) for place, length in enumerate(ascending)]
+    whole = bisect_right(needed, max_tokens)
+    if whole == len(ascending):
+        return ascending[-1] if ascending else 0
+    return (max_tokens - sums[whole]) // (len(ascending) - whole)

@@ -1,0 +1,52 @@
+"""The messages that facts come from: who said them, and at which place of the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from vmemo.models import Fact, FactId, Hit, Message, MessageId, Role
+
+LoadMessages = Callable[[Sequence[MessageId]], Awaitable[Sequence[Message]]]
+_MATCHED = 60
+"""Characters of a part of a message that find its place in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The first message that states a fact."""
+
+    place: tuple[datetime, datetime, int]
+    """The time and the record of the message, and the offset of the fact's words in it: the order of what was said."""
+    message: MessageId | None = None
+    role: Role | None = None
+    speaker: str | None = None
+
+
+async def load_sources(hits: Sequence[Hit], load: LoadMessages) -> Mapping[FactId, Source]:
+    """Return the source of each hit."""
+    ids = list(dict.fromkeys(id for hit in hits for id in hit.fact.messages))
+    messages = {message.id: message for message in await load(ids)} if ids else {}
+    return {hit.id: _source(hit.fact, messages) for hit in hits}
+
+
+def _source(fact: Fact, messages: Mapping[MessageId, Message]) -> Source:
+    stated = [messages[id] for id in fact.messages if id in messages]
+    if not stated:
+        return source_of(fact)
+    first = min(stated, key=lambda message: (message.timestamp, message.recorded_at))
+    body = fact.text.partition(": ")[2] if fact.engine == "local" else ""
+    offset = max(0, first.content.find(body[:_MATCHED])) if body else 0
+    return Source((first.timestamp, first.recorded_at, offset), first.id, first.role, first.speaker)
+
+
+def source_of(fact: Fact) -> Source:
+    """Return the source of a fact whose messages are not known."""
+    return Source((fact.mentioned_at, fact.recorded_at, 0))
+
+
+def asker(sources: Mapping[FactId, Source]) -> str | None:
+    """Return the user's name, or "User", or None if users of several names speak."""
+    names = {source.speaker for source in sources.values() if source.role == "user"}
+    return None if len(names) > 1 else next(iter(names), None) or "User"

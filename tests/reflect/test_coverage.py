@@ -1,0 +1,243 @@
+"""Second looks of reflect: orders and summaries by session, sub-questions, both sides, and who said what."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+from reflect_fixtures import NOON, answers_in_turn, asked_fields, memory_with_model, retain_lines, said, says, shown
+
+from vmemo import Fact, Hit
+from vmemo.embedding.token_counter import count_tokens
+from vmemo.models import FactId, MessageId
+from vmemo.reflect.coverage import asked_speaker, cover_sessions
+from vmemo.reflect.date_math import describe_differences, wrong_length
+from vmemo.reflect.sources import Source
+from vmemo.text.questions.yes_no import opposite_statements
+
+count_tokens(" ")  # The counter is loaded once, before examples are timed.
+LONG = " It took me a while, and there is more to say about it than fits here, as so often with such things." * 3
+
+
+def hits_of(sessions: int, each: int, text: str = "Mira fixed the boat") -> list[Hit]:
+    """Hits of several sessions, the last session first."""
+    values = [
+        {
+            "id": f"{session}-{place}",
+            "bank": "b",
+            "network": "world",
+            "text": f"User: {text} {place}.",
+            "tokens": count_tokens(f"User: {text} {place}."),
+            "mentioned_at": NOON + timedelta(days=session, minutes=place),
+            "episodes": (f"e{session}",),
+        }
+        for session in reversed(range(sessions))
+        for place in range(each)
+    ]
+    return [Hit(fact=Fact.of(each), score=1.0) for each in values]
+
+
+def sources_of(hits: list[Hit]) -> dict[FactId, Source]:
+    return {
+        hit.id: Source((hit.fact.mentioned_at, hit.fact.mentioned_at, 0), MessageId(hit.id), "user") for hit in hits
+    }
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(60, 900), st.sampled_from(["Mira fixed the boat", LONG]))
+def test_lines_of_all_sessions_fit_in_order(sessions: int, each: int, tokens: int, text: str) -> None:
+    hits = hits_of(sessions, each, text)
+    chosen = cover_sessions(hits, sources_of(hits), max_tokens=tokens, min_line=20, count=count_tokens)
+    assert sum(hit.tokens for hit in chosen) <= tokens
+    assert [hit.fact.mentioned_at for hit in chosen] == sorted(hit.fact.mentioned_at for hit in chosen)
+    covered = {hit.fact.episodes for hit in chosen}
+    assert len(covered) >= min(sessions, max(1, tokens // 20) // 2)
+
+
+def test_code_is_left_out_of_a_line() -> None:
+    (hit,) = hits_of(1, 1)
+    text = "User: I wrote this:\n```python\nprint(1)\n```\nIt fails with error 12."
+    hit = hit.model_copy(update={"fact": hit.fact.model_copy(update={"text": text, "tokens": count_tokens(text)})})
+    only = hit.model_copy(update={"fact": hit.fact.model_copy(update={"id": "code", "text": "User: ```\nx = 1\n```"})})
+    sources = sources_of([hit, only])
+    chosen = cover_sessions([hit, only], sources, max_tokens=100, min_line=20, count=count_tokens)
+    assert [each.text for each in chosen] == ["User: I wrote this: [code] It fails with error 12."]
+
+
+def test_an_order_lists_what_was_said_by_whom_in_order(sqlite_url: str) -> None:
+    lines = ["The boat has a leak.", "The sail of the boat is torn.", "I painted the boat.", "The boat needs a name."]
+    # All lines have one time, so only the order in which they were given remains.
+    messages = [
+        message
+        for number, line in enumerate(lines)
+        for message in (
+            said(line, speaker=None).model_copy(update={"recorded_at": NOON + timedelta(seconds=2 * number)}),
+            said(f"The boat of number {number} is fine, let us go on.", speaker=None, role="assistant").model_copy(
+                update={"recorded_at": NOON + timedelta(seconds=2 * number + 1)}
+            ),
+        )
+    ]
+    retain_lines(sqlite_url, *messages)
+    memory, model = memory_with_model(sqlite_url, says("1. The leak [F1]"))
+    with memory:
+        memory.reflect_sync("In what order did I bring up problems with the boat?", max_lookups=0)
+        asked = model.received[0]
+        assert [text.removeprefix("User: ") for text in shown(asked).values()] == lines
+        assert list(shown(asked)) == ["F1", "F2", "F3", "F4"]
+        assert "Facts, in the order in which they were said" in asked.user
+        assert asked_fields(asked) == ["steps", "found", "text"]
+
+
+def test_a_summary_covers_every_session(sqlite_url: str) -> None:
+    lines = [said(f"My boat, part {n}: {LONG}", NOON + timedelta(days=n), speaker=None) for n in range(12)]
+    retain_lines(sqlite_url, *lines)
+    memory, model = memory_with_model(sqlite_url, says("It went well [F1]."))
+    with memory:
+        memory.reflect_sync("Give me a summary of how my boat developed.", max_tokens=1200)
+        texts = list(shown(model.received[0]).values())
+        assert [int(text.partition("part ")[2].partition(":")[0]) for text in texts] == list(range(12))
+
+
+@pytest.mark.parametrize(
+    ("question", "speaker"),
+    [
+        ("In what order did I bring up my fears?", "user"),
+        ("List the order in which you suggested the exercises.", "assistant"),
+        ("What is the order of the islands?", None),
+        ("Give me the order in which we've discussed the chapters.", "user"),
+    ],
+)
+def test_the_order_is_of_the_statements_of_one_speaker(question: str, speaker: str | None) -> None:
+    assert asked_speaker(question) == speaker
+
+
+def test_both_sides_of_a_yes_or_no_question_are_looked_for(sqlite_url: str) -> None:
+    retain_lines(
+        sqlite_url, "I have never used a lathe.", *[f"The lathe number {n} was loud today." for n in range(30)]
+    )
+    memory, model = memory_with_model(sqlite_url, says("Contradictory [F1]."))
+    with memory:
+        memory.reflect_sync("Have I ever used a lathe?", max_tokens=240)
+        assert any("never used" in text for text in shown(model.received[0]).values())
+        assert "ask which one is correct" in " ".join(model.received[0].system.split())
+
+
+@pytest.mark.parametrize(
+    ("question", "statements"),
+    [
+        ("Have I ever used a lathe?", ("I have never used a lathe",)),
+        ("Did Omar ever own a bakery?", ("Omar never own a bakery",)),
+        ("Is my knee healed?", ("my knee is not healed",)),
+        ("Where do I live?", ()),
+        ("Tell me about Omar.", ()),
+    ],
+)
+def test_a_yes_or_no_question_has_a_statement_that_denies_it(question: str, statements: tuple[str, ...]) -> None:
+    assert opposite_statements(question) == statements
+
+
+def test_the_parts_of_a_question_are_recalled_one_by_one(sqlite_url: str) -> None:
+    noise = [f"My dentist visit number {n} was short." for n in range(20)]
+    retain_lines(sqlite_url, *noise, "I ran the marathon on 3 May 2023.", "My dentist visit was on 1 March 2023.")
+    memory, model = memory_with_model(sqlite_url, says("63 days [F1]."))
+    with memory:
+        memory.reflect_sync("How many days passed between my dentist visit and the marathon?", max_tokens=200)
+        asked = model.received[0]
+        assert any("marathon" in text for text in shown(asked).values())
+        assert "(3 May 2023): 63 days" in asked.user
+
+
+# Who asks, and who said it
+
+
+def test_the_one_who_asks_is_named(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My boat is red.")
+    memory, model = memory_with_model(sqlite_url, says("Red [F1]."))
+    with memory:
+        memory.reflect_sync("What colour is my boat?")
+        assert "\nAlice: What colour is my boat?\n" in model.received[0].user
+        assert '"I", "me" and "my" in the question mean the one who asks' in model.received[0].system
+
+
+def test_nobody_is_named_if_several_people_speak(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My boat is red.", said("My boat is blue.", speaker="Ben"))
+    memory, model = memory_with_model(sqlite_url, says("Red [F1]."))
+    with memory:
+        memory.reflect_sync("What colour is my boat?")
+        assert "\nWhat colour is my boat?\n" in model.received[0].user
+
+
+def test_the_assistants_own_words_are_marked(sqlite_url: str) -> None:
+    retain_lines(
+        sqlite_url,
+        said("I will paint my boat green this summer.", speaker=None),
+        said(
+            "You could paint your boat blue or white in spring.",
+            NOON + timedelta(minutes=1),
+            speaker=None,
+            role="assistant",
+        ),
+    )
+    memory, model = memory_with_model(sqlite_url, says("Green [F1]."))
+    with memory:
+        memory.reflect_sync("Which colour will I paint my boat?")
+        marked = [line for line in model.received[0].user.splitlines() if "(yours)" in line]
+        assert len(marked) == 1
+        assert "blue or white" in marked[0]
+        assert "outranks them" in model.received[0].system
+
+
+# Lengths of time
+
+
+def dated(text: str) -> Fact:
+    values = {"id": FactId("f"), "bank": "b", "network": "world", "tokens": 1, "engine": "local"}
+    return Fact.of(values | {"text": text, "mentioned_at": NOON})
+
+
+def test_all_dates_of_the_named_events_are_paired_and_no_others() -> None:
+    facts = [
+        ("F1", dated("User: The first sprint ended on 29 March 2023, and the analytics are due on 19 April 2023.")),
+        ("F2", dated("User: I bought bread on 1 May 2023.")),
+    ]
+    _, *pairs = describe_differences(
+        facts, datetime(2024, 6, 1, tzinfo=UTC), events=["the end of the first sprint", "the analytics"]
+    )
+    assert pairs == ["From F1 (29 March 2023) to F1 (19 April 2023): 21 days, or 3 weeks"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("It took 63 days [F1].", False),
+        ("It took 9 weeks.", False),
+        ("64 days, counting both ends", False),
+        ("About 2 months", False),
+        ("It took 56 days.", True),
+        ("It took 8 weeks.", True),
+        ("It took a while.", False),
+    ],
+)
+def test_a_length_that_the_dates_do_not_have_is_found(text: str, wrong: bool) -> None:
+    lengths = wrong_length(text, "2023-03-01", "2023-05-03")
+    assert lengths == ("63 days, or 9 weeks, or 2 months and 2 days" if wrong else None)
+    assert wrong_length(text, "soon", "2023-05-03") is None
+
+
+@given(st.dates(date(1900, 1, 1), date(2100, 1, 1)), st.integers(0, 3000))
+def test_the_exact_number_of_days_is_never_wrong(first: date, days: int) -> None:
+    assert wrong_length(f"{days} days", first.isoformat(), (first + timedelta(days=days)).isoformat()) is None
+
+
+def test_a_wrong_length_is_reported_to_the_model_once(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "I saw the dentist on 1 March 2023.", "I ran the marathon on 3 May 2023.")
+    spans: JsonValue = [{"start": "2023-03-01", "end": "2023-05-03"}]
+    answers = (says("56 days [F1].", spans=spans), says("63 days [F1].", spans=spans))
+    memory, model = memory_with_model(sqlite_url, answers_in_turn(*answers))
+    with memory:
+        answer = memory.reflect_sync("How many days passed between my dentist visit and the marathon?")
+        assert "it is 63 days, or 9 weeks" in model.received[1].user
+        assert answer.plain.startswith("63 days")
+        assert "do not calculate" not in model.received[0].system
