@@ -72,6 +72,6 @@ REVISION = RevisionFiles(
     name="vmemo-revision-1",
     encoder=ENCODER.name,
     folder=Path(__file__).parent / "revision",
-    files=MappingProxyType({"weights.json": "bee76c3e9a9c032ca358ee3a15a6910294409a50ba6b8c65fd617763b43cbfd3"}),
+    files=MappingProxyType({"weights.json": "66812539a86c2cef75765c3e118786dbf1a4837ba366b147ad3a2c19a14c07a6"}),
 )
 """A logistic regression that estimates if a later statement makes an earlier one outdated."""
