@@ -29,11 +29,9 @@ def model(asked: ReceivedRequest) -> JsonValue:
 
 
 def _extraction(what: str, employer: str, *, since: str, replaces: list[str] | None = None) -> JsonValue:
-    entities: JsonValue = [{"name": "Alice", "type": "PERSON"}, {"name": employer, "type": "ORGANIZATION"}]
-    known: JsonValue = [{"id": id, "relation": "supersede"} for id in replaces or ()]
-    fact: JsonValue = {"what": what, "entities": entities, "since": since, "lines": [1], "known": known}
-    topic: JsonValue = {"title": "Alice's work", "narrative": "Alice says where she works.", "lines": [1]}
-    return {"topics": [topic], "facts": [fact]}
+    fact: JsonValue = {"what": what, "since": since, "lines": [1], "supersedes": [{"id": id} for id in replaces or ()]}
+    topic: JsonValue = {"title": "Alice's work", "lines": [1]}
+    return {"topics": [topic], "facts": [fact], "names": {"person": ["Alice"], "organization": [employer]}}
 
 
 async def main(file: Path, llm: str) -> None:

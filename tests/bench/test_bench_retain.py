@@ -107,7 +107,7 @@ def options(data: Path) -> BenchOptions:
 def test_the_report_contains_the_share_of_each_step(data: Path) -> None:
     report = run(replace(options(data), settings=Settings(observe_delay=0.0)))
     steps = report.tables["steps"]
-    assert set(steps) >= {"predict", "extract", "all"}
+    assert set(steps) >= {"extract", "all"}
     assert "observe" not in steps
     assert report.tables["steps with observations"]["observe"]["calls / 100 messages"] == 100 * 1 / 40
     shares = [float(row["share of tokens, %"] or 0) for name, row in steps.items() if name != "all"]

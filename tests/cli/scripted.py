@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from vmemo.testing import ReceivedRequest
 
-_LINE = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
-_GROUPED = re.compile(r"^(\d+) \| [^|]* \| ", re.MULTILINE)
+_LINE = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^([A-Z]\d+)[^|\n]*\| (.*)$", re.MULTILINE)
 _NEW = re.compile(r"^(N\d+) \(new\)|^beside (K\d+) \(known\)", re.MULTILINE)
-Fact = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact as the model writes it, and the types and names of its entities."""
+
+    answer: Mapping[str, JsonValue]
+    entities: Sequence[tuple[str, str]]
 
 
 def fact(what: str, *entities: tuple[str, str], **more: JsonValue) -> Fact:
-    """A fact as the model writes it."""
-    return {"what": what, "entities": [{"name": name, "type": type} for name, type in entities], **more}
+    """Return a fact."""
+    return Fact({"what": what, **more}, [(type, name) for name, type in entities])
 
 
 @dataclass
@@ -37,12 +43,12 @@ class Reader:
             case "check":
                 return {"ready": True}
             case "segment":
-                lines: list[JsonValue] = [int(number) for number in _GROUPED.findall(asked.user)]
+                lines: list[JsonValue] = [int(number) for number, _ in _LINE.findall(asked.user)]
                 return {"groups": [{"topic": "talk", "lines": lines}]}
             case "predict":
                 return {"statements": []}
             case "extract":
-                return {"topics": [{"title": "A talk", "lines": [1]}], "facts": self._facts(asked.user)}
+                return self._extraction(asked.user)
             case "judge":
                 return {"verdicts": _added(asked.user)}
             case "opinions":
@@ -52,14 +58,17 @@ class Reader:
             case step:
                 raise AssertionError(f"nobody expected {step}")
 
-    def _facts(self, user: str) -> list[JsonValue]:
+    def _extraction(self, user: str) -> JsonValue:
         lines = _LINE.findall(user.rpartition("Lines to read (")[2])
-        return [
-            {**told, "lines": [int(number)]}
-            for number, words in lines
-            for key, told in self.taught.items()
-            if key in words
-        ]
+        read = [(told, int(n)) for n, words in lines for key, told in self.taught.items() if key in words]
+        names: dict[str, list[JsonValue]] = {}
+        for type, name in (entity for told, _ in read for entity in told.entities):
+            names.setdefault(type.lower(), []).append(name)
+        return {
+            "topics": [{"title": "A talk", "lines": [1]}],
+            "facts": [{**told.answer, "lines": [n]} for told, n in read],
+            "names": dict(names.items()),
+        }
 
     def _assessed(self, user: str) -> list[JsonValue]:
         numbered = dict(_NUMBERED.findall(user))

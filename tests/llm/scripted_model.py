@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from vmemo.testing import ReceivedRequest
 
-_LINE = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
-_GROUPED = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
+_LINE = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^([A-Z]\d+)[^|]*\| (.*)$", re.MULTILINE)
 Answer = dict[str, JsonValue]
 
@@ -27,8 +26,9 @@ class ScriptedFact:
     start: str = ""
     kind: str = "world"
     confidence: float | None = None
+    until: str = ""
     supersedes: str = ""
-    merges: tuple[str, str] | None = None
+    keep: Sequence[str] = ()
     mistaken: bool = False
     causes: tuple[str, str, float] | None = None
     """Words of the other fact, relation and strength."""
@@ -43,6 +43,8 @@ class ScriptedModel:
     """Words of a line, and of the known fact that it repeats."""
     verdicts: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     """Words of a new fact, of a known one, and the verdict."""
+    merged: str = ""
+    """The text of merged facts."""
     identities: dict[str, str] = field(default_factory=dict[str, str])
     """A name, and words of its entity."""
     stances: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
@@ -57,14 +59,14 @@ class ScriptedModel:
         return getattr(self, f"_{asked.step}")(asked)
 
     def _segment(self, asked: ReceivedRequest) -> JsonValue:
-        lines: list[JsonValue] = [int(number) for number, _ in _GROUPED.findall(asked.user)]
+        lines: list[JsonValue] = [int(number) for number, _ in _LINE.findall(asked.user)]
         return {"groups": [{"topic": "talk", "lines": lines}]}
 
     def _predict(self, asked: ReceivedRequest) -> JsonValue:
         return {"statements": []}
 
     def _extract(self, asked: ReceivedRequest) -> JsonValue:
-        known = dict(_NUMBERED.findall(asked.user.partition("Conversation before")[0]))
+        known = dict(_NUMBERED.findall(asked.user.partition("Said before")[0]))
         lines = [(int(n), words) for n, words in _LINE.findall(asked.user.rpartition("Lines to read (")[2])]
         read = [(taught, n) for n, words in lines for taught in self.taught if taught.words in words]
         places = {taught.words: place for place, (taught, _) in enumerate(read, start=1)}
@@ -76,8 +78,9 @@ class ScriptedModel:
             if words in line and told in text
         ]
         facts: list[JsonValue] = [_fact(taught, n, known, places) for taught, n in read]
-        topic: JsonValue = {"title": "A talk", "narrative": "They talked.", "lines": [n for n, _ in lines]}
-        return {"topics": [topic], "facts": facts, "repeated": again}
+        topic: JsonValue = {"title": "A talk", "lines": [n for n, _ in lines]}
+        names = names_by_type(entity for taught, _ in read for entity in taught.entities)
+        return {"topics": [topic], "facts": facts, "names": names, "repeated": again}
 
     def _extract_small(self, asked: ReceivedRequest) -> JsonValue:
         lines = [(int(n), words) for n, words in _LINE.findall(asked.user)]
@@ -93,7 +96,8 @@ class ScriptedModel:
                 new, text = match[1], match[2]
             elif match := re.match(r"beside (K\d+) \(known\) \| (.*)", line):
                 said = next((v for n, k, v in self.verdicts if n in text and k in match[2]), "add")
-                verdicts.append({"new": new, "known": match[1], "verdict": said})
+                text_of_both = self.merged if said == "merge" else ""
+                verdicts.append({"new": new, "known": match[1], "verdict": said, "text": text_of_both})
         return {"verdicts": verdicts}
 
     def _identify(self, asked: ReceivedRequest) -> JsonValue:
@@ -130,14 +134,20 @@ class ScriptedModel:
         return {"profiles": list(profiles)}
 
 
+def names_by_type(entities: Iterable[tuple[str, str]]) -> dict[str, JsonValue]:
+    """Return the names of an extraction, by the type that each has."""
+    names: dict[str, list[JsonValue]] = {}
+    for name, type in dict.fromkeys(entities):
+        names.setdefault(type.lower(), []).append(name)
+    return dict(names.items())
+
+
 def _fact(taught: ScriptedFact, line: int, known: Mapping[str, str], places: Mapping[str, int]) -> Answer:
-    words, joined = taught.merges or ("", "")
-    relations: list[JsonValue] = []
-    for id, text in known.items():
-        if taught.supersedes and taught.supersedes in text:
-            relations.append({"id": id, "relation": "supersede", "mistaken": taught.mistaken})
-        if words and words in text:
-            relations.append({"id": id, "relation": "merge", "text": joined})
+    superseded: list[JsonValue] = [
+        {"id": id, "mistaken": taught.mistaken, "keep": list(taught.keep)}
+        for id, text in known.items()
+        if taught.supersedes and taught.supersedes in text
+    ]
     causes: list[JsonValue] = []
     if taught.causes and taught.causes[0] in places:
         words, relation, strength = taught.causes
@@ -148,9 +158,8 @@ def _fact(taught: ScriptedFact, line: int, known: Mapping[str, str], places: Map
         "confidence": taught.confidence,
         "start": taught.start,
         "since": taught.since,
-        "entities": [{"name": name, "type": type} for name, type in taught.entities],
+        "until": taught.until,
         "causes": causes,
         "lines": [line],
-        "surprise": 0.7,
-        "known": relations,
+        "supersedes": superseded,
     }

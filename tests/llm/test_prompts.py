@@ -51,12 +51,14 @@ def test_the_prompts(file: Path, snapshot: SnapshotAssertion) -> None:
 
 def test_the_extraction_request(sqlite_url: str, snapshot: SnapshotAssertion) -> None:
     model = ScriptedModel()
+    club = "in the old club house near the wooden harbour bridge"
     for game in ("go", "golf", "chess"):
-        model.extracts(f"I play {game}.", f"Alice plays {game}.", entities=ALICE)
+        model.extracts(f"I play {game} ", f"Alice plays {game} {club}.", entities=ALICE)
     with scripted_memory(sqlite_url, model) as (memory, server):
         for n, game in enumerate(("go", "golf", "chess")):
-            memory.retain_sync([said(f"I play {game}.", days(n))])
-        lines = [said("I won yesterday!", days(5)), said("Well done!", days(5), role="assistant", speaker=None)]
+            memory.retain_sync([said(f"I play {game} {club}.", days(n))])
+        words = f"Alice plays go {club}, and I won yesterday!"
+        lines = [said(words, days(5)), said("Well done!", days(5), role="assistant", speaker=None)]
         memory.retain_sync(lines)
         asked = {each.step: each.user for each in server.received}
         assert (asked["predict"], asked["extract"]) == snapshot

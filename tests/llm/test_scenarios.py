@@ -212,18 +212,84 @@ def test_a_missed_duplicate_is_found_by_the_judge_step(url: str) -> None:
 
 
 def test_a_detail_is_merged_into_one_fact_with_all_sources(url: str) -> None:
-    model = ScriptedModel()
-    both = "Alice works at Acme as an engineer in Bern."
-    model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME], since="2023-06-01")
-    model.extracts("as an engineer in Bern", "Alice is an engineer.", entities=[ALICE], merges=("works at Acme", both))
+    both = "Alice plays the flute at Acme every day."
+    model = ScriptedModel(verdicts=[("the flute at Acme daily", "the flute at Acme", "merge")], merged=both)
+    model.extracts("I play the flute", "Alice plays the flute at Acme.", entities=[ALICE, ACME], since="2023-06-01")
+    model.extracts("dear old friend", "Alice plays the flute at Acme daily.", entities=[ACME])
     with scripted_memory(url, model) as (memory, _):
-        memory.retain_sync([said("I work at Acme.")])
-        memory.retain_sync([said("I do it as an engineer in Bern.", days(1))])
-        assert texts(memory, "What does Alice do at Acme?") == [both]
-        merged, old = fact(memory, "in Bern"), fact(memory, "Alice works at Acme.")
+        memory.retain_sync([said("I play the flute at Acme.")])
+        words = "She plays something there too, my dear old friend from the blue mountains."
+        memory.retain_sync([said(words, days(1), speaker="Bruno")])
+        assert texts(memory, "Where does Alice play the flute?") == [both]
+        merged, old = fact(memory, "every day"), fact(memory, "flute at Acme.")
         assert (merged.supersedes, merged.valid_at) == (old.id, old.valid_at)
         assert (old.invalid_at, old.expired_at) == (None, days(1))
         assert len(merged.messages) == 2
+
+
+def test_facts_that_would_merge_into_a_long_text_stay_apart(url: str) -> None:
+    long = f"Alice plays the flute at Acme{' every day' * 30}."
+    model = ScriptedModel(verdicts=[("the flute at Acme daily", "the flute at Acme", "merge")], merged=long)
+    model.extracts("I play the flute", "Alice plays the flute at Acme.", entities=[ALICE, ACME])
+    model.extracts("dear old friend", "Alice plays the flute at Acme daily.", entities=[ACME])
+    with scripted_memory(url, model) as (memory, _):
+        memory.retain_sync([said("I play the flute at Acme.")])
+        words = "She plays something there too, my dear old friend from the blue mountains."
+        memory.retain_sync([said(words, days(1), speaker="Bruno")])
+        assert {fact.text for fact in memory.facts_sync()} == {
+            "Alice plays the flute at Acme.",
+            "Alice plays the flute at Acme daily.",
+        }
+
+
+def test_what_still_holds_of_a_superseded_fact_stays(url: str) -> None:
+    model = ScriptedModel()
+    club = ("book club", "EVENT")
+    model.extracts(
+        "reads to us",
+        "The book club meets on Tuesday at Ana's and Teddy is the reader.",
+        entities=[("Teddy", "PERSON"), club],
+        since="2024-01-01",
+    )
+    model.extracts(
+        "on Friday now",
+        "The book club meets on Friday at Ana's.",
+        entities=[club],
+        since="2024-02-01",
+        supersedes="on Tuesday",
+        keep=["Teddy is the reader of the book club."],
+    )
+    with scripted_memory(url, model) as (memory, _):
+        first = memory.retain_sync([said("Our book club meets on Tuesday at Ana's. Teddy reads to us.")])
+        memory.retain_sync([said("The book club meets on Friday now.", days(40))])
+        old, new, rest = fact(memory, "Tuesday"), fact(memory, "Friday"), fact(memory, "Teddy is the reader of")
+        assert texts(memory, "Who is the reader of the book club?")[0] == rest.text
+        assert (old.invalid_at, rest.invalid_at) == (new.valid_at, None)
+        assert (rest.supersedes, rest.basis) == (old.id, (new.id,))
+        assert (rest.messages, rest.episodes, rest.valid_at) == (first.stored, old.episodes, old.valid_at)
+        assert rest.entities == old.entities
+        assert {after.id for after in memory.why_sync(old.id).superseded_by} == {new.id, rest.id}
+        assert rest.tokens < old.tokens
+        # The newer fact comes with the former one.
+        assert old.id in [hit.fact.id for hit in memory.recall_sync("When did the book club meet before?").hits]
+
+
+def test_a_rest_that_is_no_part_of_the_fact_closes_nothing(url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
+    model.extracts(
+        "at Globex",
+        "Alice works at Globex.",
+        entities=[ALICE, GLOBEX],
+        supersedes="Acme",
+        keep=["Bruno owns a boat."],
+    )
+    with scripted_memory(url, model) as (memory, server):
+        memory.retain_sync([said("I work at Acme.")])
+        memory.retain_sync([said("I work at Globex.", days(1))])
+        assert "`keep` of K1 must be a part of K1" in server.received[-1].user
+        assert memory.status_sync().closed_facts == 0
+        assert len(memory.facts_sync()) == 2
 
 
 def test_opinions_change_confidence_by_the_rule_and_record_the_evidence(url: str) -> None:
@@ -293,12 +359,12 @@ def test_a_chain_of_causes_is_stored_and_traversed(url: str) -> None:
 
 def test_opinions_that_share_an_entity_or_are_similar_are_assessed_in_one_call(url: str) -> None:
     line = "the old yellow tram through the harbour gate"
-    tram, boat = f"I believe {line} is charming.", "I believe wooden boats need care."
+    tram, boat = f"I believe {line} is charming.", "I believe wooden boats in Lund need care."
     model = ScriptedModel(stances=[("yellow tram", "noisy", "weaken"), ("wooden boats", "noisy", "reinforce")])
     model.extracts("tram is charming", tram, kind="opinion", confidence=0.6)
     model.extracts("boats need care", boat, kind="opinion", confidence=0.6, entities=[("Lund", "LOCATION")])
     model.extracts("rye bread", "I believe rye tastes best.", kind="opinion", confidence=0.6)
-    model.extracts("so noisy", f"So {line} is noisy.", entities=[("Lund", "LOCATION")])
+    model.extracts("so noisy", f"So {line} is noisy in Lund.", entities=[("Lund", "LOCATION")])
     with scripted_memory(url, model) as (memory, server):
         for words in ("The tram is charming.", "Old boats need care.", "I like rye bread most."):
             memory.retain_sync([said(words, role="assistant", speaker=None)])

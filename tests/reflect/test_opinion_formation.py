@@ -169,17 +169,15 @@ def test_confidence_changes_follow_the_fixed_steps_with_their_evidence(url: str)
         assert memory.opinions_sync()[0].confidence == 0.55
 
 
-READ = re.compile(r"^(\d+) \| [^|]* \| [^|]* \| (.*)$", re.MULTILINE)
+READ = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
 
 
 def reading(asked: ReceivedRequest) -> JsonValue:
     """A model that reads each line as a fact about remote work."""
     lines = READ.findall(asked.user.rpartition("Lines to read (")[2])
-    facts: list[JsonValue] = [
-        {"what": f"Alice says: {text}", "lines": [int(n)], "entities": [{"name": "Remote work", "type": "CONCEPT"}]}
-        for n, text in lines
-    ]
-    return {"topics": [{"title": "Work", "lines": [int(n) for n, _ in lines]}], "facts": facts}
+    facts: list[JsonValue] = [{"what": f"Alice says: {text}", "lines": [int(n)]} for n, text in lines]
+    topics: list[JsonValue] = [{"title": "Work", "lines": [int(n) for n, _ in lines]}]
+    return {"topics": topics, "facts": facts, "names": {"concept": ["Remote work"]}}
 
 
 def weakening(asked: ReceivedRequest) -> JsonValue:

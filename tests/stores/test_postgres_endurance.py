@@ -43,10 +43,8 @@ def answer(asked: ReceivedRequest) -> JsonValue:
     """One fact for each note."""
     if asked.step == "extract":
         lines = NOTE.findall(asked.user.rpartition("Lines to read (")[2])
-        facts: list[JsonValue] = [
-            {"what": f"{note} was taken.", "lines": [int(n)], "entities": []} for n, note in lines
-        ]
-        return {"topics": [{"title": "Notes", "lines": [int(n) for n, _ in lines]}], "facts": facts}
+        facts: list[JsonValue] = [{"what": f"{note} was taken.", "lines": [int(n)]} for n, note in lines]
+        return {"topics": [{"title": note, "lines": [int(n)]} for n, note in lines], "facts": facts}
     if asked.step == "predict":
         return {"statements": []}
     assert asked.step == "judge"

@@ -65,8 +65,8 @@ class InstantLLM:
         self.messages += len(lines)
         if before // self.sample_every != self.messages // self.sample_every:
             self.sample()
-        entity = {"name": lines[0].speaker, "type": "PERSON"}
-        return {"facts": [{"what": f"{lines[0].speaker} said: {lines[0].words}", "lines": [1], "entities": [entity]}]}
+        fact = {"what": f"{lines[0].speaker} said: {lines[0].words}", "lines": [1]}
+        return {"facts": [fact], "names": {"person": [lines[0].speaker]}}
 
     def sample(self) -> None:
         """Record the current time and memory."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vmemo import Message
@@ -22,8 +22,8 @@ from vmemo_bench.datasets import Case
 from vmemo_bench.recordings import RecordedFact, Recording
 
 Json = dict[str, object]
-_LINE = re.compile(r"^(\d+) \| (\w{3} \d{2} \w{3} \d{4} \d{2}:\d{2}) \| ([^|\n]*) \| (.*)$", re.MULTILINE)
-"""A message in a prompt: number, time, speaker, words."""
+_LINE = re.compile(r"^(?:(\w+ \d{2} \w+ \d{4}), \d{2}:\d{2}|(\d+) \| ([^|\n]*) \| (.*))$", re.MULTILINE)
+"""The day of the messages below it, or a message: number, speaker, words."""
 _NUMBERED_LINE = re.compile(r"\d+ \|")
 _KNOWN = re.compile(r"^K\d+ \| [^|\n]* \| (.*)$", re.MULTILINE)
 _PAIR = re.compile(r"^[^|\n]*\b([NK]\d+)\b[^|\n]*\| [^|\n]* \| (.*)$", re.MULTILINE)
@@ -32,6 +32,7 @@ _NUMBERED = re.compile(r"^([A-Z])(\d+) \| (.*)$", re.MULTILINE)
 MAX_EPISODE_LINES = 25
 PREDICTED_STATEMENTS, STATEMENT_LENGTH = 8, 120
 PROFILE_STATEMENTS = 5
+TOPIC_FACTS = 5
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,21 @@ class PromptLine:
     """One message, or a part of one, in a prompt."""
 
     number: int
-    time: str
+    day: str
     speaker: str
     words: str
 
 
 def lines_in(prompt: str) -> list[PromptLine]:
     """Return the messages that a prompt asks to process."""
-    return [PromptLine(int(number), time, speaker, words) for number, time, speaker, words in _LINE.findall(prompt)]
+    found: list[PromptLine] = []
+    day = ""
+    for date, number, speaker, words in _LINE.findall(prompt):
+        if date:
+            day = date
+        else:
+            found.append(PromptLine(int(number), day, speaker, words))
+    return found
 
 
 def pairs_in(prompt: str) -> Iterator[tuple[str, str, bool]]:
@@ -119,9 +127,11 @@ class RecordedLLM:
         shown = self._turns_in(prompt)
         facts = self._facts(shown)
         numbers = {position: number for number, position in enumerate(facts, start=1)}
-        texts = [fact.text[:STATEMENT_LENGTH] for fact in facts.values()]
-        topic = {"title": texts[0] if texts else "", "narrative": " ".join(texts), "lines": list(shown)}
-        return {"topics": [topic], "facts": [self._fact(fact, shown, numbers) for fact in facts.values()]}
+        return {
+            "topics": _topics(list(facts.values()), shown),
+            "facts": [self._fact(fact, shown, numbers) for fact in facts.values()],
+            "names": _names(facts.values()),
+        }
 
     def _extract_small(self, prompt: str) -> Json:
         shown = self._turns_in(prompt)
@@ -146,7 +156,6 @@ class RecordedLLM:
             "kind": "experience" if fact.network == "experience" else None,
             "start": start,
             "end": end,
-            "entities": [{"name": entity.name, "type": entity.type} for entity in fact.entities],
             "causes": [
                 {"fact": numbers[target], "relation": cause.type, "strength": cause.strength}
                 for target, cause in self._recording.causes(fact)
@@ -183,17 +192,17 @@ class RecordedLLM:
 
 
 class _TurnIndex:
-    """Finds the turns of a line by its time to the minute, its speaker and its words."""
+    """Finds the turns of a line by its day, its speaker and its words."""
 
     def __init__(self, case: Case) -> None:
         self._messages: defaultdict[tuple[str, str], list[Message]] = defaultdict(list)
         for _, messages in sessions_of(case):
             for message in messages:
-                self._messages[f"{message.timestamp:%a %d %b %Y %H:%M}", message.voice].append(message)
+                self._messages[f"{message.timestamp:%A %d %B %Y}", message.voice].append(message)
 
     def find(self, line: PromptLine) -> frozenset[str]:
         """Return the turns whose words are most similar; retain adds dates to the words of a line."""
-        candidates = self._messages[line.time, line.speaker.removesuffix(" (agent)")]
+        candidates = self._messages[line.day, line.speaker.removesuffix(" (agent)")]
         similar = {str(message.metadata["turn"]): _similarity(message.content, line.words) for message in candidates}
         best = max(similar.values(), default=0.0)
         return frozenset(turn for turn, similarity in similar.items() if best and similarity == best)
@@ -214,6 +223,26 @@ def _parts(prompt: str) -> Iterator[list[int]]:
         elif numbers:
             yield numbers
             numbers = []
+
+
+def _topics(facts: Sequence[RecordedFact], shown: Mapping[int, frozenset[str]]) -> list[Json]:
+    """Return topics of as many facts as one may have, in the order of their lines."""
+    ordered = sorted(facts, key=lambda fact: _sources(fact, shown)[:1])
+    groups = [ordered[start : start + TOPIC_FACTS] for start in range(0, len(ordered), TOPIC_FACTS)]
+    return [
+        {
+            "title": group[0].text[:STATEMENT_LENGTH],
+            "lines": list(dict.fromkeys(line for fact in group for line in _sources(fact, shown))),
+        }
+        for group in groups
+    ]
+
+
+def _names(facts: Iterable[RecordedFact]) -> dict[str, list[str]]:
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for entity in dict.fromkeys((entity.name, entity.type) for fact in facts for entity in fact.entities):
+        names[entity[1].lower()].append(entity[0])
+    return dict(names)
 
 
 def _sources(fact: RecordedFact, shown: Mapping[int, frozenset[str]]) -> list[int]:

@@ -21,7 +21,7 @@ async def reembed(bank: BankId, store: Store, embedder: Embedder) -> int:
     after: FactId | None = None
     while True:
         while facts := await store.facts(bank, FactSelect(after=after, limit=PAGE)):
-            texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
+            texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
             fresh = await encodings(embedder, texts, "document")
             vectors.update((fact.id, encoding) for fact, encoding in zip(facts, fresh, strict=True))
             after = facts[-1].id

@@ -121,7 +121,8 @@ async def swap_in(store: Store, bank: BankId, embedder: Embedder) -> bool:
 
 
 async def _embedded(facts: Sequence[Fact], embedder: Embedder) -> list[NewFact]:
-    found = await encodings(embedder, [embedded_text(fact.text, fact.mentioned_at) for fact in facts], "document")
+    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
+    found = await encodings(embedder, texts, "document")
     return [NewFact(fact=f, embedding=e.vector, tokens=e.tokens) for f, e in zip(facts, found, strict=True)]
 
 

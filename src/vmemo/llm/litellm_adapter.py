@@ -9,11 +9,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, cast
 
-from pydantic import JsonValue
-
 from vmemo.errors import InvalidInput, LLMDenied, LLMFailed, LLMRefused, LLMUnusable, MissingExtra
 from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
-from vmemo.llm.openai_request import schema_name, strict_schema, system_with_schema
+from vmemo.llm.openai_request import response_schema, schema_name, system_with_schema
 from vmemo.llm.openai_response import Prices, error_for_status, retry_after_seconds, token_cost
 from vmemo.llm.streaming import stream_whole
 from vmemo.models.results import Usage
@@ -140,12 +138,7 @@ class LiteLLM:
         if self._temperature is not None:
             request["temperature"] = self._temperature
         if self._supports_schemas:
-            schema: dict[str, JsonValue] = {
-                "name": schema_name(ask.step),
-                "schema": strict_schema(ask.schema),
-                "strict": True,
-            }
-            request["response_format"] = {"type": "json_schema", "json_schema": schema}
+            request["response_format"] = {"type": "json_schema", "json_schema": response_schema(ask)}
         return request
 
     def _completion(self, response: _LiteLLMResponse, request: LLMRequest) -> Completion:

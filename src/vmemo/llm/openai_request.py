@@ -59,12 +59,7 @@ def build_body(
     if format.temperature is not None:
         body["temperature"] = format.temperature
     if format.response_format == "json_schema":
-        schema: dict[str, JsonValue] = {
-            "name": schema_name(request.step),
-            "schema": strict_schema(request.schema),
-            "strict": True,
-        }
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": response_schema(request)}
     elif format.response_format == "json_object":
         body["response_format"] = {"type": "json_object"}
     if streaming and format.stream != "unsupported":
@@ -77,6 +72,27 @@ def build_body(
 def schema_name(step: str) -> str:
     """Return a step's name reduced to the characters that headers, schemas and tools may be named with."""
     return _INVALID_NAME_CHARACTERS.sub("_", step)[:64] or "answer"
+
+
+def response_schema(request: LLMRequest) -> dict[str, JsonValue]:
+    """Return the named schema of the answer, strict unless the answer may leave out optional fields."""
+    strict = not request.omit_empty
+    return {
+        "name": schema_name(request.step),
+        "schema": strict_schema(request.schema) if strict else _portable(request.schema),
+        "strict": strict,
+    }
+
+
+def _portable(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the schema without the keywords that not every server accepts; optional properties stay optional."""
+    node = {key: value for key, value in schema.items() if key not in _DROPPED}
+    for key in ("properties", "$defs"):
+        parts = node.get(key)
+        if isinstance(parts, dict):
+            node[key] = {name: _portable(part) if isinstance(part, dict) else part for name, part in parts.items()}
+    items = node.get("items")
+    return {**node, "items": _portable(items)} if isinstance(items, dict) else node
 
 
 def strict_schema(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -304,8 +304,8 @@ def _parameters(mode: _OutputMode, request: LLMRequest) -> object:
     if mode == "tool":
         tool = package.ToolDefinition(name=schema_name(request.step), parameters_json_schema=schema, kind="output")
         return make(output_mode=mode, output_tools=[tool], allow_text_output=False)
-    native = mode == "native"
+    strict = mode == "native" and not request.omit_empty
     wanted = outputs.OutputObjectDefinition(
-        name=schema_name(request.step), json_schema=strict_schema(schema) if native else schema, strict=native or None
+        name=schema_name(request.step), json_schema=strict_schema(schema) if strict else schema, strict=strict or None
     )
     return make(output_mode=mode, output_object=wanted)

@@ -33,12 +33,13 @@ class DraftCause:
 class Judgement:
     """The relation of a new fact to a known one.
 
-    `text` is the merged text; `mistaken` means that a superseded fact was never true.
+    `text` is the merged text, `keep` what still holds of a superseded fact; `mistaken` means that it was never true.
     """
 
     verdict: Verdict
     fact: FactId
     text: str = ""
+    keep: tuple[str, ...] = ()
     mistaken: bool = False
 
 
@@ -56,6 +57,8 @@ class FactDraft:
     occurred: tuple[datetime, datetime] | None = None
     valid_at: datetime | None = None
     """When it became true; by default the earlier of its occurrence and its mention."""
+    invalid_at: datetime | None = None
+    """When it stops being true, if that is stated."""
     confidence: float | None = None
     importance: float = 0.5
     entities: tuple[FoundName, ...] = ()
@@ -65,6 +68,14 @@ class FactDraft:
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     key: str = ""
     """Identifies the draft in its bank; the fact's id is derived from it, so that repeated extraction is idempotent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedStatement:
+    """A statement that was expected of an episode: predicted, or known before, at a time."""
+
+    text: str
+    at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +90,14 @@ class RestatedFact:
 class ExtractionResult:
     """The result of extracting a run of messages.
 
-    `known` are the facts that the extractor was shown and has judged. `engine` is recorded on the facts.
+    `known` are the facts that the extractor was shown and has judged. The importance of the drafts is computed from
+    their distance to what was `expected`, if anything was. `engine` is recorded on the facts.
     """
 
     drafts: tuple[FactDraft, ...]
     restated: tuple[RestatedFact, ...] = ()
     known: frozenset[FactId] = frozenset()
+    expected: tuple[ExpectedStatement, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     usage: Usage = field(default_factory=Usage)
     engine: str = ""
@@ -96,6 +109,7 @@ class ExtractionResult:
             drafts=tuple(draft for result in results for draft in result.drafts),
             restated=tuple(each for result in results for each in result.restated),
             known=frozenset[FactId]().union(*(result.known for result in results)),
+            expected=tuple(dict.fromkeys(each for result in results for each in result.expected)),
             skipped=tuple(each for result in results for each in result.skipped),
             usage=sum((result.usage for result in results), Usage()),
             engine=results[0].engine if results else "",

@@ -73,7 +73,8 @@ class TokenCounter(Protocol):
 class LLMRequest:
     """One request to a language model, whose answer must be JSON that matches `schema`.
 
-    `step` names the purpose (extract, judge, ...); servers that require a schema name receive it.
+    `step` names the purpose (extract, judge, ...); servers that require a schema name receive it. With `omit_empty` the
+    answer may leave out optional fields; otherwise servers may require all of them.
     """
 
     step: str
@@ -81,6 +82,7 @@ class LLMRequest:
     user: str
     schema: Mapping[str, JsonValue]
     max_tokens: int = 4096
+    omit_empty: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from vmemo.models.search import Vector, Vectors
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.models.settings import SegmentationSettings
 from vmemo.ports import Context, Store
-from vmemo.retain.llm_extraction import EpisodeTopic
 from vmemo.retain.segment import MessageVector, is_repetition, segment
+from vmemo.retain.topics_from_llm import EpisodeTopic
 
 MessageVectors = Mapping[MessageId, Vector]
 MAX_TITLE = 80

@@ -11,22 +11,19 @@ from typing import cast
 from pydantic import JsonValue
 
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, EntityType, Episode, EpisodeId, Fact, FactId, Message, MessageId
+from vmemo.models import BankId, EntityType, Episode, EpisodeId, Message, MessageId
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
-from vmemo.models.search import Scope, SearchRequest
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
 from vmemo.retain.context import RetainContext
-from vmemo.retain.episodes import message_before, split_by_topics
+from vmemo.retain.episodes import split_by_topics
 from vmemo.retain.extraction_input import PRECEDING_MESSAGES, ExtractionInput, extraction_lines
 from vmemo.retain.group import GROUPING_BATCH, group_messages
+from vmemo.retain.known_facts import known_facts
 from vmemo.retain.llm_extraction import EpisodeExtraction
 from vmemo.retain.pipeline import retained_by
-from vmemo.retain.write_plan import embed_messages, encode_drafts, plan_writes, stack_vectors
-
-FACTS_PER_QUERY, MIN_COSINE, NAMED_ENTITIES, KNOWN_FACTS = 6, 0.4, 4, 24
-"""Known facts shown to the model: per message or entity, minimum cosine, number of entities, and total."""
+from vmemo.retain.write_plan import encode_drafts, plan_writes
 
 OBSERVED_TYPES: frozenset[EntityType] = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT"))
 """Entity types that get observations."""
@@ -122,47 +119,36 @@ async def _extract(
     if not lines:
         return EpisodeExtraction(result=ExtractionResult(drafts=(), engine=llm.name))
     stored = await context.store.bank(bank)
+    known = await known_facts(bank, pending, context)
+    before = await _before(bank, pending, episode, context)
     source = ExtractionInput(
         lines=lines,
-        before=await _before(bank, pending, episode, context),
-        known=await _known(bank, pending, context),
-        topic=episode.title,
+        before=before,
+        known=known.facts,
+        title=_title(episode, pending, known.names, continues=bool(before)),
+        repeats=known.repeats,
         agent=stored.profile.name if stored is not None else "assistant",
     )
     return await context.llm_extractor.extract(source, llm)
 
 
+def _title(episode: Episode, pending: Sequence[Message], names: Sequence[str], *, continues: bool) -> str:
+    """Return what the messages are about, as far as it is known without their words: who speaks, and known names.
+
+    The title of a continued episode describes the messages before them.
+    """
+    speakers = ", ".join(dict.fromkeys(message.voice for message in pending))
+    subjects = [*([episode.title] if continues else []), *names]
+    return f"{speakers} about {', '.join(subjects)}" if subjects else speakers
+
+
 async def _before(
     bank: BankId, pending: Sequence[Message], episode: Episode, context: RetainContext
 ) -> tuple[Message, ...]:
-    """Return the last messages already in the episode, or else the message before it."""
+    """Return the last messages that are already in the episode."""
     fresh = {message.id for message in pending}
     earlier = [id for id in episode.messages if id not in fresh][-PRECEDING_MESSAGES:]
-    if earlier:
-        return tuple(await context.store.messages(bank, MessageSelect(ids=earlier)))
-    before = await message_before(bank, pending[0], context.store)
-    return () if before is None else (before,)
-
-
-async def _known(bank: BankId, pending: Sequence[Message], context: RetainContext) -> tuple[Fact, ...]:
-    """Return the current facts nearest to the messages, then the newest about the entities they name."""
-    vectors = list((await embed_messages(pending, context)).values())
-    found = await context.store.nearest(
-        bank, stack_vectors(vectors, context.embedder.dimension), limit=FACTS_PER_QUERY, floor=MIN_COSINE
-    )
-    best: dict[FactId, float] = {}
-    for hit in (hit for hits in found for hit in hits):
-        best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
-    nearest = await context.store.facts(bank, FactSelect(ids=sorted(best, key=lambda id: -best[id])[: 2 * KNOWN_FACTS]))
-    text = " ".join(f"{message.voice}: {message.content}" for message in pending)
-    named = await context.store.search(SearchRequest(scope=Scope(bank=bank), names_in=text, limit=NAMED_ENTITIES))
-    about = [
-        fact
-        for entity in named.entities[:NAMED_ENTITIES]
-        for fact in await context.store.facts(bank, FactSelect.about(entity.id, limit=FACTS_PER_QUERY))
-    ]
-    known = {fact.id: fact for fact in (*nearest[: KNOWN_FACTS - FACTS_PER_QUERY], *about, *nearest)}
-    return tuple(fact for fact in known.values() if fact.network in ("world", "experience"))[:KNOWN_FACTS]
+    return tuple(await context.store.messages(bank, MessageSelect(ids=earlier))) if earlier else ()
 
 
 async def _follow_up(changes: Changes, context: RetainContext, observe_at: datetime) -> list[NewJob]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from vmemo.llm.prompt_files import quote
 from vmemo.models import Fact, Message
@@ -13,9 +14,9 @@ from vmemo.text.noise import strip_recalled
 
 WINDOW = 24_000
 """Characters per extraction call; a longer episode takes several calls."""
-PRECEDING_MESSAGES = 6
+PRECEDING_MESSAGES = 4
 """Messages before an episode that are shown as context."""
-_CONTEXT_CHARACTERS = 400
+_CONTEXT_CHARACTERS = 200
 """Characters shown of a context message."""
 
 
@@ -34,13 +35,11 @@ class ExtractionInput:
     lines: tuple[ExtractionLine, ...]
     before: tuple[Message, ...] = ()
     known: tuple[Fact, ...] = ()
-    topic: str = ""
+    title: str = ""
+    """The subject of the episode, for the prediction; it quotes no line."""
+    repeats: bool = False
+    """Most of the lines are close to known facts, so that a prediction saves more than it costs."""
     agent: str = "assistant"
-
-    @property
-    def speakers(self) -> str:
-        """The speakers' names, separated by commas."""
-        return ", ".join(dict.fromkeys(line.message.voice for line in self.lines))
 
     @property
     def date(self) -> str:
@@ -48,31 +47,40 @@ class ExtractionInput:
         return f"{self.lines[0].message.timestamp:%A %d %B %Y}"
 
     def quoted_lines(self) -> str:
-        """Return the numbered lines."""
-        return quote(f"{n} | {_header(line.message)} | {line.text}" for n, line in enumerate(self.lines, start=1))
+        """Return the numbered lines, with the date above the first line of each day."""
+        shown: list[str] = []
+        day: date | None = None
+        for n, line in enumerate(self.lines, start=1):
+            at = line.message.timestamp
+            if at.date() != day:
+                day = at.date()
+                shown.append(f"{at:%A %d %B %Y, %H:%M}")
+            shown.append(f"{n} | {_speaker(line.message)} | {line.text}")
+        return quote(shown)
 
-    def quoted_context(self) -> str:
-        """Return the preceding messages."""
-        context = [f"{_header(message)} | {message.content[-_CONTEXT_CHARACTERS:]}" for message in self.before]
-        return quote(context) if context else "none"
+    def context(self, expected: Sequence[str]) -> str:
+        """Return the sections above the lines: known facts, expected statements and preceding messages, if any."""
+        sections = {
+            "Known facts:": self.numbered_facts(),
+            "Expected:": expected,
+            "Said before, for context only (extract nothing from it):": [
+                f"{_speaker(message)} | {message.content[-_CONTEXT_CHARACTERS:]}" for message in self.before
+            ],
+        }
+        return "\n".join(f"{heading}\n{quote(lines)}" for heading, lines in sections.items() if lines)
 
-    def quoted_facts(self) -> str:
+    def numbered_facts(self) -> list[str]:
         """Return the known facts with their K numbers."""
-        return (
-            quote(f"K{n} | {describe_fact(fact)}" for n, fact in enumerate(self.known, start=1))
-            if self.known
-            else "none"
-        )
+        return [f"K{n} | {describe_fact(fact)}" for n, fact in enumerate(self.known, start=1)]
 
 
 def describe_fact(fact: Fact) -> str:
     """Return a fact with the date on which it was mentioned."""
-    return f"{fact.mentioned_at:%d %B %Y} | {fact.text}"
+    return f"{fact.mentioned_at:%d %b %Y} | {fact.text}"
 
 
-def _header(message: Message) -> str:
-    agent = " (agent)" if message.role in ("assistant", "tool") else ""
-    return f"{message.timestamp:%a %d %b %Y %H:%M} | {message.voice}{agent}"
+def _speaker(message: Message) -> str:
+    return f"{message.voice} (agent)" if message.role in ("assistant", "tool") else message.voice
 
 
 def extraction_lines(messages: Sequence[Message], *, southern: bool = False) -> tuple[ExtractionLine, ...]:

@@ -11,12 +11,19 @@ from vmemo.errors import LLMUnusable
 from vmemo.llm.prompt_files import Prompt, load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
 from vmemo.models import Message, MessageId
-from vmemo.models.drafts import ExtractionResult, FactDraft, RestatedFact
+from vmemo.models.drafts import ExpectedStatement, ExtractionResult, FactDraft, RestatedFact
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import drafts_from_llm
-from vmemo.retain.extraction_input import ExtractionInput, windows
+from vmemo.retain.extraction_input import ExtractionInput, describe_fact, windows
 from vmemo.retain.llm_schemas import ExtractedFact, Extraction, Prediction, SmallExtraction
+from vmemo.retain.revise import is_rest_of
+from vmemo.retain.topics_from_llm import (
+    EpisodeTopic,
+    combine_excess,
+    episode_topics,
+    excess_problem,
+)
 from vmemo.text.noise import is_grounded, is_meta_text, is_small_talk
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -24,19 +31,9 @@ MIN_KNOWN_FACTS = 3
 """Known facts below which nothing is predicted."""
 Style = Literal["narrative", "atomic"]
 _FACTS_PER_TOPIC: dict[Style, str] = {
-    "narrative": "Write two to five comprehensive facts per topic. Put everything that belongs together into one fact, "
-    "and things that would be asked about separately into separate facts.",
-    "atomic": "Write as many facts as there are, each a single statement that cannot be divided further.",
+    "narrative": "two to five per topic",
+    "atomic": "as many as there are, each a single statement that cannot be divided further",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class EpisodeTopic:
-    """Messages of one topic with a title and a narrative."""
-
-    title: str
-    narrative: str
-    messages: tuple[MessageId, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,19 +64,19 @@ class LLMExtractor:
         ]
         return parts[0] if len(parts) == 1 else _combined(parts)
 
-    async def _predict(self, source: ExtractionInput, llm: StructuredLLM) -> Sequence[str] | None:
-        """Return the predicted statements, or None if too little is known."""
-        if len(source.known) < MIN_KNOWN_FACTS or self.small:
-            return None
+    async def _predict(self, source: ExtractionInput, llm: StructuredLLM) -> Sequence[str]:
+        """Return the predicted statements; none if too little is known, or if little of it comes up again."""
+        if len(source.known) < MIN_KNOWN_FACTS or not source.repeats or self.small:
+            return ()
         prompt = load_prompt(PROMPTS, "predict")
-        topic = quote([source.topic or source.lines[0].text[:80]])
+        known = quote(describe_fact(fact) for fact in source.known)
         request = prompt.request(
-            Prediction, max_tokens=1024, known=source.quoted_facts(), when=source.date, who=source.speakers, topic=topic
+            Prediction, max_tokens=1024, known=known, when=source.date, title=quote([source.title])
         )
         return (await llm.ask(request, Prediction)).statements
 
     async def _extract_window(
-        self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str] | None, n: int
+        self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str], n: int
     ) -> EpisodeExtraction:
         if not self.small:
             try:
@@ -91,7 +88,7 @@ class LLMExtractor:
         return await self._extract_small(source, llm, n)
 
     async def _extract_full(
-        self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str] | None, n: int
+        self, source: ExtractionInput, llm: StructuredLLM, expected: Sequence[str], n: int
     ) -> EpisodeExtraction:
         prompt = load_prompt(PROMPTS, "extract")
         request = prompt.request(
@@ -99,16 +96,23 @@ class LLMExtractor:
             max_tokens=8192,
             amount=_FACTS_PER_TOPIC[self.style],
             agent=source.agent,
-            known=source.quoted_facts(),
-            expected="nothing in particular" if not expected else quote(expected),
-            before=source.quoted_context(),
+            context=source.context(expected),
             lines=source.quoted_lines(),
         )
-        answer = await llm.ask(request, Extraction, lambda found: _problems(found, source), lenient=True)
-        result = _usable_result(answer, source, n, expected=expected is not None)
+        request = replace(request, omit_empty=True)
+        limited = self.style == "narrative"
+        answer = await llm.ask(
+            request, Extraction, lambda found: _problems(found, source, limited=limited), lenient=True
+        )
+        if limited:
+            answer = combine_excess(answer, len(source.lines))
+        result = _usable_result(answer, source, n)
         _require_usable(result, answer.facts, llm, request)
-        engine = _engine_label(llm, prompt)
-        return EpisodeExtraction(result=replace(result, engine=engine), topics=_topics(answer, source))
+        at = source.lines[0].message.timestamp
+        foreseen = [ExpectedStatement(text=text, at=at) for text in expected]
+        foreseen += [ExpectedStatement(text=fact.text, at=fact.mentioned_at) for fact in source.known]
+        result = replace(result, engine=_engine_label(llm, prompt), expected=tuple(foreseen))
+        return EpisodeExtraction(result=result, topics=episode_topics(answer, result.drafts, source.lines))
 
     async def _extract_small(self, source: ExtractionInput, llm: StructuredLLM, n: int) -> EpisodeExtraction:
         """Extract with the smallest schema, for models that fail with the full one."""
@@ -116,8 +120,10 @@ class LLMExtractor:
         request = prompt.request(SmallExtraction, lines=source.quoted_lines())
         answer = await llm.ask(request, SmallExtraction)
         facts = [ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines) for fact in answer.facts]
-        unaware = replace(source, known=())
-        result = _usable_result(Extraction(facts=facts), unaware, n, expected=False)
+        unaware, found = replace(source, known=()), Extraction(facts=facts)
+        if self.style == "narrative":
+            found = combine_excess(found, len(source.lines))
+        result = _usable_result(found, unaware, n)
         _require_usable(result, facts, llm, request)
         return EpisodeExtraction(result=replace(result, engine=_engine_label(llm, prompt)))
 
@@ -138,37 +144,23 @@ def _combined(parts: Sequence[EpisodeExtraction]) -> EpisodeExtraction:
     return EpisodeExtraction(result=whole, topics=tuple(topics))
 
 
-def _topics(answer: Extraction, source: ExtractionInput) -> tuple[EpisodeTopic, ...]:
-    """Return the topics with their messages: each in its first topic, an unassigned line with the line before it."""
-    chosen: dict[int, int] = {}
-    for place, topic in enumerate(answer.topics):
-        for number in topic.lines:
-            chosen.setdefault(number, place)
-    members: dict[int, dict[MessageId, None]] = {}
-    placed: set[MessageId] = set()
-    last = 0
-    for number, line in enumerate(source.lines, start=1):
-        last = chosen.get(number, last)
-        if line.message.id not in placed:
-            placed.add(line.message.id)
-            members.setdefault(last, {})[line.message.id] = None
-    return tuple(
-        EpisodeTopic(title=topic.title.strip()[:200], narrative=topic.narrative.strip(), messages=tuple(members[place]))
-        for place, topic in enumerate(answer.topics)
-        if place in members
-    )
-
-
-def _problems(answer: Extraction, source: ExtractionInput) -> str | None:
-    """Return the problems to correct: facts without existing lines, and unknown K numbers."""
+def _problems(answer: Extraction, source: ExtractionInput, *, limited: bool) -> str | None:
+    """Return the problems to correct: facts without existing lines, too many of them, and wrong K numbers and rests."""
     problems = [problem for n, fact in enumerate(answer.facts, start=1) if (problem := _line_problem(n, fact, source))]
-    unknown = {each.id for each in answer.repeated if drafts_from_llm.known_fact_id(each.id, source.known) is None}
-    unknown |= {
-        k.id for f in answer.facts for k in f.known if drafts_from_llm.known_fact_id(k.id, source.known) is None
+    relations = [each for fact in answer.facts for each in fact.supersedes]
+    known = {
+        id: drafts_from_llm.known_fact(id, source.known) for id in (each.id for each in (*answer.repeated, *relations))
     }
+    unknown = sorted(id for id, fact in known.items() if fact is None)
     if unknown:
-        problems.append("these numbers are not known facts: " + ", ".join(id[:8] for id in sorted(unknown)[:5]))
-    return "; ".join(problems[:6]) or None
+        problems.append("these numbers are not known facts: " + ", ".join(id[:8] for id in unknown[:5]))
+    problems += [
+        f"`keep` of {each.id} must be a part of {each.id}, in its words"
+        for each in relations
+        if (old := known[each.id]) is not None and not all(is_rest_of(text, old.text) for text in each.keep)
+    ]
+    excess = excess_problem(answer, len(source.lines)) if limited else None
+    return "; ".join([*problems[:6], *([excess] if excess else [])]) or None
 
 
 def _line_problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None:
@@ -189,17 +181,16 @@ def _is_grounded(fact: ExtractedFact, source: ExtractionInput) -> bool:
     return is_grounded(drafts_from_llm.fact_text(fact), texts, [known.text for known in source.known])
 
 
-def _usable_result(answer: Extraction, source: ExtractionInput, window: int, *, expected: bool) -> ExtractionResult:
+def _usable_result(answer: Extraction, source: ExtractionInput, window: int) -> ExtractionResult:
     """Return drafts of the usable facts; the others are reported as skipped with the reason."""
     numbered = dict(enumerate(answer.facts, start=1))
     problems = {n: problem for n, fact in numbered.items() if (problem := _problem(n, fact, source)) is not None}
     skipped = [Skipped(what=numbered[n].what[:200], reason=problem) for n, problem in problems.items()]
     usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
+    names = drafts_from_llm.found_names(answer.names)
     drafts: dict[int, FactDraft] = {
-        n: drafts_from_llm.draft(
-            fact, _source_messages(fact, source), source.known, key=f"{key}/{window}.{n}", expected=expected
-        )
+        n: drafts_from_llm.draft(fact, _source_messages(fact, source), names, source.known, key=f"{key}/{window}.{n}")
         for n, fact in usable.items()
     }
     causes = drafts_from_llm.causes_by_fact(drafts, answer.facts)
@@ -231,10 +222,10 @@ def _problem(n: int, fact: ExtractedFact, source: ExtractionInput) -> str | None
 def _restated(answer: Extraction, source: ExtractionInput) -> Iterator[RestatedFact]:
     messages = [line.message for line in source.lines]
     for each in answer.repeated:
-        fact = drafts_from_llm.known_fact_id(each.id, source.known)
+        fact = drafts_from_llm.known_fact(each.id, source.known)
         sources = drafts_from_llm.sources(each.lines, messages)
         if fact is not None and sources:
-            yield RestatedFact(fact=fact, messages=tuple(message.id for message in sources))
+            yield RestatedFact(fact=fact.id, messages=tuple(message.id for message in sources))
 
 
 def _require_usable(

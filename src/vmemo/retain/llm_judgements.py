@@ -49,7 +49,9 @@ async def judge_pairs(
     found: dict[int, list[Judgement]] = {}
     for each in answer.verdicts:
         pair = known[each.known]
-        verdict = Judgement(verdict=each.verdict, fact=pair.known.id, text=each.text, mistaken=each.mistaken)
+        verdict = Judgement(
+            verdict=each.verdict, fact=pair.known.id, text=each.text, keep=tuple(each.keep), mistaken=each.mistaken
+        )
         found.setdefault(pair.new, []).append(verdict)
     return found
 

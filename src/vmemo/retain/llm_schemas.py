@@ -7,15 +7,12 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from vmemo.llm.answer_parsing import AnswerSchema
-from vmemo.models import CauseKind, EntityType, Verdict
-
-_TYPES = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT", "CONCEPT", "EVENT", "OTHER"))
+from vmemo.models import CauseKind, Verdict
 
 
-def _entity_type(value: object) -> object:
-    """Map unknown entity types, which models invent, to OTHER."""
-    name = value.upper() if isinstance(value, str) else "OTHER"
-    return name if name in _TYPES else "OTHER"
+def _as_list(value: object) -> object:
+    """Accept a single text for a list of one."""
+    return [value] if isinstance(value, str) else value
 
 
 def _line_number(value: object) -> object:
@@ -34,6 +31,8 @@ def _fraction(value: object) -> object:
 LineNumber = Annotated[int, BeforeValidator(_line_number)]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(ge=0.0, le=1.0)]
 ShortText = Annotated[str, Field(max_length=4000)]
+Rest = Annotated[list[ShortText], BeforeValidator(_as_list)]
+EntityName = Annotated[str, Field(max_length=200)]
 
 
 class LineGroup(AnswerSchema):
@@ -55,13 +54,6 @@ class Prediction(AnswerSchema):
     statements: list[ShortText] = Field(max_length=20)
 
 
-class NamedEntity(AnswerSchema):
-    """A person, place, thing or idea in a fact."""
-
-    name: Annotated[str, Field(min_length=1, max_length=200)]
-    type: Annotated[EntityType, BeforeValidator(_entity_type)] = "OTHER"
-
-
 class CausalRelation(AnswerSchema):
     """A causal relation to another fact of this answer."""
 
@@ -70,35 +62,31 @@ class CausalRelation(AnswerSchema):
     strength: Fraction = 0.5
 
 
-class KnownFactRelation(AnswerSchema):
-    """Relation of a fact to a known fact."""
+class SupersededFact(AnswerSchema):
+    """A known fact that is not true any more."""
 
     id: str = Field(description="K number of the known fact")
-    relation: Literal["merge", "supersede", "duplicate"]
-    mistaken: bool = Field(default=False, description="for supersede: the known fact was never true")
-    text: ShortText = Field(default="", description="for merge: one text with the content of both")
+    keep: Rest = Field(default_factory=list[str], description="sentences of it that still hold")
+    mistaken: bool = Field(default=False, description="it was never true")
 
 
 class ExtractedFact(AnswerSchema):
-    """One fact to remember."""
+    """One fact to remember. Fields without content are left out."""
 
-    what: Annotated[str, Field(min_length=1, max_length=4000)] = Field(
-        description="what happened or is true, in self-contained sentences with names instead of pronouns"
-    )
-    when: ShortText = Field(default="", description="date in words with weekday, or empty")
-    where: ShortText = Field(default="", description="place, or empty")
-    who: ShortText = Field(default="", description="participants and their relations, or empty")
-    why: ShortText = Field(default="", description="stated reason or motive, or empty")
+    what: Annotated[str, Field(min_length=1, max_length=4000)] = Field(description="self-contained sentence")
+    when: ShortText = Field(default="", description="time, if `what` lacks it")
+    where: ShortText = Field(default="", description="place, if `what` lacks it")
+    who: ShortText = Field(default="", description="participants and their relations that `what` lacks")
+    why: ShortText = Field(default="", description="stated reason, if `what` lacks it")
     kind: Literal["world", "experience", "opinion"] = "world"
-    confidence: Fraction | None = Field(default=None, description="for opinion only: certainty")
-    start: str = Field(default="", description="first day or time, ISO 8601, or empty")
-    end: str = Field(default="", description="last day or time, ISO 8601, or empty")
-    since: str = Field(default="", description="for a lasting state: first day on which it is true, or empty")
-    entities: list[NamedEntity] = Field(default_factory=list[NamedEntity])
+    confidence: Fraction | None = Field(default=None, description="for opinion: certainty")
+    start: str = Field(default="", description="first day or time of an event, ISO 8601")
+    end: str = Field(default="", description="last day or time of an event, ISO 8601")
+    since: str = Field(default="", description="first day of a lasting state, ISO 8601")
+    until: str = Field(default="", description="last day of a lasting state, ISO 8601")
     causes: list[CausalRelation] = Field(default_factory=list[CausalRelation])
     lines: list[LineNumber] = Field(description="numbers of the lines that state it")
-    surprise: Fraction = Field(default=0.5, description="0 if fully expected, 1 if completely unexpected")
-    known: list[KnownFactRelation] = Field(default_factory=list[KnownFactRelation])
+    supersedes: list[SupersededFact] = Field(default_factory=list[SupersededFact])
 
 
 class RepeatedFact(AnswerSchema):
@@ -109,11 +97,22 @@ class RepeatedFact(AnswerSchema):
 
 
 class ExtractedTopic(AnswerSchema):
-    """Lines of one topic, and their content."""
+    """Lines of one topic."""
 
-    title: ShortText = Field(description="at most ten words")
-    narrative: ShortText = Field(default="", description="two to four sentences that summarize the lines")
+    title: ShortText = Field(description="at most six words")
     lines: list[LineNumber] = Field(description="line numbers")
+
+
+class ExtractedNames(AnswerSchema):
+    """Names in the facts, by type."""
+
+    person: list[EntityName] = Field(default_factory=list[str])
+    organization: list[EntityName] = Field(default_factory=list[str])
+    location: list[EntityName] = Field(default_factory=list[str])
+    product: list[EntityName] = Field(default_factory=list[str])
+    event: list[EntityName] = Field(default_factory=list[str])
+    concept: list[EntityName] = Field(default_factory=list[str])
+    other: list[EntityName] = Field(default_factory=list[str])
 
 
 class Extraction(AnswerSchema):
@@ -121,6 +120,7 @@ class Extraction(AnswerSchema):
 
     topics: list[ExtractedTopic] = Field(default_factory=list[ExtractedTopic], max_length=25)
     facts: list[ExtractedFact] = Field(max_length=60)
+    names: ExtractedNames = Field(default_factory=ExtractedNames)
     repeated: list[RepeatedFact] = Field(default_factory=list[RepeatedFact])
 
 
@@ -144,8 +144,9 @@ class PairVerdict(AnswerSchema):
     new: str = Field(description="N number of the new fact")
     known: str = Field(description="K number of the known fact")
     verdict: Verdict
-    mistaken: bool = False
-    text: ShortText = ""
+    keep: Rest = Field(default_factory=list[str], description="for supersede: sentences of it that still hold")
+    mistaken: bool = Field(default=False, description="for supersede: the known fact was never true")
+    text: ShortText = Field(default="", description="for merge: one text with the content of both")
 
 
 class PairVerdicts(AnswerSchema):

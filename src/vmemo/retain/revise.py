@@ -17,9 +17,12 @@ from vmemo.models.select import FactSelect
 from vmemo.models.settings import RevisionSettings
 from vmemo.ports import Store
 from vmemo.text.claims import compare_claims, parse_claim
+from vmemo.text.tokens import terms
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
 """Namespace of fact ids; it must never change."""
+MAX_MERGED_CHARACTERS = 240
+"""Characters of a merged text; longer facts stay apart."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,11 @@ class FactPair:
 
 @dataclass
 class Revision:
-    """New facts, and changes of known ones. `duplicate_of` maps a dropped new fact to the known fact it repeats."""
+    """New facts, and changes of known ones.
+
+    `duplicate_of` maps a dropped new fact to the known fact it repeats. The facts in `reworded` have a new text and are
+    not embedded yet.
+    """
 
     facts: list[NewFact] = field(default_factory=list[NewFact])
     closings: list[FactClosure] = field(default_factory=list[FactClosure])
@@ -40,7 +47,7 @@ class Revision:
     successors: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
     changed: dict[FactId, Fact] = field(default_factory=dict[FactId, Fact])
     duplicate_of: dict[FactId, FactId] = field(default_factory=dict[FactId, FactId])
-    merged: set[FactId] = field(default_factory=set[FactId])
+    reworded: set[FactId] = field(default_factory=set[FactId])
     links: list[Link] = field(default_factory=list[Link])
 
 
@@ -146,7 +153,7 @@ def verdicts_from_engine(drafts: Sequence[FactDraft], pairs: Sequence[FactPair])
 def apply_verdicts(
     new: Sequence[NewFact], judged: Mapping[int, Sequence[Judgement]], pairs: Sequence[FactPair]
 ) -> Revision:
-    """Apply verdicts to new facts. The facts in `merged` have a new text and must be embedded again."""
+    """Apply verdicts to new facts."""
     known = {pair.known.id: pair.known for pair in pairs}
     done = Revision()
     for at, item in enumerate(new):
@@ -164,16 +171,61 @@ def _apply_to_fact(item: NewFact, verdicts: Sequence[Judgement], known: Mapping[
         done.sourced.append(AddedSource(fact=old.id, messages=item.fact.messages, episodes=item.fact.episodes))
         done.duplicate_of[item.fact.id] = old.id
         return
-    joined = next((each for each in verdicts if each.verdict == "merge" and each.text.strip()), None)
+    joined = next((each for each in verdicts if _merges(each, item.fact, known)), None)
     fact = item.fact if joined is None else _merge(item.fact, known[joined.fact], joined.text.strip(), done)
-    replaced = [(known[each.fact], each.mistaken) for each in verdicts if each.verdict == "supersede"]
-    done.facts.append(replace(item, fact=_supersede(fact, replaced, done)))
+    replaced = [(known[each.fact], each) for each in verdicts if _replaces(each, known)]
+    fact = _supersede(fact, replaced, done)
+    done.facts.append(replace(item, fact=fact))
+    for old, verdict in replaced:
+        if any(closing.fact == old.id for closing in done.closings):
+            done.facts += [_reissue(old, fact, text, n, done) for n, text in enumerate(verdict.keep)]
+
+
+def _merges(verdict: Judgement, new: Fact, known: Mapping[FactId, Fact]) -> bool:
+    """Return True for a merge into the text of one of the facts, or into one that is short."""
+    text, old = verdict.text.strip(), known[verdict.fact].text
+    short = 0 < len(text) <= min(MAX_MERGED_CHARACTERS, len(old) + len(new.text))
+    return verdict.verdict == "merge" and (short or text in (old, new.text))
+
+
+def _replaces(verdict: Judgement, known: Mapping[FactId, Fact]) -> bool:
+    """Return True for a supersession that leaves a part of the fact, or nothing; not for one that leaves all of it."""
+    if verdict.verdict != "supersede":
+        return False
+    old = known[verdict.fact].text
+    whole = set(terms(old)) <= {term for text in verdict.keep for term in terms(text)}
+    return all(is_rest_of(text, old) for text in verdict.keep) and not whole
+
+
+def is_rest_of(text: str, old: str) -> bool:
+    """Return True if a text is no longer than an old one and has most of its terms from it."""
+    kept = set(terms(text))
+    return bool(kept) and len(text) <= len(old) and 2 * len(kept & set(terms(old))) >= len(kept)
+
+
+def _reissue(old: Fact, new: Fact, text: str, n: int, done: Revision) -> NewFact:
+    """Return what still holds of a superseded fact: another version of it, which rests on the new one.
+
+    If the new fact is forgotten, this one is deleted with it, and the messages of the old one are processed again.
+    """
+    rest = old.model_copy(
+        update={
+            "id": fact_id(old.bank, old.engine, f"{old.id}/{new.id}/{n}"),
+            "text": text.strip(),
+            "recorded_at": recorded_end(new, old),
+            "access_count": 0,
+            "supersedes": old.id,
+            "basis": (new.id,),
+        }
+    )
+    done.reworded.add(rest.id)
+    return NewFact(fact=rest, embedding=np.empty(0, np.float32))
 
 
 def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
     """Return one fact in place of two, valid from the earlier start and with the sources of both."""
     _close(old, done, FactClosure(fact=old.id, expired_at=recorded_end(new, old)))
-    done.merged.add(new.id)
+    done.reworded.add(new.id)
     starts = [start for start in (new.valid_at, old.valid_at) if start is not None]
     return new.model_copy(
         update={
@@ -190,10 +242,10 @@ def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
     )
 
 
-def _supersede(new: Fact, replaced: Sequence[tuple[Fact, bool]], done: Revision) -> Fact:
+def _supersede(new: Fact, replaced: Sequence[tuple[Fact, Judgement]], done: Revision) -> Fact:
     """Close the replaced facts, or close the new fact if it became valid before them."""
-    for old, mistaken in sorted(replaced, key=lambda pair: _start(pair[0]), reverse=True):
-        if mistaken:
+    for old, verdict in sorted(replaced, key=lambda pair: _start(pair[0]), reverse=True):
+        if verdict.mistaken:
             # A mistaken fact is closed at its own start, and the new one is valid from there.
             new = new.model_copy(update={"valid_at": old.valid_at})
             _close(old, done, FactClosure(fact=old.id, invalid_at=_start(old), expired_at=recorded_end(new, old)))
@@ -207,6 +259,7 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, bool]], done: Revision)
             # A fact that ends in the future stays current until then.
             expired_at = None if _start(new) > utc_now() else recorded_end(new, old)
             _close(old, done, FactClosure(fact=old.id, invalid_at=_start(new), expired_at=expired_at))
+        done.links.append(Link(source=new.id, target=old.id, kind="replaces", weight=1.0))
         if new.supersedes is None:
             new = new.model_copy(update={"supersedes": old.id})
         else:

@@ -205,7 +205,7 @@ async def _score_parts(
     ]
     if not texts:
         return []
-    dated = [embedded_text(text, pair.older.fact.mentioned_at) for pair, text in texts]
+    dated = [embedded_text(text, pair.older.fact.mentioned_at, pair.older.fact.engine) for pair, text in texts]
     vectors = await context.embedder.embed(dated, "document")
     compared = [
         _statements_of(pair, text, _cosine(vector, pair)) for (pair, text), vector in zip(texts, vectors, strict=True)
@@ -253,7 +253,7 @@ def reissue(bank: BankId, item: Outdated, context: Context) -> Fact:
 
 
 async def _embed(facts: Sequence[Fact], context: Context) -> list[NewFact]:
-    texts = [embedded_text(fact.text, fact.mentioned_at) for fact in facts]
+    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
     encoded = await encodings(context.embedder, texts, "document")
     return [NewFact(fact=fact, embedding=e.vector, tokens=e.tokens) for fact, e in zip(facts, encoded, strict=True)]
 

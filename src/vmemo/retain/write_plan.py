@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from vmemo.models.select import FactSelect
 from vmemo.ports import encodings
 from vmemo.retain import revise
 from vmemo.retain.context import RetainContext
+from vmemo.retain.importance import calibrated
 from vmemo.retain.link import causal_links, semantic_links, temporal_links
 from vmemo.retain.llm_judgements import identify_names, judge_pairs
 from vmemo.retain.repeats import find_repeats
@@ -71,14 +72,28 @@ async def encode_drafts(
     llm: StructuredLLM | None = None,
 ) -> EncodedDrafts:
     """Embed drafts and resolve their names concurrently; with an LLM, let it decide ambiguous names."""
-    texts = [embedded_text(draft.text, draft.mentioned_at) for draft in result.drafts]
+    engine = result.engine or context.extractor.name
+    texts = [embedded_text(draft.text, draft.mentioned_at, engine) for draft in result.drafts]
     encoded, resolution = await asyncio.gather(
         encodings(context.embedder, texts, "document"), context.entity_cache.resolve(bank, revision, result.drafts)
     )
     if llm is not None and resolution.ambiguous:
         advice = await identify_names(bank, resolution.ambiguous, result.drafts, context.store, llm)
         resolution = await context.entity_cache.resolve(bank, revision, result.drafts, advice=advice)
-    return EncodedDrafts(result=result, encodings=encoded, resolution=resolution)
+    drafts = await _calibrate(result, encoded, context)
+    return EncodedDrafts(result=replace(result, drafts=drafts), encodings=encoded, resolution=resolution)
+
+
+async def _calibrate(
+    result: ExtractionResult, encoded: Sequence[Encoding], context: RetainContext
+) -> tuple[FactDraft, ...]:
+    """Return the drafts with the importance that follows from what was expected."""
+    if not result.expected or not result.drafts:
+        return result.drafts
+    texts = [embedded_text(each.text, each.at, result.engine) for each in result.expected]
+    expected = np.stack(list(await context.embedder.embed(texts, "document")))
+    vectors = np.stack([encoding.vector for encoding in encoded])
+    return await asyncio.to_thread(calibrated, result.drafts, vectors, result.expected, expected)
 
 
 async def plan_writes(
@@ -97,7 +112,7 @@ async def plan_writes(
     ]
     nearest = await _nearest(bank, new, context)
     revised = await _revise(bank, new, nearest, encoded.result, context, llm)
-    changed = [item for item in revised.facts if item.fact.id not in nearest or item.fact.id in revised.merged]
+    changed = [item for item in revised.facts if item.fact.id not in nearest or item.fact.id in revised.reworded]
     links = await _links(bank, revised.facts, {**nearest, **await _nearest(bank, changed, context)}, context)
     causal = causal_links(encoded.result.drafts, [fact.id for fact in facts], revised.duplicate_of)
     return Changes(
@@ -151,13 +166,14 @@ async def _revise(
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
     if unclear:
         judged |= await judge_pairs(unclear, new, llm)
-    return await _embed_merged(revise.apply_verdicts(new, judged, pairs), context)
+    return await _embed_reworded(revise.apply_verdicts(new, judged, pairs), context)
 
 
-async def _embed_merged(done: Revision, context: RetainContext) -> Revision:
-    """Count and embed merged facts again, because their text is new."""
-    again = [at for at, item in enumerate(done.facts) if item.fact.id in done.merged]
-    texts = [embedded_text(done.facts[at].fact.text, done.facts[at].fact.mentioned_at) for at in again]
+async def _embed_reworded(done: Revision, context: RetainContext) -> Revision:
+    """Count and embed facts whose text is new: merged ones, and what still holds of superseded ones."""
+    again = [at for at, item in enumerate(done.facts) if item.fact.id in done.reworded]
+    facts = [done.facts[at].fact for at in again]
+    texts = [embedded_text(fact.text, fact.mentioned_at, fact.engine) for fact in facts]
     fresh = await encodings(context.embedder, texts, "document")
     for at, encoding in zip(again, fresh, strict=True):
         fact = done.facts[at].fact
@@ -238,6 +254,7 @@ def _fact(
         occurred_end=end,
         mentioned_at=draft.mentioned_at,
         valid_at=draft.valid_at or began,
+        invalid_at=draft.invalid_at,
         recorded_at=draft.recorded_at,
         confidence=draft.confidence,
         importance=draft.importance,

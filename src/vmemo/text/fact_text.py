@@ -6,10 +6,15 @@ from datetime import datetime
 
 from vmemo.text.temporal import annotate_likely
 
+OWN_WORDS_ENGINES = ("local", "verbatim")
+"""Engines whose facts are the words of a message."""
 
-def embedded_text(text: str, mentioned_at: datetime) -> str:
+
+def embedded_text(text: str, mentioned_at: datetime, engine: str = OWN_WORDS_ENGINES[0]) -> str:
     """Return the text with its date in front, because the stored text has none, and with the likely dates of its times.
 
-    The encoder was trained on these: a likely date serves a search, even where it is too uncertain to be stored.
+    The encoder was trained on these: a likely date serves a search, even where it is too uncertain to be stored. A
+    model has dated the facts that it wrote, so their times are not resolved again.
     """
-    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {annotate_likely(text, mentioned_at)}"
+    dated = annotate_likely(text, mentioned_at) if engine in OWN_WORDS_ENGINES else text
+    return f"{mentioned_at.day} {mentioned_at:%B %Y}. {dated}"

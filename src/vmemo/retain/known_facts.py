@@ -1,0 +1,125 @@
+"""Known facts that new messages touch: those that they may outdate or repeat, and those about entities they name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vmemo.models import BankId, Entity, Fact, Message
+from vmemo.models.search import StatementPair, Vectors
+from vmemo.models.select import EntitySelect, FactSelect
+from vmemo.retain.context import RetainContext
+from vmemo.retain.revise import is_current
+from vmemo.retain.write_plan import embed_messages, stack_vectors
+from vmemo.text.names import find_names
+
+KNOWN_FACTS = 10
+"""Known facts that are shown, at most."""
+NEAREST, MIN_COSINE = 8, 0.3
+"""Facts near each message that are considered, and their least cosine."""
+NAMED_ENTITIES, FACTS_PER_ENTITY = 8, 4
+"""Entities named in the messages, and facts of each, that are considered as well."""
+COMPARED_MESSAGES = 3
+"""Messages nearest to a fact that may outdate it."""
+RELATED_COSINE = 0.55
+"""Cosine from which a fact is shown that no message is suspected to outdate."""
+REPEATED_COSINE = 0.65
+"""Cosine from which a message probably repeats a known fact: news of the same people is mostly below .6."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownFacts:
+    """Known facts in the order of their relevance, and the known entities that the messages name.
+
+    `repeats` is set if most messages probably repeat known facts.
+    """
+
+    facts: tuple[Fact, ...] = ()
+    names: tuple[str, ...] = ()
+    repeats: bool = False
+
+
+async def known_facts(bank: BankId, messages: Sequence[Message], context: RetainContext) -> KnownFacts:
+    """Return the current facts that messages touch.
+
+    Facts that a message may outdate, by the revision model, come first, then those that are similar. Without such a
+    model all facts near the messages or about their entities are taken, the most similar first.
+    """
+    speakers = {message.voice for message in messages}
+    entities = await _named(bank, messages, speakers, context)
+    names = tuple(entity.name for entity in entities if entity.name not in speakers)
+    vectors = stack_vectors(list((await embed_messages(messages, context)).values()), context.embedder.dimension)
+    facts = await _candidates(bank, vectors, entities, messages, context)
+    if not facts:
+        return KnownFacts(names=names)
+    cosines = vectors @ np.stack([np.array(fact.embedding, np.float32) for fact in facts]).T
+    best: list[float] = cosines.max(axis=0).tolist()
+    outdated = await _outdated(messages, facts, cosines, context)
+    if outdated is None:
+        chosen = sorted(range(len(facts)), key=lambda at: -best[at])
+    else:
+        least = context.settings.revision_model.prefer
+        related = [at for at in range(len(facts)) if outdated[at] >= least or best[at] >= RELATED_COSINE]
+        chosen = sorted(related, key=lambda at: (outdated[at] < least, -outdated[at], -best[at]))
+    repeated = float((cosines.max(axis=1) >= REPEATED_COSINE).mean())
+    return KnownFacts(
+        facts=tuple(facts[at].model_copy(update={"embedding": None}) for at in chosen[:KNOWN_FACTS]),
+        names=names,
+        repeats=repeated >= 0.5,
+    )
+
+
+async def _named(bank: BankId, messages: Sequence[Message], speakers: set[str], context: RetainContext) -> list[Entity]:
+    """Return the known entities that the messages name, and the speakers."""
+    found = await asyncio.to_thread(
+        lambda: {name.name for message in messages for name in find_names(message.content, speakers=speakers)}
+    )
+    names = [*sorted(speakers), *sorted(found - speakers)]
+    return list(await context.store.entities(bank, EntitySelect(names=names)))[:NAMED_ENTITIES]
+
+
+async def _candidates(
+    bank: BankId, vectors: Vectors, entities: Sequence[Entity], messages: Sequence[Message], context: RetainContext
+) -> list[Fact]:
+    """Return current facts near the messages and about the entities, with their embeddings."""
+    found = await context.store.nearest(bank, vectors, limit=NEAREST, floor=MIN_COSINE)
+    ids = list({hit.id for hits in found for hit in hits})
+    near = await context.store.facts(bank, FactSelect(ids=ids, with_embeddings=True)) if ids else []
+    about = [
+        fact
+        for entity in entities
+        for fact in await context.store.facts(
+            bank, replace(FactSelect.about(entity.id, limit=FACTS_PER_ENTITY), with_embeddings=True)
+        )
+    ]
+    own = {message.id for message in messages}
+    known = {fact.id: fact for fact in (*near, *about)}
+    return [fact for fact in known.values() if is_current(fact) and own.isdisjoint(fact.messages)]
+
+
+async def _outdated(
+    messages: Sequence[Message], facts: Sequence[Fact], cosines: Vectors, context: RetainContext
+) -> list[float] | None:
+    """Return for each fact the probability that one of the messages nearest to it makes it outdated.
+
+    None without a revision model.
+    """
+    model = context.revision_model
+    if model is None:
+        return None
+    nearest: list[list[int]] = np.argsort(-cosines, axis=0)[:COMPARED_MESSAGES].T.tolist()
+    pairs = [
+        _pair(fact, messages[n], float(cosines[n, at]))
+        for at, (fact, near) in enumerate(zip(facts, nearest, strict=True))
+        for n in near
+    ]
+    scores = np.array(await model.score(pairs)).reshape(len(facts), -1)
+    return scores.max(axis=1).tolist()
+
+
+def _pair(fact: Fact, message: Message, cosine: float) -> StatementPair:
+    days = (message.timestamp.date() - fact.mentioned_at.date()).days
+    return StatementPair(fact.text, f"{message.voice}: {message.content}", days, cosine)

@@ -1,0 +1,138 @@
+"""Topics of an extraction: the messages and facts of each, and the limit of facts per topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vmemo.models import MessageId
+from vmemo.models.drafts import FactDraft
+from vmemo.retain.drafts_from_llm import fact_text
+from vmemo.retain.extraction_input import ExtractionLine
+from vmemo.retain.llm_schemas import ExtractedFact, Extraction
+
+MAX_TOPIC_FACTS = 5
+"""Facts per topic in the narrative style."""
+LINES_PER_TOPIC = 8
+"""Lines that count as one topic if the model names none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeTopic:
+    """Messages of one topic with a title and a narrative."""
+
+    title: str
+    narrative: str
+    messages: tuple[MessageId, ...]
+
+
+def topic_by_line(answer: Extraction, lines: int) -> list[int]:
+    """Return the topic of each line: its first one, and for an unassigned line that of the line before it."""
+    if not answer.topics:
+        return [number // LINES_PER_TOPIC for number in range(lines)]
+    chosen: dict[int, int] = {}
+    for place, topic in enumerate(answer.topics):
+        for number in topic.lines:
+            chosen.setdefault(number, place)
+    found: list[int] = []
+    for number in range(1, lines + 1):
+        found.append(chosen.get(number, found[-1] if found else 0))
+    return found
+
+
+def episode_topics(
+    answer: Extraction, drafts: Sequence[FactDraft], lines: Sequence[ExtractionLine]
+) -> tuple[EpisodeTopic, ...]:
+    """Return the topics with their messages; their facts are the narrative."""
+    members: dict[int, dict[MessageId, None]] = {}
+    placed: dict[MessageId, int] = {}
+    for line, topic in zip(lines, topic_by_line(answer, len(lines)), strict=True):
+        if line.message.id not in placed:
+            placed[line.message.id] = topic
+            members.setdefault(topic, {})[line.message.id] = None
+    texts: dict[int, list[str]] = {}
+    for draft in drafts:
+        texts.setdefault(placed[draft.messages[0]], []).append(draft.text)
+    return tuple(
+        EpisodeTopic(
+            title=topic.title.strip()[:200],
+            narrative=" ".join(texts.get(place, ())),
+            messages=tuple(members[place]),
+        )
+        for place, topic in enumerate(answer.topics)
+        if place in members
+    )
+
+
+def excess_problem(answer: Extraction, lines: int) -> str | None:
+    """Return the topics with too many facts as a problem to correct."""
+    found = [
+        f"topic {topic + 1} has {len(numbers)} facts: combine them into {MAX_TOPIC_FACTS} at most, or divide the topic"
+        for topic, numbers in _facts_by_topic(answer, lines).items()
+        if len(numbers) > MAX_TOPIC_FACTS
+    ]
+    return "; ".join(found) or None
+
+
+def combine_excess(answer: Extraction, lines: int) -> Extraction:
+    """Return the answer with the facts of each topic joined until none has too many. Nothing is left out."""
+    groups: list[list[int]] = []
+    for numbers in _facts_by_topic(answer, lines).values():
+        groups += _combined([[number] for number in numbers], answer.facts)
+    groups.sort()
+    if len(groups) == len(answer.facts):
+        return answer
+    place = {number: at for at, group in enumerate(groups, start=1) for number in group}
+    facts = [_renumbered(_joined([answer.facts[n] for n in group]), place) for group in groups]
+    return answer.model_copy(update={"facts": facts})
+
+
+def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
+    """Return the indexes of each topic's facts, by their first lines."""
+    topics = topic_by_line(answer, lines)
+    found: dict[int, list[int]] = {}
+    for at, fact in enumerate(answer.facts):
+        first = min((n for n in fact.lines if 1 <= n <= lines), default=1)
+        found.setdefault(topics[first - 1], []).append(at)
+    return found
+
+
+def _combined(groups: list[list[int]], facts: Sequence[ExtractedFact]) -> list[list[int]]:
+    """Join the two neighbours of one kind that share a line, or else are shortest together, until few enough remain."""
+    while len(groups) > MAX_TOPIC_FACTS:
+        pairs = [at for at in range(len(groups) - 1) if facts[groups[at][0]].kind == facts[groups[at + 1][0]].kind]
+        if not pairs:
+            break
+        best = min(pairs, key=lambda at: _cost(groups[at], groups[at + 1], facts))
+        groups[best : best + 2] = [[*groups[best], *groups[best + 1]]]
+    return groups
+
+
+def _cost(one: Sequence[int], other: Sequence[int], facts: Sequence[ExtractedFact]) -> tuple[bool, int]:
+    lines = ({line for n in group for line in facts[n].lines} for group in (one, other))
+    return next(lines).isdisjoint(next(lines)), sum(len(facts[n].what) for n in (*one, *other))
+
+
+def _joined(facts: Sequence[ExtractedFact]) -> ExtractedFact:
+    first = facts[0]
+    if len(facts) == 1:
+        return first
+    sentences = [text if text.endswith((".", "!", "?")) else f"{text}." for text in map(fact_text, facts)]
+    return first.model_copy(
+        update={
+            "what": " ".join(sentences),
+            **dict.fromkeys(("when", "where", "who", "why"), ""),
+            "start": min((fact.start for fact in facts if fact.start), default=""),
+            "end": max((fact.end or fact.start for fact in facts), default=""),
+            "lines": list(dict.fromkeys(line for fact in facts for line in fact.lines)),
+            "causes": [cause for fact in facts for cause in fact.causes],
+            "supersedes": [known for fact in facts for known in fact.supersedes],
+        }
+    )
+
+
+def _renumbered(fact: ExtractedFact, place: Mapping[int, int]) -> ExtractedFact:
+    causes = [
+        cause.model_copy(update={"fact": place[cause.fact - 1]}) for cause in fact.causes if cause.fact - 1 in place
+    ]
+    return fact.model_copy(update={"causes": causes})
