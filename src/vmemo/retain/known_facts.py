@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import numpy as np
 
-from vmemo.models import BankId, Entity, Fact, Message
+from vmemo.models import BankId, Entity, EntityId, Fact, Message
 from vmemo.models.search import StatementPair, Vectors
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.retain.context import RetainContext
@@ -24,8 +25,9 @@ NAMED_ENTITIES, FACTS_PER_ENTITY = 8, 4
 """Entities named in the messages, and facts of each, that are considered as well."""
 COMPARED_MESSAGES = 3
 """Messages nearest to a fact that may outdate it."""
-RELATED_COSINE = 0.55
-"""Cosine from which a fact is shown that no message is suspected to outdate."""
+NAMED, PAST_EVENT, TOUCHED = 0.3, 0.3, 0.08
+"""Added to the probability of a fact about a named entity, less the more mentions that has; factor of the probability
+that a past event is outdated, which only a correction can do; and the least sum with which a fact is shown."""
 REPEATED_COSINE = 0.65
 """Cosine from which a message probably repeats a known fact: news of the same people is mostly below .6."""
 
@@ -45,8 +47,9 @@ class KnownFacts:
 async def known_facts(bank: BankId, messages: Sequence[Message], context: RetainContext) -> KnownFacts:
     """Return the current facts that messages touch.
 
-    Facts that a message may outdate, by the revision model, come first, then those that are similar. Without such a
-    model all facts near the messages or about their entities are taken, the most similar first.
+    Facts that a message may outdate, by the revision model, or that are about a rare entity it names come first, then
+    those that it may repeat. Without such a model these are all facts near the messages or about their entities, the
+    most similar first.
     """
     speakers = {message.voice for message in messages}
     entities = await _named(bank, messages, speakers, context)
@@ -61,15 +64,20 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     if outdated is None:
         chosen = sorted(range(len(facts)), key=lambda at: -best[at])
     else:
-        least = context.settings.revision_model.prefer
-        related = [at for at in range(len(facts)) if outdated[at] >= least or best[at] >= RELATED_COSINE]
-        chosen = sorted(related, key=lambda at: (outdated[at] < least, -outdated[at], -best[at]))
+        named = {entity.id: NAMED / entity.mentions**0.5 for entity in entities if entity.name in names}
+        score = [p + _named_weight(fact, named) for p, fact in zip(outdated, facts, strict=True)]
+        touched = [at for at in range(len(facts)) if score[at] >= TOUCHED or best[at] >= REPEATED_COSINE]
+        chosen = sorted(touched, key=lambda at: (score[at] < TOUCHED, -score[at], -best[at]))
     repeated = float((cosines.max(axis=1) >= REPEATED_COSINE).mean())
     return KnownFacts(
         facts=tuple(facts[at].model_copy(update={"embedding": None}) for at in chosen[:KNOWN_FACTS]),
         names=names,
         repeats=repeated >= 0.5,
     )
+
+
+def _named_weight(fact: Fact, named: Mapping[EntityId, float]) -> float:
+    return max((named.get(mention.id, 0.0) for mention in fact.entities), default=0.0)
 
 
 async def _named(bank: BankId, messages: Sequence[Message], speakers: set[str], context: RetainContext) -> list[Entity]:
@@ -116,8 +124,12 @@ async def _outdated(
         for at, (fact, near) in enumerate(zip(facts, nearest, strict=True))
         for n in near
     ]
-    scores = np.array(await model.score(pairs)).reshape(len(facts), -1)
-    return scores.max(axis=1).tolist()
+    scores = np.array(await model.score(pairs)).reshape(len(facts), -1).max(axis=1)
+    return [float(p) * (PAST_EVENT if _is_past_event(fact) else 1) for p, fact in zip(scores, facts, strict=True)]
+
+
+def _is_past_event(fact: Fact) -> bool:
+    return fact.occurred_end is not None and fact.occurred_end <= fact.mentioned_at + timedelta(days=1)
 
 
 def _pair(fact: Fact, message: Message, cosine: float) -> StatementPair:
