@@ -15,6 +15,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -100,7 +101,7 @@ def _load(name: str) -> ModuleType:
 
 def _named(file: str, line: int, source: str, flags: int) -> Pattern:
     path = Path(file).relative_to(Path.cwd())
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _parsed(path)
     statement = next(node for node in tree.body if node.lineno <= line <= (node.end_lineno or line))
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
@@ -110,6 +111,12 @@ def _named(file: str, line: int, source: str, flags: int) -> Pattern:
     return Pattern(f"{path}:{line}", name, source, int(flags), methods)
 
 
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def _uses(tree: ast.Module) -> dict[str, frozenset[str]]:
     """Return the methods that are called on each name, or on the items of it; none if it is also used otherwise."""
     called: dict[str, set[str]] = defaultdict(set)
@@ -142,7 +149,7 @@ def _uses(tree: ast.Module) -> dict[str, frozenset[str]]:
 def inline_patterns() -> Iterator[Pattern]:
     """Yield the literal patterns that functions pass to `re`."""
     for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_parsed(path)):
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="re"), attr=method),

@@ -38,9 +38,9 @@ def python_files(paths: tuple[Path, ...]) -> Iterator[Path]:
         yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def docstrings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the line and text of every docstring, those of attributes included."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 yield node.lineno, text.strip()
@@ -48,9 +48,9 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 pass
 
 
-def identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def identifiers(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the line and name of everything that the module defines."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 yield node.lineno, name
@@ -69,10 +69,11 @@ def problems_of(path: Path, tree: ast.Module) -> Iterator[str]:
     """Yield every problem within one file."""
     if found := metaphors(path.stem):
         yield f"{path}: the module's name uses {found[0]!r}"
-    for line, name in identifiers(tree):
+    nodes = list(ast.walk(tree))
+    for line, name in identifiers(nodes):
         if found := metaphors(name):
             yield f"{path}:{line}: {name} uses {found[0]!r}"
-    for line, text in docstrings(tree):
+    for line, text in docstrings(nodes):
         if text.split(maxsplit=1)[:1] and re.sub(r"\W+$", "", text.split(maxsplit=1)[0]) in INTERROGATIVES:
             yield f"{path}:{line}: the docstring opens with {text.split()[0]!r}"
         for pattern, hint in WORDING.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ def listed_promises() -> list[Promise]:
     return [Promise(row["number"], row["text"], row["state"], _TEST.findall(row["tests"])) for row in rows]
 
 
+@cache
 def functions(file: Path) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
