@@ -6,13 +6,17 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DATA ?= ../shared/data
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check pytest bench docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/vmemo demo
 
+# The checks take one core for a minute, so they run beside the tests.
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs=2 check pytest
+
 # One process more than two cores: a test that waits for a server or a deadline leaves its core to another.
-test: check
+pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev

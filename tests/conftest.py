@@ -1,6 +1,7 @@
 """Failures of the shipped suite show their values, as those of our own tests do; PostgreSQL runs where it can."""
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -45,6 +46,11 @@ _numbers = count(1)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slow files first."""
     items.sort(key=lambda item: SLOW.index(item.path.name) if item.path.name in SLOW else len(SLOW))
+
+
+def pytest_collection_finish() -> None:
+    """Exclude what was imported from garbage collection, which would examine it again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

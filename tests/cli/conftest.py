@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from vmemo.cli.app import app
 
 # The runner would build all commands again for every command that it runs.
-testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateUsage]
+testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
 
 Run = Callable[..., Result]
 SAID = (

@@ -2,12 +2,13 @@
 
 `crash_worker.py crash URL` reads a seed per line and forks a child that retains without end; the child prints
 `start PID` and `ack ID...`, and the parent `dead` once the child was killed.
-`crash_worker.py work URL MODEL` waits for a line, works until the queue is empty, and prints the number of jobs.
+`crash_worker.py work URL MODEL` forks two workers, which print their numbers of jobs when the queue is empty.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import re
@@ -89,6 +90,8 @@ async def warm_up(url: str) -> None:
     a_memory(url, SlowLLM(), LATE)
     async with a_memory("sqlite:///:memory:", SlowLLM(), LATE) as memory:
         await memory.retain([said("Note x was taken.")])
+    # Garbage collection in a child would copy all that was loaded.
+    gc.freeze()
 
 
 def crash(url: str) -> None:
@@ -103,11 +106,25 @@ def crash(url: str) -> None:
         report("dead")
 
 
-async def work(url: str, model: str) -> None:
-    """Run jobs concurrently with other workers."""
+def work_together(url: str, model: str) -> int:
+    """Fork two workers, and return 1 if one of them failed."""
+    asyncio.run(warm_up(url))
+    a_memory(url, model, LATE)
+    start, ready = os.pipe()
+    for _ in range(2):
+        if os.fork() == 0:
+            asyncio.run(work(url, model, start, ready))
+            sys.exit()
+    os.close(ready)
+    return int(max(os.wait()[1] for _ in range(2)) > 0)
+
+
+async def work(url: str, model: str, start: int, ready: int) -> None:
+    """Run jobs concurrently with the other worker."""
     async with a_memory(url, model, LATE) as memory:
-        report("ready")
-        await asyncio.to_thread(sys.stdin.readline)
+        os.close(ready)
+        # The pipe ends when every process has closed its side of it.
+        await asyncio.to_thread(os.read, start, 1)
         stop = asyncio.Event()
         working = asyncio.create_task(memory.work(stop))
         while await memory.jobs():  # noqa: ASYNC110  the other process sends no notification
@@ -122,4 +139,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "crash":
         crash(*sys.argv[2:])
     else:
-        asyncio.run(work(*sys.argv[2:]))
+        sys.exit(work_together(*sys.argv[2:]))

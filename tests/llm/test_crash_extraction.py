@@ -118,14 +118,10 @@ def test_two_workers_on_one_database_never_run_a_job_twice(url: str) -> None:
         with a_memory(url, model, LATE) as memory:
             for n in range(lines):
                 memory.add_message_sync(said(f"Note n{n} was taken.", days(n)))
-        with worker_program("work", url, model) as one, worker_program("work", url, model) as other:
-            for worker in (one, other):
-                assert worker.stdout is not None
-                assert worker.stdout.readline() == "ready\n"
-            for worker in (one, other):
-                assert worker.stdin is not None
-                worker.stdin.write("go\n")
-            did = [int(worker.stdout.readline().split()[1]) for worker in (one, other) if worker.stdout is not None]
+        with worker_program("work", url, model) as workers:
+            assert workers.stdout is not None
+            did = [int(line.split()[1]) for line in workers.stdout]
+        assert workers.returncode == 0
         with a_memory(url, model, LATE) as memory:
             memory.process_sync()
             facts = all_facts(memory)
@@ -136,6 +132,7 @@ def test_two_workers_on_one_database_never_run_a_job_twice(url: str) -> None:
             if each.step == "extract"
             for _, note in NOTE.findall(each.user.rpartition("Lines to read (")[2])
         )
+    assert len(did) == 2
     assert all(did)
     assert asked == {f"Note n{n}": 1 for n in range(lines)}
     assert len({fact.text for fact in facts}) == len(facts) == lines

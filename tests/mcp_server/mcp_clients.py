@@ -106,7 +106,7 @@ async def http_client(server: LiveServer, secret: str | None = None, mode: str =
     """Connect over HTTP, with a key if one is given."""
     headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=TIMEOUT, trust_env=False) as http,
+        httpx2.AsyncClient(headers=headers, timeout=TIMEOUT, trust_env=False, verify=False) as http,
         Client(streamable_http_client(f"{server.url}/mcp", http_client=http), mode=mode) as client,
     ):
         yield client

@@ -2,16 +2,17 @@
 
 `writer.py crash URL` reads a seed per line, forks, and lets the child retain without end; each line of the child
 is `start PID` or `ack ID...`, and `dead` follows when the child was killed.
-`writer.py share URL NAME COUNT` waits for a line, then retains and recalls beside others; each line is `ack ID...`.
+`writer.py share URL COUNT NAME...` forks a child per name; together they retain and recall; each line is `ack ID...`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from vmemo import Memory, Message, Retained
@@ -58,6 +59,8 @@ async def warm_up(url: str) -> None:
     Memory(url, embedder=HashEmbedder())
     async with Memory("sqlite:///:memory:", embedder=HashEmbedder()) as memory:
         await memory.retain(next(texts(random.Random(0))))
+    # Garbage collection in a child would copy all that was loaded.
+    gc.freeze()
 
 
 def crash(url: str) -> None:
@@ -70,6 +73,21 @@ def crash(url: str) -> None:
             asyncio.run(retain_without_end(url, int(line)))
         os.waitpid(child, 0)
         say("dead")
+
+
+def share_all(url: str, messages: int, names: Sequence[str]) -> int:
+    """Fork a child per name, let them start together, and return 1 if one of them failed."""
+    asyncio.run(warm_up(url))
+    start, ready = os.pipe()
+    for name in names:
+        if os.fork() == 0:
+            os.close(ready)
+            # The pipe ends when every process has closed its side of it.
+            os.read(start, 1)
+            asyncio.run(share(url, name, messages))
+            sys.exit()
+    os.close(ready)
+    return int(max(os.wait()[1] for _ in names) > 0)
 
 
 async def share(url: str, name: str, messages: int) -> None:
@@ -98,6 +116,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "crash":
         crash(sys.argv[2])
     else:
-        say("ready")
-        sys.stdin.readline()
-        asyncio.run(share(sys.argv[2], sys.argv[3], int(sys.argv[4])))
+        sys.exit(share_all(sys.argv[2], int(sys.argv[3]), sys.argv[4:]))

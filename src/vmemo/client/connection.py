@@ -17,7 +17,7 @@ import httpx2
 
 from vmemo.client.errors import Failure
 from vmemo.errors import InvalidInput, ServerFailed, ServerUnavailable, VmemoError
-from vmemo.llm.endpoints import check_api_key, parse_url
+from vmemo.llm.endpoints import check_api_key, default_certificates, parse_url
 from vmemo.llm.event_loops import PerEventLoop
 
 _CONNECT = 10.0
@@ -100,7 +100,9 @@ class Connection:
             self._headers["Authorization"] = f"Bearer {check_api_key(key, 'The key')}"
         self._timeout, self._retry = timeout, retry
         # Requests to this machine bypass proxies.
-        self._options: ConnectionOptions = {"trust_env": not _local(parts.hostname or ""), **options}
+        trust_env = options.get("trust_env", not _local(parts.hostname or ""))
+        certificates = default_certificates(trust_env=trust_env)
+        self._options: ConnectionOptions = {"verify": certificates, **options, "trust_env": trust_env}
         self._clients = PerEventLoop(self._connect)
 
     def _connect(self) -> httpx2.AsyncClient:

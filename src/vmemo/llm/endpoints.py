@@ -1,8 +1,12 @@
-"""Validation of service URLs and API keys."""
+"""Service URLs, API keys and certificates."""
 
 from __future__ import annotations
 
+import ssl
+from functools import cache
 from urllib.parse import SplitResult, urlsplit
+
+import httpx2
 
 from vmemo.errors import InvalidInput
 
@@ -29,3 +33,9 @@ def check_api_key(api_key: str, label: str) -> str:
     if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise InvalidInput(f"{label} contains a character that is not allowed in an HTTP header, such as a line break")
     return api_key
+
+
+@cache
+def default_certificates(*, trust_env: bool) -> ssl.SSLContext:
+    """Return the trusted certificates. The clients of a process share them, because loading them takes 20 ms."""
+    return httpx2.create_ssl_context(trust_env=trust_env)

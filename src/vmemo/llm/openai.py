@@ -13,7 +13,7 @@ from typing import TypedDict, Unpack
 import httpx2
 
 from vmemo.errors import InvalidInput, LLMUnusable
-from vmemo.llm.endpoints import check_api_key, parse_url
+from vmemo.llm.endpoints import check_api_key, default_certificates, parse_url
 from vmemo.llm.errors import LLMBusy, LLMInvalidResponse
 from vmemo.llm.event_loops import PerEventLoop
 from vmemo.llm.openai_request import RequestFormat, build_body, schema_name
@@ -197,7 +197,9 @@ class OpenAICompatible:
     def _create_client(self) -> httpx2.AsyncClient:
         # `timeout` covers the whole exchange, and callers limit the concurrency.
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
-        return httpx2.AsyncClient(timeout=None, limits=limits, **self._options)
+        certificates = default_certificates(trust_env=self._options.get("trust_env", True))
+        options: ClientOptions = {"verify": certificates, **self._options}
+        return httpx2.AsyncClient(timeout=None, limits=limits, **options)
 
     def _parser(self, request: LLMRequest) -> ResponseParser:
         return ResponseParser(describe=self._describe, max_tokens=self._format.max_tokens(request), prices=self._prices)
