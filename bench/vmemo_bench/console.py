@@ -15,7 +15,7 @@ from vmemo_bench.progress import Progress
 from vmemo_bench.report import Report, format_cell
 
 _RETRIEVAL = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
-_QA = ("accuracy_strict", "accuracy_lenient", "declined", "flawed", "cited_evidence", "recall@10")
+_QA = ("score", "accuracy_strict", "accuracy_lenient", "declined", "flawed", "cited_evidence", "recall@10")
 """Metrics in the table of categories; the JSON has all of them."""
 _SMALL, _LARGE = 0.001, 100.0
 _VISIBLE = 0.0005

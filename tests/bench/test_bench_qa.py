@@ -69,7 +69,7 @@ def test_a_question_is_reported_with_answer_verdicts_and_recalled_facts(whole: R
     assert first.recalled is not None
     assert [fact.rank for fact in first.recalled.facts] == list(range(1, len(first.recalled.facts) + 1))
     assert any(fact.evidence and "semantic" in fact.channels for fact in first.recalled.facts)
-    assert first.strict.reason == "by the key a red kite"
+    assert first.verdicts[0].reason == "by the key a red kite"
     assert whole.questions[4].gold == "not known (invited wrong answer: Tofu)"
 
 

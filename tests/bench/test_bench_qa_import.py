@@ -110,7 +110,7 @@ def test_imported_answers_are_judged_and_missing_ones_counted(tmp_path: Path) ->
     judge = FakeLLM(ScriptedModel())
     report = run(qa_options(tmp_path, answers=answers, judge=judge))
     assert [each.answer.text for each in report.questions] == ["A red kite.", "On 1 June 2023.", "700"]
-    assert [each.strict.correct for each in report.questions] == [True, True, True]
+    assert [each.verdicts[0].correct for each in report.questions] == [True, True, True]
     assert [each.answer.found for each in report.questions] == [None, True, None]
     assert len(judge.received) == 4
     assert (report.config["questions"], report.config["missing_answers"]) == (3, QUESTIONS - 3)

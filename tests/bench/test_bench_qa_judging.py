@@ -45,7 +45,12 @@ HOSTILE = [
 
 
 def test_each_judge_has_a_prompt() -> None:
-    assert sorted(file.stem for file in PROMPTS.glob("*.md")) == ["judge_lenient", "judge_strict", "rules"]
+    assert sorted(file.stem for file in PROMPTS.glob("*.md")) == [
+        "judge_lenient",
+        "judge_rubric",
+        "judge_strict",
+        "rules",
+    ]
     assert labels() == "judge_strict-2 judge_lenient-2"
 
 

@@ -27,13 +27,13 @@ def question_list(questions: Sequence[JudgedQuestion]) -> str:
 
 
 def _entry(each: JudgedQuestion) -> str:
-    wrong = not (each.strict.correct and each.lenient.correct)
-    marks = f"{_mark(each.strict)}{_mark(each.lenient)}"
+    wrong = not all(verdict.correct for verdict in each.verdicts)
+    marks = "".join(map(_mark, each.verdicts))
     rows = [
         ("Asked on", escape(each.asked_on)),
         ("Correct answer", escape(each.gold)),
         ("Answer", escape(each.answer.text)),
-        *((f"{verdict.judge.capitalize()} judge", _verdict(verdict)) for verdict in (each.strict, each.lenient)),
+        *((f"{verdict.judge.capitalize()} judge", _verdict(verdict)) for verdict in each.verdicts),
         ("Judging rule", escape(each.rule)),
         *_answer_rows(each.answer),
         *(_recall_rows(each.recalled) if each.recalled else ()),
@@ -48,7 +48,7 @@ def _entry(each: JudgedQuestion) -> str:
 
 
 def _mark(verdict: JudgeVerdict) -> str:
-    css, sign = ("up", "✓") if verdict.correct else ("down", "✗")
+    css, sign = ("up", "✓") if verdict.correct else ("down", "½" if any(verdict.scores) else "✗")
     return f'<b class="{css}" title="{verdict.judge}">{sign}</b>'
 
 
@@ -93,9 +93,8 @@ def _list(items: Iterable[str], *, tag: str = "ul") -> str:
 
 
 def _usage(each: JudgedQuestion) -> str:
-    judged = each.strict.usage + each.lenient.usage
     context = f", {each.recalled.tokens:,} tokens recalled" if each.recalled else ""
-    return f"answer {_spent(each.answer.usage)}; judges {_spent(judged)}{context}; ${each.cost:.4f}"
+    return f"answer {_spent(each.answer.usage)}; judges {_spent(each.judging)}{context}; ${each.cost:.4f}"
 
 
 def _spent(usage: Usage) -> str:

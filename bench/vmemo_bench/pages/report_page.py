@@ -14,12 +14,14 @@ from vmemo_bench.statistics import TOKENS
 _RETRIEVAL_TILES = ("recall@10", "evidence@1000", "recall_any@5", "recall_all@10", "ndcg@10", "mrr")
 _SPEED_TILES = ("retain_over_embed", "retain_facts_per_second", "bytes_per_fact")
 _QA_TILES = (
+    *("score", "all_met"),
     *("accuracy_strict", "accuracy_lenient", "abstention_strict", "abstention_lenient", "declined", "flawed"),
     *("cited_evidence", "judges_agree", "context_tokens", "answer_tokens", "judge_tokens", "dollars"),
 )
 _SUBTITLE = ("vmemo", "ablation_of", "engine", "embedder", "answerer", "judge", "budget", "questions", "facts")
 _RETRIEVAL_BARS = ("recall@10", "evidence@1000")
 _QA_BARS = ("accuracy_strict", "accuracy_lenient")
+_RUBRIC_BARS = ("score", "all_met")
 _VARIANT_BARS = ("recall@10", "recall_all@10", "evidence@1000")
 _VISIBLE = 0.0005
 """Smallest difference that is visible with three digits."""
@@ -41,7 +43,7 @@ def render(report: Report) -> str:
 def _tiles(report: Report) -> list[tuple[str, str]]:
     """Return the formatted value and the name of each tile."""
     metrics = report.metrics
-    if report.benchmark in ("retain", "load"):
+    if report.benchmark in ("engines", "retain", "load"):
         return [(format_amount(value), name) for name, value in metrics.items()]
     if report.questions:
         return [(_number(metrics[name]), name) for name in _QA_TILES if name in metrics]
@@ -61,7 +63,7 @@ def _plots(report: Report) -> list[str]:
     match report.benchmark:
         case "speed":
             return _speed_cards(report)
-        case "retain" | "load":
+        case "engines" | "retain" | "load":
             return []
         case _ if report.questions:
             return _qa_cards(report)
@@ -71,7 +73,8 @@ def _plots(report: Report) -> list[str]:
 
 def _qa_cards(report: Report) -> list[str]:
     """Plot the accuracy, and the recalled facts where they are known."""
-    accuracy = card("Accuracy by category", bars(_by_category(report, _QA_BARS), top=1.0), _QA_BARS)
+    shown = _RUBRIC_BARS if "score" in report.metrics else _QA_BARS
+    accuracy = card("Accuracy by category", bars(_by_category(report, shown), top=1.0), shown)
     # An answer takes so long that no stage of recall would be visible next to it.
     stages = {stage: times for stage, times in report.timings.items() if stage != "answer"}
     return [accuracy, *(_retrieval_cards(replace(report, timings=stages)) if stages else ())]

@@ -11,8 +11,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vmemo.errors import InvalidInput
+from vmemo_bench.datasets import DatasetQuestion
+from vmemo_bench.qa.judging import judges_of, rubric_verdict
 from vmemo_bench.qa.model_json import InvalidModelAnswer, parse
-from vmemo_bench.qa.records import JUDGES, GivenAnswer, Judge, JudgeVerdict
+from vmemo_bench.qa.records import GivenAnswer, Judge, JudgeVerdict
+from vmemo_bench.qa.rubric import CriterionScore, RubricScores
 
 _LISTED = 5
 """Ids that an error lists; further ones are counted."""
@@ -29,6 +32,15 @@ class _Line(BaseModel):
     judge: Judge | None = None
     correct: bool | None = None
     reason: str = ""
+    scores: tuple[float, ...] | None = None
+    criteria: list[CriterionScore] | None = None
+
+    @property
+    def scored(self) -> RubricScores | None:
+        """The scores of a rubric: alone, or in the form that the prompt asks for."""
+        if self.scores is not None:
+            return RubricScores.model_validate({"criteria": [{"score": score} for score in self.scores]})
+        return None if self.criteria is None else RubricScores(criteria=self.criteria)
 
     @property
     def verdicts(self) -> list[tuple[Judge, bool]]:
@@ -51,42 +63,66 @@ class _ReflectAnswer(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedAnswers:
-    """Answers by question, and the verdicts on them by question and judge."""
+    """Answers by question, the verdicts on them by question and judge, and the judges of each question."""
 
     answers: Mapping[str, GivenAnswer]
     verdicts: Mapping[tuple[str, Judge], JudgeVerdict]
+    judges: Mapping[str, tuple[Judge, ...]]
 
     def of_questions(self, ids: Collection[str]) -> ImportedAnswers:
         """Return the answers and verdicts of some questions."""
         return ImportedAnswers(
             answers={id: answer for id, answer in self.answers.items() if id in ids},
             verdicts={key: verdict for key, verdict in self.verdicts.items() if key[0] in ids},
+            judges=self.judges,
         )
 
     @property
     def unjudged(self) -> list[tuple[GivenAnswer, Judge]]:
         """Answers, each with a judge whose verdict is missing."""
         answers = self.answers.values()
-        return [(answer, judge) for answer in answers for judge in JUDGES if (answer.id, judge) not in self.verdicts]
+        return [
+            (answer, judge)
+            for answer in answers
+            for judge in self.judges[answer.id]
+            if (answer.id, judge) not in self.verdicts
+        ]
 
 
-def read_answers(file: Path, known: Collection[str]) -> ImportedAnswers:
+def read_answers(file: Path, questions: Mapping[str, DatasetQuestion]) -> ImportedAnswers:
     """Read a file. Raise InvalidInput for unknown questions, duplicates, and verdicts without an answer."""
     lines = list(_lines(file))
-    if unknown := sorted({line.id for line in lines} - set(known)):
+    if unknown := sorted({line.id for line in lines} - questions.keys()):
         raise InvalidInput(f"{file} contains questions that are not in the dataset: {_listed(unknown)}")
     answers = _answers(file, lines)
     verdicts: dict[tuple[str, Judge], JudgeVerdict] = {}
     for line in lines:
-        for judge, correct in line.verdicts:
-            if line.id not in answers:
-                raise InvalidInput(f"{file} contains a verdict on {line.id}, but no answer to it.")
+        for judge, verdict in _verdicts(file, line, answers, questions[line.id]):
             if (line.id, judge) in verdicts:
                 raise InvalidInput(f"{file} contains two {judge} verdicts on {line.id}.")
-            verdicts[line.id, judge] = JudgeVerdict(
-                id=line.id, judge=judge, answer=answers[line.id].digest, correct=correct, reason=line.reason
+            verdicts[line.id, judge] = verdict
+    judges = {id: judges_of(question) for id, question in questions.items()}
+    return ImportedAnswers(answers=answers, verdicts=verdicts, judges=judges)
+
+
+def _verdicts(
+    file: Path, line: _Line, answers: Mapping[str, GivenAnswer], question: DatasetQuestion
+) -> Iterable[tuple[Judge, JudgeVerdict]]:
+    """Yield the verdicts of a line."""
+    scored = line.scored
+    if not line.verdicts and scored is None:
+        return
+    answer = answers.get(line.id)
+    if answer is None:
+        raise InvalidInput(f"{file} contains a verdict on {line.id}, but no answer to it.")
+    for judge, correct in line.verdicts:
+        yield judge, JudgeVerdict(id=line.id, judge=judge, answer=answer.digest, correct=correct, reason=line.reason)
+    if scored is not None:
+        if len(scored.criteria) != len(question.rubric):
+            raise InvalidInput(
+                f"{file} scores {len(scored.criteria)} criteria of {line.id}, which has {len(question.rubric)}."
             )
-    return ImportedAnswers(answers=answers, verdicts=verdicts)
+        yield "rubric", rubric_verdict(answer, scored)
 
 
 def _lines(file: Path) -> Iterable[_Line]:

@@ -1,27 +1,33 @@
-"""Judging: a strict and a lenient verdict on each answer, requested separately so that they are independent."""
+"""Judging: a strict and a lenient verdict on each answer, requested separately, or one by the question's rubric."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import BaseModel, JsonValue
 
+from vmemo.models.results import Usage
 from vmemo.ports import LLM, LLMRequest
 from vmemo_bench.datasets import DatasetQuestion
+from vmemo_bench.qa import rubric
 from vmemo_bench.qa.model_json import quote, request_json
 from vmemo_bench.qa.records import JUDGES, GivenAnswer, Judge, JudgeVerdict
 
 PROMPTS = Path(__file__).parent / "prompts"
 MAX_REASON = 2000
 """Characters of a reason that are kept."""
-Rule = Literal["fact", "inference", "temporal", "update", "preference", "assistant", "unanswerable"]
-RULES: tuple[Rule, ...] = get_args(Rule)
+Rule = Literal[
+    "fact", "inference", "temporal", "update", "preference", "assistant", "unanswerable", "criteria", "ordering"
+]
+RULES: tuple[Rule, ...] = ("fact", "inference", "temporal", "update", "preference", "assistant", "unanswerable")
+"""Rules of questions with one correct answer."""
+RUBRIC_RULES: tuple[Rule, ...] = ("criteria", "ordering")
 _RULE_OF_CATEGORY: Mapping[str, Rule] = {
     "open-domain": "inference",
     "inference": "inference",
@@ -80,22 +86,29 @@ def rule_text(rule: Rule, judge: Judge) -> str:
     return texts[f"{rule} {judge}"].strip()
 
 
+def judges_of(question: DatasetQuestion) -> tuple[Judge, ...]:
+    """Return the judges of a question."""
+    return ("rubric",) if question.rubric else JUDGES
+
+
 def rule_of(question: DatasetQuestion) -> Rule:
     """Return the rule that a question is judged by."""
+    if question.rubric:
+        return "ordering" if question.category == "event_ordering" else "criteria"
     return _RULE_OF_CATEGORY.get(question.category, "fact") if question.answerable else "unanswerable"
 
 
-def labels() -> str:
+def labels(judges: Sequence[Judge] = JUDGES) -> str:
     """Return the names and versions of the judges' prompts."""
-    return " ".join(prompt_of(judge).label for judge in JUDGES)
+    return " ".join(prompt_of(judge).label for judge in judges)
 
 
 def digest() -> str:
     """Return a digest of everything that judges are given besides the question and the answer."""
     whole = hashlib.sha256()
-    for judge in JUDGES:
-        prompt = prompt_of(judge)
-        for part in (prompt.system.template, prompt.user.template, *(rule_text(rule, judge) for rule in RULES)):
+    for judge in (*JUDGES, "rubric"):
+        prompt, rules = prompt_of(judge), RUBRIC_RULES if judge == "rubric" else RULES
+        for part in (prompt.system.template, prompt.user.template, *(rule_text(rule, judge) for rule in rules)):
             whole.update(part.encode())
     return whole.hexdigest()[:12]
 
@@ -112,11 +125,13 @@ def judge_request(judge: Judge, question: DatasetQuestion, answer: str) -> LLMRe
             key=quote(_key(question)),
             answer=quote(answer.splitlines()),
         ),
-        schema=_SCHEMA,
+        schema=rubric.SCHEMA if judge == "rubric" else _SCHEMA,
     )
 
 
 def _key(question: DatasetQuestion) -> list[str]:
+    if question.rubric:
+        return [f"{number}. {criterion}" for number, criterion in enumerate(question.rubric, start=1)]
     if question.answerable:
         return question.answer.splitlines()
     lure = [f"This answer would be wrong: {question.lure}"] if question.lure else []
@@ -125,7 +140,11 @@ def _key(question: DatasetQuestion) -> list[str]:
 
 async def judge_answer(answer: GivenAnswer, question: DatasetQuestion, *, judge: Judge, llm: LLM) -> JudgeVerdict:
     """Request one verdict."""
-    verdict, usage = await request_json(llm, judge_request(judge, question, answer.text), _Verdict)
+    request = judge_request(judge, question, answer.text)
+    if judge == "rubric":
+        scored, usage = await request_json(llm, request, rubric.scores_of(len(question.rubric)))
+        return rubric_verdict(answer, scored, usage)
+    verdict, usage = await request_json(llm, request, _Verdict)
     return JudgeVerdict(
         id=question.id,
         judge=judge,
@@ -133,4 +152,17 @@ async def judge_answer(answer: GivenAnswer, question: DatasetQuestion, *, judge:
         correct=verdict.correct,
         reason=verdict.reason[:MAX_REASON],
         usage=usage,
+    )
+
+
+def rubric_verdict(answer: GivenAnswer, scored: rubric.RubricScores, usage: Usage | None = None) -> JudgeVerdict:
+    """Return the verdict on an answer by the scores of its criteria."""
+    return JudgeVerdict(
+        id=answer.id,
+        judge="rubric",
+        answer=answer.digest,
+        correct=all(score == 1 for score in scored.scores),
+        scores=scored.scores,
+        reason=scored.reason[:MAX_REASON],
+        usage=usage or Usage(),
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from vmemo.models import Network
 from vmemo.models.results import MemoryLookup, Usage
 
-Judge = Literal["strict", "lenient"]
-JUDGES: tuple[Judge, ...] = get_args(Judge)
+Judge = Literal["strict", "lenient", "rubric"]
+JUDGES: tuple[Judge, ...] = ("strict", "lenient")
+"""Judges of a question with one correct answer; a question with a rubric has a judge of its own."""
 
 
 class _Record(BaseModel):
@@ -87,6 +88,8 @@ class JudgeVerdict(_Record):
     answer: str
     """Digest of the answer."""
     correct: bool
+    scores: tuple[float, ...] = ()
+    """Scores of the criteria of a rubric; the answer is correct if all of them are met."""
     reason: str = ""
     usage: Usage = Usage()
 
@@ -102,7 +105,7 @@ def verdict_key(question: str, judge: Judge, answer: str) -> str:
 
 
 class JudgedQuestion(_Record):
-    """A question with its recalled context, its answer, both verdicts, and the cost in dollars."""
+    """A question with its recalled context, its answer, the verdicts, and the cost in dollars."""
 
     id: str
     category: str
@@ -112,12 +115,23 @@ class JudgedQuestion(_Record):
     gold: str
     answerable: bool
     answer: GivenAnswer
-    strict: JudgeVerdict
-    lenient: JudgeVerdict
+    strict: JudgeVerdict | None = None
+    lenient: JudgeVerdict | None = None
+    rubric: JudgeVerdict | None = None
     recalled: RecalledContext | None
     cost: float
 
     @property
+    def verdicts(self) -> tuple[JudgeVerdict, ...]:
+        """The verdicts on the answer: of two judges, or by a rubric."""
+        return tuple(verdict for verdict in (self.strict, self.lenient, self.rubric) if verdict is not None)
+
+    @property
+    def judging(self) -> Usage:
+        """The usage of all judges."""
+        return sum((verdict.usage for verdict in self.verdicts), Usage())
+
+    @property
     def disputed(self) -> bool:
         """True if the judges disagree."""
-        return self.strict.correct != self.lenient.correct
+        return len({verdict.correct for verdict in self.verdicts}) > 1

@@ -27,7 +27,7 @@ from vmemo_bench.qa.answering import (
 from vmemo_bench.qa.imported_answers import ImportedAnswers, read_answers
 from vmemo_bench.qa.journal import QaJournal, open_journal
 from vmemo_bench.qa.models import QaModels, models_of
-from vmemo_bench.qa.records import JUDGES, BankSize, GivenAnswer, verdict_key
+from vmemo_bench.qa.records import BankSize, GivenAnswer, Judge, verdict_key
 from vmemo_bench.qa.summary import summarise
 from vmemo_bench.report import Report, Setting
 from vmemo_bench.retrieval import config_of, setup_of
@@ -71,7 +71,7 @@ async def measure_qa(options: BenchOptions, embedder: Embedder, settings: Settin
     await run.run(dataset.cases)
     # A crash between the last answer of a case and the removal of its bank leaves a file behind.
     journal.banks.clear()
-    config |= {**setup.engine.counts, **_model_config(models, imported)}
+    config |= {**setup.engine.counts, **_model_config(dataset, models, imported)}
     return summarise(options, dataset, journal, config=config)
 
 
@@ -91,12 +91,12 @@ def qa_config(dataset: Dataset, setup: RunSetup) -> dict[str, Setting]:
 
 def imported_answers(dataset: Dataset, file: Path) -> ImportedAnswers:
     """Read the answers to the selected questions; the file may contain answers to others of the dataset."""
-    known, selected = (_ids(cases) for cases in (dataset.parsed.cases, dataset.cases))
+    known, selected = (_by_id(cases) for cases in (dataset.parsed.cases, dataset.cases))
     return read_answers(file, known).of_questions(selected)
 
 
-def _ids(cases: Sequence[Case]) -> set[str]:
-    return {question.id for case in cases for question in case.questions}
+def _by_id(cases: Sequence[Case]) -> dict[str, DatasetQuestion]:
+    return {question.id: question for case in cases for question in case.questions}
 
 
 def _add_imported(imported: ImportedAnswers, journal: QaJournal, models: QaModels) -> None:
@@ -112,11 +112,13 @@ def _add_imported(imported: ImportedAnswers, journal: QaJournal, models: QaModel
         journal.verdicts.put(verdict)
 
 
-def _model_config(models: QaModels, imported: ImportedAnswers | None) -> dict[str, Setting]:
+def _model_config(dataset: Dataset, models: QaModels, imported: ImportedAnswers | None) -> dict[str, Setting]:
+    questions = _by_id(dataset.cases).values()
+    judges: dict[Judge, None] = {judge: None for question in questions for judge in judging.judges_of(question)}
     return {
         "answerer": EXTERNAL if imported is not None or models.answerer is None else models.answerer.name,
         "judge": EXTERNAL if models.judge is None else models.judge.name,
-        "judge_prompts": judging.labels(),
+        "judge_prompts": judging.labels(tuple(judges)),
         **({} if imported is None else {"external_verdicts": len(imported.verdicts)}),
     }
 
@@ -254,7 +256,7 @@ class QaRun:
 
     async def _judge(self, question: DatasetQuestion, answer: GivenAnswer) -> None:
         """Request the verdicts that are not in the journal."""
-        for judge in JUDGES:
+        for judge in judging.judges_of(question):
             if self.models.judge and verdict_key(question.id, judge, answer.digest) not in self.journal.verdicts:
                 verdict = await judging.judge_answer(answer, question, judge=judge, llm=self.models.judge)
                 self.journal.verdicts.append(verdict)

@@ -1,4 +1,4 @@
-"""The report of a QA run: accuracy by both judges, citations, and cost."""
+"""The report of a QA run: accuracy by both judges or scores by a rubric, citations, and cost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from vmemo_bench.datasets import Dataset, DatasetQuestion
 from vmemo_bench.options import BenchOptions, Prices, QaOptions
 from vmemo_bench.qa.answering import dated_questions
 from vmemo_bench.qa.journal import QaJournal
-from vmemo_bench.qa.judging import rule_of
-from vmemo_bench.qa.records import JUDGES, JudgedQuestion, JudgeVerdict, verdict_key
+from vmemo_bench.qa.judging import judges_of, rule_of
+from vmemo_bench.qa.records import JudgedQuestion, JudgeVerdict, verdict_key
 from vmemo_bench.report import Report, Setting, Table
 from vmemo_bench.retrieval import selection_of
 from vmemo_bench.statistics import Metrics, Timings, means, p50_p95
@@ -49,10 +49,10 @@ def _judged(question: DatasetQuestion, journal: QaJournal, qa: QaOptions) -> Jud
     answer = journal.answers.get(question.id)
     if answer is None:
         return None
-    strict, lenient = (journal.verdicts.get(verdict_key(question.id, judge, answer.digest)) for judge in JUDGES)
-    if strict is None or lenient is None:
+    verdicts = {j: journal.verdicts.get(verdict_key(question.id, j, answer.digest)) for j in judges_of(question)}
+    if None in verdicts.values():
         return None
-    return JudgedQuestion(
+    judged = JudgedQuestion(
         id=question.id,
         category=question.category,
         rule=rule_of(question),
@@ -61,14 +61,17 @@ def _judged(question: DatasetQuestion, journal: QaJournal, qa: QaOptions) -> Jud
         gold=_gold(question),
         answerable=question.answerable,
         answer=answer,
-        strict=strict,
-        lenient=lenient,
         recalled=journal.recalled.get(question.id),
-        cost=_dollars(answer.usage, qa.prices) + _dollars(strict.usage + lenient.usage, qa.judge_prices or qa.prices),
+        cost=0.0,
+        **verdicts,
     )
+    cost = _dollars(answer.usage, qa.prices) + _dollars(judged.judging, qa.judge_prices or qa.prices)
+    return judged.model_copy(update={"cost": cost})
 
 
 def _gold(question: DatasetQuestion) -> str:
+    if question.rubric:
+        return "; ".join(question.rubric)
     lure = f"(invited wrong answer: {question.lure})" if question.lure and not question.answerable else ""
     return " ".join(filter(None, (question.answer or "not known", lure)))
 
@@ -82,16 +85,10 @@ def _dollars(usage: Usage, prices: Prices | None) -> float:
 
 def metrics_of(each: JudgedQuestion) -> Metrics:
     """Return the metrics of one question; those that do not apply are omitted from the means."""
-    strict, lenient = float(each.strict.correct), float(each.lenient.correct)
-    kind = "answerable" if each.answerable else "abstention"
     scores: Metrics = {
-        "accuracy_strict": strict,
-        "accuracy_lenient": lenient,
-        f"{kind}_strict": strict,
-        f"{kind}_lenient": lenient,
-        "judges_agree": float(not each.disputed),
+        **(_rubric_metrics(each.rubric) if each.rubric is not None else _accuracy_metrics(each)),
         "answer_tokens": float(_tokens(each.answer.usage)),
-        "judge_tokens": float(_tokens(each.strict.usage) + _tokens(each.lenient.usage)),
+        "judge_tokens": float(_tokens(each.judging)),
         "dollars": each.cost,
     }
     if each.answerable and each.answer.found is not None:
@@ -103,6 +100,25 @@ def metrics_of(each: JudgedQuestion) -> Metrics:
         if each.recalled.metrics and each.answer.cited is not None:
             scores |= _citation_metrics([cited.evidence for cited in each.answer.cited])
     return scores
+
+
+def _accuracy_metrics(each: JudgedQuestion) -> Metrics:
+    kind = "answerable" if each.answerable else "abstention"
+    correct = {verdict.judge: float(verdict.correct) for verdict in each.verdicts}
+    return {
+        **{f"accuracy_{judge}": right for judge, right in correct.items()},
+        **{f"{kind}_{judge}": right for judge, right in correct.items()},
+        "judges_agree": float(not each.disputed),
+    }
+
+
+def _rubric_metrics(verdict: JudgeVerdict) -> Metrics:
+    """Return the mean score of the criteria, and whether all are met."""
+    return {"score": _mean_score(verdict), "all_met": float(verdict.correct)}
+
+
+def _mean_score(verdict: JudgeVerdict) -> float:
+    return sum(verdict.scores) / max(1, len(verdict.scores))
 
 
 def _citation_metrics(evidence: Sequence[bool]) -> Metrics:
@@ -133,34 +149,37 @@ def _without_timings(each: JudgedQuestion) -> JudgedQuestion:
 
 
 def _category_table(categories: Mapping[str, Sequence[JudgedQuestion]]) -> Table:
+    return {name: _category_row(members) for name, members in sorted(categories.items())}
+
+
+def _category_row(members: Sequence[JudgedQuestion]) -> dict[str, Setting]:
+    by_judge: defaultdict[str, list[JudgeVerdict]] = defaultdict(list)
+    for verdict in (verdict for each in members for verdict in each.verdicts):
+        by_judge[verdict.judge].append(verdict)
     return {
-        name: {
-            "questions": len(members),
-            "answerable": sum(each.answerable for each in members),
-            "strict": sum(each.strict.correct for each in members),
-            "lenient": sum(each.lenient.correct for each in members),
-            "declined": sum(each.answerable and each.answer.found is False for each in members),
-        }
-        for name, members in sorted(categories.items())
+        "questions": len(members),
+        "answerable": sum(each.answerable for each in members),
+        **{
+            judge: sum(map(_mean_score, verdicts)) if judge == "rubric" else sum(each.correct for each in verdicts)
+            for judge, verdicts in by_judge.items()
+        },
+        "declined": sum(each.answerable and each.answer.found is False for each in members),
     }
 
 
 def _cost_table(judged: Sequence[JudgedQuestion], qa: QaOptions) -> Table:
     """Return calls, tokens and dollars of answering and judging, in total and per question."""
-
-    def total(verdicts: Sequence[JudgeVerdict]) -> Usage:
-        return sum((verdict.usage for verdict in verdicts), Usage())
-
-    judge_prices = qa.judge_prices or qa.prices
-    parts = {
-        "answer": (sum((each.answer.usage for each in judged), Usage()), qa.prices),
-        "judge strict": (total([each.strict for each in judged]), judge_prices),
-        "judge lenient": (total([each.lenient for each in judged]), judge_prices),
+    usage: defaultdict[str, Usage] = defaultdict(Usage)
+    for each in judged:
+        usage["answer"] += each.answer.usage
+        for verdict in each.verdicts:
+            usage[f"judge {verdict.judge}"] += verdict.usage
+    dollars = {
+        name: _dollars(spent, qa.prices if name == "answer" else qa.judge_prices or qa.prices)
+        for name, spent in usage.items()
     }
-    rows = {name: _cost_row(usage, _dollars(usage, prices), len(judged)) for name, (usage, prices) in parts.items()}
-    usage = sum((usage for usage, _ in parts.values()), Usage())
-    dollars = sum(_dollars(usage, prices) for usage, prices in parts.values())
-    return {**rows, "all": _cost_row(usage, dollars, len(judged))}
+    rows = {name: _cost_row(spent, dollars[name], len(judged)) for name, spent in usage.items()}
+    return {**rows, "all": _cost_row(sum(usage.values(), Usage()), sum(dollars.values()), len(judged))}
 
 
 def _cost_row(usage: Usage, dollars: float, questions: int) -> dict[str, Setting]:
