@@ -161,12 +161,22 @@ def test_the_one_who_asks_is_named(sqlite_url: str) -> None:
         assert '"I", "me" and "my" in the question mean the one who asks' in model.received[0].system
 
 
+def test_nobody_is_named_in_a_question_without_i(sqlite_url: str) -> None:
+    retain_lines(sqlite_url, "My boat is red.")
+    memory, model = memory_with_model(sqlite_url, says("Red [F1]."))
+    with memory:
+        memory.reflect_sync("What colour is the boat of Alice?")
+        assert "\nWhat colour is the boat of Alice?\n" in model.received[0].user
+
+
 def test_nobody_is_named_if_several_people_speak(sqlite_url: str) -> None:
     retain_lines(sqlite_url, "My boat is red.", said("My boat is blue.", speaker="Ben"))
     memory, model = memory_with_model(sqlite_url, says("Red [F1]."))
     with memory:
         memory.reflect_sync("What colour is my boat?")
+        memory.reflect_sync("What colour is my red boat?", max_tokens=12, max_lookups=0)
         assert "\nWhat colour is my boat?\n" in model.received[0].user
+        assert "\nWhat colour is my red boat?\n" in model.received[1].user, "although only Alice is quoted"
 
 
 def test_the_assistants_own_words_are_marked(sqlite_url: str) -> None:

@@ -25,6 +25,9 @@ from vmemo.reflect.extractive import extractive_answer
 from vmemo.reflect.pipeline import Recaller, RecallOutcome, ReflectContext
 from vmemo.reflect.streaming import EventSink, ignore_event
 
+SAMPLED_MESSAGES = 50
+"""Messages that are read to learn if one user speaks in a bank, or several."""
+
 
 async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSink = ignore_event) -> Answer:
     """Answer a question, and pass events to `emit` on the way."""
@@ -76,6 +79,7 @@ async def add_background(session: MemorySession, request: BackgroundRequest) -> 
 
 async def _question(session: MemorySession, request: ReflectRequest) -> Question:
     profile = await bank_profile(session)
+    first = await session.store.messages(session.bank, MessageSelect(limit=SAMPLED_MESSAGES))
     return Question(
         text=request.query,
         asked_at=request.now or utc_now(),
@@ -83,6 +87,7 @@ async def _question(session: MemorySession, request: ReflectRequest) -> Question
         max_tokens=request.max_tokens,
         max_lookups=request.max_lookups,
         opinions=request.opinions and profile.bias > 0 and not request.asks_about_the_past,
+        users=frozenset(message.speaker for message in first if message.role == "user"),
     )
 
 

@@ -138,6 +138,9 @@ class Question:
     opinions: bool
     """True if the answer may form opinions and change the confidence of held ones."""
 
+    users: frozenset[str | None] = frozenset()
+    """Names of users who speak in the bank, and None for a user without a name, as far as they are known."""
+
     def asks_for_opinion(self, type: QueryType) -> bool:
         """Return True if the answer may form opinions and the question may ask for one."""
         return self.opinions and (type not in _PLAIN_TYPES or _JUDGEMENT.search(self.text) is not None)
@@ -157,7 +160,7 @@ def build_ask(
 
     Fields that this question has no use for are neither explained nor in the schema.
     """
-    name = asker(evidence.sources)
+    name = asker(question.text, evidence.sources, question.users)
     rounds = "round is" if rounds_left == 1 else "rounds are"
     used = {
         "look_for": _LOOKUPS.format(most=MAX_QUERIES, left=rounds_left, rounds=rounds) if rounds_left else "",

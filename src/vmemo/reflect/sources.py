@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from vmemo.models import Fact, FactId, Hit, Message, MessageId, Role
 
 LoadMessages = Callable[[Sequence[MessageId]], Awaitable[Sequence[Message]]]
+_FIRST_PERSON = re.compile(r"\b(?:I|i(?!\.)|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Ww]e|[Oo]urs?|[Uu]s)\b")
 _MATCHED = 60
 """Characters of a part of a message that find its place in the message."""
 
@@ -46,7 +48,12 @@ def source_of(fact: Fact) -> Source:
     return Source((fact.mentioned_at, fact.recorded_at, 0))
 
 
-def asker(sources: Mapping[FactId, Source]) -> str | None:
-    """Return the user's name, or "User", or None if users of several names speak."""
-    names = {source.speaker for source in sources.values() if source.role == "user"}
+def asker(question: str, sources: Mapping[FactId, Source], users: Collection[str | None]) -> str | None:
+    """Return the name of who says "I" in a question, or "User" if users have no names.
+
+    Return None if there is no "I", or if it is not known whose: `users` are names of users known otherwise.
+    """
+    if _FIRST_PERSON.search(question) is None:
+        return None
+    names = {*users, *(source.speaker for source in sources.values() if source.role == "user")}
     return None if len(names) > 1 else next(iter(names), None) or "User"
