@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from vmemo.ports import Embedder
 from vmemo.settings import Settings
+from vmemo_bench.environment import vector_digest
 from vmemo_bench.options import BenchOptions, EngineName
 from vmemo_bench.progress import Progress, ProgressSink
 from vmemo_bench.qa.run import measure_qa
@@ -38,7 +39,7 @@ async def measure_engines(options: BenchOptions, embedder: Embedder, settings: S
         benchmark="engines",
         metrics={f"{engine}_{name}": value for engine in ENGINES for name, value in scores[engine].items()},
         tables={"engines": _side_by_side(scores), **reports["llm"].tables},
-        config=reports["llm"].config,
+        config={**reports["llm"].config, "vectors": await vector_digest(embedder)},
     )
 
 

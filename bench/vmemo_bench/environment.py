@@ -22,6 +22,7 @@ from vmemo_bench.options import BenchOptions
 from vmemo_bench.report import Setting
 
 _VERSION = re.compile(r"version: (\d+)")
+_PROBE = "Where did Ada fly the red kite that she bought in Porto?"
 
 
 def describe(embedder: Embedder, settings: Settings) -> dict[str, Setting]:
@@ -33,6 +34,12 @@ def describe(embedder: Embedder, settings: Settings) -> dict[str, Setting]:
         "dimension": embedder.dimension,
         "settings": _digest(_settings_text(settings)),
     }
+
+
+async def vector_digest(embedder: Embedder) -> str:
+    """Return a digest of the vector of a fixed text; the same model rounds differently on other processors."""
+    (vector,) = await embedder.embed([_PROBE], "query")
+    return hashlib.sha256(vector.tobytes()).hexdigest()[:12]
 
 
 def _settings_text(settings: Settings) -> str:
