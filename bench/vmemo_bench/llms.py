@@ -102,5 +102,6 @@ def _recording(path: Path) -> Generator[Callable[[LLM], LLM]]:
     try:
         yield lambda llm: RecordingLLM(llm, cassette, journal)
     finally:
-        cassette.write(journal.records)
-        journal.clear()
+        if journal.records:
+            cassette.write(journal.records)
+            journal.clear()

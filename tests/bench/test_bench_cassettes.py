@@ -12,6 +12,7 @@ import pytest
 from small_data import CountingEmbedder, recorded_line, run, write_locomo
 
 from vmemo.errors import InvalidInput, LLMDenied, LLMUnavailable, VmemoError
+from vmemo.models.results import Usage
 from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo.testing import FakeLLM
 from vmemo_bench import BenchOptions
@@ -28,6 +29,12 @@ RECORDING = [
     recorded_line("Ada bought a kite from the shop.", "D1:1"),
     recorded_line("Ada sold her kite.", "D2:1", session=2),
 ]
+ANSWERS = {
+    "reflect": '{"look_for": [], "steps": [], "found": true, "text": "A kite."}',
+    "judge_strict": '{"reason": "partly right", "correct": false}',
+    "judge_lenient": '{"reason": "right", "correct": true}',
+}
+"""Answers to the prompts that the recording of the conversation does not answer."""
 REQUEST = LLMRequest(step="extract", system="Extract.", user="Lines:\n1 | Hello", schema={"type": "object"})
 
 
@@ -47,7 +54,8 @@ class StrongModel:
         if self.calls == self._left:
             raise LLMUnavailable("the model is unreachable")
         self.calls += 1
-        return await self._llm.complete(request)
+        answer = ANSWERS.get(request.step)
+        return await self._llm.complete(request) if answer is None else Completion(text=answer, usage=Usage(calls=1))
 
 
 @pytest.fixture
@@ -173,9 +181,13 @@ def test_invalid_options_of_the_model_are_named(options: BenchOptions, llm: Benc
 
 def test_both_engines_are_compared_on_the_same_questions(options: BenchOptions, tmp_path: Path) -> None:
     model = StrongModel(options)
-    report = run(replace(recording(options, model, tmp_path / "run.jsonl"), benchmark="engines", engine="local"))
+    compared = replace(options, benchmark="engines", engine="local", answer_tokens=(500,))
+    report = run(recording(compared, model, tmp_path / "run.jsonl"))
     row = report.tables["engines"]["evidence@500"]
     assert row == {"local": report.metrics["local_evidence@500"], "llm": 1.0, "difference": row["difference"]}
     assert report.metrics["llm_derived_over_source"] > 0
     assert report.tables["engines"]["derived_over_source"]["local"] is None
+    assert report.tables["engines"]["accuracy_lenient@500"] == {"local": 1.0, "llm": 1.0, "difference": 0.0}
+    assert report.metrics["llm_accuracy_strict@500"] == 0.0
+    assert run(replaying(compared, tmp_path / "run.jsonl")).metrics == report.metrics
     assert report.tables["retain by step"]["all"]["calls"] == report.tables["retained"]["conv-x"]["calls"]
