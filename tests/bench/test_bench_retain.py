@@ -15,7 +15,7 @@ from vmemo.errors import InvalidInput, LLMDenied
 from vmemo.models import Fact
 from vmemo.models.results import Status
 from vmemo.ports import LLMRequest
-from vmemo.settings import Settings
+from vmemo.settings import ObservationSettings, Settings
 from vmemo_bench import BenchOptions, write_report
 from vmemo_bench.case_run import sessions_of
 from vmemo_bench.datasets import Case, ChatSession, Turn
@@ -105,7 +105,8 @@ def options(data: Path) -> BenchOptions:
 
 
 def test_the_report_contains_the_share_of_each_step(data: Path) -> None:
-    report = run(replace(options(data), settings=Settings(observe_delay=0.0)))
+    early = ObservationSettings(person_facts=3, least_new_facts=3)
+    report = run(replace(options(data), settings=Settings(observe_delay=0.0, observations=early)))
     steps = report.tables["steps"]
     assert set(steps) >= {"extract", "all"}
     assert "observe" not in steps

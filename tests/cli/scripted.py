@@ -92,12 +92,15 @@ def _added(user: str) -> list[JsonValue]:
 
 
 def _profiles(user: str) -> list[JsonValue]:
-    profiles: list[JsonValue] = []
-    statements: list[JsonValue] = []
-    for id, text in _NUMBERED.findall(user):
-        if id.startswith("E"):
-            statements = []
-            profiles.append({"entity": id, "statements": statements})
-        elif len(statements) < 7:
-            statements.append({"text": f"Recorded: {text.partition(' | ')[2]}", "facts": [id]})
-    return profiles
+    """Record each fact in the profile of each entity that it is about."""
+    entities = [id for id, _ in _NUMBERED.findall(user) if id.startswith("E")]
+    facts = re.findall(r"^(F\d+) ([E\d ]*) \| (.*)$", user, re.MULTILINE)
+    return [
+        {
+            "entity": entity,
+            "write": [
+                {"text": f"Recorded: {text}", "facts": [id]} for id, about, text in facts if entity in about.split()
+            ],
+        }
+        for entity in entities
+    ]

@@ -12,6 +12,7 @@ from scripted import Reader, fact
 from typer.testing import Result
 
 from vmemo import Memory, Settings
+from vmemo.settings import ObservationSettings
 from vmemo.testing import ScriptedServer
 
 Run = Callable[..., Result]
@@ -92,7 +93,8 @@ def test_observation_jobs_stay_queued_until_they_are_due(invoke: Run, read: str)
 
 def test_observations_are_listed_for_one_entity_or_all(invoke: Run, tmp_path: Path) -> None:
     db = str(tmp_path / "x.db")
-    at_once = Settings(observe_delay=0.0, background=False)
+    early = ObservationSettings(person_facts=3, least_new_facts=3)
+    at_once = Settings(observe_delay=0.0, background=False, observations=early)
     with (
         ScriptedServer(Reader(TAUGHT)) as server,
         Memory(f"sqlite:///{db}", llm=f"{server.url}#scripted", settings=at_once) as memory,

@@ -26,6 +26,8 @@ SOON, LATE = 0.2, 60.0
 """Lease seconds of processes that are killed, and of others."""
 NOTE = re.compile(r"^(\d+) \| .*?(Note \w+) was taken", re.MULTILINE)
 
+STATEMENT = re.compile(r"^(S\d+) \|", re.MULTILINE)
+
 
 def answer(asked: ReceivedRequest) -> JsonValue:
     """Return one fact for each note."""
@@ -39,7 +41,9 @@ def answer(asked: ReceivedRequest) -> JsonValue:
     if asked.step == "judge":
         return {"verdicts": []}
     assert asked.step == "observe"
-    return {"profiles": [{"entity": "E1", "statements": [{"text": "Alice takes notes.", "facts": ["F1"]}]}]}
+    held = STATEMENT.findall(asked.user)
+    write: JsonValue = [] if held else [{"text": "Alice takes notes.", "facts": ["F1"]}]
+    return {"profiles": [{"entity": "E1", "keep": held, "write": write}]}
 
 
 class SlowLLM:

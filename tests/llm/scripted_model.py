@@ -12,6 +12,7 @@ from vmemo.testing import ReceivedRequest
 
 _LINE = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
 _NUMBERED = re.compile(r"^([A-Z]\d+)[^|]*\| (.*)$", re.MULTILINE)
+_ABOUT = re.compile(r"^(F\d+) ([E\d ]*) \| (.*)$", re.MULTILINE)
 Answer = dict[str, JsonValue]
 
 
@@ -123,15 +124,22 @@ class ScriptedModel:
         return {"opinion": id, "stance": "neutral", "evidence": [], "reason": ""}
 
     def _observe(self, asked: ReceivedRequest) -> JsonValue:
-        profiles: list[Answer] = []
-        statements: list[JsonValue] = []
-        for id, text in _NUMBERED.findall(asked.user):
+        """Record each fact of each entity, up to seven statements, and drop what is outdated."""
+        profiles, facts = asked.user.split("New facts:")
+        counts: dict[str, int] = {}
+        updates: dict[str, Answer] = {}
+        for id, _ in _NUMBERED.findall(profiles):
             if id.startswith("E"):
-                statements = []
-                profiles.append({"entity": id, "statements": statements})
-            elif len(statements) < 7:
-                statements.append({"text": f"It is recorded: {text.partition(' | ')[2]}", "facts": [id]})
-        return {"profiles": list(profiles)}
+                counts[id], updates[id] = 0, {"entity": id, "write": []}
+            else:
+                counts[next(reversed(counts))] += 1
+        for id, about, text in _ABOUT.findall(facts):
+            for entity in about.split():
+                written = updates[entity]["write"]
+                if counts[entity] < 7 and isinstance(written, list):
+                    counts[entity] += 1
+                    written.append({"text": f"It is recorded: {text}", "facts": [id]})
+        return {"profiles": list(updates.values())}
 
 
 def names_by_type(entities: Iterable[tuple[str, str]]) -> dict[str, JsonValue]:

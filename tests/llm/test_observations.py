@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from typing import Any
 
 from conversations import days, on_disk, open_memory, said, scripted_memory
 from scripted_model import ScriptedModel
 
 from vmemo import Memory
+from vmemo.settings import ObservationSettings
 from vmemo.testing import RawText, ScriptedServer, StatusResponse
 
 ALICE = [("Alice", "PERSON")]
+FACT = re.compile(r"^F\d+ [E\d ]*\| (.*)$", re.MULTILINE)
+
+
+def early(**more: Any) -> dict[str, Any]:
+    """Return settings by which three facts make a profile at once."""
+    return {
+        "observe_delay": 0.0,
+        "observations": ObservationSettings(person_facts=3, least_new_facts=3),
+        **more,
+    }
 
 
 def a_model() -> ScriptedModel:
@@ -27,7 +40,7 @@ def tell(memory: Memory, *things: str) -> None:
 
 
 def test_an_entity_is_observed_once_enough_facts_are_known(url: str) -> None:
-    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, _):
+    with scripted_memory(url, a_model(), **early()) as (memory, _):
         tell(memory, "a dog", "a boat")
         memory.process_sync()
         assert memory.observations_sync() == []
@@ -35,39 +48,70 @@ def test_an_entity_is_observed_once_enough_facts_are_known(url: str) -> None:
         memory.process_sync()
         found = memory.observations_sync("Alice")
         assert [fact.text for fact in found] == [
-            "It is recorded: Alice has a harp.",
-            "It is recorded: Alice has a boat.",
             "It is recorded: Alice has a dog.",
+            "It is recorded: Alice has a boat.",
+            "It is recorded: Alice has a harp.",
         ]
         assert all(fact.confidence is None and fact.network == "observation" for fact in found)
         behind = memory.why_sync(found[0].id).basis
-        assert [origin.fact.text for origin in behind] == ["Alice has a harp."]
-        assert behind[0].messages[0].content == "I have a harp."
+        assert [origin.fact.text for origin in behind] == ["Alice has a dog."]
+        assert behind[0].messages[0].content == "I have a dog."
 
 
-def test_observations_are_marked_and_can_be_excluded(url: str) -> None:
-    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, _):
+def test_observations_have_a_share_of_the_budget_only_if_a_profile_is_asked_for(url: str) -> None:
+    with scripted_memory(url, a_model(), **early()) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp")
         memory.process_sync()
-        assert "(observation)" in memory.recall_sync("What does Alice have?").to_prompt()
-        only = memory.recall_sync("What does Alice have?", networks=["world"])
-        assert {hit.fact.network for hit in only.hits} == {"world"}
+        plain = memory.recall_sync("What does Alice have?", explain=True)
+        assert {hit.fact.network for hit in plain.hits} == {"world"}
+        assert plain.explanation is not None
+        assert not plain.explanation.profile
+        about = memory.recall_sync("Tell me about Alice.", max_tokens=80, explain=True)
+        observed = [hit for hit in about.hits if hit.fact.network == "observation"]
+        assert about.explanation is not None
+        assert about.explanation.profile
+        assert observed
+        assert sum(hit.tokens for hit in observed) <= 16
+        assert all(hit.channels and not hit.truncated for hit in observed)
+        assert {fact.text for fact in plain.facts} <= {fact.text for fact in about.facts}
+        assert "(observation)" in about.to_prompt(200)
+        assert {hit.fact.network for hit in memory.retrieve_sync("Who is Alice?", top_k=4).hits} == {"world"}
+        only = memory.recall_sync("What does Alice have?", networks=["observation"])
+        assert len(only.hits) == 3
+        facts = memory.recall_sync("Tell me about Alice.", networks=["world"])
+        assert {hit.fact.network for hit in facts.hits} == {"world"}
 
 
-def test_a_superseded_fact_renews_only_its_observations(url: str) -> None:
-    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, _):
+def test_a_statement_closes_together_with_the_facts_behind_it(url: str) -> None:
+    with scripted_memory(url, a_model(), **early()) as (memory, server):
         tell(memory, "a dog", "a boat", "a harp")
         memory.process_sync()
         before = {fact.text: fact.id for fact in memory.observations_sync("Alice")}
+        # The model is not available, so nothing but the program can close the statement.
+        server.faults("observe", [StatusResponse(500)] * 9)
+        memory.retain_sync([said("I sold the boat.", days(9))])
+        after = {fact.text: fact.id for fact in memory.observations_sync("Alice")}
+        assert after == {text: id for text, id in before.items() if "boat" not in text}
+        recalled = memory.recall_sync("Tell me about Alice.", networks=["observation"])
+        assert not any("has a boat" in fact.text for fact in recalled.facts)
+
+
+def test_a_profile_without_support_is_shown_as_outdated_and_written_again(url: str) -> None:
+    with scripted_memory(url, a_model(), **early()) as (memory, server):
+        tell(memory, "a dog", "a boat", "a harp")
+        memory.process_sync()
         memory.retain_sync([said("I sold the boat.", days(9))])
         memory.process_sync()
-        after = {fact.text: fact.id for fact in memory.observations_sync("Alice")}
-        assert "It is recorded: Alice has a boat." not in after
-        assert after["It is recorded: Alice has a dog."] == before["It is recorded: Alice has a dog."]
+        prompt = [each.user for each in server.received if each.step == "observe"][-1]
+        assert "S3 outdated | It is recorded: Alice has a boat." in prompt
+        assert "S1 | It is recorded: Alice has a dog." in prompt
+        texts = [fact.text for fact in memory.observations_sync("Alice")]
+        assert "It is recorded: Alice has no boat any more." in texts
+        assert "It is recorded: Alice has a boat." not in texts
 
 
 def test_forgetting_a_message_removes_its_observations(url: str) -> None:
-    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, _):
+    with scripted_memory(url, a_model(), **early()) as (memory, _):
         tell(memory, "a dog", "a boat", "a harp", "a tent")
         memory.process_sync()
         (secret,) = [message.id for message in memory.messages_sync() if "harp" in message.content]
@@ -79,37 +123,67 @@ def test_forgetting_a_message_removes_its_observations(url: str) -> None:
         assert b"harp" not in on_disk(url)
 
 
-def test_an_entity_with_little_news_is_not_observed_again(url: str) -> None:
+def items(count: int, *, length: int = 0) -> ScriptedModel:
     model = ScriptedModel()
-    for n in range(12):
-        model.extracts(f"item {n}.", f"Alice has item {n}.", entities=ALICE)
-    with scripted_memory(url, model, observe_delay=0.0) as (memory, server):
-        for n in range(12):
+    for n in range(count):
+        model.extracts(f"item {n}.", f"Alice has item {n}{' and more' * length}.", entities=ALICE)
+    return model
+
+
+def observed(server: ScriptedServer) -> list[str]:
+    return [each.user for each in server.received if each.step == "observe"]
+
+
+def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(url: str) -> None:
+    with scripted_memory(url, items(50), **early()) as (memory, server):
+        for n in range(50):
             memory.retain_sync([said(f"I have item {n}.", days(n))])
-            memory.process_sync()
-        described = [each.step for each in server.received].count("observe")
-        # From three facts on, and then whenever a fifth is new; each time would be ten times.
-        assert 3 <= described <= 7
+        prompts = observed(server)
+        # At 3, 6, 12, 24 and 44 facts: each update waits until the facts have doubled, and for 20 at most.
+        assert len(prompts) == 5
+        shown = [fact for prompt in prompts for fact in FACT.findall(prompt)]
+        assert shown == [f"Alice has item {n}." for n in range(44)]
+        assert "S1 | It is recorded: Alice has item 0." in prompts[-1]
+        texts = [fact.text for fact in memory.observations_sync("Alice")]
+        assert len(texts) == 7
+        assert "It is recorded: Alice has item 0." in texts
         assert memory.jobs_sync() == []
 
 
-def test_several_entities_are_observed_in_one_call(url: str) -> None:
+def test_a_large_backlog_is_divided_into_prompts_of_limited_size(url: str) -> None:
+    limited = ObservationSettings(characters=8_000)
+    with scripted_memory(url, items(60, length=30), **early(observations=limited)) as (memory, server):
+        for n in range(60):
+            memory.add_message_sync(said(f"I have item {n}.", days(n)))
+        memory.process_sync()
+        memory.process_sync()
+        prompts = observed(server)
+        assert len(prompts) == 4
+        assert max(map(len, prompts)) <= 8_200
+        assert len([fact for prompt in prompts for fact in FACT.findall(prompt)]) == 60
+        assert memory.jobs_sync() == []
+
+
+def test_one_call_shows_each_fact_once_for_all_entities_that_matter(url: str) -> None:
     model = ScriptedModel()
-    for name in ("Alice", "Bruno", "Carla"):
-        for n in range(3):
-            model.extracts(f"{name} did {n}", f"{name} did {n}.", entities=[(name, "PERSON")])
+    together = [("Alice", "PERSON"), ("Bruno", "PERSON"), ("Rome", "LOCATION")]
+    for n in range(12):
+        model.extracts(f"trip {n}.", f"Alice and Bruno made trip {n} to Rome.", entities=together)
     with scripted_memory(url, model, observe_delay=0.0) as (memory, server):
-        lines = [said(f"{name} did {n}.", days(n)) for n in range(3) for name in ("Alice", "Bruno", "Carla")]
-        for line in lines:
-            memory.add_message_sync(line)
+        for n in range(12):
+            memory.add_message_sync(said(f"We made trip {n}.", days(n)))
         memory.process_sync()
         memory.process_sync()
-        assert {fact.entities[0].name for fact in memory.observations_sync()} == {"Alice", "Bruno", "Carla"}
-        assert [each.step for each in server.received].count("observe") <= 3
+        (prompt,) = observed(server)
+        assert len(FACT.findall(prompt)) == 12
+        assert "F1 E1 E2 | Alice and Bruno made trip 0 to Rome." in prompt
+        # A place has no profile.
+        assert {fact.entities[0].name for fact in memory.observations_sync()} == {"Alice", "Bruno"}
+        assert memory.jobs_sync() == []
 
 
 def test_a_failed_observation_is_reported_and_blocks_nothing(url: str) -> None:
-    with scripted_memory(url, a_model(), observe_delay=0.0, retry_initial_seconds=0.0) as (memory, server):
+    with scripted_memory(url, a_model(), **early(), retry_initial_seconds=0.0) as (memory, server):
         server.faults("observe", [StatusResponse(500)])
         tell(memory, "a dog", "a boat", "a harp")
         status = memory.status_sync()
@@ -123,8 +197,8 @@ def test_a_failed_observation_is_reported_and_blocks_nothing(url: str) -> None:
 
 
 def test_an_observation_without_evidence_is_rejected(url: str) -> None:
-    made_up = '{"profiles": [{"entity": "E1", "statements": [{"text": "Alice is a spy.", "facts": ["F99"]}]}]}'
-    with scripted_memory(url, a_model(), observe_delay=0.0) as (memory, server):
+    made_up = '{"profiles": [{"entity": "E1", "write": [{"text": "Alice is a spy.", "facts": ["F99"]}]}]}'
+    with scripted_memory(url, a_model(), **early()) as (memory, server):
         server.faults("observe", [RawText(made_up)] * 2)
         tell(memory, "a dog", "a boat", "a harp")
         assert memory.observations_sync() == []
@@ -133,7 +207,7 @@ def test_an_observation_without_evidence_is_rejected(url: str) -> None:
 
 def test_observations_are_written_in_the_background(url: str) -> None:
     async def run(server: ScriptedServer) -> int:
-        async with open_memory(url, server, observe_delay=0.05, background=True, poll_seconds=0.01) as memory:
+        async with open_memory(url, server, **early(observe_delay=0.05, background=True, poll_seconds=0.01)) as memory:
             for n, thing in enumerate(("a dog", "a boat", "a harp")):
                 await memory.retain([said(f"I have {thing}.", days(n))])
             async with asyncio.timeout(20):
@@ -147,10 +221,10 @@ def test_observations_are_written_in_the_background(url: str) -> None:
 
 def test_jobs_left_by_a_process_are_done_by_the_next(url: str) -> None:
     with ScriptedServer(a_model()) as server:
-        with open_memory(url, server, observe_delay=0.0, background=False) as memory:
+        with open_memory(url, server, **early(), background=False) as memory:
             for n, thing in enumerate(("a dog", "a boat", "a harp")):
                 memory.add_message_sync(said(f"I have {thing}.", days(n)))
-        with open_memory(url, server, observe_delay=0.0, background=False) as memory:
+        with open_memory(url, server, **early(), background=False) as memory:
             outcome = memory.work_sync(once=True)
             assert not outcome.errors
             assert len(memory.observations_sync()) == 3

@@ -496,9 +496,10 @@ def minds(new_database: NewDatabase) -> Iterator[str]:
         yield url
 
 
-def test_opinions_and_observations_are_recalled_like_facts(minds: str) -> None:
+def test_opinions_are_recalled_like_facts_and_observations_for_a_summary(minds: str) -> None:
     with reset(minds) as memory:
-        found = memory.recall_sync("red kettle")
+        assert set(ids(memory.recall_sync("red kettle"))) == {"w", "e", "p"}
+        found = memory.recall_sync("Summarize red kettle")
         assert set(ids(found)) == {"w", "e", "p", "o"}
         by_id = {fact.id: fact for fact in found.facts}
         assert by_id[FactId("p")].confidence == 0.8
@@ -524,7 +525,7 @@ def test_recall_can_be_limited_to_opinions_and_observations(
 
 def test_a_prompt_marks_opinions_and_observations(minds: str) -> None:
     with reset(minds) as memory:
-        prompt = memory.recall_sync("red kettle").to_prompt()
+        prompt = memory.recall_sync("Summarize red kettle").to_prompt()
         lines = re.sub(r"\] \d\d:\d\d", "]", prompt).splitlines()
         assert "- [p] (opinion) I believe Mira loves her red kettle." in lines
         assert "- [o] (observation) Mira collects every red kettle." in lines
@@ -540,6 +541,6 @@ def test_why_shows_the_basis_of_a_recalled_opinion(minds: str) -> None:
 def test_a_reranker_reads_opinions_too(minds: str) -> None:
     judge = Judge({"believe": 9.0})
     with reset(minds, reranker=judge) as memory:
-        found = memory.recall_sync("red kettle", explain=True)
+        found = memory.recall_sync("Summarize red kettle", explain=True)
         scores = {hit.id: hit.reranking.score for hit in found.hits if hit.reranking}
         assert scores == {"w": 0.0, "e": 0.0, "p": 9.0, "o": 0.0}

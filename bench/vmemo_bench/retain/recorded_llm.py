@@ -29,9 +29,12 @@ _KNOWN = re.compile(r"^K\d+ \| [^|\n]* \| (.*)$", re.MULTILINE)
 _PAIR = re.compile(r"^[^|\n]*\b([NK]\d+)\b[^|\n]*\| [^|\n]* \| (.*)$", re.MULTILINE)
 """A new (N) or known (K) fact in a prompt of the judge step."""
 _NUMBERED = re.compile(r"^([A-Z])(\d+) \| (.*)$", re.MULTILINE)
+_PROFILE = re.compile(r"^([ES])(\d+)(?: outdated)? \| (.*)$", re.MULTILINE)
+_ABOUT = re.compile(r"^(F\d+) ([E\d ]*) \| (.*)$", re.MULTILINE)
+"""A fact in a prompt of the observe step, and the entities that it is about."""
 MAX_EPISODE_LINES = 25
 PREDICTED_STATEMENTS, STATEMENT_LENGTH = 8, 120
-PROFILE_STATEMENTS = 5
+PROFILE_STATEMENTS, KEPT_STATEMENTS = 5, 3
 TOPIC_FACTS = 5
 
 
@@ -176,19 +179,25 @@ class RecordedLLM:
         return {"answers": [{"name": label, "same_as": "new"} for label in labels_in(prompt, "Q")]}
 
     def _observe(self, prompt: str) -> Json:
-        """Return the newest facts, shortened, as the profile of each entity."""
-        profiles: dict[str, list[Json]] = {}
-        statements: list[Json] = []
-        for letter, number, words in _NUMBERED.findall(prompt):
+        """Keep the first statements of each profile, and write the newest facts, shortened, in place of the others."""
+        statements: dict[str, list[str]] = {}
+        for letter, number, _ in _PROFILE.findall(prompt):
             if letter == "E":
-                statements = profiles.setdefault(f"E{number}", [])
-            elif len(statements) < PROFILE_STATEMENTS:
-                text = words.partition(" | ")[2][:STATEMENT_LENGTH]
-                statements.append({"text": text, "facts": [f"F{number}"]})
-        return {"profiles": [{"entity": name, "statements": found} for name, found in profiles.items()]}
+                statements[f"E{number}"] = []
+            else:
+                statements[next(reversed(statements))].append(f"S{number}")
+        facts = [(label, about.split(), words[:STATEMENT_LENGTH]) for label, about, words in _ABOUT.findall(prompt)]
+        return {"profiles": [_profile_update(entity, held, facts) for entity, held in statements.items()]}
 
     def _opinions(self, prompt: str) -> Json:
         return {"assessments": [{"opinion": label, "stance": "neutral"} for label in labels_in(prompt, "O")]}
+
+
+def _profile_update(entity: str, held: Sequence[str], facts: Sequence[tuple[str, list[str], str]]) -> Json:
+    keep, drop = list(held[:KEPT_STATEMENTS]), list(held[KEPT_STATEMENTS:])
+    own = [(label, words) for label, about, words in facts if entity in about]
+    write = [{"text": words, "facts": [label]} for label, words in own[len(keep) - PROFILE_STATEMENTS :]]
+    return {"entity": entity, "keep": keep, "drop": drop, "write": write}
 
 
 class _TurnIndex:

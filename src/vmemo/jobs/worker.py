@@ -21,13 +21,14 @@ from vmemo.models import BankId, JobKind, new_id, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.results import Job, Retained
 from vmemo.ports import WorkNotifier
-from vmemo.reflect.observations import MAX_ENTITIES_PER_CALL
 from vmemo.retain.context import RetainContext
 
 BACKGROUND_JOBS: tuple[JobKind, ...] = ("opinions", "observe")
 """Jobs that new facts cause."""
-DEFERRED_JOBS: tuple[JobKind, ...] = (*BACKGROUND_JOBS, "maintain")
-"""Jobs that `drain` runs only when they are due."""
+DEFERRED_JOBS: tuple[JobKind, ...] = ("opinions", "maintain")
+"""Jobs that `drain` runs only when they are due; observation jobs also wait until nothing is left to process."""
+OBSERVED_TOGETHER = 200
+"""Entities whose observations are updated by one job run, at most."""
 FinishedJob = tuple[JobKind, Retained | Exception]
 RunningJobs = set[asyncio.Task[FinishedJob]]
 OnDone = Callable[[Job, Exception | None, float], None]
@@ -71,25 +72,24 @@ class Worker:
                 return []
             jobs = await self._lease(free, bank=bank, kinds=PROCESSING_JOBS, due=False, beside=sorted(tried))
             more = free - len(jobs)
-            return [
-                *jobs,
-                *(await self._lease(more, bank=bank, kinds=DEFERRED_JOBS, beside=sorted(tried)) if more else []),
-            ]
+            # Facts that are still to come share one update of the observations.
+            kinds = DEFERRED_JOBS if jobs or await self._is_processing(bank) else (*DEFERRED_JOBS, "observe")
+            return [*jobs, *(await self._lease(more, bank=bank, kinds=kinds, beside=sorted(tried)) if more else [])]
 
         async def idle() -> bool:
             if breaker.is_open:
                 return True
-            now = utc_now()
-            held = [
-                job
-                for job in await self._store.jobs(bank, PROCESSING_JOBS)
-                if job.until is not None and job.until > now
-            ]
-            if held:
+            processing = await self._is_processing(bank)
+            if processing:
                 await asyncio.sleep(self._settings.poll_seconds)
-            return not held
+            return not processing
 
         return await self._run_jobs(take, idle, RunResult(), breaker=breaker, tried=tried)
+
+    async def _is_processing(self, bank: BankId) -> bool:
+        """Return True if a worker holds a processing job of the bank."""
+        now = utc_now()
+        return any(job.until is not None and job.until > now for job in await self._store.jobs(bank, PROCESSING_JOBS))
 
     async def follow(self, bank: BankId) -> RunResult:
         """Run a bank's opinion and observation jobs as they become due, until none is queued.
@@ -99,7 +99,8 @@ class Worker:
 
         async def take(free: int) -> list[Job]:
             with suppress(*TRANSIENT):
-                return await self._lease(free, bank=bank, kinds=BACKGROUND_JOBS)
+                kinds = ("opinions",) if await self._is_processing(bank) else BACKGROUND_JOBS
+                return await self._lease(free, bank=bank, kinds=kinds)
             return []
 
         async def idle() -> bool:
@@ -198,8 +199,26 @@ class Worker:
         await self._release_owed()
         seconds = self._settings.lease_seconds
         jobs = await self._store.lease(self._owner, seconds, bank=bank, kinds=kinds, limit=free, due=due, beside=beside)
+        for bank in dict.fromkeys(job.bank for job in jobs if job.kind == "observe"):
+            jobs += await self._lease_observations(bank, beside)
         self._held |= {job.id: lease_of(job, seconds) for job in jobs}
         return jobs
+
+    async def _lease_observations(self, bank: BankId, beside: Sequence[int]) -> list[Job]:
+        """Lease the other observation jobs of a bank, due or not, so that one call updates all its profiles.
+
+        Jobs that failed wait for the time of their next attempt.
+        """
+        failed = [job.id for job in await self._store.jobs(bank, ["observe"]) if job.error is not None]
+        return await self._store.lease(
+            self._owner,
+            self._settings.lease_seconds,
+            bank=bank,
+            kinds=["observe"],
+            limit=OBSERVED_TOGETHER,
+            due=False,
+            beside=[*beside, *failed],
+        )
 
     async def _release_owed(self) -> None:
         """Release the jobs that could not be finished while the database was unavailable."""
@@ -289,15 +308,14 @@ def _notify(callback: Callable[Callback, None] | None, *args: Callback.args, **k
 
 
 def _groups(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    """Yield groups of jobs that run together: the observation jobs of a bank share one model call."""
+    """Yield groups of jobs that run together: the observation jobs of a bank share model calls."""
     entities: dict[BankId, list[Job]] = {}
     for job in jobs:
         if job.kind == "observe":
             entities.setdefault(job.bank, []).append(job)
         else:
             yield [job]
-    for group in entities.values():
-        yield from (group[i : i + MAX_ENTITIES_PER_CALL] for i in range(0, len(group), MAX_ENTITIES_PER_CALL))
+    yield from entities.values()
 
 
 async def _cancel(running: RunningJobs) -> None:

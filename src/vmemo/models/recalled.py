@@ -19,6 +19,8 @@ class Explanation(Record):
     type: QueryType
     tense: QuestionTense = "present"
     """A question about the past also finds facts that are not true any more."""
+    profile: bool = False
+    """A question for a profile or a summary, in whose budget observations have a share."""
     during: Interval | None
     resolved_by: Literal["rules", "model"] | None = None
     """The source of that time."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias, get_args
 
+from pydantic import Field
+
 from vmemo.models.checked import (
     AtLeastOne,
     Checked,
@@ -21,7 +23,7 @@ from vmemo.models.checked import (
     UserPath,
     field_types,
 )
-from vmemo.models.ids import Channel, LinkKind, QueryType, RevisionKind
+from vmemo.models.ids import Channel, EntityType, LinkKind, QueryType, RevisionKind
 
 Style = Literal["narrative", "atomic"]
 """Facts that a language model extracts: a few comprehensive ones per topic, or many indivisible ones."""
@@ -203,6 +205,35 @@ class OpinionSettings(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObservationSettings(Checked):
+    """Profiles of entities: which entities have one, when it is updated, and its share of a recall."""
+
+    person_facts: AtLeastOne = 5
+    """Facts from which a person gets a profile with the next call of the model."""
+    other_facts: AtLeastOne = 12
+    """Facts from which an organization or a product gets one; places, events and concepts get none."""
+    least_new_facts: AtLeastOne = 12
+    """New facts about an entity below which the model is not called for it; half of it if a statement lost support."""
+    new_facts: AtLeastOne = 20
+    """New facts from which a profile is updated; a young one already when the facts about its entity have doubled."""
+    characters: Annotated[int, Field(ge=8_000)] = 12_000
+    """Characters of profiles and facts in one prompt, at most; more are divided among several calls."""
+    recall_share: Share = 0.2
+    """Share of a recall's budget that observations may take if the question asks for a profile or a summary.
+
+    Other recalls return observations only if their `networks` name no other network.
+    """
+    reflect_share: Share = 0.05
+    """The same for questions to reflect, whatever they ask for."""
+
+    def least_facts(self, type: EntityType) -> int | None:
+        """Return the number of facts from which an entity has a profile; None for types that have none."""
+        if type == "PERSON":
+            return self.person_facts
+        return self.other_facts if type in ("ORGANIZATION", "PRODUCT") else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResolutionWeights(Checked):
     """Entity resolution: weights of a candidate's score, and the score and lead that a match needs."""
 
@@ -321,7 +352,7 @@ class Settings(Checked):
     retry_max_seconds: float = 3600.0
     """Maximum delay between two attempts of a job."""
     observe_delay: float = 30.0
-    """Seconds after new facts before an entity's observations are updated; facts in between share one update."""
+    """Seconds after new facts before observations are updated; facts in between share one update."""
     background: bool = True
     """Run opinion and observation jobs in this process, in addition to `process()` and workers."""
     access_delay: float = 2.0
@@ -343,6 +374,7 @@ class Settings(Checked):
     revision: RevisionSettings = field(default_factory=RevisionSettings)
     revision_model: RevisionModelSettings = field(default_factory=RevisionModelSettings)
     opinions: OpinionSettings = field(default_factory=OpinionSettings)
+    observations: ObservationSettings = field(default_factory=ObservationSettings)
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
 
     @classmethod

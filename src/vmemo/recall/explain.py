@@ -10,6 +10,7 @@ from vmemo.recall.channels import ChannelResults
 from vmemo.recall.llm_time_resolver import LLMResolvedTime
 from vmemo.recall.rank import RankedCandidates
 from vmemo.recall.run import RecallRun
+from vmemo.text.questions import asks_for_profile
 
 
 def explain(
@@ -26,6 +27,7 @@ def explain(
     return Explanation(
         type=analysis.type,
         tense=analysis.tense,
+        profile=asks_for_profile(run.query.text),
         during=during,
         resolved_by=None if during is None else "model" if resolved.during else "rules",
         unresolved_time=analysis.unresolved_time.text if analysis.unresolved_time else None,

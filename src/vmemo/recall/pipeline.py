@@ -33,6 +33,7 @@ from vmemo.recall.explain import explain, explained_hits
 from vmemo.recall.fuse import ChannelRanking, Fused, placements
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
 from vmemo.recall.noise import MORE, is_left_out, weigh_replies, weighs_less
+from vmemo.recall.observations import beside_observations, observation_query
 from vmemo.recall.query import Query
 from vmemo.recall.rank import RankedCandidates, rank
 from vmemo.recall.revisions import with_former
@@ -58,6 +59,8 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     channels = Channels(query, analysis, context.settings, context.embedder.name)
     run = RecallRun(query, context, channels, timer)
     encodings = await _embed(run)
+    observed = await _observations(run, encodings)
+    run = run.for_query(beside_observations(query, observed))
     results, resolved = await _search(run, encodings, resolver)
     ranked = await rank(run, results)
     with timer.stage("load"):
@@ -66,6 +69,8 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     if query.explain:
         hits = explained_hits(hits, ranked)
         explanation = explain(run, results, ranked, resolved)
+    if observed:
+        hits = sorted([*observed, *hits], key=lambda hit: hit.score, reverse=True)
     result = Recalled.model_construct(
         query=query.text,
         hits=tuple(hits),
@@ -110,6 +115,19 @@ async def _embed(run: RecallRun) -> Sequence[Encoding]:
         if run.context.reranker == "late" and isinstance(embedder, TokenEmbedder):
             return await embedder.encode(texts, "query")
         return [Encoding(vector) for vector in await embedder.embed(texts, "query")]
+
+
+async def _observations(run: RecallRun, encodings: Sequence[Encoding]) -> list[Hit]:
+    """Search the observations on their own and return those that fit into their share of the budget."""
+    query = observation_query(run.query, run.context.settings.observations)
+    if query is None:
+        return []
+    run = run.for_query(query)
+    results, _ = await _search(run, encodings, None)
+    ranked = await rank(run, results)
+    hits, _ = await _load(run, ranked)
+    whole = [hit for hit in hits if not hit.truncated]
+    return explained_hits(whole, ranked) if query.explain else whole
 
 
 async def _search(

@@ -30,6 +30,8 @@ class Query:
     now: datetime | None = None
     """The time of the question, for words such as "last week"; the present by default."""
     explain: bool = False
+    reflects: bool = False
+    """The hits are evidence of reflect."""
 
     @property
     def reranked(self) -> int:
@@ -50,6 +52,7 @@ def make_query(request: RecallRequest | RetrieveRequest | ReflectRequest, bank: 
         importance_weight=request.importance_weight,
         now=request.now,
         explain=request.explain,
+        reflects=isinstance(request, ReflectRequest),
     )
 
 

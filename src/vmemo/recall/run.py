@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from vmemo.models import utc_now
@@ -20,6 +20,10 @@ class RecallRun:
     context: Context
     channels: Channels
     timer: StageTimer
+
+    def for_query(self, query: Query) -> RecallRun:
+        """Return this run with other filters and limits."""
+        return replace(self, query=query, channels=replace(self.channels, query=query))
 
     @property
     def now(self) -> datetime:

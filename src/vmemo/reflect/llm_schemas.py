@@ -30,23 +30,26 @@ class OpinionAssessments(AnswerSchema):
 
 
 class ProfileStatement(AnswerSchema):
-    """One sentence of a profile."""
+    """A new sentence of a profile."""
 
-    text: Annotated[str, Field(min_length=1, max_length=1000)]
-    facts: list[str] = Field(description="F numbers of the facts that support it")
+    text: Annotated[str, Field(min_length=1, max_length=600)]
+    facts: list[str] = Field(description="F numbers that support it, S numbers whose content it retains")
+    instead_of: list[str] = Field(default_factory=list[str], description="S numbers that it replaces")
 
 
-class EntityProfile(AnswerSchema):
-    """The profile of one entity."""
+class ProfileRevision(AnswerSchema):
+    """The changes to one profile."""
 
     entity: str = Field(description="E number")
-    statements: list[ProfileStatement] = Field(max_length=7)
+    keep: list[str] = Field(default_factory=list[str], description="S numbers")
+    drop: list[str] = Field(default_factory=list[str], description="S numbers")
+    write: list[ProfileStatement] = Field(default_factory=list[ProfileStatement])
 
 
 class EntityProfiles(AnswerSchema):
-    """The profiles of all given entities."""
+    """The changes to the given profiles."""
 
-    profiles: list[EntityProfile]
+    profiles: list[ProfileRevision]
 
 
 class FormedOpinion(AnswerSchema):

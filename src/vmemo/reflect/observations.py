@@ -1,151 +1,112 @@
-"""Observations: neutral profiles of entities, rewritten in the background when the facts about them change."""
+"""Observations: neutral profiles of the entities that matter, updated in the background from what is new."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import datetime
 
-from vmemo.llm.prompt_files import load_prompt, quote
+from vmemo.llm.prompt_files import load_prompt
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Entity, EntityId, Fact, FactId, Mention, new_fact_id, utc_now
+from vmemo.models import BankId, EntityId, Fact, FactId, Mention, new_fact_id, utc_now
 from vmemo.models.changes import Changes, FactClosure, Lease
-from vmemo.models.select import EntitySelect, FactSelect
+from vmemo.models.observation_support import is_true
+from vmemo.models.select import FactSelect
 from vmemo.ports import Context
-from vmemo.reflect.llm_schemas import EntityProfiles, ProfileStatement
+from vmemo.reflect.entity_profiles import EntityProfile, load_profiles
+from vmemo.reflect.llm_schemas import EntityProfiles
 from vmemo.reflect.new_facts import embed_facts
-
-PROMPTS = Path(__file__).parent / "prompts"
-MIN_FACTS = 3
-"""Facts from which an entity gets a profile."""
-MAX_FACTS = 40
-"""Facts that a profile is written from, newest first."""
-MIN_NEW_SHARE = 0.2
-"""Share of an entity's facts that must be new before its profile is rewritten."""
-MAX_ENTITIES_PER_CALL = 8
+from vmemo.reflect.profile_prompt import PROMPTS, NewStatement, ProfileChanges, ProfilePrompt
 
 
 @dataclass(frozen=True)
 class ObservationJob:
-    """A leased job to profile one entity; `force` rewrites the profile even if little has changed."""
+    """A leased job to update the profile of one entity; `force` rebuilds the profile even if nothing is new."""
 
     lease: Lease
     force: bool = False
 
 
-@dataclass(frozen=True)
-class _Statement:
-    text: str
-    basis: tuple[FactId, ...]
-
-
 async def update_observations(
     bank: BankId, jobs: Mapping[EntityId, ObservationJob], context: Context, llm: StructuredLLM
 ) -> int:
-    """Write the profiles that are outdated, in one LLM call, and return the number of new statements.
+    """Update the profiles that are due, with one call for as many as fit, and return the number of new statements.
 
-    The job of each entity is completed, whether or not its profile was rewritten.
+    Statements that lost their support are closed in any case. Each job is completed in the transaction of its
+    profile; one whose new facts do not fit into a prompt is held until a later call has seen them all.
     """
-    entities = {entity.id: entity for entity in await context.store.entities(bank, EntitySelect(ids=list(jobs)))}
-    facts = {id: await context.store.facts(bank, FactSelect.about(id, limit=MAX_FACTS)) for id in entities}
-    held = await context.store.facts(bank, FactSelect.believed("observation"))
-    basis = {
-        fact.id: fact
-        for fact in await context.store.facts(bank, FactSelect(ids=[id for each in held for id in each.basis]))
-    }
-    outdated = {
-        id: entity
-        for id, entity in entities.items()
-        if jobs[id].force or _is_outdated(entity, facts[id], [each for each in held if _is_about(each, id)], basis)
-    }
-    described = [entity for id, entity in outdated.items() if len(facts[id]) >= MIN_FACTS]
-    profiles = await _profiles(described, facts, llm) if described else {}
-    written = 0
-    for id, job in jobs.items():
-        if id in outdated:
-            writer = _ProfileWriter(bank, outdated[id], facts[id], context, llm)
-            written += await writer.replace(profiles.get(id, []), job.lease)
-        else:
-            await context.store.commit(Changes(bank=bank, finished=[job.lease]))
+    writer, waiting, written = _ProfileWriter(bank, context, llm), dict(jobs), 0
+    begun = set[EntityId]()
+    while waiting:
+        profiles = await load_profiles(bank, {id: job.force for id, job in waiting.items()}, context.store)
+        settings = context.settings.observations
+        due = [each for each in profiles if each.is_due(settings) or (each.entity.id in begun and each.facts)]
+        if due:
+            # Profiles that will be due soon share the call, and the facts that are about several entities.
+            due = [each for each in profiles if each in due or each.is_due(settings, early=True)]
+        others = waiting.keys() - {each.entity.id for each in due}
+        unsupported = {each.entity.id: each.unsupported for each in profiles if each.entity.id in others}
+        await writer.finish({id: waiting.pop(id).lease for id in others}, unsupported)
+        if not due:
+            break
+        due.sort(key=lambda each: -len(each.facts))
+        prompt = ProfilePrompt.of(due, settings.characters)
+        answer = await llm.ask(prompt.request(), EntityProfiles, prompt.feedback)
+        for id, changes in prompt.changes(answer).items():
+            profile = next(each for each in due if each.entity.id == id)
+            job = waiting.pop(id)
+            finished = prompt.is_complete(profile)
+            update = _Update(profile, changes, prompt.cursor(profile), prompt.shown[id])
+            count = await writer.write(update, job.lease, finished=finished)
+            written += count or 0
+            if count is not None and not finished:
+                waiting[id] = job
+                begun.add(id)
     return written
 
 
-def _is_outdated(entity: Entity, facts: Sequence[Fact], held: Sequence[Fact], basis: Mapping[FactId, Fact]) -> bool:
-    """Return True if a fact behind the profile is no longer valid, or a large share of the facts is new."""
-    if not held or any(not _is_valid(basis.get(id)) for each in held for id in each.basis):
-        return True
-    newest = {str(each.metadata.get("newest")) for each in held}
-    new = next((place for place, fact in enumerate(facts) if fact.id in newest), len(facts))
-    return new >= max(1.0, MIN_NEW_SHARE * entity.mentions)
+@dataclass(frozen=True)
+class _Update:
+    """The changes to a profile, the last fact that it covers afterwards, and the number of facts it covers more."""
 
-
-def _is_valid(fact: Fact | None) -> bool:
-    return fact is not None and fact.expired_at is None and fact.invalid_at is None
-
-
-def _is_about(fact: Fact, entity: EntityId) -> bool:
-    return any(mention.id == entity for mention in fact.entities)
-
-
-async def _profiles(
-    entities: Sequence[Entity], facts: Mapping[EntityId, Sequence[Fact]], llm: StructuredLLM
-) -> dict[EntityId, list[_Statement]]:
-    """Ask the LLM for the profiles of the entities."""
-    fact_ids: dict[str, FactId] = {}
-    lines: list[str] = []
-    for n, entity in enumerate(entities, start=1):
-        lines.append(f"E{n} | {entity.name} ({entity.type})")
-        for fact in facts[entity.id]:
-            fact_ids[f"F{len(fact_ids) + 1}"] = fact.id
-            lines.append(f"F{len(fact_ids)} | {fact.mentioned_at:%d %B %Y} | {fact.text}")
-    ask = load_prompt(PROMPTS, "observe").request(EntityProfiles, entities=quote(lines))
-    answer = await llm.ask(ask, EntityProfiles, lambda given: _feedback(given, len(entities), fact_ids))
-    by_number = {f"E{n}": entity.id for n, entity in enumerate(entities, start=1)}
-    return {by_number[each.entity]: [_statement(s, fact_ids) for s in each.statements] for each in answer.profiles}
-
-
-def _statement(statement: ProfileStatement, fact_ids: Mapping[str, FactId]) -> _Statement:
-    return _Statement(statement.text.strip(), tuple(dict.fromkeys(fact_ids[number] for number in statement.facts)))
-
-
-def _feedback(answer: EntityProfiles, entities: int, fact_ids: Mapping[str, FactId]) -> str | None:
-    """Return what the LLM must correct, or None."""
-    expected = {f"E{n}" for n in range(1, entities + 1)}
-    if {each.entity for each in answer.profiles} != expected or len(answer.profiles) != len(expected):
-        return f"describe exactly these entities, once each: {', '.join(sorted(expected))}"
-    if any(not each.statements for each in answer.profiles):
-        return "every profile needs statements"
-    for profile in answer.profiles:
-        if any(not each.facts or not fact_ids.keys() >= set(each.facts) for each in profile.statements):
-            return f"a statement about {profile.entity} names no fact, or a fact that was not shown"
-    return None
+    profile: EntityProfile
+    changes: ProfileChanges
+    cursor: FactId | None
+    shown: int
 
 
 @dataclass(frozen=True)
 class _ProfileWriter:
-    """Writes the profile of one entity, made from its facts, newest first."""
+    """Commits profiles, each with its job."""
 
     bank: BankId
-    entity: Entity
-    facts: Sequence[Fact]
     context: Context
     llm: StructuredLLM
 
-    async def replace(self, statements: Sequence[_Statement], lease: Lease) -> int:
-        """Close the statements that are not repeated, write the new ones and complete the job."""
+    async def finish(self, leases: Mapping[EntityId, Lease], unsupported: Mapping[EntityId, Sequence[Fact]]) -> None:
+        """Close the unsupported statements of profiles that are not due, and complete their jobs."""
+        if not leases:
+            return
+        closed = [fact for facts in unsupported.values() for fact in facts]
+        changes = Changes(bank=self.bank, closures=_closures(closed, utc_now()), finished=list(leases.values()))
+        if not await self.context.store.commit(changes) and len(leases) > 1:
+            # A job was lost to another worker, which must not keep the others from being completed.
+            for id, lease in leases.items():
+                await self.finish({id: lease}, {id: unsupported.get(id, ())})
+
+    async def write(self, update: _Update, lease: Lease, *, finished: bool) -> int | None:
+        """Close the statements that are dropped or replaced and write the new ones; None if the lease was lost."""
         store = self.context.store
         while True:
-            revision = await store.revision(self.bank)
-            believed = await store.facts(self.bank, FactSelect.believed("observation"))
-            held = [fact for fact in believed if _is_about(fact, self.entity.id)]
-            old, kept, now = {fact.text for fact in held}, {each.text for each in statements}, utc_now()
-            new = [self._observation(each) for each in statements if each.text not in old]
+            revision, now = await store.revision(self.bank), utc_now()
+            new, closed = await self._planned(update, now)
             changes = Changes(
                 bank=self.bank,
                 facts=await embed_facts(new, self.context.embedder),
-                closures=[FactClosure(fact=f.id, invalid_at=now, expired_at=now) for f in held if f.text not in kept],
+                closures=_closures(closed, now),
                 spending=self.llm.spending,
-                finished=[lease],
+                lease=None if finished else lease,
+                finished=[lease] if finished else (),
                 revision=revision,
                 embedder=self.context.embedder.name,
             )
@@ -153,12 +114,36 @@ class _ProfileWriter:
                 self.llm.take_usage()
                 return len(new)
             if not await store.renew([lease], lease.seconds):
-                return 0
+                return None
 
-    def _observation(self, statement: _Statement) -> Fact:
-        by_id = {fact.id: fact for fact in self.facts}
-        basis = [by_id[id] for id in statement.basis if id in by_id]
-        latest = max(fact.mentioned_at for fact in basis)
+    async def _planned(self, update: _Update, now: datetime) -> tuple[list[Fact], list[Fact]]:
+        """Return the statements to write and to close, by the facts as they are now.
+
+        A sentence that rests on a fact that was closed or forgotten while the model worked is not written, and what
+        it was to replace stays.
+        """
+        written, profile = update.changes.written, update.profile
+        ids = dict.fromkeys(id for each in written for id in each.basis)
+        facts = {fact.id: fact for fact in await self.context.store.facts(self.bank, FactSelect(ids=list(ids)))}
+        holding = [each for each in written if all(is_true(facts.get(id), now) for id in each.basis)]
+        replaced = [*update.changes.dropped, *(old for each in holding for old in each.replaces), *profile.unsupported]
+        closed = {each.id: each for each in replaced}
+        kept = [each for each in profile.statements if each.id not in closed]
+        if not holding and kept:
+            # The latest statement records what the profile covers, so one is written again.
+            last = kept[-1]
+            closed[last.id] = last
+            new = [_renewed(last, update, now)]
+        else:
+            new = [self._observation(each, facts, update, now) for each in holding]
+        current = await self.context.store.facts(self.bank, FactSelect(ids=list(closed)))
+        return new, [each for each in current if each.expired_at is None]
+
+    def _observation(
+        self, statement: NewStatement, facts: Mapping[FactId, Fact], update: _Update, now: datetime
+    ) -> Fact:
+        entity = update.profile.entity
+        latest = max(facts[id].mentioned_at for id in statement.basis)
         return Fact(
             id=FactId(new_fact_id()),
             bank=self.bank,
@@ -167,8 +152,22 @@ class _ProfileWriter:
             tokens=self.context.counter(statement.text),
             mentioned_at=latest,
             valid_at=latest,
-            entities=(Mention(id=self.entity.id, name=self.entity.name, type=self.entity.type),),
-            basis=tuple(fact.id for fact in basis),
-            metadata={"newest": self.facts[0].id},
+            recorded_at=now,
+            entities=(Mention(id=entity.id, name=entity.name, type=entity.type),),
+            basis=statement.basis,
+            metadata=_coverage(update),
             engine=f"{self.llm.name}/{load_prompt(PROMPTS, 'observe').label}",
         )
+
+
+def _renewed(statement: Fact, update: _Update, now: datetime) -> Fact:
+    changed = {"id": FactId(new_fact_id()), "recorded_at": now, "metadata": _coverage(update)}
+    return statement.model_copy(update=changed)
+
+
+def _coverage(update: _Update) -> dict[str, str | int | None]:
+    return {"newest": update.cursor, "seen": update.profile.seen + update.shown}
+
+
+def _closures(facts: Sequence[Fact], now: datetime) -> list[FactClosure]:
+    return [FactClosure(fact=fact.id, invalid_at=now, expired_at=now) for fact in facts]

@@ -11,7 +11,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, EntityType, Episode, EpisodeId, Message, MessageId
+from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId
 from vmemo.models.changes import Changes, Lease, NewJob
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.results import Retained, Usage
@@ -22,11 +22,9 @@ from vmemo.retain.extraction_input import PRECEDING_MESSAGES, ExtractionInput, e
 from vmemo.retain.group import GROUPING_BATCH, group_messages
 from vmemo.retain.known_facts import known_facts
 from vmemo.retain.llm_extraction import EpisodeExtraction
+from vmemo.retain.outdated_observations import outdated_observations
 from vmemo.retain.pipeline import retained_by
 from vmemo.retain.write_plan import encode_drafts, plan_writes
-
-OBSERVED_TYPES: frozenset[EntityType] = frozenset(("PERSON", "ORGANIZATION", "LOCATION", "PRODUCT"))
-"""Entity types that get observations."""
 
 
 class LeaseLost(Exception):
@@ -97,6 +95,8 @@ async def extract_episode(
             episodes = split_by_topics(episode, pending, extraction.topics)
             changes = await plan_writes(bank, revision, encoded, episodes, context, llm)
             jobs = await _follow_up(changes, context, observe_at)
+            outdated = await outdated_observations(changes, context.store)
+            changes = replace(changes, closures=[*changes.closures, *outdated])
             processed = replace(changes, pending=[message.id for message in pending], becomes="extracted")
             committed = await context.store.commit(
                 replace(processed, jobs=jobs, spending=llm.spending, finished=[lease])
@@ -155,8 +155,9 @@ async def _follow_up(changes: Changes, context: RetainContext, observe_at: datet
     """Return the jobs that new facts cause: opinion updates and observations of their entities."""
     new = [item.fact for item in changes.facts]
     closed = await context.store.facts(changes.bank, FactSelect(ids=[closing.fact for closing in changes.closures]))
-    touched = [mention for fact in (*new, *closed) for mention in fact.entities]
-    described = dict.fromkeys(mention.id for mention in touched if mention.type in OBSERVED_TYPES)
+    touched = {mention.id: mention for fact in (*new, *closed) for mention in fact.entities}
+    least_facts = context.settings.observations.least_facts
+    described = [mention.id for mention in touched.values() if least_facts(mention.type) is not None]
     jobs = [NewJob(kind="observe", key=id, due=observe_at) for id in described]
     evidence: list[JsonValue] = [fact.id for fact in new if fact.network in ("world", "experience")]
     if evidence and await context.store.facts(changes.bank, FactSelect.believed("opinion")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vmemo.text.questions.analyse import MAX_QUERY_CHARS, QueryAnalysis, analyse_query
+from vmemo.text.questions.profile_questions import asks_for_profile
 from vmemo.text.questions.tense import is_over, question_tense
 from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
 
@@ -11,6 +12,7 @@ __all__ = [
     "QueryAnalysis",
     "UnresolvedTime",
     "analyse_query",
+    "asks_for_profile",
     "find_unresolved_times",
     "is_over",
     "question_tense",
