@@ -130,11 +130,17 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
     },
     ("mcp", r.ForgetRequest): {"bank": "the argument `bank` names a bank; delete_bank deletes one"},
     ("mcp", r.CreateBankRequest): {"profile": "set_profile sets it"},
-    ("mcp", r.FactsRequest): {"with_embeddings": "a model can't read embeddings"},
+    ("mcp", r.FactsRequest): {
+        "with_embeddings": "a model can't read embeddings",
+        "instructions": "browse lists the kind `instructions`",
+    },
     ("cli", r.RetainRequest): {"wait": "a command waits; use `vmemo worker` for queued jobs"},
     ("cli", r.ProcessRequest): {"messages": "the command processes and reports all pending messages"},
     ("cli", r.ReflectRequest): {"explain": "`vmemo recall --explain` shows it"},
-    ("cli", r.FactsRequest): {"with_embeddings": "`vmemo export` writes embeddings"},
+    ("cli", r.FactsRequest): {
+        "with_embeddings": "`vmemo export` writes embeddings",
+        "instructions": "`vmemo inspect instructions` lists them",
+    },
 }
 
 

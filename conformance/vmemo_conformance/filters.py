@@ -8,7 +8,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from vmemo.models import Interval, MessageId, Network
-from vmemo.models.search import Scope, TagsMatch
+from vmemo.models.search import Scope, SearchRequest, TagsMatch
 from vmemo.models.select import FactSelect, MessageSelect
 from vmemo.ports import Store
 from vmemo.testing.samples import (
@@ -47,6 +47,24 @@ VALUES: dict[str, JsonValue] = {
 
 class FilterConformance(StoreSuite):
     """The filters of `Scope`."""
+
+    @on_store
+    async def test_standing_instructions_come_newest_first_within_tags_metadata_and_time(self, store: Store) -> None:
+        await store_fact(store, "plain", mentioned_at=day(9))
+        await store_fact(store, "ana", instruction=True, tags=["ana"], metadata={"team": 1}, mentioned_at=day(1))
+        await store_fact(store, "ben", instruction=True, tags=["ben"], mentioned_at=day(3))
+        await store_fact(store, "old", instruction=True, valid_at=day(1), invalid_at=day(4), mentioned_at=day(2))
+        everyone = Scope(bank=BANK)
+        assert await _instructions(store, everyone) == ["ben", "ana"]
+        assert await _instructions(store, everyone, limit=1) == ["ben"]
+        topical = replace(everyone, entities=frozenset({"Oslo"}), networks=frozenset({"opinion"}))
+        assert await _instructions(store, topical) == ["ben", "ana"]
+        assert await _instructions(store, replace(everyone, tags=frozenset({"ana"}))) == ["ana"]
+        assert await _instructions(store, replace(everyone, metadata={"team": 1})) == ["ana"]
+        assert await _instructions(store, replace(everyone, at_time=day(3))) == ["ben", "old", "ana"]
+        listed = await store.facts(BANK, FactSelect(instructions=True, current=True, newest_first=True))
+        assert [fact.text for fact in listed] == ["ben", "ana"]
+        assert all(fact.instruction for fact in listed)
 
     @on_store
     async def test_a_network_filter_returns_only_its_facts(self, store: Store) -> None:
@@ -237,3 +255,9 @@ async def _texts(store: Store, scope: Scope) -> set[str]:
     nearest = await near(store, EMBEDDER.vector("tulips"), scope)
     assert set(worded) == set(nearest), scope
     return {fact.text for fact in await store.facts(BANK, FactSelect(ids=worded))}
+
+
+async def _instructions(store: Store, scope: Scope, *, limit: int = 9) -> list[str]:
+    """Return the texts of the standing instructions in the order that a search returns them."""
+    found = await store.search(SearchRequest(scope=scope, limit=1, instructions=limit))
+    return [fact.text for fact in await store.facts(BANK, FactSelect(ids=found.instructions))]

@@ -87,6 +87,8 @@ def show(found: Recalled, limit: int | None) -> None:
         stdout().print(f"[dim]{more}{summary(found)}{hint}[/dim]")
     else:
         stdout().print("No matching facts.")
+    for fact in found.instructions:
+        stdout().print(Text(f"standing instruction [{plain(fact.short_id)}]: {one_line(fact.text)}", style="dim"))
     if why is not None:
         stdout().print(_explained(why, found.timings))
 

@@ -22,6 +22,7 @@ class FactItem(ToolResult):
     valid_until: datetime | None = Field(default=None, description="Set if it is no longer true.")
     no_longer_believed: bool | None = Field(default=None, description="Set if it was found to be wrong.")
     confidence: float | None = Field(default=None, description="Of an opinion, from 0 to 1.")
+    instruction: bool | None = Field(default=None, description="Set for a standing instruction of the user.")
     entities: list[str] = Field(default=[], description="The people and things it is about.")
 
     @staticmethod
@@ -37,6 +38,7 @@ class FactItem(ToolResult):
             valid_until=fact.invalid_at,
             no_longer_believed=None if fact.expired_at is None else True,
             confidence=fact.confidence,
+            instruction=fact.instruction or None,
             entities=[mention.name for mention in fact.entities],
         )
 

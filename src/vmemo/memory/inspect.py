@@ -206,9 +206,13 @@ async def facts(session: MemorySession, request: FactsRequest) -> list[Fact]:
     """Return a page of facts."""
     await session.open()
     after = await _cursor(request.after, FactId, lambda ids: session.store.facts(session.bank, FactSelect(ids=ids)))
-    return await session.store.facts(
-        session.bank, FactSelect(after=after, limit=request.limit, with_embeddings=request.with_embeddings)
+    select = FactSelect(
+        after=after,
+        instructions=request.instructions,
+        limit=request.limit,
+        with_embeddings=request.with_embeddings,
     )
+    return await session.store.facts(session.bank, select)
 
 
 async def entities(session: MemorySession, request: EntitiesRequest) -> list[Entity]:

@@ -227,10 +227,19 @@ class Verbs(ABC):
         return await self.run(r.EpisodesRequest.of({"after": after, "limit": limit}))
 
     async def facts(
-        self, *, after: FactId | None = None, limit: int = 100, with_embeddings: bool = False
+        self,
+        *,
+        after: FactId | None = None,
+        limit: int = 100,
+        instructions: bool = False,
+        with_embeddings: bool = False,
     ) -> list[Fact]:
-        """Return a page of facts, including closed ones, in the order they were stored."""
-        return await self.run(r.FactsRequest.of({"after": after, "limit": limit, "with_embeddings": with_embeddings}))
+        """Return a page of facts, including closed ones, in the order they were stored.
+
+        With `instructions`, only standing instructions of the user; `forget(messages=fact.messages)` deletes one.
+        """
+        values = {"after": after, "limit": limit, "instructions": instructions, "with_embeddings": with_embeddings}
+        return await self.run(r.FactsRequest.of(values))
 
     async def entities(self, *, after: EntityId | None = None, limit: int = 100) -> list[Entity]:
         """Return a page of entities in the order they were first seen."""

@@ -66,6 +66,8 @@ class FactDraft:
     judgements: tuple[Judgement, ...] = ()
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    instruction: bool = False
+    """True for a standing instruction of the user to the agent."""
     key: str = ""
     """Identifies the draft in its bank; the fact's id is derived from it, so that repeated extraction is idempotent."""
 

@@ -68,6 +68,7 @@ class Fact(Record):
     tags: tuple[str, ...] = ()
     metadata: JsonObject = Field(default_factory=dict[str, JsonValue])
     engine: str = "local"
+    instruction: bool = Field(default=False, description="a standing instruction of the user to the agent")
     embedding: tuple[float, ...] | None = Field(default=None, description="set only if requested")
 
     @classmethod

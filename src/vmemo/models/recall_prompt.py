@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 
-from vmemo.models.facts import COMPUTED_DATE
+from vmemo.models.facts import COMPUTED_DATE, Fact
 from vmemo.models.hits import Hit
 from vmemo.models.ids import EpisodeId, FactId
 
 NOTHING = "Memory holds nothing about this."
 LEGEND = "Facts from memory, oldest first, times in UTC. Cite a fact by its [id]."
+INSTRUCTIONS = "The user's standing instructions, newest first; a newer one takes precedence:"
+INSTRUCTION_SHARE = 4
+"""Instructions take at most this part of a prompt: a fourth."""
 EXPLAINED_MARKS = {
     "former": "former: no longer true.",
     "maybe outdated": "maybe outdated: a newer fact may replace it.",
@@ -29,6 +32,8 @@ class RecallPrompt:
 
     titles: Mapping[EpisodeId, str] = field(default_factory=dict[EpisodeId, str])
     known_at: datetime | None = None
+    instructions: Sequence[Fact] = ()
+    """The user's standing instructions, which come first."""
     legend: bool = True
     """False leaves out the first line."""
 
@@ -67,9 +72,14 @@ class RecallPrompt:
         return self.render(hits or [next_hit])
 
     def render(self, hits: Sequence[Hit]) -> str:
-        """Return all hits, oldest first; a hit that replaced others is followed by them."""
-        if not hits:
-            return NOTHING
+        """Return the instructions and all hits, oldest first; a hit that replaced others is followed by them."""
+        facts = self._facts(hits) if hits else NOTHING
+        if not self.instructions:
+            return facts
+        lines = [f"- [{fact.short_id}] {fact.text}" for fact in self.instructions]
+        return "\n".join([INSTRUCTIONS, *lines, "", facts])
+
+    def _facts(self, hits: Sequence[Hit]) -> str:
         ordered = sorted(hits, key=_said)
         nested = _former_versions(ordered)
         inside = {hit.id for versions in nested.values() for hit in versions}
@@ -116,6 +126,16 @@ class RecallPrompt:
         """Return True if the fact's end was not known yet at the time of the recall."""
         expired = hit.fact.expired_at
         return self.known_at is not None and expired is not None and expired > self.known_at
+
+
+def fit_instructions(instructions: Sequence[Fact], max_tokens: int) -> list[Fact]:
+    """Return the instructions that fit into a number of tokens, in their order; one that is too long is left out."""
+    kept: list[Fact] = []
+    for fact in instructions:
+        if fact.tokens <= max_tokens:
+            kept.append(fact)
+            max_tokens -= fact.tokens
+    return kept
 
 
 def _legend(hits: Sequence[Hit]) -> str:

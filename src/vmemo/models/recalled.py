@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 from vmemo.errors import InvalidInput
 from vmemo.models import Channel, EpisodeId, Fact, Hit, Interval, Mention, QueryType, QuestionTense
 from vmemo.models.base import Instant, Record
-from vmemo.models.recall_prompt import RecallPrompt
+from vmemo.models.recall_prompt import INSTRUCTION_SHARE, RecallPrompt, fit_instructions
 
 
 class Explanation(Record):
@@ -44,6 +44,9 @@ class Recalled(Record):
 
     query: str
     hits: tuple[Hit, ...] = ()
+    instructions: tuple[Fact, ...] = Field(
+        default=(), description="the user's standing instructions, newest first, whatever the question is about"
+    )
     tokens: int = 0
     max_tokens: int | None = None
     at_time: Instant | None = None
@@ -65,13 +68,19 @@ class Recalled(Record):
     def to_prompt(self, max_tokens: int | None = None) -> str:
         """Return the facts for a prompt: by day and episode in order of time, with short ids to cite.
 
-        The prompt has at most `max_tokens` in all, by default those of the recall; `retrieve` sets no limit. The most
-        relevant facts take precedence, and one that does not fit is cut at a sentence and marked " […]".
+        The user's standing instructions come first. The prompt has at most `max_tokens` in all, by default those of the
+        recall; `retrieve` sets no limit. The most relevant facts take precedence, and one that does not fit is cut at a
+        sentence and marked " […]".
         """
         limit = self.max_tokens if max_tokens is None else max_tokens
-        prompt = RecallPrompt(titles=self.titles, known_at=self.known_at)
+        shown = self.instructions
+        if limit is not None:
+            shown = fit_instructions(shown, limit // INSTRUCTION_SHARE)
+        prompt = RecallPrompt(titles=self.titles, known_at=self.known_at, instructions=shown)
+        repeated = {fact.id for fact in shown}
+        hits = [hit for hit in self.hits if hit.id not in repeated]
         if limit is None:
-            return prompt.render(self.hits)
+            return prompt.render(hits)
         if limit < 1:
             raise InvalidInput(f"max_tokens is {limit} and must be at least 1.")
         if self._counter is None:
@@ -79,7 +88,7 @@ class Recalled(Record):
                 "This result was not made by a Memory or a client, so it has no token counter; use "
                 "`result.counted_by(vmemo.providers.count_tokens)`."
             )
-        return prompt.fit(self.hits, limit, self._counter)
+        return prompt.fit(hits, limit, self._counter)
 
     def counted_by(self, counter: Callable[[str], int]) -> Self:
         """Return this result with the counter of tokens that `to_prompt` uses."""

@@ -316,6 +316,7 @@ class EpisodesRequest(PageRequest, Returns[list[Episode]]):
 class FactsRequest(PageRequest, Returns[list[Fact]]):
     """Return a page of facts, including closed ones, in the order they were stored."""
 
+    instructions: Flag = Field(default=False, description="Only standing instructions of the user.")
     with_embeddings: Flag = Field(default=False, description="Include the facts' embeddings.")
 
 

@@ -53,6 +53,17 @@ class Scope:
     include_expired: bool = False
     former: Interval | None = None
 
+    def of_instructions(self) -> Scope:
+        """Return the scope of standing instructions: who may see them, and when they applied, whatever the topic."""
+        return Scope(
+            bank=self.bank,
+            tags=self.tags,
+            tags_match=self.tags_match,
+            metadata=self.metadata,
+            at_time=self.at_time,
+            known_at=self.known_at,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class TemporalSearch:
@@ -90,6 +101,8 @@ class SearchRequest:
     temporal: TemporalSearch | None = None
     names_in: str = ""
     """Text in which the names of entities are looked up, as whole words."""
+    instructions: int = 0
+    """The newest standing instructions to return, at most."""
 
     @property
     def has_vectors(self) -> bool:
@@ -188,6 +201,8 @@ class SearchResult:
     temporal: Ranking = field(default_factory=Ranking)
     temporal_links: Sequence[Edge] = ()
     entities: Sequence[Mention] = ()
+    instructions: Sequence[FactId] = ()
+    """The standing instructions that the scope's `of_instructions` accepts, newest first."""
     timings: Mapping[str, float] = field(default_factory=dict[str, float])
     """Milliseconds by channel, measured in the store."""
 

@@ -61,6 +61,8 @@ class FactSelect:
     networks: Sequence[Network] = ()
     current: bool = False
     """Only facts that are believed and true now."""
+    instructions: bool = False
+    """Only standing instructions of the user."""
     formed: bool = False
     """Only opinions that the bank formed itself, and that no message states."""
     around: datetime | None = None

@@ -319,6 +319,8 @@ class Settings(Checked):
     """Codes of languages besides English in which times are recognised, such as de; needs `vmemo[languages]`."""
     southern_seasons: Annotated[bool, Env("VMEMO_SOUTHERN_SEASONS")] = False
     """Read seasons as those of the southern hemisphere: summer is December to February."""
+    instruction_tokens: Annotated[int, Env("VMEMO_INSTRUCTION_TOKENS")] = 150
+    """Tokens of the user's standing instructions that every recall and reflection is given, at most; 0 gives none."""
     reranker_key: Annotated[str | None, Env("VMEMO_RERANKER_KEY")] = field(default=None, repr=False)
     """API key of a reranking service."""
     llm: Annotated[str | None, Env("VMEMO_LLM")] = None

@@ -18,6 +18,7 @@ from vmemo.models.search import (
 )
 from vmemo.models.settings import Settings
 from vmemo.recall.fuse import ChannelRanking
+from vmemo.recall.instructions import MAX_INSTRUCTIONS
 from vmemo.recall.query import Query
 from vmemo.text.questions import QueryAnalysis
 
@@ -31,6 +32,8 @@ class ChannelResults:
     entities: Sequence[Mention] = ()
     entries: Sequence[Scored] = ()
     """Semantic hits of the whole question."""
+    instructions: Sequence[FactId] = ()
+    """The user's standing instructions, newest first."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Channels:
             verbatim=self.query.text if "verbatim" in self.enabled else "",
             temporal=self._temporal(encodings[0].vector, during),
             names_in=self.query.text if "graph" in self.enabled else "",
+            instructions=MAX_INSTRUCTIONS if self.settings.instruction_tokens > 0 else 0,
         )
 
     def temporal_request(self, question: Encoding, during: Interval | None) -> SearchRequest:

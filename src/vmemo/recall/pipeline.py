@@ -23,6 +23,7 @@ from vmemo.models import (
     MessageId,
     utc_now,
 )
+from vmemo.models.recall_prompt import INSTRUCTION_SHARE
 from vmemo.models.recalled import Recalled
 from vmemo.models.search import Encoding, SearchRequest, SearchResult
 from vmemo.models.timings import StageTimer
@@ -31,6 +32,7 @@ from vmemo.recall.budget import first_fitting, pack, spread_over_episodes, weigh
 from vmemo.recall.channels import ChannelResults, Channels
 from vmemo.recall.explain import explain, explained_hits
 from vmemo.recall.fuse import ChannelRanking, Fused, placements
+from vmemo.recall.instructions import choose_instructions
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
 from vmemo.recall.noise import MORE, is_left_out, weigh_replies, weighs_less
 from vmemo.recall.observations import beside_observations, observation_query
@@ -65,6 +67,7 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     ranked = await rank(run, results)
     with timer.stage("load"):
         hits, titles = await _load(run, ranked)
+        instructions = await _instructions(run, results.instructions, hits)
     explanation = None
     if query.explain:
         hits = explained_hits(hits, ranked)
@@ -74,6 +77,7 @@ async def recall(query: Query, context: Context, resolver: LLMTimeResolver | Non
     result = Recalled.model_construct(
         query=query.text,
         hits=tuple(hits),
+        instructions=instructions,
         tokens=sum(hit.fact.tokens for hit in hits),
         max_tokens=query.max_tokens,
         at_time=query.scope.at_time,
@@ -148,7 +152,13 @@ async def _search(
         if timed.temporal is not None:
             rankings += run.channels.rankings(timed, await _search_store(run, timed))
     entries = result.semantic[0].hits if result.semantic else ()
-    found = ChannelResults(rankings=rankings, question=encodings[0], entities=result.entities, entries=entries)
+    found = ChannelResults(
+        rankings=rankings,
+        question=encodings[0],
+        entities=result.entities,
+        entries=entries,
+        instructions=result.instructions,
+    )
     return found, resolved
 
 
@@ -183,6 +193,17 @@ async def _load(run: RecallRun, ranked: RankedCandidates) -> tuple[list[Hit], Ma
         hits = weigh(hits, run.now, half_life=half_life, importance_weight=importance)
     # In a thread, because a long hit that is truncated is counted several times.
     return await asyncio.to_thread(pack, hits, query.max_tokens, query.top_k, run.context.counter), titles
+
+
+async def _instructions(run: RecallRun, ids: Sequence[FactId], hits: Sequence[Hit]) -> tuple[Fact, ...]:
+    """Load the user's standing instructions that fit into their budget."""
+    if not ids:
+        return ()
+    loaded = await run.context.store.load(run.query.scope.bank, ids)
+    max_tokens = run.context.settings.instruction_tokens
+    if run.query.max_tokens is not None:
+        max_tokens = min(max_tokens, run.query.max_tokens // INSTRUCTION_SHARE)
+    return choose_instructions(loaded.facts, {hit.id for hit in hits}, max_tokens)
 
 
 async def _load_weighed(

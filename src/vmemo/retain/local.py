@@ -9,13 +9,16 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from vmemo.models import Message
 from vmemo.models.drafts import ExtractionResult, FactDraft, FoundName
 from vmemo.ports import NameReader, TimeReader
+from vmemo.retain.agent_users import agent_users
 from vmemo.retain.message_times import annotate_message
 from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.chunks import split_text
+from vmemo.text.instructions import InstructionSpan, find_instructions
 from vmemo.text.names import find_names, merge_names
 from vmemo.text.noise import is_small_talk
 from vmemo.text.temporal import AnnotatedText, TimeExpression
@@ -47,6 +50,8 @@ class LocalExtractor:
 
     async def read(self, messages: Sequence[Message], before: Message | None) -> ExtractionResult:
         """Return one draft per message, or per chunk of a long one, and none for noise.
+
+        A standing instruction of the user to the agent is a draft of its own.
 
         Runs in threads, so that others can go on.
         """
@@ -98,16 +103,38 @@ def _slice(drafts: Iterator[FactDraft]) -> list[FactDraft]:
 
 def _extract(messages: Sequence[Message], before: Message | None, *, southern: bool) -> Iterator[FactDraft]:
     speakers = {message.speaker for message in messages if message.speaker}
+    users = agent_users([message for message in (before, *messages) if message is not None])
     for message, earlier, later in zip(messages, [before, *messages], [*messages[1:], None], strict=False):
-        if _is_noise(message, earlier, later):
+        instructions = find_instructions(message.content) if message.id in users else []
+        if not instructions and _is_noise(message, earlier, later):
             continue
         context = _context(message, earlier)
-        for number, chunk in enumerate(split_text(message.content)):
-            annotated = annotate_message(message, chunk, southern=southern)
-            draft = _draft(message, number, annotated, _entities(message, chunk, speakers))
+        for number, part in enumerate(_parts(message.content, instructions)):
+            annotated = annotate_message(message, part.text, southern=southern)
+            draft = _draft(message, number, annotated, _entities(message, part.text, speakers))
             if number == 0 and earlier is not None and context:
                 draft = replace(draft, context=context, context_from=earlier.id)
-            yield draft
+            yield replace(draft, instruction=part.instruction)
+
+
+class MessagePart(NamedTuple):
+    """The text of one draft of a message."""
+
+    text: str
+    instruction: bool = False
+
+
+def _parts(content: str, instructions: Sequence[InstructionSpan]) -> Iterator[MessagePart]:
+    """Yield the chunks of a message without its standing instructions, and each of these by itself."""
+    if not instructions:
+        yield from map(MessagePart, split_text(content))
+        return
+    ends = [0, *(each.end for each in instructions)]
+    starts = [*(each.start for each in instructions), len(content)]
+    rest = " ".join(filter(None, (content[end:start].strip() for end, start in zip(ends, starts, strict=True))))
+    if rest and not is_small_talk(rest):
+        yield from map(MessagePart, split_text(rest))
+    yield from (MessagePart(each.text, instruction=True) for each in instructions)
 
 
 def _is_noise(message: Message, before: Message | None, after: Message | None) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vmemo.models import Message
-from vmemo.text.temporal import MAX_OWN_WORDS, AnnotatedText, annotate, find_statement_times
+from vmemo.text.own_words import MAX_OWN_WORDS
+from vmemo.text.temporal import AnnotatedText, annotate, find_statement_times
 
 
 def annotate_message(message: Message, chunk: str, *, southern: bool = False) -> AnnotatedText:

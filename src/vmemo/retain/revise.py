@@ -238,6 +238,7 @@ def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:
             "occurred_start": new.occurred_start or old.occurred_start,
             "occurred_end": new.occurred_end or old.occurred_end,
             "importance": max(new.importance, old.importance),
+            "instruction": new.instruction or old.instruction,
         }
     )
 

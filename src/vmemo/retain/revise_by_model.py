@@ -134,7 +134,12 @@ def is_statement(fact: Fact) -> bool:
 
 
 def comparable(one: Fact, other: Fact) -> bool:
-    """Return True for facts of different messages whose tags, which may separate users, are the same."""
+    """Return True for facts of different messages whose tags, which may separate users, are the same.
+
+    A standing instruction is compared with another one only.
+    """
+    if one.instruction != other.instruction:
+        return False
     return set(one.messages).isdisjoint(other.messages) and set(one.tags) == set(other.tags)
 
 

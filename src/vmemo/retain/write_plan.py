@@ -36,6 +36,7 @@ from vmemo.retain.repeats import find_repeats
 from vmemo.retain.resolve import EntityResolution
 from vmemo.retain.revise import Revision, fact_id
 from vmemo.retain.revise_by_model import revise_by_model
+from vmemo.retain.revise_instructions import replaced_instructions
 from vmemo.text.fact_text import embedded_text
 
 NEAREST = 10
@@ -149,6 +150,7 @@ async def _revise(
     llm: StructuredLLM | None,
 ) -> Revision:
     """Apply verdicts from parsed claims and, for the other pairs, from the revision model or the language model."""
+    instructions, replaced = await replaced_instructions(bank, new, context.store)
     if llm is None:
         pairs = await revise.claim_pairs(bank, new, context.store, context.settings.revision)
         duplicates = not context.extractor.keeps_words
@@ -156,7 +158,8 @@ async def _revise(
         suspect = context.settings.revision_model.suspect
         repeats = await find_repeats(bank, new, nearest, context.store, suspect=suspect)
         # A statement that supersedes another one is made again on purpose: "I live in Rome again".
-        decided = revise.apply_verdicts(new, {**repeats.verdicts, **judged}, [*pairs, *repeats.pairs])
+        verdicts = {**repeats.verdicts, **judged, **replaced}
+        decided = revise.apply_verdicts(new, verdicts, [*pairs, *repeats.pairs, *instructions])
         return await revise_by_model(bank, decided, context)
     pairs = await revise.similar_pairs(bank, new, result.drafts, context.store, context.settings.revision)
     judged = {
@@ -166,7 +169,8 @@ async def _revise(
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
     if unclear:
         judged |= await judge_pairs(unclear, new, llm)
-    return await _embed_reworded(revise.apply_verdicts(new, judged, pairs), context)
+    decided = revise.apply_verdicts(new, {**replaced, **judged}, [*pairs, *instructions])
+    return await _embed_reworded(decided, context)
 
 
 async def _embed_reworded(done: Revision, context: RetainContext) -> Revision:
@@ -264,6 +268,7 @@ def _fact(
         tags=draft.tags,
         metadata=draft.metadata,
         engine=engine,
+        instruction=draft.instruction,
     )
 
 

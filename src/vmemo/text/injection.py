@@ -63,7 +63,7 @@ _OVERRIDES: Mapping[str, tuple[str, str, str]] = {
 }
 """Overriding of the model's rules, by language: a first pattern, followed by the two others in the same sentence."""
 _RESPOND_VERBS = "answer|respond|reply|act|behave|speak|obey|ignore|pretend"
-_INSTRUCTIONS = (
+_OVERRIDING = (
     # To break the rules, or to act as if there were none.
     rf"\b(?:do not|don['’]t|stop|never)\s+(?:follow|obey)\w*\s+(?:(?:your|these|those)\s+(?:\w+\s+)?(?:{_RULES})\b"
     rf"|the\s+(?:{_RULES})\s+(?:that )?you (?:were|are|have been) given)",
@@ -81,16 +81,8 @@ _INSTRUCTIONS = (
     r"\byou are now (?:DAN\b|in \w+ mode|free from|no longer bound|un\w+ed\b"
     r"|(?:an?|the) (?:\w+ ){0,2}(?:assistant|AI|bot|model|chatbot|pirate|hacker|administrator)\b)",
     rf"\byou (?:must|will|shall) now (?:{_RESPOND_VERBS}|be|reveal|follow|forget)\b",
-    rf"\bfrom (?:now|here|this (?:moment|point)) on(?:wards?)?,? (?:(?:please|always|only|just) )*"
-    rf"(?:you (?:are an?|must|shall|only|(?:will )?(?:{_RESPOND_VERBS}))\b|(?:{_RESPOND_VERBS})\b)",
-    r"\b(?:ab (?:jetzt|sofort)|von nun an),?\s+(?:antworte|sprich|sprichst|bist du|handle)",
-    r"\bà partir de maintenant,?\s+(?:tu |vous )?(?:ne )?(?:répond|parle|agis|es\b|êtes)",
-    r"\b(?:a partir de (?:ahora|agora)|desde ahora|da ora in poi|d'ora in poi),?\s+"
-    r"(?:solo |só )?(?:respond|rispond|contesta|habla|parla|fala|act[uú]a|agisci|eres|sei|você)",
-    # To give a fixed answer.
-    rf"{_START}(?:answer|respond|reply)\b[^.!?\n]{{0,30}}"
-    r"\b(?:(?:only|exactly|just|solely) with|with (?:only|nothing but))\b",
-    r"\b(?:you are|you['’]re|the user|users?) ask\w*\b[^.!?\n]{0,60}\b(?:always|only|never)\b",
+    r"\bfrom (?:now|here|this (?:moment|point)) on(?:wards?)?,? you (?:are|act as|play) an?\b",
+    # To hide sources or instructions.
     r"\b(?:do not|don['’]t|never) cite (?:this|these|any|anything|it|your|sources)\b",
     r"\b(?:do not|don['’]t|never) mention (?:this|these|your) "
     r"(?:instructions?|rules?|prompts?|memor(?:y|ies)|messages?)\b",
@@ -102,16 +94,31 @@ _INSTRUCTIONS = (
     r"</?(?:system|assistant|instructions?|prompt)>|<\|\w+\|>|\[/?INST\]|<<SYS>>|#{2,9}\s{0,3}(?:system|instructions?)\b",
     r"[.!?:;>\n]\s{0,3}system\s{0,3}:",
 )
+"""Instructions against the model's rules, which nobody may give."""
+_DIRECTIVES = (
+    rf"\bfrom (?:now|here|this (?:moment|point)) on(?:wards?)?,? (?:(?:please|always|only|just) )*"
+    rf"(?:you (?:are an?|must|shall|only|(?:will )?(?:{_RESPOND_VERBS}))\b|(?:{_RESPOND_VERBS})\b)",
+    r"\b(?:ab (?:jetzt|sofort)|von nun an),?\s+(?:antworte|sprich|sprichst|bist du|handle)",
+    r"\bà partir de maintenant,?\s+(?:tu |vous )?(?:ne )?(?:répond|parle|agis|es\b|êtes)",
+    r"\b(?:a partir de (?:ahora|agora)|desde ahora|da ora in poi|d'ora in poi),?\s+"
+    r"(?:solo |só )?(?:respond|rispond|contesta|habla|parla|fala|act[uú]a|agisci|eres|sei|você)",
+    # To give a fixed answer.
+    rf"{_START}(?:answer|respond|reply)\b[^.!?\n]{{0,30}}"
+    r"\b(?:(?:only|exactly|just|solely) with|with (?:only|nothing but))\b",
+    r"\b(?:you are|you['’]re|the user|users?) ask\w*\b[^.!?\n]{0,60}\b(?:always|only|never)\b",
+)
+"""Instructions on how to answer, which only the user may give."""
 _SAME_SENTENCE = r"[^.!?。\n]{0,80}?"
-_INSTRUCTION = LazyPattern(
+_OVERRIDE = LazyPattern(
     "|".join(
         (
             *(f"(?:{a})(?={_SAME_SENTENCE}(?:{b})){_SAME_SENTENCE}(?:{c})" for a, b, c in _OVERRIDES.values()),
-            *_INSTRUCTIONS,
+            *_OVERRIDING,
         )
     ),
     re.IGNORECASE | re.MULTILINE,
 )
+_DIRECTIVE = LazyPattern("|".join(_DIRECTIVES), re.IGNORECASE | re.MULTILINE)
 _SENTENCE = LazyPattern(r"[^.!?。！？\n]+[.!?。！？\n]*")
 _WORD = LazyPattern(r"\w+")
 _SECOND_PERSON = frozenset("you your yours yourself you're".split())
@@ -119,7 +126,12 @@ _SECOND_PERSON = frozenset("you your yours yourself you're".split())
 
 def contains_instructions(text: str) -> bool:
     """Return True if a text contains instructions to the model that reads it."""
-    return _INSTRUCTION.search(text) is not None
+    return overrides_rules(text) or _DIRECTIVE.search(text) is not None
+
+
+def overrides_rules(text: str) -> bool:
+    """Return True if a text contains instructions to break or reveal the model's rules, or to take another role."""
+    return _OVERRIDE.search(text) is not None
 
 
 def remove_instructions(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from vmemo.models.recall_prompt import LEGEND, NOTHING
+from vmemo.models.recall_prompt import INSTRUCTIONS, LEGEND, NOTHING
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import terms
 
@@ -192,7 +192,7 @@ def _recalled_lines(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _is_recall_heading(line: str) -> bool:
-    return _RECALL_HEADING.fullmatch(line.strip()) is not None or line.startswith(LEGEND)
+    return _RECALL_HEADING.fullmatch(line.strip()) is not None or line.startswith((LEGEND, INSTRUCTIONS))
 
 
 def is_meta_text(text: str) -> bool:

@@ -28,7 +28,7 @@ class StatementSpan(NamedTuple):
 def split_statements(text: str) -> list[StatementSpan]:
     """Return the sentences of a text, and the clauses of those that join several; small talk is left out."""
     found: list[StatementSpan] = []
-    for start, end in _sentences(text):
+    for start, end in sentence_spans(text):
         for clause in _CLAUSE.finditer(text, start, end):
             found.append(_statement(text, start, clause.start()))
             start = clause.end()
@@ -36,7 +36,8 @@ def split_statements(text: str) -> list[StatementSpan]:
     return [each for each in found if any(map(str.isalnum, each.text)) and not is_small_talk(each.text)]
 
 
-def _sentences(text: str) -> list[tuple[int, int]]:
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each sentence and line of a text."""
     ends = [
         match.end()
         for match in _SENTENCE_END.finditer(text)

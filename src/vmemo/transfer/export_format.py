@@ -81,6 +81,9 @@ def _line(kind: str, record: Record, more: Mapping[str, JsonValue] | None = None
 
 def _fact_line(item: NewFact) -> str:
     values = item.fact.model_dump(mode="json", exclude={"embedding", "bank"})
+    if not item.fact.instruction:
+        # Earlier releases, which do not know the field, read a bank without instructions.
+        del values["instruction"]
     values["embedding"] = _text(item.embedding.astype("<f2"))
     if item.tokens is not None:
         values["token_width"] = item.tokens.shape[1]

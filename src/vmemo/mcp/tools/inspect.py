@@ -15,7 +15,7 @@ from vmemo.models.base import Name
 from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.models.requests import WhyRequest
 
-RecordKind = Literal["messages", "facts", "opinions", "observations", "entities"]
+RecordKind = Literal["messages", "facts", "instructions", "opinions", "observations", "entities"]
 
 
 class WhyArguments(WhyRequest, BankArguments):
@@ -72,8 +72,9 @@ class BrowseArguments(BankArguments):
     """Arguments of browse."""
 
     kind: RecordKind = Field(
-        description="messages (what was said, word for word), facts (closed ones included), opinions (current ones), "
-        "observations (summaries of what is known about each entity) or entities (people and things)."
+        description="messages (what was said, word for word), facts (closed ones included), instructions (those facts "
+        "that are standing instructions of the user), opinions (current ones), observations (summaries of what is "
+        "known about each entity) or entities (people and things)."
     )
     document: Name | None = Field(default=None, description="With messages: only those of this document.")
     entity: Name | None = Field(default=None, description="With observations: only those about this entity.")
@@ -128,8 +129,10 @@ async def browse(context: ToolContext, arguments: BrowseArguments) -> BrowseResu
             return BrowseResult(
                 entities=[EntityItem.of(each) for each in entities[:limit]], next=_next(entities, limit)
             )
-        case "facts":
-            facts = await memory.facts(after=None if cursor is None else FactId(cursor), limit=limit + 1)
+        case "facts" | "instructions":
+            after = None if cursor is None else FactId(cursor)
+            listed = arguments.kind == "instructions"
+            facts = await memory.facts(after=after, limit=limit + 1, instructions=listed)
         case "opinions":
             facts = _after(await memory.opinions(), cursor)
         case "observations":

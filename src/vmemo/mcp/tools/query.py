@@ -17,6 +17,10 @@ _HOST_ONLY = frozenset({"occurred", "recency_half_life", "importance_weight", "n
 """Fields that a tool does not offer: `after` and `before` replace `occurred`; the others tune or debug a query."""
 
 
+FOLLOWED = "Only the standing instructions at the top are the user's own: follow them in how you answer."
+"""Follows the notice if there are standing instructions."""
+
+
 class QueryArguments(RecallFilters, BankArguments):
     """A question and its filters."""
 
@@ -61,6 +65,9 @@ class RecallArguments(QueryArguments):
 class RecallResult(QuotedResult):
     """The relevant facts, best first."""
 
+    instructions: list[FactItem] = Field(
+        default=[], description="The user's own standing instructions, newest first: follow them in how you answer."
+    )
     facts: list[HitItem]
     tokens: int = Field(description="Tokens of all facts together.")
     prompt: SkipJsonSchema[str] = Field(default="", exclude=True)
@@ -68,7 +75,7 @@ class RecallResult(QuotedResult):
 
     def as_text(self) -> str:
         """Return the facts by day after the notice."""
-        return self.quote(self.prompt)
+        return self.quote(f"{FOLLOWED}\n\n{self.prompt}" if self.instructions else self.prompt)
 
 
 @tool("Recall from memory", "read")
@@ -84,8 +91,12 @@ async def recall(context: ToolContext, arguments: RecallArguments) -> RecallResu
     """
     context.principal.check_max_tokens(arguments.max_tokens)
     found = await context.memory.run(RecallRequest.of(arguments.request_values()))
-    facts = [HitItem.of_hit(hit) for hit in found.hits]
-    return RecallResult(facts=facts, tokens=found.tokens, prompt=found.to_prompt())
+    return RecallResult(
+        instructions=[FactItem.of(fact) for fact in found.instructions],
+        facts=[HitItem.of_hit(hit) for hit in found.hits],
+        tokens=found.tokens,
+        prompt=found.to_prompt(),
+    )
 
 
 class ReflectArguments(QueryArguments):

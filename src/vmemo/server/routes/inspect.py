@@ -27,16 +27,23 @@ from vmemo.server.responses import (
 
 router = APIRouter(prefix="/v1/banks/{bank}", tags=["inspect"], route_class=ExactRoute)
 EntityFilter = Annotated[Name | None, Query(description="An entity's id or name.")]
+Instructions = Annotated[bool, Query(description="Only standing instructions of the user.")]
 WithEmbeddings = Annotated[bool, Query(description="Include the facts' embeddings.")]
 
 
 @router.get("/facts", response_model=CursorPage[Fact], responses=READ_ERRORS)
 async def facts(
-    session: ReadBank, cursor: Cursor = None, limit: Limit = 100, with_embeddings: WithEmbeddings = False
+    session: ReadBank,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+    instructions: Instructions = False,
+    with_embeddings: WithEmbeddings = False,
 ) -> Response:
     """List facts in the order they were stored, closed ones included."""
     after = None if cursor is None else FactId(cursor)
-    found = await session.memory.facts(after=after, limit=one_more(limit), with_embeddings=with_embeddings)
+    found = await session.memory.facts(
+        after=after, limit=one_more(limit), instructions=instructions, with_embeddings=with_embeddings
+    )
     return page_up_to(CursorPage[Fact], found, limit, lambda fact: fact.id)
 
 

@@ -31,7 +31,7 @@ from vmemo.stores.postgres import filters, graph, load, rows, words
 from vmemo.stores.postgres import vectors as vector_rows
 from vmemo.stores.postgres.hnsw import Searched
 from vmemo.stores.postgres.ranked_rows import Candidates
-from vmemo.stores.sql import name_rows, reads
+from vmemo.stores.sql import name_rows, reads, scope_conditions
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.search import run_expansion, run_search
 
@@ -88,6 +88,12 @@ class PostgresBankSearch:
     def named_entities(self, text: str) -> list[Mention]:
         """Return the entities that a text names."""
         return name_rows.named(self._connection, self._bank, text)
+
+    def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
+        """Return the standing instructions of a scope, newest first."""
+        conditions = filters.conditions(self._connection, self._bank, scope)
+        found = self._connection.execute(scope_conditions.instructions(conditions, limit=limit))
+        return [FactId(id) for id in found.scalars()]
 
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""

@@ -15,7 +15,7 @@ from vmemo.stores.postgres.schema import PARTITIONS
 
 _ALEMBIC = Lock()
 """Alembic's context is global, so a process upgrades one database at a time."""
-HEAD = "0008"
+HEAD = "0009"
 """The schema that this release writes. Versions are numbered, so a greater one is newer."""
 _TURN = 0x766D656D6F
 """The lock under which processes upgrade a PostgreSQL database; a SQLite file is locked by its transaction."""

@@ -213,6 +213,7 @@ def fact_values(bank: int, fact: Fact, revision: int) -> Values:
         "tags": dump(fact.tags),
         "metadata": dump(fact.metadata),
         "engine": fact.engine,
+        "instruction": int(fact.instruction),
         "revision": revision,
     }
 
@@ -232,6 +233,7 @@ def fact_of(
     values["bank"] = bank
     values["tags"] = names_of(row[_TAGS])
     values["metadata"] = _metadata(row[_METADATA])
+    values["instruction"] = row[_INSTRUCTION] == 1
     values["entities"] = tuple(entities)
     values["messages"] = tuple(sources[0])
     values["context_from"] = sources[1][0] if sources[1] else None
@@ -261,7 +263,7 @@ def unpacked_tokens(rows: Iterable[tuple[K, int, bytes]]) -> dict[K, TokenVector
 
 
 _COLUMNS = tuple(column.name for column in facts.columns)
-_TAGS, _METADATA = _COLUMNS.index("tags"), _COLUMNS.index("metadata")
+_TAGS, _METADATA, _INSTRUCTION = map(_COLUMNS.index, ("tags", "metadata", "instruction"))
 _FACT_FIELDS = _COLUMNS[2:-1]
 """All columns but the numbers of fact and bank in front and the revision at the end."""
 _FACT_TIMES = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from sqlalchemy import Column, ColumnElement, and_, or_, select, true
+from sqlalchemy import Column, ColumnElement, Select, and_, literal_column, or_, select, true
 
 from vmemo.models import Interval, utc_now
 from vmemo.models.search import Scope, TagsMatch
@@ -47,6 +47,12 @@ def _former(during: Interval | None) -> list[ColumnElement[bool]]:
     if during.start is not None:
         found.append(_f.invalid_at > micros(during.start))
     return [and_(*found)]
+
+
+def instructions(conditions: Sequence[ColumnElement[bool]], *, limit: int) -> Select[str]:
+    """Return the statement for the ids of standing instructions that meet conditions, newest first."""
+    marked = _f.instruction == literal_column("1")
+    return select(_f.id).where(marked, *conditions).order_by(_f.mentioned_at.desc(), _f.seq.desc()).limit(limit)
 
 
 def shown_verbatim(bank: int, scope: Scope) -> ColumnElement[bool]:

@@ -91,6 +91,10 @@ class BankSearch(Protocol):
         """Return the entities that a text names."""
         ...
 
+    def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
+        """Return the standing instructions of a scope, newest first."""
+        ...
+
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
         ...
@@ -121,6 +125,10 @@ def run_search(bank: BankSearch, request: SearchRequest, timer: StageTimer) -> S
         query = temporal_link_query(request, request.temporal, temporal)
         links = [] if query is None else timer.run("temporal", bank.edges, query)
     entities = timer.run("entities", bank.named_entities, request.names_in) if request.names_in else []
+    instructions = list[FactId]()
+    if request.instructions:
+        applicable = scope.of_instructions()
+        instructions = timer.run("instructions", bank.instructions, applicable, limit=request.instructions)
     return SearchResult(
         semantic=semantic,
         keyword=keyword,
@@ -128,6 +136,7 @@ def run_search(bank: BankSearch, request: SearchRequest, timer: StageTimer) -> S
         temporal=temporal,
         temporal_links=links,
         entities=entities,
+        instructions=instructions,
         timings=timer.stages,
     )
 

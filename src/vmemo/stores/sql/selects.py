@@ -16,6 +16,7 @@ from sqlalchemy import (
     bindparam,
     exists,
     func,
+    literal_column,
     or_,
     select,
 )
@@ -103,6 +104,8 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = statement.where(among(facts.c.supersedes, wanted.supersedes))
     if wanted.short_id is not None:
         statement = statement.where(*_abbreviated(facts, wanted.short_id))
+    if wanted.instructions:
+        statement = statement.where(facts.c.instruction == literal_column("1"))
     if wanted.formed:
         statement = statement.where(formed(bank))
     if wanted.current:

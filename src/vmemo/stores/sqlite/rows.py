@@ -31,6 +31,7 @@ from sqlalchemy import table as sql_table
 
 from vmemo.models import FactId, MessageId
 from vmemo.models.search import Encoding, Ranking, Scope, Scored, TokenVectors
+from vmemo.stores.sql import scope_conditions
 from vmemo.stores.sql.conditions import among, listed
 from vmemo.stores.sql.rows import dump, packed_tokens, unpacked_tokens
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages, token_vectors
@@ -200,6 +201,20 @@ def filtered(connection: Connection, bank: int, scope: Scope) -> list[int] | Non
         return None
     conditions = _conditions(bank, scope)
     return list(connection.execute(select(facts.c.seq).where(facts.c.bank == bank, *conditions)).scalars())
+
+
+_ANY_INSTRUCTION = "SELECT 1 FROM facts WHERE bank = ? AND instruction = 1 LIMIT 1"
+"""Most banks have none, and this takes a tenth of the time of the search."""
+
+
+def instructions(connection: Connection, bank: int, scope: Scope, *, limit: int) -> list[FactId]:
+    """Return the standing instructions of a scope, newest first."""
+    if not fetch(connection, _ANY_INSTRUCTION, bank):
+        return []
+    statement = scope_conditions.instructions(
+        [facts.c.bank == bank, scope_conditions.visible(scope), *_conditions(bank, scope)], limit=limit
+    )
+    return [FactId(id) for id in connection.execute(statement).scalars()]
 
 
 def _conditions(bank: int, scope: Scope) -> list[ColumnElement[bool]]:

@@ -73,6 +73,10 @@ class SqliteBankSearch:
         """Return the entities that a text names."""
         return name_rows.named(self._connection, self._index.number, text)
 
+    def instructions(self, scope: Scope, *, limit: int) -> list[FactId]:
+        """Return the standing instructions of a scope, newest first."""
+        return rows.instructions(self._connection, self._index.number, scope, limit=limit)
+
     def edges(self, query: EdgeQuery) -> list[Edge]:
         """Return the edges that leave some facts and entities."""
         return graph.find(self._connection, self._index, self.allowed(query.scope), query)

@@ -12,12 +12,10 @@ last 10 days" ends before today; `broad_interval` includes these days.
 from __future__ import annotations
 
 from vmemo.text.temporal.annotation import AnnotatedText, annotate, annotate_likely, find_statement_times
-from vmemo.text.temporal.certainty import MAX_OWN_WORDS
 from vmemo.text.temporal.date_format import format_interval
 from vmemo.text.temporal.find import TimeExpression, find_times
 
 __all__ = [
-    "MAX_OWN_WORDS",
     "AnnotatedText",
     "TimeExpression",
     "annotate",

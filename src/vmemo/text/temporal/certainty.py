@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from vmemo.text.own_words import MAX_OWN_WORDS
 from vmemo.text.temporal.clauses import Span, describes_present, is_determined, leading_word, precedes_noun
 from vmemo.text.temporal.day_range import DayRange
 from vmemo.text.temporal.parser import ResolvedTime
 from vmemo.text.temporal.tense_cues import Tense
 
-MAX_OWN_WORDS = 2_000
-"""Characters of a message; a longer one is mostly a document that was pasted, which has a date of its own."""
 _NEAR = timedelta(days=60)
 """A date without a year that is nearer than this has that year, whatever the tense seems to be."""
 _FAR, _FAR_AHEAD = timedelta(days=300), timedelta(days=250)

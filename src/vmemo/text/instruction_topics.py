@@ -1,0 +1,68 @@
+"""Standing instructions that replace earlier ones: "use ISO dates from now on" after "give dates as MM/DD/YYYY"."""
+
+from __future__ import annotations
+
+from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.tokens import terms
+
+_ASPECTS = tuple(
+    LazyPattern(pattern)
+    for pattern in (
+        r"\b(?:iso|us|european|american|british)[ -]?(?:style )?dates?\b|\bdates? (?:as|in|the|like|with|format)\b|"
+        r"\bdate format|\bmm/dd|\bdd/mm|\byyyy",
+        r"\b(?:24|12)[- ]?h(?:ou)?rs?\b|\btime format|\b[ap]\.?m\b",
+        r"\b(?:metric|imperial|units?|kilomet\w+|miles|celsius|fahrenheit)\b",
+        r"\b(?:euros?|dollars?|pounds sterling|currenc(?:y|ies))\b",
+        r"\bin (?:\w+ )?(?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|chinese|japanese|"
+        r"korean|arabic|turkish|hindi|swedish|danish|norwegian|finnish|greek|czech|ukrainian|hebrew)\b",
+        r"\b(?:short(?:er)?|brief|concise|long(?:er)?|detailed|in detail|"
+        r"(?:under|than|within|most) \w+ (?:words|sentences))\b",
+        r"\b(?:bullets?|bullet points?|bulleted|lists)\b",
+        r"\btables\b",
+        r"\bmarkdown\b",
+        r"\bemojis?\b",
+        r"\b(?:call(?:ing)?|address|refer to) me\b|\bi go by\b",
+        r"\b(?:formal|informal|casual|blunt|polite|friendly)\b",
+    )
+)
+"""Properties of an answer that have one value at a time: dates, times, units, currency, language, length, layout, name
+and tone."""
+_WHEN = LazyPattern(
+    r"\b(?:when|whenever|every time|each time|any ?time|if|unless) (?:i|we|you) "
+    r"((?:(?!\b(?:always|never|please|only)\b)[^,;.!]){1,120})"
+)
+_MANNER = frozenset(terms("always never stop please do not any more only just from now on again"))
+SAME_OCCASION = 0.5
+"""Share of the terms of two occasions that are the same one."""
+SAME_WORDING = 0.75
+"""Share of the terms of two instructions that say the same, or the opposite."""
+
+
+def replaces_instruction(new: str, old: str) -> bool:
+    """Return True if an instruction is about the same as an earlier one: the same occasion, and the same property.
+
+    What differs in any property stays beside the new one, where the newer of two takes precedence.
+    """
+    if not _similar(_occasion(new), _occasion(old), SAME_OCCASION):
+        return False
+    settled = _aspects(old)
+    return bool(settled and settled <= _aspects(new)) or _similar(_content(new), _content(old), SAME_WORDING)
+
+
+def _content(text: str) -> set[str]:
+    return set(terms(text)) - _MANNER
+
+
+def _aspects(text: str) -> set[int]:
+    lower = text.lower()
+    return {number for number, aspect in enumerate(_ASPECTS) if aspect.search(lower)}
+
+
+def _occasion(text: str) -> set[str]:
+    match = _WHEN.search(text.lower())
+    return set(terms(match[1])) if match else set()
+
+
+def _similar(one: set[str], other: set[str], least: float) -> bool:
+    """Return True if two sets of terms are both empty, or share this part of all their terms."""
+    return (not one and not other) or len(one & other) >= least * len(one | other)
