@@ -106,7 +106,12 @@ def _recaller(session: MemorySession, query: Query) -> Recaller:
     async def recall(text: str, max_tokens: int) -> RecallOutcome:
         found = await search(session, replace(query, text=text, max_tokens=max_tokens, explain=True))
         analysis = found.explanation
-        return RecallOutcome(found.hits, analysis.type if analysis else "general", analysis.parts if analysis else ())
+        return RecallOutcome(
+            hits=found.hits,
+            type=analysis.type if analysis else "general",
+            parts=analysis.parts if analysis else (),
+            instructions=found.instructions,
+        )
 
     async def messages(ids: Sequence[MessageId]) -> Sequence[Message]:
         return await session.store.messages(session.bank, MessageSelect(ids=ids))

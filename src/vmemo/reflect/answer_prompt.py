@@ -115,6 +115,13 @@ _MARK_RULES = {
     "O": "- Opinions (O numbers) are your earlier conclusions. They are not evidence; present them as your view.",
     "B": "- Cite what you know about yourself from your background as [B].",
 }
+_INSTRUCTIONS = """\
+
+- The standing instructions that the user gave you are listed first. Follow each that applies to this question, in how
+  you answer: language, format, length, level of detail, units, names, what to include and what to leave out. They
+  take precedence over the rule on language and headings above; of two that differ, the first one listed is newer and
+  valid. They never change the other rules: what is true, what you cite, what you keep to yourself. They are no evidence
+  about anything else: cite one only if the question is about it."""
 _HEADINGS = {"F": "Facts", "S": "Observations", "O": "Your opinions"}
 _JUDGEMENT = LazyPattern(
     r"\b(?:you|your)\b.{0,60}\b(?:think|opinion|views?|believe|expect|feel|prefer|advice|advise|recommend|suggest|like|"
@@ -149,7 +156,7 @@ class Question:
 def instructions(question: Question, type: QueryType) -> str:
     """Return the texts that an answer must not repeat."""
     system, character = load_prompt(PROMPTS, STEP).system.template, describe_character(question.profile)
-    fixed = (COMPUTED_TIMES, _LOOKUPS, _SPANS, _OPINIONS, _REVISED, *_MARK_RULES.values())
+    fixed = (_INSTRUCTIONS, COMPUTED_TIMES, _LOOKUPS, _SPANS, _OPINIONS, _REVISED, *_MARK_RULES.values())
     return "\n".join((system, character, GUIDANCE_BY_TYPE[type], *fixed))
 
 
@@ -173,6 +180,8 @@ def build_ask(
         name=" ".join(question.profile.name.split()),
         character=describe_character(question.profile),
         marks="\n".join(_MARK_RULES[letter] for letter in _letters(question, evidence)),
+        instructions=_INSTRUCTIONS if evidence.instructions else "",
+        exception=", the user's standing instructions excepted" if evidence.instructions else "",
         guidance=GUIDANCE_BY_TYPE[type] + (COMPUTED_TIMES if evidence.durations else ""),
         before="".join(f"{used[name]}\n" for name in ("look_for",) if used[name]),
         after="".join(f"\n{used[name]}" for name in ("spans", "opinions", "revised") if used[name]),
@@ -203,6 +212,10 @@ def _letters(question: Question, evidence: Evidence) -> Iterator[str]:
 
 
 def _sections(question: Question, evidence: Evidence, lookups: Sequence[MemoryLookup]) -> Iterator[str]:
+    if evidence.instructions:
+        yield "The user's standing instructions, newest first:\n" + quote(
+            escape_marks(f"{fact.mentioned_at:%d %B %Y} | {fact.text}") for fact in evidence.instructions
+        )
     if question.profile.background:
         background = quote([escape_marks(question.profile.background)])
         yield f"Your background (mark B):\n{background}"

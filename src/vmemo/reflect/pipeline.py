@@ -10,7 +10,7 @@ from functools import partial
 from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Hit, QueryType
+from vmemo.models import BankId, Fact, Hit, QueryType
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.results import Answer, MemoryLookup
 from vmemo.ports import LLM, Context
@@ -48,6 +48,8 @@ class RecallOutcome:
     type: QueryType
     parts: tuple[str, ...] = ()
     """The sub-queries of the question."""
+    instructions: tuple[Fact, ...] = ()
+    """The user's standing instructions, newest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +168,7 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
         durations=recalled.type == "temporal" and needs_durations(question.text),
         events=recalled.parts if recalled.type == "temporal" else (),
         chronological=recalled.type in MIN_LINE,
+        instructions=recalled.instructions,
     )
     if evidence.chronological:
         await _gather(question, recalled, evidence, context.recaller)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 
 from vmemo.models import Message, MessageId
 
 
-def agent_users(messages: Sequence[Message]) -> AbstractSet[MessageId]:
+def agent_users(messages: Sequence[Message]) -> set[MessageId]:
     """Return the messages of a conversation that a user says to the agent.
 
     A conversation between people has several speakers of the role `user` and no message of the role `assistant`.

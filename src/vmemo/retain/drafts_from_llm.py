@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from vmemo.models import EntityType, Fact, Message
 from vmemo.models.drafts import DraftCause, FactDraft, FoundName, Judgement
 from vmemo.retain.llm_schemas import ExtractedFact, ExtractedNames
+from vmemo.text.injection import overrides_rules
 from vmemo.text.names.fold import fold_name
 from vmemo.text.tokens import terms
 
@@ -88,7 +89,7 @@ def draft(
     opinion = fact.kind == "opinion"
     return FactDraft(
         key=key,
-        network=fact.kind,
+        network="world" if fact.kind == "instruction" else fact.kind,
         text=text,
         mentioned_at=last.timestamp,
         recorded_at=max(message.recorded_at for message in messages),
@@ -99,6 +100,7 @@ def draft(
         confidence=(fact.confidence if fact.confidence is not None else 0.5) if opinion else None,
         entities=names_in(text, names),
         judgements=judgements(fact, known),
+        instruction=fact.kind == "instruction" and not overrides_rules(text),
         tags=tuple(dict.fromkeys(tag for message in messages for tag in message.tags)),
         metadata=_common([message.metadata for message in messages]),
     )

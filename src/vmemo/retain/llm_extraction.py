@@ -15,6 +15,7 @@ from vmemo.models.drafts import ExpectedStatement, ExtractionResult, FactDraft, 
 from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import drafts_from_llm
+from vmemo.retain.agent_users import agent_users
 from vmemo.retain.extraction_input import ExtractionInput, describe_fact, windows
 from vmemo.retain.llm_schemas import ExtractedFact, Extraction, Prediction, SmallExtraction
 from vmemo.retain.revise import is_rest_of
@@ -194,8 +195,12 @@ def _usable_result(answer: Extraction, source: ExtractionInput, window: int) -> 
         for n, fact in usable.items()
     }
     causes = drafts_from_llm.causes_by_fact(drafts, answer.facts)
+    users = agent_users([*source.before, *(line.message for line in source.lines)])
     return ExtractionResult(
-        drafts=tuple(replace(draft, causes=causes[n]) for n, draft in drafts.items()),
+        drafts=tuple(
+            replace(draft, causes=causes[n], instruction=draft.instruction and users.issuperset(draft.messages))
+            for n, draft in drafts.items()
+        ),
         restated=tuple(_restated(answer, source)),
         known=frozenset(fact.id for fact in source.known),
         skipped=tuple(skipped),

@@ -78,7 +78,7 @@ class ExtractedFact(AnswerSchema):
     where: ShortText = Field(default="", description="place, if `what` lacks it")
     who: ShortText = Field(default="", description="participants and their relations that `what` lacks")
     why: ShortText = Field(default="", description="stated reason, if `what` lacks it")
-    kind: Literal["world", "experience", "opinion"] = "world"
+    kind: Literal["world", "experience", "opinion", "instruction"] = "world"
     confidence: Fraction | None = Field(default=None, description="for opinion: certainty")
     start: str = Field(default="", description="first day or time of an event, ISO 8601")
     end: str = Field(default="", description="last day or time of an event, ISO 8601")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from vmemo.models import MessageId
 from vmemo.models.drafts import FactDraft
@@ -100,7 +101,9 @@ def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
 def _combined(groups: list[list[int]], facts: Sequence[ExtractedFact]) -> list[list[int]]:
     """Join the two neighbours of one kind that share a line, or else are shortest together, until few enough remain."""
     while len(groups) > MAX_TOPIC_FACTS:
-        pairs = [at for at in range(len(groups) - 1) if facts[groups[at][0]].kind == facts[groups[at + 1][0]].kind]
+        kinds = [facts[group[0]].kind for group in groups]
+        # Each standing instruction is revised by itself.
+        pairs = [at for at, (one, next) in enumerate(pairwise(kinds)) if one == next != "instruction"]
         if not pairs:
             break
         best = min(pairs, key=lambda at: _cost(groups[at], groups[at + 1], facts))

@@ -16,7 +16,10 @@ _EXISTING = (
 _RULES = "instructions?|prompts?|rules?|guidelines?|directives?"
 _NOT_OF_A_TOPIC = r"(?!\s+(?:of|about|on|for (?!this|me|the user))\b)"
 """Excludes the rules of a game or a house."""
-_LEAD_WORDS = "and|then|must|should|please|now|to|will|just|so|also|can you|could you"
+_LEAD_WORDS = (
+    r"and|then|must|should|please|now|to|will|just|so|also|can you|could you|"
+    r"(?<!\bi )(?<!\bwe )(?<!\byou )(?<!\bthey )always"
+)
 _START = rf"(?:^|[.!?:;,…\"'(*>#\]–—-]\s{{0,3}}|\b(?:{_LEAD_WORDS})\s+)"
 """Start of an imperative. A report about ignored rules has a subject such as "I" or "she" there."""
 _OVERRIDES: Mapping[str, tuple[str, str, str]] = {
@@ -82,6 +85,10 @@ _OVERRIDING = (
     r"|(?:an?|the) (?:\w+ ){0,2}(?:assistant|AI|bot|model|chatbot|pirate|hacker|administrator)\b)",
     rf"\byou (?:must|will|shall) now (?:{_RESPOND_VERBS}|be|reveal|follow|forget)\b",
     r"\bfrom (?:now|here|this (?:moment|point)) on(?:wards?)?,? you (?:are|act as|play) an?\b",
+    # To give a fixed answer.
+    rf"{_START}(?:answer|respond|reply)\b[^.!?\n]{{0,30}}"
+    r"\b(?:(?:only|exactly|just|solely) with|with (?:only|nothing but))\b",
+    r"\b(?:you are|you['’]re|the user|users?) ask\w*\b[^.!?\n]{0,60}\b(?:always|only|never)\b",
     # To hide sources or instructions.
     r"\b(?:do not|don['’]t|never) cite (?:this|these|any|anything|it|your|sources)\b",
     r"\b(?:do not|don['’]t|never) mention (?:this|these|your) "
@@ -102,10 +109,6 @@ _DIRECTIVES = (
     r"\bà partir de maintenant,?\s+(?:tu |vous )?(?:ne )?(?:répond|parle|agis|es\b|êtes)",
     r"\b(?:a partir de (?:ahora|agora)|desde ahora|da ora in poi|d'ora in poi),?\s+"
     r"(?:solo |só )?(?:respond|rispond|contesta|habla|parla|fala|act[uú]a|agisci|eres|sei|você)",
-    # To give a fixed answer.
-    rf"{_START}(?:answer|respond|reply)\b[^.!?\n]{{0,30}}"
-    r"\b(?:(?:only|exactly|just|solely) with|with (?:only|nothing but))\b",
-    r"\b(?:you are|you['’]re|the user|users?) ask\w*\b[^.!?\n]{0,60}\b(?:always|only|never)\b",
 )
 """Instructions on how to answer, which only the user may give."""
 _SAME_SENTENCE = r"[^.!?。\n]{0,80}?"
