@@ -16,7 +16,7 @@ from pathlib import Path
 
 import vmemo
 from vmemo.ports import Embedder
-from vmemo.providers import EmbeddingCache
+from vmemo.providers import EmbeddingCache, PackagedEmbedder
 from vmemo.settings import Settings
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.report import Setting
@@ -82,10 +82,20 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
+def embedder_of(options: BenchOptions) -> Embedder:
+    """Return the embedder of a run.
+
+    The packaged one embeds texts one by one if the run has a cassette: in batches their vectors depend on each other,
+    and then on what is cached already, so that a replay would show the model other facts than the recording did.
+    """
+    return options.embedder or (PackagedEmbedder(batch=1) if options.has_cassette else PackagedEmbedder())
+
+
 @contextmanager
 def embedding_cache(options: BenchOptions) -> Generator[EmbeddingCache]:
-    """Open the file of vectors that runs share."""
-    cache = EmbeddingCache(make_folder(options.cache_folder) / "embeddings.db")
+    """Open the file of vectors that runs share; runs with a cassette have one of their own, see `embedder_of`."""
+    name = "embeddings-unbatched.db" if options.has_cassette else "embeddings.db"
+    cache = EmbeddingCache(make_folder(options.cache_folder) / name)
     try:
         yield cache
     finally:

@@ -33,7 +33,7 @@ async def open_llms(options: BenchOptions) -> AsyncGenerator[BenchOptions]:
     _check(options)
     given = options.llm
     async with AsyncExitStack() as stack:
-        if given.record is None and given.replay is None:
+        if not options.has_cassette:
             yield _with_models(options, stack, lambda model: model)
             return
         folder = tempfile.TemporaryDirectory(dir=make_folder(options.work_folder))
@@ -54,7 +54,7 @@ def _check(options: BenchOptions) -> None:
         raise InvalidInput(f"The name of a cassette ends in .jsonl or .jsonl.xz, unlike {given.record.name!r}.")
     if given.replay is not None and not given.replay.exists():
         raise InvalidInput(f"No such cassette: {given.replay}")
-    if options.keep_banks is not None and options.engine == "llm" and (given.record or given.replay):
+    if options.keep_banks is not None and options.engine == "llm" and options.has_cassette:
         raise InvalidInput(
             "A cassette already makes filling a bank cheap: omit --keep-banks with --record and --replay."
         )

@@ -148,6 +148,11 @@ class BenchOptions:
         return self.engine == "llm" or self.benchmark == "engines"
 
     @property
+    def has_cassette(self) -> bool:
+        """True if the run is recorded or replayed."""
+        return self.llm.record is not None or self.llm.replay is not None
+
+    @property
     def data_folder(self) -> Path:
         """Folder of the datasets."""
         return self.data or DEFAULT_DATA

@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from vmemo.errors import InvalidInput
-from vmemo.providers import PackagedEmbedder
 from vmemo.settings import Settings
 from vmemo_bench.ablation import measure_ablation
 from vmemo_bench.dates import measure_dates
 from vmemo_bench.embedders import DocumentCacheEmbedder
 from vmemo_bench.engines import measure_engines
-from vmemo_bench.environment import embedding_cache, make_folder
+from vmemo_bench.environment import embedder_of, embedding_cache, make_folder
 from vmemo_bench.llms import open_llms
 from vmemo_bench.load import measure_load
 from vmemo_bench.options import BenchOptions, QaOptions
@@ -43,7 +42,7 @@ async def run_benchmark(options: BenchOptions, progress: ProgressSink = silent) 
 
 
 async def _run(options: BenchOptions, progress: ProgressSink) -> Report:
-    embedder = options.embedder or PackagedEmbedder()
+    embedder = embedder_of(options)
     # Benchmarks cache documents by themselves; a cache of the settings would also cache queries.
     settings = replace(options.settings or Settings(), embedding_cache=None)
     measure = measure_drain if options.drain is not None else _WITHOUT_CACHE.get(options.benchmark)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from vmemo.errors import InvalidInput, LLMFailed
 from vmemo.ports import Completion, LLMRequest
-from vmemo.providers import PackagedEmbedder
 from vmemo.settings import Settings
 from vmemo_bench.datasets import Case, Dataset, DatasetQuestion, load
 from vmemo_bench.embedders import DocumentCacheEmbedder
-from vmemo_bench.environment import embedding_cache, make_folder
+from vmemo_bench.environment import embedder_of, embedding_cache, make_folder
 from vmemo_bench.llms import open_llms
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter, silent
@@ -89,7 +88,7 @@ async def _answer_prompts(
     total = sum(len(case.sessions) + len(case.questions) for case in dataset.cases)
     steps = StepCounter(progress, f"prompts of {dataset.name}", total)
     with embedding_cache(options) as cache:
-        embedder = DocumentCacheEmbedder(options.embedder or PackagedEmbedder(), cache)
+        embedder = DocumentCacheEmbedder(embedder_of(options), cache)
         setup = qa_setup(options, dataset, embedder, settings)
         journal = open_journal(options, dataset, config=qa_config(dataset, setup), models=models)
         run = QaRun(setup=setup, journal=journal, models=models, steps=steps)
