@@ -90,6 +90,22 @@ def test_an_order_lists_what_was_said_by_whom_in_order(sqlite_url: str) -> None:
         assert asked_fields(asked) == ["steps", "found", "text"]
 
 
+def test_an_order_contains_questions_that_were_asked(sqlite_url: str) -> None:
+    lines = [
+        "I want to paint the boat.",
+        "How do you clean a hull?",
+        "And you?",
+        "I bought a sail for the boat.",
+    ]
+    retain_lines(sqlite_url, *(said(line, NOON + timedelta(minutes=n), speaker=None) for n, line in enumerate(lines)))
+    memory, model = memory_with_model(sqlite_url, says("1. Paint [F1]"))
+    with memory:
+        memory.reflect_sync("In what order did I bring up aspects of the boat and its hull?")
+        texts = [text.removeprefix("User: ") for text in shown(model.received[0]).values()]
+        assert texts == [lines[0], lines[1], lines[3]]
+        assert not any("clean" in hit.text for hit in memory.recall_sync("the boat and its hull").hits)
+
+
 def test_a_summary_covers_every_session(sqlite_url: str) -> None:
     lines = [said(f"My boat, part {n}: {LONG}", NOON + timedelta(days=n), speaker=None) for n in range(12)]
     retain_lines(sqlite_url, *lines)
@@ -205,6 +221,15 @@ def test_the_assistants_own_words_are_marked(sqlite_url: str) -> None:
 def dated(text: str) -> Fact:
     values = {"id": FactId("f"), "bank": "b", "network": "world", "tokens": 1, "engine": "local"}
     return Fact.of(values | {"text": text, "mentioned_at": NOON})
+
+
+def test_a_deadline_is_a_date_of_an_event() -> None:
+    facts = [
+        ("F1", dated("User: I scheduled the meeting for 15 March 2023.")),
+        ("F2", dated("User: The prototype must be ready by 5 April 2023.")),
+    ]
+    _, *pairs = describe_differences(facts, datetime(2024, 6, 1, tzinfo=UTC), events=["the meeting", "the prototype"])
+    assert [pair.rpartition(": ")[2] for pair in pairs] == ["21 days, or 3 weeks"]
 
 
 def test_all_dates_of_the_named_events_are_paired_and_no_others() -> None:

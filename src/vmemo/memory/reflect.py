@@ -17,7 +17,7 @@ from vmemo.models.changes import Changes
 from vmemo.models.requests import BackgroundRequest, ReflectRequest
 from vmemo.models.results import Answer, Event, TextDelta
 from vmemo.models.select import FactSelect, MessageSelect
-from vmemo.recall.query import Query, make_query
+from vmemo.recall.query import NODES, Query, make_query
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
@@ -103,8 +103,10 @@ async def _quote(session: MemorySession, query: Query, emit: EventSink) -> Answe
 def _recaller(session: MemorySession, query: Query) -> Recaller:
     """Return the searches that a reflection may make: with the question's filters, time and budget."""
 
-    async def recall(text: str, max_tokens: int) -> RecallOutcome:
-        found = await search(session, replace(query, text=text, max_tokens=max_tokens, explain=True))
+    async def recall(text: str, max_tokens: int, *, wide: bool = False) -> RecallOutcome:
+        nodes = max(query.nodes, NODES["high"]) if wide else query.nodes
+        changed = replace(query, text=text, max_tokens=max_tokens, nodes=nodes, with_questions=wide, explain=True)
+        found = await search(session, changed)
         analysis = found.explanation
         return RecallOutcome(
             hits=found.hits,

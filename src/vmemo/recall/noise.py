@@ -17,15 +17,19 @@ _ASKED = LazyPattern(r"\b(?:asked|wondered|questions?)\b|\b(?:did|does|do) [\w']
 """A question about questions."""
 
 
-def is_left_out(message: Message, question: str) -> bool:
-    """Return True for a message that states nothing; questions are left in if the question is about them."""
+def is_left_out(message: Message, question: str, *, with_questions: bool = False) -> bool:
+    """Return True for a message that states nothing; questions are left in if the question is about them.
+
+    `with_questions` also leaves in those that name what they are about.
+    """
     if message.state == "raw":
         # It was retained to be recalled verbatim.
         return False
     if is_small_talk(message.content):
         return True
-    asks = is_empty_question(message.content) or is_bare_question(message.content)
-    return asks and _ASKED.search(question) is None
+    if is_empty_question(message.content):
+        return _ASKED.search(question) is None
+    return not with_questions and is_bare_question(message.content) and _ASKED.search(question) is None
 
 
 def weighs_less(fact: Fact, type: QueryType, settings: FusionSettings) -> bool:

@@ -249,7 +249,8 @@ async def _load_facts(
         messages=[MessageId(item.id) for item in chosen if item.id in verbatim],
     )
     facts = list(loaded.facts)
-    messages = [message for message in loaded.messages if not is_left_out(message, run.query.text)]
+    text, with_questions = run.query.text, run.query.with_questions
+    messages = [each for each in loaded.messages if not is_left_out(each, text, with_questions=with_questions)]
     if messages:
         # In a thread, because the tokens of a message may be many to count.
         facts += await asyncio.to_thread(_in_own_words, messages, bank, run.context.counter)

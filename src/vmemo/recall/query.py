@@ -32,6 +32,8 @@ class Query:
     explain: bool = False
     reflects: bool = False
     """The hits are evidence of reflect."""
+    with_questions: bool = False
+    """Also return messages that only ask, which belong to what a person brought up."""
 
     @property
     def reranked(self) -> int:

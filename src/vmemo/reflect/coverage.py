@@ -1,4 +1,4 @@
-"""Selection of facts for orders and summaries: from every session that touches the topic, one short line each."""
+"""Selection of facts for orders, summaries and counts: from every session that touches the topic, in short lines."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain, zip_longest
 
-from vmemo.models import FactId, Hit, Role
+from vmemo.models import FactId, Hit, QueryType, Role
 from vmemo.ports import TokenCounter
 from vmemo.reflect.sources import Source
 from vmemo.text.lazy_regex import LazyPattern
 
 CODE = "[code]"
 """Stands for a block of code in a shortened line."""
-WIDE = 6
+WIDE = 12
 """Times the budget that is recalled, because the lines are shortened afterwards."""
-MIN_LINE = {"ordering": 48, "summary": 80}
-"""Tokens that a line gets at least, which limits the number of lines."""
+SHORT_LINE = 48
+MIN_LINE: Mapping[QueryType, int] = {"ordering": SHORT_LINE, "summary": SHORT_LINE, "count": 96, "contradiction": 96}
+"""Tokens that a line gets at least, which limits the number of lines, by the types that are gathered by session."""
 _FENCED = LazyPattern(r"```.*?(?:```|\Z)", re.DOTALL)
 _BY_USER = LazyPattern(r"\b(?:i|we)(?:'ve|'d| have| had)? (?:\w+ ){0,2}?(?!want|like|need|know)\w+")
 _BY_ASSISTANT = LazyPattern(
@@ -40,17 +41,31 @@ def interleave(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
     return list({hit.id: hit for hit in reversed(list(hits))}.values())[::-1]
 
 
+def by_speaker(hits: Sequence[Hit], sources: Mapping[FactId, Source], type: QueryType, question: str) -> Sequence[Hit]:
+    """Return the hits of the speaker whose statements are put in order, or else those of all speakers by turns.
+
+    What people say carries the course of a conversation, although the assistant's replies are longer and more numerous.
+    A summary takes one reply for each statement, and other questions one for two.
+    """
+    speaker = asked_speaker(question) if type == "ordering" else None
+    if said := [hit for hit in hits if sources[hit.id].role == speaker] if speaker else []:
+        return said
+    replies = [hit for hit in hits if sources[hit.id].role == "assistant"]
+    others = [hit for hit in hits if sources[hit.id].role != "assistant"]
+    return interleave([others, replies] if type == "summary" else [others[::2], others[1::2], replies])
+
+
 def cover_sessions(
     hits: Sequence[Hit], sources: Mapping[FactId, Source], *, max_tokens: int, min_line: int, count: TokenCounter
 ) -> list[Hit]:
     """Return hits in the order in which they were said, shortened so that as many as possible fit.
 
     Half of the lines are the best hits. The others are the best hits of sessions that are not among them, and then
-    the next best. Of a message that was divided, only the best part is used while others wait.
+    the next best. If lines are short, only the best part of a divided message is used while other messages wait.
     """
     most = max(1, max_tokens // min_line)
     hits = [plain for hit in hits if (plain := _without_code(hit, count)) is not None]
-    single = _one_per_message(hits, sources)
+    single = _one_per_message(hits, sources) if min_line <= SHORT_LINE else hits
     best = single[: max(1, most // 2)]
     covered = {_session(hit) for hit in best}
     others = {_session(hit): hit for hit in reversed(single[len(best) :]) if _session(hit) not in covered}

@@ -60,7 +60,7 @@ class Evidence:
         the hits, short verbatim messages are left out: most are greetings.
         """
         known = {hit.id for hit in self.hits.values()}
-        before, extracted = len(self.hits), any(not hit.verbatim for hit in hits)
+        before, extracted = len(self.hits), not self.chronological and any(not hit.verbatim for hit in hits)
         for hit in hits:
             if hit.id in known or (extracted and _is_short_message(hit)):
                 continue

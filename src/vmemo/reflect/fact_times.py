@@ -54,7 +54,7 @@ class FactTimes:
     @property
     def events(self) -> tuple[FactTime, ...]:
         """All times that the fact may have happened at; without any, that of its mention."""
-        named = tuple(time for time in (self.happened, *self.referred) if time is not None and time.kind != "up to")
+        named = tuple(time for time in (self.happened, *self.referred) if time is not None)
         return tuple(dict.fromkeys(named)) or (self.position,)
 
     @property

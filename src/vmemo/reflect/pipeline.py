@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import quote
@@ -17,7 +18,7 @@ from vmemo.ports import LLM, Context
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
-from vmemo.reflect.coverage import MIN_LINE, WIDE, asked_speaker, cover_sessions, interleave
+from vmemo.reflect.coverage import MIN_LINE, WIDE, by_speaker, cover_sessions, interleave
 from vmemo.reflect.date_math import needs_durations, question_date
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import citation_of, extractive_answer, facts_in
@@ -52,11 +53,17 @@ class RecallOutcome:
     """The user's standing instructions, newest first."""
 
 
+class Recall(Protocol):
+    """A recall with a token limit; a wide one explores more candidates, and messages that only ask."""
+
+    async def __call__(self, text: str, max_tokens: int, *, wide: bool = False) -> RecallOutcome: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recaller:
-    """Access to a bank's memory: `recall` takes a query and a token limit, `messages` returns messages by id."""
+    """Access to a bank's memory: `messages` returns messages by id."""
 
-    recall: Callable[[str, int], Awaitable[RecallOutcome]]
+    recall: Recall
     messages: LoadMessages
     is_empty: Callable[[], Awaitable[bool]]
 
@@ -173,7 +180,7 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
     if evidence.chronological:
         await _gather(question, recalled, evidence, context.recaller)
         return evidence
-    queries = [*recalled.parts, *opposite_statements(question.text)] if recalled.type != "general" else []
+    queries = recalled.parts
     tokens = _first_tokens(question)
     await _add(evidence, recalled.hits, int(tokens * FIRST_LOOK_SHARE) if queries else tokens, context.recaller)
     for place, query in enumerate(queries):
@@ -187,14 +194,17 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
 async def _gather(question: Question, recalled: RecallOutcome, evidence: Evidence, recaller: Recaller) -> None:
     """Add short lines from every session that touches the question's topics, in the order in which they were said."""
     tokens = max(1, int(question.max_tokens * GATHERED_SHARE)) if question.max_lookups else question.max_tokens
-    queries = recalled.parts or (question.text,)
-    found = [(await recaller.recall(query, tokens * WIDE)).hits for query in queries]
+    whole = () if recalled.type in ("ordering", "summary") and recalled.parts else (question.text,)
+    queries = [
+        *whole,
+        *recalled.parts,
+        *(opposite_statements(question.text) if recalled.type == "contradiction" else ()),
+    ]
+    found = [(await recaller.recall(query, tokens * WIDE, wide=True)).hits for query in queries]
     hits = [hit for hit in interleave(found) if hit.fact.network in ("world", "experience")]
     sources = await load_sources(hits, recaller.messages)
-    speaker = asked_speaker(question.text) if recalled.type == "ordering" else None
-    said = [hit for hit in hits if sources[hit.id].role == speaker] if speaker else []
     chosen = cover_sessions(
-        said or hits,
+        by_speaker(hits, sources, recalled.type, question.text),
         sources,
         max_tokens=tokens,
         min_line=MIN_LINE[recalled.type],
