@@ -182,6 +182,11 @@ def _is_grounded(fact: ExtractedFact, source: ExtractionInput) -> bool:
     return is_grounded(drafts_from_llm.fact_text(fact), texts, [known.text for known in source.known])
 
 
+def _is_from(messages: Sequence[MessageId], users: set[MessageId], others: set[MessageId]) -> bool:
+    """Return True if a user states it to the agent, and nobody else does."""
+    return not users.isdisjoint(messages) and others.isdisjoint(messages)
+
+
 def _usable_result(answer: Extraction, source: ExtractionInput, window: int) -> ExtractionResult:
     """Return drafts of the usable facts; the others are reported as skipped with the reason."""
     numbered = dict(enumerate(answer.facts, start=1))
@@ -195,10 +200,13 @@ def _usable_result(answer: Extraction, source: ExtractionInput, window: int) -> 
         for n, fact in usable.items()
     }
     causes = drafts_from_llm.causes_by_fact(drafts, answer.facts)
-    users = agent_users([*source.before, *(line.message for line in source.lines)])
+    conversation = [*source.before, *(line.message for line in source.lines)]
+    users = agent_users(conversation)
+    # The agent may repeat an instruction to confirm it.
+    others = {message.id for message in conversation if message.role != "assistant"} - users
     return ExtractionResult(
         drafts=tuple(
-            replace(draft, causes=causes[n], instruction=draft.instruction and users.issuperset(draft.messages))
+            replace(draft, causes=causes[n], instruction=draft.instruction and _is_from(draft.messages, users, others))
             for n, draft in drafts.items()
         ),
         restated=tuple(_restated(answer, source)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from vmemo.models import MessageId
 from vmemo.models.drafts import FactDraft
@@ -80,6 +79,7 @@ def combine_excess(answer: Extraction, lines: int) -> Extraction:
     groups: list[list[int]] = []
     for numbers in _facts_by_topic(answer, lines).values():
         groups += _combined([[number] for number in numbers], answer.facts)
+    groups += [[number] for number, fact in enumerate(answer.facts) if fact.kind == "instruction"]
     groups.sort()
     if len(groups) == len(answer.facts):
         return answer
@@ -89,10 +89,15 @@ def combine_excess(answer: Extraction, lines: int) -> Extraction:
 
 
 def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
-    """Return the indexes of each topic's facts, by their first lines."""
+    """Return the indexes of each topic's facts, by their first lines.
+
+    Standing instructions count for none: each is a fact of its own.
+    """
     topics = topic_by_line(answer, lines)
     found: dict[int, list[int]] = {}
     for at, fact in enumerate(answer.facts):
+        if fact.kind == "instruction":
+            continue
         first = min((n for n in fact.lines if 1 <= n <= lines), default=1)
         found.setdefault(topics[first - 1], []).append(at)
     return found
@@ -101,9 +106,7 @@ def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
 def _combined(groups: list[list[int]], facts: Sequence[ExtractedFact]) -> list[list[int]]:
     """Join the two neighbours of one kind that share a line, or else are shortest together, until few enough remain."""
     while len(groups) > MAX_TOPIC_FACTS:
-        kinds = [facts[group[0]].kind for group in groups]
-        # Each standing instruction is revised by itself.
-        pairs = [at for at, (one, next) in enumerate(pairwise(kinds)) if one == next != "instruction"]
+        pairs = [at for at in range(len(groups) - 1) if facts[groups[at][0]].kind == facts[groups[at + 1][0]].kind]
         if not pairs:
             break
         best = min(pairs, key=lambda at: _cost(groups[at], groups[at + 1], facts))
