@@ -33,11 +33,12 @@ if "TMPDIR" not in os.environ and _HAS_MEMORY_DISK and shutil.disk_usage(MEMORY_
 
 TEMPLATE = "vmemo_template"
 SLOW = (
-    *("test_postgres_conformance.py", "test_sqlite_conformance.py", "test_crash_extraction.py", "test_bad_input.py"),
-    *("test_faults.py", "test_verbs.py", "test_bench_ablation.py", "test_crash.py", "test_migrate.py"),
-    *("test_processes.py", "test_postgres_endurance.py", "test_serve_command.py", "test_docker.py"),
-    *("test_fault_matrix.py", "test_scenarios.py", "test_retain.py", "test_isolation.py", "test_cli_worker.py"),
-    *("test_cli_engine.py", "test_bench_load.py", "test_bench_qa.py", "test_bench_stores.py", "test_observations.py"),
+    *("test_postgres_conformance.py", "test_serve_command.py", "test_sqlite_conformance.py", "test_crash.py"),
+    *("test_crash_extraction.py", "test_isolation.py", "test_processes.py", "test_faults.py", "test_migrate.py"),
+    *("test_verbs.py", "test_docker.py", "test_bad_input.py", "test_fault_matrix.py", "test_postgres_endurance.py"),
+    *("test_mcp_tools.py", "test_schemathesis.py", "test_forget.py", "test_bench_qa.py", "test_bench_stores.py"),
+    *("test_bench_load.py", "test_retain.py", "test_reprocess.py", "test_observations.py", "test_scenarios.py"),
+    *("test_cli_migrate.py", "test_cli_worker.py", "test_question_times.py", "test_bench_ablation.py"),
 )
 """Files that take longest. They come first, so that no worker is left alone with one at the end."""
 _numbers = count(1)
@@ -127,10 +128,12 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def new_database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NewDatabase:
-    """Makes databases that live as long as their block; what uses it is tested on each store."""
+def new_database(
+    request: pytest.FixtureRequest, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> NewDatabase:
+    """Makes databases with the schema that live as long as their block; what uses it is tested on each store."""
     if request.param == "sqlite":
-        return lambda: nullcontext(f"sqlite:///{tmp_path_factory.mktemp('new') / 'memory.db'}")
+        return lambda: nullcontext(f"sqlite:///{shutil.copy(sqlite_template, tmp_path_factory.mktemp('new'))}")
     lent: Lent = request.getfixturevalue("lent_databases")
     return lent.one
 

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
+from pathlib import Path
 
 from sqlalchemy import NullPool, make_url, text
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -15,6 +16,13 @@ from vmemo.settings import build
 
 NewDatabase = Callable[[], AbstractContextManager[str]]
 """The fixture `new_database`: creates a database of a store and returns its URL."""
+
+
+def without_schema(url: str) -> str:
+    """Remove the file of a new SQLite database, so that the next process that opens it creates the schema."""
+    if url.startswith("sqlite"):
+        Path(url.removeprefix("sqlite:///")).unlink()
+    return url
 
 
 def store_at(url: str) -> Store:

@@ -384,7 +384,7 @@ class Counting:
             self._reached.set()
         # A slow machine must not keep calls apart that would run together.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._reached.wait(), timeout=5)
+            await asyncio.wait_for(self._reached.wait(), timeout=60)
         await asyncio.sleep(0.02)
         self.running -= 1
         return await self._model.complete(request)

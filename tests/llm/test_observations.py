@@ -39,8 +39,8 @@ def tell(memory: Memory, *things: str) -> None:
         memory.retain_sync([said(f"I have {thing}.", days(n))])
 
 
-def test_an_entity_is_observed_once_enough_facts_are_known(url: str) -> None:
-    with scripted_memory(url, a_model(), **early()) as (memory, _):
+def test_an_entity_is_observed_once_enough_facts_are_known(sqlite_url: str) -> None:
+    with scripted_memory(sqlite_url, a_model(), **early()) as (memory, _):
         tell(memory, "a dog", "a boat")
         memory.process_sync()
         assert memory.observations_sync() == []
@@ -134,8 +134,8 @@ def observed(server: ScriptedServer) -> list[str]:
     return [each.user for each in server.received if each.step == "observe"]
 
 
-def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(url: str) -> None:
-    with scripted_memory(url, items(50), **early()) as (memory, server):
+def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(sqlite_url: str) -> None:
+    with scripted_memory(sqlite_url, items(50), **early()) as (memory, server):
         for n in range(50):
             memory.retain_sync([said(f"I have item {n}.", days(n))])
         prompts = observed(server)
@@ -150,9 +150,9 @@ def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(ur
         assert memory.jobs_sync() == []
 
 
-def test_a_large_backlog_is_divided_into_prompts_of_limited_size(url: str) -> None:
+def test_a_large_backlog_is_divided_into_prompts_of_limited_size(sqlite_url: str) -> None:
     limited = ObservationSettings(characters=8_000)
-    with scripted_memory(url, items(60, length=30), **early(observations=limited)) as (memory, server):
+    with scripted_memory(sqlite_url, items(60, length=30), **early(observations=limited)) as (memory, server):
         for n in range(60):
             memory.add_message_sync(said(f"I have item {n}.", days(n)))
         memory.process_sync()
@@ -164,12 +164,12 @@ def test_a_large_backlog_is_divided_into_prompts_of_limited_size(url: str) -> No
         assert memory.jobs_sync() == []
 
 
-def test_one_call_shows_each_fact_once_for_all_entities_that_matter(url: str) -> None:
+def test_one_call_shows_each_fact_once_for_all_entities_that_matter(sqlite_url: str) -> None:
     model = ScriptedModel()
     together = [("Alice", "PERSON"), ("Bruno", "PERSON"), ("Rome", "LOCATION")]
     for n in range(12):
         model.extracts(f"trip {n}.", f"Alice and Bruno made trip {n} to Rome.", entities=together)
-    with scripted_memory(url, model, observe_delay=0.0) as (memory, server):
+    with scripted_memory(sqlite_url, model, observe_delay=0.0) as (memory, server):
         for n in range(12):
             memory.add_message_sync(said(f"We made trip {n}.", days(n)))
         memory.process_sync()
@@ -182,8 +182,8 @@ def test_one_call_shows_each_fact_once_for_all_entities_that_matter(url: str) ->
         assert memory.jobs_sync() == []
 
 
-def test_a_failed_observation_is_reported_and_blocks_nothing(url: str) -> None:
-    with scripted_memory(url, a_model(), **early(), retry_initial_seconds=0.0) as (memory, server):
+def test_a_failed_observation_is_reported_and_blocks_nothing(sqlite_url: str) -> None:
+    with scripted_memory(sqlite_url, a_model(), **early(), retry_initial_seconds=0.0) as (memory, server):
         server.faults("observe", [StatusResponse(500)])
         tell(memory, "a dog", "a boat", "a harp")
         status = memory.status_sync()
@@ -196,9 +196,9 @@ def test_a_failed_observation_is_reported_and_blocks_nothing(url: str) -> None:
         assert memory.status_sync().backlog == ()
 
 
-def test_an_observation_without_evidence_is_rejected(url: str) -> None:
+def test_an_observation_without_evidence_is_rejected(sqlite_url: str) -> None:
     made_up = '{"profiles": [{"entity": "E1", "write": [{"text": "Alice is a spy.", "facts": ["F99"]}]}]}'
-    with scripted_memory(url, a_model(), **early()) as (memory, server):
+    with scripted_memory(sqlite_url, a_model(), **early()) as (memory, server):
         server.faults("observe", [RawText(made_up)] * 2)
         tell(memory, "a dog", "a boat", "a harp")
         assert memory.observations_sync() == []

@@ -144,10 +144,10 @@ def test_a_worker_does_not_touch_an_unfinished_reprocess(url: str) -> None:
         assert len(server.received) == asked
 
 
-def test_each_style_is_its_own_engine(url: str) -> None:
+def test_each_style_is_its_own_engine(sqlite_url: str) -> None:
     with ScriptedServer(a_model()) as server:
         for style in ("narrative", "atomic"):
-            with open_memory(url, server, style=style) as memory:
+            with open_memory(sqlite_url, server, style=style) as memory:
                 if style == "narrative":
                     memory.retain_sync([said("I play go.")])
                 memory.reprocess_sync()
@@ -155,9 +155,9 @@ def test_each_style_is_its_own_engine(url: str) -> None:
         assert "cannot be divided" in server.received[-1].system
 
 
-def test_an_empty_bank_can_be_reprocessed(url: str) -> None:
+def test_an_empty_bank_can_be_reprocessed(sqlite_url: str) -> None:
     async def run() -> int:
-        async with Memory(url, embedder=HashEmbedder(), settings=fast_settings()) as memory:
+        async with Memory(sqlite_url, embedder=HashEmbedder(), settings=fast_settings()) as memory:
             await memory.reprocess()
             return (await memory.status()).facts
 

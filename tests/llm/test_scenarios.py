@@ -77,13 +77,13 @@ def test_an_outdated_message_is_recalled_verbatim_only_for_its_time(url: str) ->
         assert any(hit.verbatim for hit in memory.recall_sync("Does Alice work at Acme?", at_time=days(30)).hits)
 
 
-def test_two_moves_give_three_consecutive_homes(url: str) -> None:
+def test_two_moves_give_three_consecutive_homes(sqlite_url: str) -> None:
     model = ScriptedModel()
     home = [("Alice", "PERSON")]
     model.extracts("my flat in Bern", "Alice lives in Bern.", entities=home, since="2024-01-01")
     model.extracts("moved to Basel", "Alice lives in Basel.", entities=home, since="2024-02-01", supersedes="in Bern")
     model.extracts("moved to Chur", "Alice lives in Chur.", entities=home, since="2024-04-01", supersedes="in Basel")
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         for day, words in (
             (0, "I love my flat in Bern."),
             (30, "I moved to Basel."),
@@ -99,12 +99,12 @@ def test_two_moves_give_three_consecutive_homes(url: str) -> None:
         assert (bern.invalid_at, basel.invalid_at) == (basel.valid_at, chur.valid_at)
 
 
-def test_late_news_of_an_earlier_time_is_closed_by_the_later_fact(url: str) -> None:
+def test_late_news_of_an_earlier_time_is_closed_by_the_later_fact(sqlite_url: str) -> None:
     model = ScriptedModel()
     home = [("Alice", "PERSON")]
     model.extracts("moved to Basel", "Alice lives in Basel.", entities=home, since="2024-02-01")
     model.extracts("was in Bern", "Alice lives in Bern.", entities=home, since="2023-01-01", supersedes="in Basel")
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         memory.retain_sync([said("I moved to Basel.", days(30))])
         memory.retain_sync([said("Before that I was in Bern for a year.", days(31))])
         assert texts(memory, "Where does Alice live?") == ["Alice lives in Basel."]
@@ -114,7 +114,7 @@ def test_late_news_of_an_earlier_time_is_closed_by_the_later_fact(url: str) -> N
         assert basel.supersedes == bern.id
 
 
-def test_a_corrected_mistake_was_never_valid(url: str) -> None:
+def test_a_corrected_mistake_was_never_valid(sqlite_url: str) -> None:
     model = ScriptedModel()
     party = [("Alice", "PERSON")]
     model.extracts("party is on Friday", "Alice's party is on Friday.", entities=party)
@@ -125,7 +125,7 @@ def test_a_corrected_mistake_was_never_valid(url: str) -> None:
         supersedes="on Friday",
         mistaken=True,
     )
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         memory.retain_sync([said("My party is on Friday.")])
         memory.retain_sync([said("Sorry, no, I meant Saturday.", days(1))])
         when = "When is Alice's party?"
@@ -134,13 +134,13 @@ def test_a_corrected_mistake_was_never_valid(url: str) -> None:
         assert texts(memory, when, known_at=days(0.5)) == ["Alice's party is on Friday."]
 
 
-def test_namesakes_stay_separate(url: str) -> None:
+def test_namesakes_stay_separate(sqlite_url: str) -> None:
     model = ScriptedModel(identities={"John": "new"})
     model.extracts(
         "my brother John Smith", "Alice's brother is John Smith.", entities=[ALICE, ("John Smith", "PERSON")]
     )
     model.extracts("my boss John Miller", "Alice's boss is John Miller.", entities=[ALICE, ("John Miller", "PERSON")])
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         memory.retain_sync([said("I saw my brother John Smith.")])
         memory.retain_sync([said("I had lunch with my boss John Miller.", days(1))])
         names = sorted(entity.name for entity in memory.entities_sync())
@@ -169,13 +169,13 @@ def test_a_nickname_becomes_an_alias_and_the_merge_can_be_undone(url: str) -> No
         assert {name: entity.mentions for name, entity in found.items()} == {"Robert Hale": 1, "Bob Hale": 2}
 
 
-def test_an_ambiguous_name_is_decided_by_the_model_once(url: str) -> None:
+def test_an_ambiguous_name_is_decided_by_the_model_once(sqlite_url: str) -> None:
     model = ScriptedModel(identities={"John": "John Miller"})
     for name in ("Smith", "Miller"):
         person = (f"John {name}", "PERSON")
         model.extracts(f"saw John {name}", f"Alice saw John {name} at the station.", entities=[ALICE, person])
     model.extracts("then John called", "John called Alice about the contract.", entities=[ALICE, ("John", "PERSON")])
-    with scripted_memory(url, model) as (memory, server):
+    with scripted_memory(sqlite_url, model) as (memory, server):
         memory.retain_sync([said("I saw John Smith at the station.")])
         memory.retain_sync([said("I saw John Miller at the station.", days(1))])
         memory.retain_sync([said("And then John called about the contract.", days(2))])
@@ -186,10 +186,10 @@ def test_an_ambiguous_name_is_decided_by_the_model_once(url: str) -> None:
         assert merge.names == ("John",)
 
 
-def test_a_repeated_fact_adds_only_a_source(url: str) -> None:
+def test_a_repeated_fact_adds_only_a_source(sqlite_url: str) -> None:
     model = ScriptedModel(again=[("still at Acme", "works at Acme")])
     model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         first = memory.retain_sync([said("I work at Acme.")])
         again = memory.retain_sync([said("Yes, I am still at Acme.", days(1))])
         (only,) = memory.facts_sync()
@@ -199,11 +199,11 @@ def test_a_repeated_fact_adds_only_a_source(url: str) -> None:
         assert len(only.episodes) == 2
 
 
-def test_a_missed_duplicate_is_found_by_the_judge_step(url: str) -> None:
+def test_a_missed_duplicate_is_found_by_the_judge_step(sqlite_url: str) -> None:
     model = ScriptedModel(verdicts=[("the flute at Acme now", "the flute at Acme", "duplicate")])
     model.extracts("I play the flute", "Alice plays the flute at Acme.", entities=[ALICE, ACME])
     model.extracts("dear old friend", "Alice plays the flute at Acme now.", entities=[ACME])
-    with scripted_memory(url, model) as (memory, server):
+    with scripted_memory(sqlite_url, model) as (memory, server):
         memory.retain_sync([said("I play the flute at Acme.", speaker="Alice")])
         # Said by somebody else and in other words, so that the known fact is not shown to the reader.
         words = "She plays something there now, my dear old friend from the blue mountains."
@@ -213,12 +213,12 @@ def test_a_missed_duplicate_is_found_by_the_judge_step(url: str) -> None:
         assert "judge" in [each.step for each in server.received]
 
 
-def test_a_detail_is_merged_into_one_fact_with_all_sources(url: str) -> None:
+def test_a_detail_is_merged_into_one_fact_with_all_sources(sqlite_url: str) -> None:
     both = "Alice plays the flute at Acme every day."
     model = ScriptedModel(verdicts=[("the flute at Acme daily", "the flute at Acme", "merge")], merged=both)
     model.extracts("I play the flute", "Alice plays the flute at Acme.", entities=[ALICE, ACME], since="2023-06-01")
     model.extracts("dear old friend", "Alice plays the flute at Acme daily.", entities=[ACME])
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         memory.retain_sync([said("I play the flute at Acme.")])
         words = "She plays something there too, my dear old friend from the blue mountains."
         memory.retain_sync([said(words, days(1), speaker="Bruno")])
@@ -229,12 +229,12 @@ def test_a_detail_is_merged_into_one_fact_with_all_sources(url: str) -> None:
         assert len(merged.messages) == 2
 
 
-def test_facts_that_would_merge_into_a_long_text_stay_apart(url: str) -> None:
+def test_facts_that_would_merge_into_a_long_text_stay_apart(sqlite_url: str) -> None:
     long = f"Alice plays the flute at Acme{' every day' * 30}."
     model = ScriptedModel(verdicts=[("the flute at Acme daily", "the flute at Acme", "merge")], merged=long)
     model.extracts("I play the flute", "Alice plays the flute at Acme.", entities=[ALICE, ACME])
     model.extracts("dear old friend", "Alice plays the flute at Acme daily.", entities=[ACME])
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         memory.retain_sync([said("I play the flute at Acme.")])
         words = "She plays something there too, my dear old friend from the blue mountains."
         memory.retain_sync([said(words, days(1), speaker="Bruno")])
@@ -244,7 +244,7 @@ def test_facts_that_would_merge_into_a_long_text_stay_apart(url: str) -> None:
         }
 
 
-def test_what_still_holds_of_a_superseded_fact_stays(url: str) -> None:
+def test_what_still_holds_of_a_superseded_fact_stays(sqlite_url: str) -> None:
     model = ScriptedModel()
     club = ("book club", "EVENT")
     model.extracts(
@@ -261,7 +261,7 @@ def test_what_still_holds_of_a_superseded_fact_stays(url: str) -> None:
         supersedes="on Tuesday",
         keep=["Teddy is the reader of the book club."],
     )
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         first = memory.retain_sync([said("Our book club meets on Tuesday at Ana's. Teddy reads to us.")])
         memory.retain_sync([said("The book club meets on Friday now.", days(40))])
         old, new, rest = fact(memory, "Tuesday"), fact(memory, "Friday"), fact(memory, "Teddy is the reader of")
@@ -276,7 +276,7 @@ def test_what_still_holds_of_a_superseded_fact_stays(url: str) -> None:
         assert old.id in [hit.fact.id for hit in memory.recall_sync("When did the book club meet before?").hits]
 
 
-def test_a_rest_that_is_no_part_of_the_fact_closes_nothing(url: str) -> None:
+def test_a_rest_that_is_no_part_of_the_fact_closes_nothing(sqlite_url: str) -> None:
     model = ScriptedModel()
     model.extracts("I work at Acme", "Alice works at Acme.", entities=[ALICE, ACME])
     model.extracts(
@@ -286,7 +286,7 @@ def test_a_rest_that_is_no_part_of_the_fact_closes_nothing(url: str) -> None:
         supersedes="Acme",
         keep=["Bruno owns a boat."],
     )
-    with scripted_memory(url, model) as (memory, server):
+    with scripted_memory(sqlite_url, model) as (memory, server):
         memory.retain_sync([said("I work at Acme.")])
         memory.retain_sync([said("I work at Globex.", days(1))])
         assert "`keep` of K1 must be a part of K1" in server.received[-1].user
@@ -359,7 +359,7 @@ def test_a_chain_of_causes_is_stored_and_traversed(url: str) -> None:
         assert {round(strength, 6) for strength in strengths} == {0.9, 0.8}
 
 
-def test_opinions_that_share_an_entity_or_are_similar_are_assessed_in_one_call(url: str) -> None:
+def test_opinions_that_share_an_entity_or_are_similar_are_assessed_in_one_call(sqlite_url: str) -> None:
     line = "the old yellow tram through the harbour gate"
     tram, boat = f"I believe {line} is charming.", "I believe wooden boats in Lund need care."
     model = ScriptedModel(stances=[("yellow tram", "noisy", "weaken"), ("wooden boats", "noisy", "reinforce")])
@@ -367,7 +367,7 @@ def test_opinions_that_share_an_entity_or_are_similar_are_assessed_in_one_call(u
     model.extracts("boats need care", boat, kind="opinion", confidence=0.6, entities=[("Lund", "LOCATION")])
     model.extracts("rye bread", "I believe rye tastes best.", kind="opinion", confidence=0.6)
     model.extracts("so noisy", f"So {line} is noisy in Lund.", entities=[("Lund", "LOCATION")])
-    with scripted_memory(url, model) as (memory, server):
+    with scripted_memory(sqlite_url, model) as (memory, server):
         for words in ("The tram is charming.", "Old boats need care.", "I like rye bread most."):
             memory.retain_sync([said(words, role="assistant", speaker=None)])
         memory.retain_sync([said("It is so noisy.", days(1))])
@@ -378,13 +378,13 @@ def test_opinions_that_share_an_entity_or_are_similar_are_assessed_in_one_call(u
         assert changed == {tram: 0.45, boat: 0.75, "I believe rye tastes best.": 0.6}
 
 
-def test_confidence_stays_between_0_and_1_and_why_shows_its_changes(url: str) -> None:
+def test_confidence_stays_between_0_and_1_and_why_shows_its_changes(sqlite_url: str) -> None:
     model = ScriptedModel(stances=[("Lund is dull", "empty", "reinforce"), ("Lund is calm", "empty", "contradict")])
     lund = [("Lund", "LOCATION")]
     model.extracts("dull", "I believe Lund is dull.", kind="opinion", confidence=0.95, entities=lund)
     model.extracts("calm", "I believe Lund is calm.", kind="opinion", confidence=0.2, entities=lund)
     model.extracts("empty", "The square of Lund is empty.", entities=lund)
-    with scripted_memory(url, model) as (memory, _):
+    with scripted_memory(sqlite_url, model) as (memory, _):
         memory.retain_sync([said("It is dull. It is calm.", role="assistant", speaker=None)])
         memory.retain_sync([said("The square is empty.", days(1))])
         changed = {opinion.text: opinion for opinion in memory.opinions_sync()}

@@ -11,7 +11,7 @@ from builders import open_memory
 from test_crash import assert_whole
 from writer import PEOPLE
 
-from databases import number, rows
+from databases import number, rows, without_schema
 
 NAMES = ("first", "second", "third", "fourth")
 MESSAGES = 6
@@ -19,7 +19,7 @@ WRITER = Path(__file__).with_name("writer.py")
 
 
 def test_four_processes_write_and_read_one_new_database_together_and_lose_nothing(url: str) -> None:
-    command = [sys.executable, str(WRITER), "share", url, str(MESSAGES), *NAMES]
+    command = [sys.executable, str(WRITER), "share", without_schema(url), str(MESSAGES), *NAMES]
     # A process that forks must have no other thread, and numpy's library would start some.
     alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=alone)

@@ -60,15 +60,15 @@ def test_a_message_keeps_its_id_and_takes_shared_options(url: str) -> None:
         assert memory.facts_sync()[0].metadata == {"a": 1, "b": 1, "c": 3}
 
 
-def test_a_list_may_mix_texts_and_messages(url: str) -> None:
-    with open_memory(url) as memory:
+def test_a_list_may_mix_texts_and_messages(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         done = memory.retain_sync([said("The kettle is red.", speaker="Mira"), "So is the door."], speaker="Jon")
         assert [fact.text for fact in memory.facts_sync()] == ["Mira: The kettle is red.", "Jon: So is the door."]
         assert len(done.stored) == len(done.derived) == 2
 
 
-def test_an_exchange_is_two_messages_and_the_speaker_is_the_user(url: str) -> None:
-    with open_memory(url) as memory:
+def test_an_exchange_is_two_messages_and_the_speaker_is_the_user(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         stored = memory.add_exchange_sync("I started at Anthropic.", "I noted your new job.", speaker="Mira")
         assert (len(stored.stored), stored.derived, stored.pending) == (2, (), 2)
         assert len(memory.process_sync().derived) == 2
@@ -117,8 +117,8 @@ def test_a_message_with_a_known_id_is_skipped(url: str) -> None:
 # R2: episodes
 
 
-def test_a_pause_of_more_than_half_an_hour_splits_an_episode(url: str) -> None:
-    with open_memory(url, embedder=ALIKE) as memory:
+def test_a_pause_of_more_than_half_an_hour_splits_an_episode(sqlite_url: str) -> None:
+    with open_memory(sqlite_url, embedder=ALIKE) as memory:
         memory.retain_sync([said(f"Line {n}.", at) for n, at in enumerate((0, 30, 60, 90.02, 100))])
         assert sizes(memory.episodes_sync()) == [3, 2]
         first, second = memory.episodes_sync()
@@ -126,8 +126,8 @@ def test_a_pause_of_more_than_half_an_hour_splits_an_episode(url: str) -> None:
         assert (first.started_at, first.ended_at) == (NOON, NOON + timedelta(hours=1))
 
 
-def test_an_episode_holds_at_most_25_messages_and_each_message_has_one(url: str) -> None:
-    with open_memory(url, embedder=ONE_TOPIC) as memory:
+def test_an_episode_holds_at_most_25_messages_and_each_message_has_one(sqlite_url: str) -> None:
+    with open_memory(sqlite_url, embedder=ONE_TOPIC) as memory:
         memory.retain_sync([said(f"Line {at}.", at) for at in range(40)])
         for at in range(40, 70):
             memory.add_message_sync(said(f"Line {at}.", at))
@@ -187,19 +187,19 @@ def test_processing_after_each_exchange_continues_the_same_episode(sqlite_url: s
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_an_episode_that_repeats_the_last_one_is_merged_with_it(url: str, at_once: bool) -> None:
+def test_an_episode_that_repeats_the_last_one_is_merged_with_it(sqlite_url: str, at_once: bool) -> None:
     topics = TopicEmbedder({"garden": (1.0, 0.0, 0.0), "engine": (0.0, 1.0, 0.0), "cellar": (0.0, 0.0, 1.0)})
     once = [said("The garden is green.", 0), said("I like the garden.", 1)]
     again = [said("The garden is green.", 60), said("I like the garden.", 61)]
     other = [said("The engine is loud.", 200), said("I hear the engine.", 201)]
-    with open_memory(url, embedder=topics) as memory:
+    with open_memory(sqlite_url, embedder=topics) as memory:
         for part in [[*once, *again, *other]] if at_once else [once, again, other]:
             memory.retain_sync(part)
         assert sizes(memory.episodes_sync()) == [4, 2]
 
 
-def test_documents_are_conversations_of_their_own(url: str) -> None:
-    with open_memory(url, embedder=ONE_TOPIC) as memory:
+def test_documents_are_conversations_of_their_own(sqlite_url: str) -> None:
+    with open_memory(sqlite_url, embedder=ONE_TOPIC) as memory:
         for n in range(3):
             memory.add_message_sync(said(f"Line {n} here.", n), document="here")
             memory.add_message_sync(said(f"Line {n} there.", n), document="there")
@@ -340,8 +340,8 @@ def names(memory: Memory) -> dict[str, set[str]]:
     return {entity.name: set(entity.aliases) for entity in memory.entities_sync()}
 
 
-def test_nicknames_and_short_forms_resolve_to_one_entity_if_clear(url: str) -> None:
-    with open_memory(url) as memory:
+def test_nicknames_and_short_forms_resolve_to_one_entity_if_clear(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync(said("I had lunch with Robert Hale.", 0))
         memory.retain_sync(said("Bob Hale ordered soup.", 1))
         memory.retain_sync(said("Later I walked home with Robert.", 2))
@@ -351,8 +351,8 @@ def test_nicknames_and_short_forms_resolve_to_one_entity_if_clear(url: str) -> N
         assert entity.last_seen == NOON + timedelta(minutes=2)
 
 
-def test_two_people_with_the_same_name_stay_separate(url: str) -> None:
-    with open_memory(url) as memory:
+def test_two_people_with_the_same_name_stay_separate(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync(said("I had lunch with Anna Weber.", 0))
         memory.retain_sync(said("Then Anna Schmidt called me.", 1))
         memory.retain_sync(said("I told Anna about the soup.", 2))
@@ -360,8 +360,8 @@ def test_two_people_with_the_same_name_stay_separate(url: str) -> None:
         assert all("Anna" not in aliases for aliases in names(memory).values())
 
 
-def test_speakers_are_entities_of_their_facts(url: str) -> None:
-    with open_memory(url) as memory:
+def test_speakers_are_entities_of_their_facts(sqlite_url: str) -> None:
+    with open_memory(sqlite_url) as memory:
         memory.retain_sync([said("I like tea.", 0, speaker="Mira"), said("So do I.", 1, speaker="Jon")])
         assert [[e.name for e in fact.entities] for fact in memory.facts_sync()] == [["Mira"], ["Jon"]]
         assert {entity.type for entity in memory.entities_sync()} == {"PERSON"}

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from builders import NOON, WordEmbedder, exported, open_memory, said, write_facts
 
-from databases import NewDatabase
+from databases import NewDatabase, without_schema
 from vmemo import EmbedderMismatch, Fact, Memory, NotFound, Profile, Retained, Task
 from vmemo.models import BankId, FactId
 from vmemo.models.search import Vectors
@@ -432,7 +432,7 @@ def test_several_new_memories_open_at_once_in_one_process(new_database: NewDatab
         return await asyncio.gather(*(fill(url) for url in urls))
 
     with ExitStack() as databases:
-        urls = [databases.enter_context(new_database()) for _ in range(6)]
+        urls = [without_schema(databases.enter_context(new_database())) for _ in range(6)]
         assert asyncio.run(all_of_them(urls)) == [1] * 6
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,9 +10,9 @@ from live_server import LiveServer, live_server
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> str:
-    """Return the URL of an empty database."""
-    return f"sqlite:///{tmp_path / 'memory.db'}"
+def database(sqlite_url: str) -> str:
+    """Return the URL of a database without rows."""
+    return sqlite_url
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -104,8 +105,9 @@ class TwoBanks:
     client: httpx2.Client
     other_key: str
 
+    @cached_property
     def calls(self) -> list[RouteCall]:
-        """Return every method of every route."""
+        """Every method of every route."""
         return [
             RouteCall(method, route.path, route, _body(route))
             for route in _routes(self.server.app.routes)
@@ -217,14 +219,14 @@ def leaks(two_banks: TwoBanks, response: httpx2.Response, sent: set[str]) -> lis
 
 
 def test_routes_of_all_interfaces_are_found(two_banks: TwoBanks) -> None:
-    named = [call for call in two_banks.calls() if set(call.route.param_convertors) & set(BANK_PARAMETERS)]
+    named = [call for call in two_banks.calls if set(call.route.param_convertors) & set(BANK_PARAMETERS)]
     assert len(named) > 40
     assert any(call.path.startswith("/v1/default/") for call in named)
     assert any(call.body is not None for call in named)
 
 
 def test_no_route_lets_a_key_into_another_bank(two_banks: TwoBanks) -> None:
-    for call in two_banks.calls():
+    for call in two_banks.calls:
         if not set(call.route.param_convertors) & set(BANK_PARAMETERS):
             continue
         for response in responses_of(two_banks, call, OTHER, "x"):
@@ -239,7 +241,7 @@ def test_ids_cursors_and_filters_of_another_bank_reveal_nothing(two_banks: TwoBa
     assert len(values) == ROUNDS
     for round_, other_value in enumerate(values):
         sent.add(other_value)
-        for call in two_banks.calls():
+        for call in two_banks.calls:
             if call.method == "DELETE" and call.path in ("/v1/banks/{bank}", "/v1/default/banks/{bank_id}"):
                 continue
             for response in responses_of(two_banks, call, OWN, other_value, round_):
@@ -249,7 +251,7 @@ def test_ids_cursors_and_filters_of_another_bank_reveal_nothing(two_banks: TwoBa
 
 
 def test_missing_bank_looks_like_a_bank_of_another_key(two_banks: TwoBanks) -> None:
-    for call in two_banks.calls():
+    for call in two_banks.calls:
         if not set(call.route.param_convertors) & set(BANK_PARAMETERS):
             continue
         existing = [(r.status_code, _normalized(r)) for r in responses_of(two_banks, call, OTHER, "x")]
@@ -268,7 +270,7 @@ def test_revoked_and_unknown_keys_are_rejected(two_banks: TwoBanks) -> None:
     portal.run(two_banks.server.auth.revoke(id))
     for wrong in (secret, "vmemo_" + "A" * 43, "nonsense"):
         with two_banks.server.http(wrong) as client:
-            for call in two_banks.calls():
+            for call in two_banks.calls:
                 if call.path.startswith(("/health", "/version", "/openapi")):
                     continue
                 path = call.path.replace("{bank}", OWN).replace("{bank_id}", OWN)
