@@ -23,6 +23,9 @@ from vmemo_bench.report import Report, Setting
 from vmemo_bench.retain_cost import bank_metrics, bank_tables
 from vmemo_bench.statistics import means, p50_p95
 
+LEASE_SECONDS = 3600.0
+"""Lease of the jobs of a bank that one process fills."""
+
 
 async def measure_retrieval(
     options: BenchOptions, embedder: Embedder, settings: Settings, sink: ProgressSink
@@ -59,8 +62,16 @@ def _repeatable(settings: Settings) -> Settings:
     """Return settings with which the prompts of a run depend on its data alone, not on the speed of the model.
 
     Episodes are extracted one after the other, observations follow at once, and rules resolve the times of questions.
+    A job whose lease expired while the model takes its time would be sent again.
     """
-    return replace(settings, background=False, extractions_per_bank=1, observe_delay=0.0, question_timeout=0.0)
+    return replace(
+        settings,
+        background=False,
+        extractions_per_bank=1,
+        observe_delay=0.0,
+        question_timeout=0.0,
+        lease_seconds=LEASE_SECONDS,
+    )
 
 
 async def _run(

@@ -15,7 +15,7 @@ from vmemo.errors import InvalidInput, LLMDenied, LLMUnavailable, VmemoError
 from vmemo.models.results import Usage
 from vmemo.ports import LLM, Completion, LLMRequest
 from vmemo.testing import FakeLLM
-from vmemo_bench import BenchOptions
+from vmemo_bench import BenchOptions, dump_prompts
 from vmemo_bench.cassette import Cassette, ReplayLLM, request_key
 from vmemo_bench.datasets import load
 from vmemo_bench.llms import open_llms
@@ -163,6 +163,14 @@ def test_a_missing_answer_ends_a_replay(options: BenchOptions, tmp_path: Path) -
     file.write_text("\n".join(kept))
     with pytest.raises(VmemoError, match="no answer to a request of the step 'extract'"):
         run(replaying(options, file))
+
+
+def test_prompts_about_a_replayed_bank_are_exported(options: BenchOptions, tmp_path: Path) -> None:
+    run(recording(options, StrongModel(options), tmp_path / "run.jsonl"))
+    asked = replace(replaying(options, tmp_path / "run.jsonl"), mode="qa")
+    file, count = asyncio.run(dump_prompts(asked, tmp_path / "prompts"))
+    assert count == 1
+    assert "Ada bought a kite from the shop." in file.read_text()
 
 
 @pytest.mark.parametrize(
