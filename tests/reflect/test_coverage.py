@@ -61,8 +61,10 @@ def test_code_is_left_out_of_a_line() -> None:
     text = "User: I wrote this:\n```python\nprint(1)\n```\nIt fails with error 12."
     hit = hit.model_copy(update={"fact": hit.fact.model_copy(update={"text": text, "tokens": count_tokens(text)})})
     only = hit.model_copy(update={"fact": hit.fact.model_copy(update={"id": "code", "text": "User: ```\nx = 1\n```"})})
-    sources = sources_of([hit, only])
-    chosen = cover_sessions([hit, only], sources, max_tokens=100, min_line=20, count=count_tokens)
+    code = "User: id = db.Column(db.Integer(), primary_key=True); return jsonify({'id': id})"
+    rest = hit.model_copy(update={"fact": hit.fact.model_copy(update={"id": "rest", "text": code})})
+    sources = sources_of([hit, only, rest])
+    chosen = cover_sessions([hit, only, rest], sources, max_tokens=100, min_line=20, count=count_tokens)
     assert [each.text for each in chosen] == ["User: I wrote this: [code] It fails with error 12."]
 
 

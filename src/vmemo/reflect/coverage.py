@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain, zip_longest
+from itertools import chain, zip_longest
 
 from vmemo.models import FactId, Hit, QueryType, Role
 from vmemo.ports import TokenCounter
@@ -19,6 +19,11 @@ WIDE = 12
 SHORT_LINE = 48
 MIN_LINE: Mapping[QueryType, int] = {"ordering": SHORT_LINE, "summary": SHORT_LINE, "count": 96, "contradiction": 96}
 """Tokens that a line gets at least, which limits the number of lines, by the types that are gathered by session."""
+MAX_SYMBOLS = 0.1
+"""Share of a text's characters that are brackets, quotes and operators, above which it is code."""
+_EXAMINED = 200
+"""Characters of a text in which symbols are counted."""
+_SYMBOL = LazyPattern(r"[{}()\[\]<>=;\"'_/\\]")
 _FENCED = LazyPattern(r"```.*?(?:```|\Z)", re.DOTALL)
 _BY_USER = LazyPattern(r"\b(?:i|we)(?:'ve|'d| have| had)? (?:\w+ ){0,2}?(?!want|like|need|know)\w+")
 _BY_ASSISTANT = LazyPattern(
@@ -75,13 +80,14 @@ def cover_sessions(
 
 
 def _without_code(hit: Hit, count: TokenCounter) -> Hit | None:
-    """Return the hit with a mark in place of each block of code, or None if it is nothing but code."""
-    if "```" not in hit.text:
-        return hit
+    """Return the hit with a mark in place of each block of code, or None if it is nothing but code or begins in it."""
     speaker, separator, body = hit.text.partition(": ")
     text = " ".join(_FENCED.sub(f" {CODE} ", body).split())
-    if not text.replace(CODE, "").strip():
+    prose = text.replace(CODE, "").strip()
+    if (not prose and body) or len(_SYMBOL.findall(prose[:_EXAMINED])) > MAX_SYMBOLS * min(len(prose), _EXAMINED):
         return None
+    if "```" not in body:
+        return hit
     text = f"{speaker}{separator}{text}"
     fact = hit.fact.model_copy(update={"text": text, "tokens": count(text)})
     return hit.model_copy(update={"fact": fact, "truncated": True})
@@ -96,18 +102,16 @@ def _session(hit: Hit) -> str:
 
 
 def _shorten(hits: Sequence[Hit], max_tokens: int, count: TokenCounter) -> list[Hit]:
-    """Cut the longest hits to one length, so that all fit: short ones leave their share to the others."""
-    limit = _line_limit([hit.tokens for hit in hits], max_tokens)
-    cut = (hit if hit.tokens <= limit else hit.truncate(limit, count) for hit in hits)
+    """Cut the longest hits so that all fit: short ones leave their share to others; the best third have two shares."""
+    shares = [2 if place * 3 < len(hits) else 1 for place in range(len(hits))]
+    lengths = [hit.tokens for hit in hits]
+    limit = bisect_right(
+        range(max(lengths, default=0) + 1),
+        max_tokens,
+        key=lambda limit: sum(min(length, share * limit) for length, share in zip(lengths, shares, strict=True)),
+    )
+    cut = (
+        hit if hit.tokens <= share * (limit - 1) else hit.truncate(share * (limit - 1), count)
+        for hit, share in zip(hits, shares, strict=True)
+    )
     return [hit for hit in cut if hit is not None]
-
-
-def _line_limit(lengths: Sequence[int], max_tokens: int) -> int:
-    """Return the greatest length to which all must be cut for their sum to be at most `max_tokens`."""
-    ascending = sorted(lengths)
-    sums = [0, *accumulate(ascending)]
-    needed = [sums[place] + length * (len(ascending) - place) for place, length in enumerate(ascending)]
-    whole = bisect_right(needed, max_tokens)
-    if whole == len(ascending):
-        return ascending[-1] if ascending else 0
-    return (max_tokens - sums[whole]) // (len(ascending) - whole)
