@@ -14,11 +14,13 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects import sqlite
 
 from vmemo.models import BankId, EntityId, FactId, Message, MessageId
+from vmemo.models.search import Scope
 from vmemo.models.select import EntitySelect, EpisodeSelect, FactSelect, MessageSelect
 from vmemo.models.short_ids import ShortId
 from vmemo.stores.postgres.pool import PostgresPool
 from vmemo.stores.postgres.store import PostgresStore
-from vmemo.stores.sql import selects
+from vmemo.stores.sql import scope_conditions, selects
+from vmemo.stores.sql.schema import facts
 from vmemo.stores.sql.selects import AnySelect
 from vmemo.stores.sqlite.store import SqliteStore
 from vmemo.testing.samples import BANK, OTHER, a_bank, a_batch, a_fact, an_episode, store_messages
@@ -48,6 +50,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
         selects.fact_statement(1, FactSelect(supersedes=FACTS)),
         selects.fact_statement(1, FactSelect(entities=ENTITIES, after=FACTS[0], limit=9)),
         selects.fact_statement(1, FactSelect(entities=ENTITIES, networks=("observation",), current=True)),
+        selects.fact_statement(1, FactSelect(instructions=True, current=True)),
+        scope_conditions.instructions([facts.c.bank == 1, scope_conditions.visible(Scope(bank=BANK))], limit=9),
         selects.fact_statement(1, FactSelect(short_id=ShortId("0f9a3c52"), limit=3)),
         selects.message_statement(1, MessageSelect(short_id=ShortId("01a1e25d", "75e81f"), limit=3)),
         selects.episode_statement(1, EpisodeSelect(messages=MESSAGES)),
@@ -60,6 +64,8 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
         "supersedes",
         "entities",
         "observations",
+        "instructions",
+        "instructions in scope",
         "short",
         "message",
         "episodes",

@@ -167,6 +167,8 @@ facts = Table(
     Index(
         "facts_instruction",
         "bank",
+        # SQLite prefers this index to others of the bank only if it compares a second column.
+        "instruction",
         "mentioned_at",
         sqlite_where=text("instruction = 1"),
         postgresql_where=text("instruction = 1"),

@@ -14,6 +14,5 @@ def upgrade() -> None:
     if "instruction" not in {column["name"] for column in inspect(op.get_bind()).get_columns("facts")}:
         op.add_column("facts", Column("instruction", Integer, nullable=False, server_default=text("0")))
         marked = text("instruction = 1")
-        op.create_index(
-            "facts_instruction", "facts", ["bank", "mentioned_at"], sqlite_where=marked, postgresql_where=marked
-        )
+        columns = ["bank", "instruction", "mentioned_at"]
+        op.create_index("facts_instruction", "facts", columns, sqlite_where=marked, postgresql_where=marked)
