@@ -159,10 +159,25 @@ def test_the_facts_of_a_topic_are_limited_and_none_is_lost(sqlite_url: str) -> N
     with scripted_memory(sqlite_url, tell) as (memory, server):
         memory.retain_sync([said(f"I own {', '.join(tools)}.")])
         assert steps(server) == ["extract", "extract"]
-        assert "topic 1 has 12 facts: combine them into 5 at most" in server.received[1].user
+        assert "line 1 has 12 facts: combine them into 5 at most" in server.received[1].user
         texts = [fact.text for fact in memory.facts_sync()]
         assert len(texts) == 5
         assert all(f"Alice owns {tool}." in " ".join(texts) for tool in tools)
+
+
+def test_a_topic_with_too_many_facts_is_divided_between_its_lines(sqlite_url: str) -> None:
+    def tell(asked: ReceivedRequest) -> JsonValue:
+        facts: list[JsonValue] = [{"what": f"Alice owns tool{n}.", "lines": [n]} for n in range(1, 8)]
+        return {"topics": [{"title": "Tools", "lines": list(range(1, 8))}], "facts": facts}
+
+    with scripted_memory(sqlite_url, tell) as (memory, server):
+        memory.retain_sync([said(f"I own tool{n}.", minutes(n)) for n in range(1, 8)])
+        assert steps(server) == ["extract"]
+        assert len(memory.facts_sync()) == 7
+        assert [(episode.title, len(episode.messages)) for episode in memory.episodes_sync()] == [
+            ("Tools", 5),
+            ("Tools", 2),
+        ]
 
 
 def test_the_answer_may_leave_out_empty_fields(sqlite_url: str) -> None:
@@ -224,7 +239,7 @@ def test_each_fact_records_model_and_prompt_version(sqlite_url: str) -> None:
         memory.retain_sync([said("I saw a fox.")])
         (fact,) = memory.facts_sync()
         host = server.url.removeprefix("http://").removesuffix("/v1")
-        assert fact.engine == f"{host}#scripted/extract-3"
+        assert fact.engine == f"{host}#scripted/extract-4"
         assert memory.status_sync().engine == f"{host}#scripted"
 
 

@@ -71,10 +71,22 @@ def test_recall_as_of_a_time_distinguishes_valid_from_known_facts(url: str) -> N
 
 def test_an_outdated_message_is_recalled_verbatim_only_for_its_time(url: str) -> None:
     with scripted_memory(url, a_job_change()) as (memory, _):
-        memory.retain_sync([said("I work at Acme as an engineer.")])
+        memory.retain_sync([said("I work at Acme as an engineer, surely.")])
         memory.retain_sync([said("I started at Globex on 1 March.", days(60))])
         assert not any("Acme" in hit.text for hit in memory.recall_sync("Does Alice work at Acme?").hits)
-        assert any(hit.verbatim for hit in memory.recall_sync("Does Alice work at Acme?", at_time=days(30)).hits)
+        # The message has a word of the question that its fact lacks.
+        then = memory.recall_sync("Does Alice say that she works at Acme, surely?", at_time=days(30)).hits
+        assert any(hit.verbatim for hit in then)
+
+
+def test_a_message_is_not_recalled_beside_a_fact_that_says_the_same(url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("my dog", "Alice's dog Rex ate the red shoes.", entities=[ALICE, ("Rex", "OTHER")])
+    with scripted_memory(url, model) as (memory, _):
+        memory.retain_sync([said("So my dog Rex ate the red shoes, can you imagine?")])
+        assert [hit.verbatim for hit in memory.recall_sync("What did Rex eat?").hits] == [False]
+        # The fact lacks what is asked about here.
+        assert {hit.verbatim for hit in memory.recall_sync("Who can imagine Rex?").hits} == {True, False}
 
 
 def test_two_moves_give_three_consecutive_homes(sqlite_url: str) -> None:

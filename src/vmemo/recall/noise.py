@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vmemo.models import Fact, Hit, Message, QueryType
+from vmemo.models import Fact, FactId, Hit, Message, MessageId, QueryType
 from vmemo.models.settings import FusionSettings
 from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.noise import is_small_talk
+from vmemo.text.tokens import terms
 
 MORE = 2
 """Times the budget in which others are looked for that take the place of such messages and replies."""
@@ -30,6 +31,31 @@ def is_left_out(message: Message, question: str, *, with_questions: bool = False
     if is_empty_question(message.content):
         return _ASKED.search(question) is None
     return not with_questions and is_bare_question(message.content) and _ASKED.search(question) is None
+
+
+def facts_for_lines(hits: Sequence[Hit], question: str) -> list[Hit]:
+    """Return hits with each verbatim message replaced by the best of them that says the same: a fact drawn from it.
+
+    A message stays if it has words of the question that its facts lack.
+    """
+    if not any(hit.verbatim for hit in hits):
+        return list(hits)
+    drawn: dict[MessageId, list[Hit]] = {}
+    for hit in hits:
+        if not hit.verbatim:
+            for message in hit.fact.messages:
+                drawn.setdefault(message, []).append(hit)
+    asked = set(terms(question))
+    placed: dict[FactId, Hit] = {}
+    for hit in hits:
+        facts = drawn.get(MessageId(hit.fact.id), ()) if hit.verbatim else ()
+        said = {term for each in facts for term in terms(each.fact.text)}
+        if facts and asked & set(terms(hit.fact.text)) <= said:
+            best = facts[0].model_copy(update={"score": max(hit.score, facts[0].score)})
+            placed.setdefault(best.fact.id, best)
+        else:
+            placed.setdefault(hit.fact.id, hit)
+    return list(placed.values())
 
 
 def weighs_less(fact: Fact, type: QueryType, settings: FusionSettings) -> bool:

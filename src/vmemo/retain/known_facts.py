@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from vmemo.models.search import StatementPair, Vectors
 from vmemo.models.select import EntitySelect, FactSelect
 from vmemo.retain.context import RetainContext
 from vmemo.retain.revise import is_current
-from vmemo.retain.write_plan import embed_messages, stack_vectors
+from vmemo.retain.revise_by_model import is_past_event
+from vmemo.retain.write_plan import MESSAGE_CHARACTERS, stack_vectors
 from vmemo.text.names import find_names
 
 KNOWN_FACTS = 10
@@ -23,11 +24,12 @@ NEAREST, MIN_COSINE = 8, 0.3
 """Facts near each message that are considered, and their least cosine."""
 NAMED_ENTITIES, FACTS_PER_ENTITY = 8, 4
 """Entities named in the messages, and facts of each, that are considered as well."""
-COMPARED_MESSAGES = 3
+COMPARED_MESSAGES = 4
 """Messages nearest to a fact that may outdate it."""
-NAMED, PAST_EVENT, TOUCHED = 0.3, 0.3, 0.08
-"""Added to the probability of a fact about a named entity, less the more mentions that has; factor of the probability
-that a past event is outdated, which only a correction can do; and the least sum with which a fact is shown."""
+NAMED, PAST_EVENT, TOUCHED = 0.2, 0.3, 0.15
+"""Weight of a named entity, which falls with its mentions; factor for past events, which only a correction outdates;
+least score with which a fact is shown: the probability that it is outdated, the weight of its entities, and how much
+nearer it is to one of the messages than facts are on average."""
 REPEATED_COSINE = 0.65
 """Cosine from which a message probably repeats a known fact: news of the same people is mostly below .6."""
 
@@ -54,18 +56,22 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
     speakers = {message.voice for message in messages}
     entities = await _named(bank, messages, speakers, context)
     names = tuple(entity.name for entity in entities if entity.name not in speakers)
-    vectors = stack_vectors(list((await embed_messages(messages, context)).values()), context.embedder.dimension)
+    vectors = await _vectors(messages, context)
     facts = await _candidates(bank, vectors, entities, messages, context)
     if not facts:
         return KnownFacts(names=names)
-    cosines = vectors @ np.stack([np.array(fact.embedding, np.float32) for fact in facts]).T
+    cosines = _by_message(vectors @ np.stack([np.array(fact.embedding, np.float32) for fact in facts]).T)
     best: list[float] = cosines.max(axis=0).tolist()
     outdated = await _outdated(messages, facts, cosines, context)
     if outdated is None:
         chosen = sorted(range(len(facts)), key=lambda at: -best[at])
     else:
-        named = {entity.id: NAMED / entity.mentions**0.5 for entity in entities if entity.name in names}
-        score = [p + _named_weight(fact, named) for p, fact in zip(outdated, facts, strict=True)]
+        distinct: list[float] = (cosines - cosines.mean(axis=1, keepdims=True)).max(axis=0).tolist()
+        named = {entity.id: NAMED / max(1, entity.mentions) ** 0.5 for entity in entities if entity.name in names}
+        score = [
+            (p + near + _named_weight(fact, named)) * (PAST_EVENT if is_past_event(fact) else 1)
+            for p, near, fact in zip(outdated, distinct, facts, strict=True)
+        ]
         touched = [at for at in range(len(facts)) if score[at] >= TOUCHED or best[at] >= REPEATED_COSINE]
         chosen = sorted(touched, key=lambda at: (score[at] < TOUCHED, -score[at], -best[at]))
     repeated = float((cosines.max(axis=1) >= REPEATED_COSINE).mean())
@@ -78,6 +84,25 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
 
 def _named_weight(fact: Fact, named: Mapping[EntityId, float]) -> float:
     return max((named.get(mention.id, 0.0) for mention in fact.entities), default=0.0)
+
+
+async def _vectors(messages: Sequence[Message], context: RetainContext) -> Vectors:
+    """Return the embedding of each message, and of each with the message before it, which it may answer."""
+    texts = [_said(message) for message in messages]
+    pairs = [f"{before}\n{text}" for before, text in pairwise(texts)]
+    found = await context.embedder.embed([*texts, *pairs], "document")
+    return stack_vectors(list(found), context.embedder.dimension)
+
+
+def _by_message(cosines: Vectors) -> Vectors:
+    """Return the cosines of each message, alone or with the message before it, and of all facts."""
+    alone, together = cosines[: (len(cosines) + 1) // 2], cosines[(len(cosines) + 1) // 2 :]
+    alone[1:] = np.maximum(alone[1:], together)
+    return alone
+
+
+def _said(message: Message) -> str:
+    return f"{message.voice}: {message.content[:MESSAGE_CHARACTERS]}"
 
 
 async def _named(bank: BankId, messages: Sequence[Message], speakers: set[str], context: RetainContext) -> list[Entity]:
@@ -124,12 +149,8 @@ async def _outdated(
         for at, (fact, near) in enumerate(zip(facts, nearest, strict=True))
         for n in near
     ]
-    scores = np.array(await model.score(pairs)).reshape(len(facts), -1).max(axis=1)
-    return [float(p) * (PAST_EVENT if _is_past_event(fact) else 1) for p, fact in zip(scores, facts, strict=True)]
-
-
-def _is_past_event(fact: Fact) -> bool:
-    return fact.occurred_end is not None and fact.occurred_end <= fact.mentioned_at + timedelta(days=1)
+    scores = np.array(await model.score(pairs)).reshape(len(facts), -1)
+    return scores.max(axis=1).tolist()
 
 
 def _pair(fact: Fact, message: Message, cosine: float) -> StatementPair:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +22,14 @@ from vmemo.models.search import Scored, StatementPair, Vector, Vectors
 from vmemo.models.select import FactSelect
 from vmemo.models.settings import RevisionModelSettings
 from vmemo.ports import Context, RevisionModel, Store, encodings
-from vmemo.retain.revise import Revision, fact_id, is_current, recorded_end
+from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end
 from vmemo.text.fact_text import embedded_text
 from vmemo.text.statements import StatementSpan, join_statements, split_statements
 
 MAX_SIMILAR = 256
 """Similar facts that are counted."""
+MAX_SUSPECTED = 6
+"""Pairs of facts that a language model is asked about because the revision model suspects them."""
 
 
 class Comparison(NamedTuple):
@@ -67,6 +71,34 @@ async def revise_by_model(bank: BankId, done: Revision, context: Context) -> Rev
     return apply(
         done, outdated, await _embed([reissue(bank, item, context) for item in outdated if item.kept], context)
     )
+
+
+async def suspected_pairs(
+    bank: BankId, new: Sequence[NewFact], shown: AbstractSet[FactId], context: Context
+) -> list[FactPair]:
+    """Return new facts with known ones that they probably outdate, for a language model that was not shown those."""
+    model, settings = context.revision_model, context.settings.revision_model
+    if model is None or not new:
+        return []
+    pairs = [
+        pair
+        for pair in await _pairs(bank, Revision(facts=list(new)), context.store, settings)
+        if pair.older.fact.id not in shown and not is_past_event(pair.older.fact)
+    ]
+    scores = await model.score([_statements_of(pair, pair.older.fact.text, pair.cosine) for pair in pairs])
+    places = {item.fact.id: at for at, item in enumerate(new)}
+    suspected = [
+        (score, FactPair(places[pair.newer.fact.id], pair.older.fact))
+        for pair, score in zip(pairs, scores, strict=True)
+        if score >= settings.suspect and pair.newer.fact.id in places and pair.older.fact.id not in places
+    ]
+    best = sorted(suspected, key=lambda item: -item[0])[:MAX_SUSPECTED]
+    return [pair for _, pair in best]
+
+
+def is_past_event(fact: Fact) -> bool:
+    """Return True for a fact about something that was over when it was mentioned: only a correction outdates it."""
+    return fact.occurred_end is not None and fact.occurred_end <= fact.mentioned_at + timedelta(days=1)
 
 
 def among(probability: float, similar: int, few: int) -> float:

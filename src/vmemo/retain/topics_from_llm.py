@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from vmemo.models import MessageId
 from vmemo.models.drafts import FactDraft
 from vmemo.retain.drafts_from_llm import fact_text
 from vmemo.retain.extraction_input import ExtractionLine
-from vmemo.retain.llm_schemas import ExtractedFact, Extraction
+from vmemo.retain.llm_schemas import ExtractedFact, ExtractedTopic, Extraction
 
 MAX_TOPIC_FACTS = 5
 """Facts per topic in the narrative style."""
@@ -64,18 +65,48 @@ def episode_topics(
     )
 
 
+def divide_topics(answer: Extraction, lines: int) -> Extraction:
+    """Return the answer with each topic that has too many facts divided between two of its lines."""
+    topics: list[ExtractedTopic] = []
+    facts = _facts_by_topic(answer, lines)
+    topic_of = topic_by_line(answer, lines)
+    for place, topic in enumerate(answer.topics):
+        own = [number for number in range(1, lines + 1) if topic_of[number - 1] == place]
+        starts = Counter(_first_line(answer.facts[at], lines) for at in facts.get(place, ()))
+        topics += [topic.model_copy(update={"lines": part}) for part in _parts(own, starts)]
+    return answer.model_copy(update={"topics": topics})
+
+
+def _parts(lines: Sequence[int], facts: Mapping[int, int]) -> list[list[int]]:
+    """Divide lines into runs with few enough facts, as far as a single line has no more."""
+    parts: list[list[int]] = [[]]
+    count = 0
+    for line in lines:
+        if count and count + facts.get(line, 0) > MAX_TOPIC_FACTS:
+            parts.append([])
+            count = 0
+        parts[-1].append(line)
+        count += facts.get(line, 0)
+    return [part for part in parts if part]
+
+
 def excess_problem(answer: Extraction, lines: int) -> str | None:
-    """Return the topics with too many facts as a problem to correct."""
+    """Return the lines with too many facts as a problem to correct; a topic of several lines can be divided."""
+    starts = Counter(_first_line(fact, lines) for fact in answer.facts if fact.kind != "instruction")
     found = [
-        f"topic {topic + 1} has {len(numbers)} facts: combine them into {MAX_TOPIC_FACTS} at most, or divide the topic"
-        for topic, numbers in _facts_by_topic(answer, lines).items()
-        if len(numbers) > MAX_TOPIC_FACTS
+        f"line {line} has {count} facts: combine them into {MAX_TOPIC_FACTS} at most"
+        for line, count in starts.items()
+        if count > MAX_TOPIC_FACTS
     ]
     return "; ".join(found) or None
 
 
 def combine_excess(answer: Extraction, lines: int) -> Extraction:
-    """Return the answer with the facts of each topic joined until none has too many. Nothing is left out."""
+    """Return the answer with at most MAX_TOPIC_FACTS per topic, and nothing left out.
+
+    A topic with more is divided between its lines; those of a single line are joined.
+    """
+    answer = divide_topics(answer, lines)
     groups: list[list[int]] = []
     for numbers in _facts_by_topic(answer, lines).values():
         groups += _combined([[number] for number in numbers], answer.facts)
@@ -96,11 +127,13 @@ def _facts_by_topic(answer: Extraction, lines: int) -> dict[int, list[int]]:
     topics = topic_by_line(answer, lines)
     found: dict[int, list[int]] = {}
     for at, fact in enumerate(answer.facts):
-        if fact.kind == "instruction":
-            continue
-        first = min((n for n in fact.lines if 1 <= n <= lines), default=1)
-        found.setdefault(topics[first - 1], []).append(at)
+        if fact.kind != "instruction":
+            found.setdefault(topics[_first_line(fact, lines) - 1], []).append(at)
     return found
+
+
+def _first_line(fact: ExtractedFact, lines: int) -> int:
+    return min((line for line in fact.lines if 1 <= line <= lines), default=1)
 
 
 def _combined(groups: list[list[int]], facts: Sequence[ExtractedFact]) -> list[list[int]]:

@@ -35,7 +35,7 @@ from vmemo.retain.llm_judgements import identify_names, judge_pairs
 from vmemo.retain.repeats import find_repeats
 from vmemo.retain.resolve import EntityResolution
 from vmemo.retain.revise import Revision, fact_id
-from vmemo.retain.revise_by_model import revise_by_model
+from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
 from vmemo.retain.revise_instructions import replaced_instructions
 from vmemo.text.fact_text import embedded_text
 
@@ -166,6 +166,9 @@ async def _revise(
         **await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=True),
         **revise.verdicts_from_engine(result.drafts, pairs),
     }
+    suspected = await suspected_pairs(bank, new, result.known, context)
+    known = {(pair.new, pair.known.id) for pair in pairs}
+    pairs += [pair for pair in suspected if (pair.new, pair.known.id) not in known]
     unclear = revise.unjudged_pairs(pairs, result.drafts, result, judged)
     if unclear:
         judged |= await judge_pairs(unclear, new, llm)
