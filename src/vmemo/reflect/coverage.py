@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
@@ -12,6 +11,7 @@ from vmemo.ports import TokenCounter
 from vmemo.reflect.sources import Source
 from vmemo.text.lazy_regex import LazyPattern
 
+_FENCE = "```"
 CODE = "[code]"
 """Stands for a block of code in a shortened line."""
 WIDE = 12
@@ -24,7 +24,6 @@ MAX_SYMBOLS = 0.1
 _EXAMINED = 200
 """Characters of a text in which symbols are counted."""
 _SYMBOL = LazyPattern(r"[{}()\[\]<>=;\"'_/\\]")
-_FENCED = LazyPattern(r"```.*?(?:```|\Z)", re.DOTALL)
 _BY_USER = LazyPattern(r"\b(?:i|we)(?:'ve|'d| have| had)? (?:\w+ ){0,2}?(?!want|like|need|know)\w+")
 _BY_ASSISTANT = LazyPattern(
     r"\byou(?:'ve|'d| have| had)? (?:first |ever |already )?(?:suggest|recommend|mention|said|told|propose|bring|"
@@ -82,11 +81,11 @@ def cover_sessions(
 def _without_code(hit: Hit, count: TokenCounter) -> Hit | None:
     """Return the hit with a mark in place of each block of code, or None if it is nothing but code or begins in it."""
     speaker, separator, body = hit.text.partition(": ")
-    text = " ".join(_FENCED.sub(f" {CODE} ", body).split())
+    text = " ".join(f" {CODE} ".join(body.split(_FENCE)[::2]).split())
     prose = text.replace(CODE, "").strip()
     if (not prose and body) or len(_SYMBOL.findall(prose[:_EXAMINED])) > MAX_SYMBOLS * min(len(prose), _EXAMINED):
         return None
-    if "```" not in body:
+    if _FENCE not in body:
         return hit
     text = f"{speaker}{separator}{text}"
     fact = hit.fact.model_copy(update={"text": text, "tokens": count(text)})

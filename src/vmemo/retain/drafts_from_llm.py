@@ -18,7 +18,7 @@ from vmemo.text.tokens import terms
 
 _DAY = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 _WIDTHS = {4: relativedelta(years=1), 7: relativedelta(months=1), 10: relativedelta(days=1)}
-_PART = re.compile(r"[,;]\s+|\s+and\s+")
+_PART = re.compile(r"[,;] | and ")
 _WEEKDAYS = frozenset(terms("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"))
 MAX_JUDGEMENTS = 3
 """Known facts that one new fact may be judged against; more is a sign of an unreliable answer."""
@@ -28,7 +28,7 @@ def fact_text(fact: ExtractedFact) -> str:
     """Return `what`, followed by the parts of the other dimensions that it does not mention."""
     text = fact.what.strip()
     for label, words in (("When", fact.when), ("Where", fact.where), ("Who", fact.who), ("Why", fact.why)):
-        missing = [part for part in _PART.split(words.strip(" .")) if not _is_mentioned(part, text)]
+        missing = [part for part in _PART.split(" ".join(words.split()).strip(" .")) if not _is_mentioned(part, text)]
         if missing:
             text = f"{_with_full_stop(text)} {label}: {', '.join(missing)}"
     return text

@@ -82,7 +82,7 @@ _SUMMARY = _cue(
     r"catch me up\b)",
     rf"\b(?:give|provide|write|create|share|offer|prepare|make|get|have|need|want|like|show|send|do)\b"
     rf"(?: (?:me|us|him|her))?(?: with)? (?:an?|the|your|another) (?:[\w-]+,? ){{0,3}}?(?:{_SUMMARY_NOUN})\b",
-    rf"^\W*(?:an? |the )?(?:[\w-]+ ){{0,2}}?(?:{_SUMMARY_NOUN}) (?:of|on|about)\b",
+    rf"^[^\w-]*(?:an? |the )?(?:[\w-]+ ){{0,2}}?(?:{_SUMMARY_NOUN}) (?:of|on|about)\b",
     r"\btell (?:me|us) the (?:whole |full )?story of\b",
     r"\b(?:walk|take|talk) (?:me|us) through how\b(?! (?:to|do|can|i)\b)",
     r"\bhow (?:has|have|had|did)\b[^.?!]{1,120}\b(?:progress(?:ed)?|develop(?:ed)?|evolved?|unfold(?:ed)?)\b"

@@ -24,7 +24,7 @@ _REQUEST = LazyPattern(
     r"(?: (?:to speed )?on)?\b(?! of\b)"
     rf"|\b(?:(?:a|an|the) )?(?:(?:brief|short|quick|full|complete|concise|comprehensive|detailed|overall|thorough|"
     rf"general|high-level|clear) ){{0,2}}{_NOUN}\b(?: (?:of|on|about|for))?"
-    r"|\b(?:in )?(?:(?:what|which|the|chronological) )+(?:order|sequence)\b(?: (?:in which|that|of))?|\bin order\b"
+    r"|\b(?:in )?(?:(?:what|which|the|chronological) ){1,3}(?:order|sequence)\b(?: (?:in which|that|of))?|\bin order\b"
     r"|\bfrom (?:first|earliest|oldest) to (?:last|latest|newest)\b|\bchronological(?:ly)?\b"
     rf"|\b(?:did|do|have|had) {_WHO} (?:first )?{_SAY}\b|\b{_WHO} (?:first )?{_SAY}\b"
     rf"|\b(?:across|throughout|over|during|in|from) (?:all )?(?:of )?(?:our|my|the|these|different|several|past|"
