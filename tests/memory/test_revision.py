@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import pytest
 from builders import NOON, exported, said
 
+from databases import store_at
 from vmemo import Fact, Memory
 from vmemo.errors import InvalidInput
 from vmemo.models import MessageId, Role
 from vmemo.models.search import StatementPair
 from vmemo.models.settings import RevisionModelSettings, Settings
 from vmemo.testing import HashEmbedder
+from vmemo.testing.samples import a_batch, a_fact
 
 CLOSED, SUSPECTED = 0.97, 0.31
 DAY = 24 * 60
@@ -77,6 +80,27 @@ def test_a_probable_change_closes_the_older_fact_when_the_newer_was_stated(url: 
         assert old.expired_at == new.recorded_at
         assert recalled(memory, "Where does Ana work?") == [(NEW_JOB, "current")]
         assert recalled(memory, "Where does Ana work?", at_time=after(2)) == [(OLD_JOB, "current")]
+
+
+def test_an_observation_closes_with_the_fact_behind_it(sqlite_url: str) -> None:
+    memory, _ = open_with(sqlite_url)
+    with memory:
+        tell(memory, OLD_JOB, 0)
+        old = stored(memory)[OLD_JOB]
+
+    async def observe() -> None:
+        store = store_at(sqlite_url)
+        await store.open()
+        about = a_fact("Ana is a baker.", bank=old.bank, network="observation", basis=[old.id])
+        assert await store.commit(await a_batch(store, [about], bank=old.bank))
+        await store.close()
+
+    asyncio.run(observe())
+    memory, _ = open_with(sqlite_url)
+    with memory:
+        assert [fact.text for fact in memory.observations_sync()] == ["Ana is a baker."]
+        tell(memory, NEW_JOB, 5)
+        assert memory.observations_sync() == []
 
 
 def test_why_shows_the_replacement_and_its_probability(url: str) -> None:

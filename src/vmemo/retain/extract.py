@@ -22,7 +22,7 @@ from vmemo.retain.extraction_input import PRECEDING_MESSAGES, ExtractionInput, e
 from vmemo.retain.group import GROUPING_BATCH, group_messages
 from vmemo.retain.known_facts import known_facts
 from vmemo.retain.llm_extraction import EpisodeExtraction
-from vmemo.retain.outdated_observations import outdated_observations
+from vmemo.retain.outdated_observations import close_outdated_observations
 from vmemo.retain.pipeline import retained_by
 from vmemo.retain.write_plan import encode_drafts, plan_writes
 
@@ -95,8 +95,7 @@ async def extract_episode(
             episodes = split_by_topics(episode, pending, extraction.topics)
             changes = await plan_writes(bank, revision, encoded, episodes, context, llm)
             jobs = await _follow_up(changes, context, observe_at)
-            outdated = await outdated_observations(changes, context.store)
-            changes = replace(changes, closures=[*changes.closures, *outdated])
+            changes = await close_outdated_observations(changes, context.store)
             processed = replace(changes, pending=[message.id for message in pending], becomes="extracted")
             committed = await context.store.commit(
                 replace(processed, jobs=jobs, spending=llm.spending, finished=[lease])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vmemo.models import utc_now
 from vmemo.models.changes import Changes, FactClosure
 from vmemo.models.observation_support import is_supported
@@ -9,21 +11,22 @@ from vmemo.models.select import FactSelect
 from vmemo.ports import Store
 
 
-async def outdated_observations(changes: Changes, store: Store) -> list[FactClosure]:
-    """Return the closures of observations that have too little support once the facts of `changes` are closed.
+async def close_outdated_observations(changes: Changes, store: Store) -> Changes:
+    """Return the changes with closures of the observations that lose their support by the closures of facts.
 
-    They are committed with those facts, so that no recall returns a profile of what is no longer true.
+    Every commit that closes facts closes them too, so that no recall returns a profile of what is no longer true.
     """
     closed = {each.fact for each in changes.closures}
     if not closed:
-        return []
+        return changes
     select = FactSelect(basis=sorted(closed), networks=("observation",), current=True)
-    observations = await store.facts(changes.bank, select)
+    observations = [each for each in await store.facts(changes.bank, select) if each.id not in closed]
     ids = {id for each in observations for id in each.basis} - closed
     remaining = {fact.id: fact for fact in await store.facts(changes.bank, FactSelect(ids=sorted(ids)))}
     now = utc_now()
-    return [
+    outdated = [
         FactClosure(fact=each.id, invalid_at=now, expired_at=now)
         for each in observations
         if not is_supported(each, remaining, now)
     ]
+    return replace(changes, closures=[*changes.closures, *outdated])

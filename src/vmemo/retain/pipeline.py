@@ -26,6 +26,7 @@ from vmemo.models.select import MessageSelect
 from vmemo.ports import Embedder, Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import by_document, last_episode, link_to_previous, message_before, place_messages
+from vmemo.retain.outdated_observations import close_outdated_observations
 from vmemo.retain.write_plan import embed_messages, encode_drafts, plan_writes
 
 BATCH = 256
@@ -165,6 +166,7 @@ async def derive(
         episodes += await place_messages(bank, stream, vectors, context, before)
     episodes = link_to_previous(episodes, await last_episode(bank, context.store))
     changes = await plan_writes(bank, revision, encoded, episodes, context)
+    changes = await close_outdated_observations(changes, context.store)
     processed = replace(
         changes,
         pending=[message.id for message in messages],
