@@ -172,12 +172,12 @@ def test_confidence_changes_follow_the_fixed_steps_with_their_evidence(url: str)
 READ = re.compile(r"^(\d+) \| [^|]* \| (.*)$", re.MULTILINE)
 
 
-def reading(asked: ReceivedRequest) -> JsonValue:
-    """A model that reads each line as a fact about remote work."""
+def reading(asked: ReceivedRequest, **names: JsonValue) -> JsonValue:
+    """A model that reads each line as a fact, by default about remote work."""
     lines = READ.findall(asked.user.rpartition("Lines to read (")[2])
     facts: list[JsonValue] = [{"what": f"Alice says: {text}", "lines": [int(n)]} for n, text in lines]
     topics: list[JsonValue] = [{"title": "Work", "lines": [int(n) for n, _ in lines]}]
-    return {"topics": topics, "facts": facts, "names": {"concept": ["Remote work"]}}
+    return {"topics": topics, "facts": facts, "names": names or {"concept": ["Remote work"]}}
 
 
 def weakening(asked: ReceivedRequest) -> JsonValue:
@@ -324,6 +324,29 @@ def test_an_opinion_based_on_a_verbatim_message_is_forgotten_with_it(url: str) -
         assert memory.why_sync(opinion.id).messages == (message,)
         memory.forget_sync(messages=[message.id])
         assert memory.opinions_sync() == []
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known name", "name known later"])
+def test_an_opinion_based_on_a_verbatim_message_changes_with_facts_about_what_it_names(
+    sqlite_url: str, known: bool
+) -> None:
+    if known:
+        retain_lines(sqlite_url, "I met Tom in Bergen.", "Tom met Ada.", said("Ada is here.", speaker="Tom"))
+    memory, _ = memory_with_model(
+        sqlite_url,
+        judging("I think Tom is a fine cat because he likes fish.", 0.7, "fish"),
+        extract=lambda asked: reading(asked, other=["Tom"]),
+        judge={"verdicts": []},
+        opinions=weakening,
+        observe=ConnectionReset(),
+    )
+    with memory:
+        memory.retain_sync([said("That cat likes fish.")], infer=False)
+        (opinion,) = memory.reflect_sync("What do you think of the cat that likes fish?").formed
+        assert [mention.name for mention in opinion.entities] == (["Tom"] if known else [])
+        memory.retain_sync([said("Yesterday the neighbours were bitten by Tom.", NOON + timedelta(days=1))])
+        memory.process_sync()
+        assert [(change.stance, change.after) for change in memory.trajectory_sync(opinion.id)] == [("weaken", 0.55)]
 
 
 def test_an_opinion_is_forgotten_with_its_supporting_fact(url: str) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, new_fact_id, utc_now
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, FactClosure, NewFact
-from vmemo.models.select import FactSelect, MessageSelect
+from vmemo.models.select import EntitySelect, FactSelect, MessageSelect
 from vmemo.ports import Context
 from vmemo.reflect.answer_checks import AnswerChecks
 from vmemo.reflect.answer_prompt import engine_label
@@ -18,7 +18,9 @@ from vmemo.reflect.citations import parse_marks, without_citations
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.llm_schemas import FormedOpinion, GeneratedAnswer
 from vmemo.reflect.new_facts import embed_facts
-from vmemo.reflect.opinions import confidence_change, evidence_by_opinion
+from vmemo.reflect.opinions import confidence_change, entities_in, evidence_by_opinion
+from vmemo.text.names import find_names
+from vmemo.text.names.fold import fold_name, folded_names
 
 MAX_OPINIONS = 5
 """Opinions that one answer may form."""
@@ -58,7 +60,7 @@ async def form_opinions(
     If the bank changes meanwhile, they are compared again with the opinions held then.
     """
     usable = [each for each in answer.opinions if checks.opinion_problem(each) is None][:MAX_OPINIONS]
-    facts = [_opinion(bank, each, checks.evidence, asked_at, context) for each in usable]
+    facts = [await _opinion(bank, each, checks.evidence, asked_at, context) for each in usable]
     formed = await embed_facts(facts, context.embedder)
     revisions = _revisions(answer, checks)
     while formed or revisions:
@@ -82,7 +84,9 @@ async def form_opinions(
     return OpinionChanges()
 
 
-def _opinion(bank: BankId, formed: FormedOpinion, evidence: Evidence, asked_at: datetime, context: Context) -> Fact:
+async def _opinion(
+    bank: BankId, formed: FormedOpinion, evidence: Evidence, asked_at: datetime, context: Context
+) -> Fact:
     supporting = evidence.facts(mark for mark in parse_marks(formed.facts) if mark[0] in "FS")
     messages = (id for fact in supporting if fact.engine == "verbatim" for id in fact.messages)
     text = _storable(formed.text)
@@ -95,7 +99,7 @@ def _opinion(bank: BankId, formed: FormedOpinion, evidence: Evidence, asked_at: 
         mentioned_at=asked_at,
         valid_at=asked_at,
         confidence=formed.confidence or 0.0,
-        entities=_entities_in(text, supporting),
+        entities=await _entities(bank, text, supporting, context),
         messages=tuple(dict.fromkeys(messages)),
         basis=tuple(dict.fromkeys(id for fact in supporting for id in _basis(fact))),
         supersedes=next(map(evidence.fact_id, parse_marks([formed.instead_of])), None),
@@ -115,14 +119,27 @@ def _basis(fact: Fact) -> tuple[FactId, ...]:
     return fact.basis if fact.network == "observation" else (fact.id,)
 
 
-def _entities_in(text: str, facts: Iterable[Fact]) -> tuple[Mention, ...]:
-    """Return the entities of the facts that the text names."""
-    found: dict[str, Mention] = {}
-    for mention in (mention for fact in facts for mention in fact.entities):
-        names = "|".join(re.escape(name) for name in (mention.name, mention.name_in_text) if name)
-        if re.search(rf"(?<!\w)(?:{names})(?!\w)", text, re.IGNORECASE):
-            found.setdefault(mention.id, mention.model_copy(update={"name_in_text": ""}))
-    return tuple(found.values())
+async def _entities(bank: BankId, text: str, facts: Sequence[Fact], context: Context) -> tuple[Mention, ...]:
+    """Return the entities that an opinion is about; later facts about them change its confidence.
+
+    If its evidence has none, such as a verbatim message, the known entities are those of the names in its text.
+    """
+    found = entities_in(text, facts)
+    if all(fact.entities for fact in facts):
+        return found
+    named = await _entities_named_in(bank, text, context)
+    return tuple({mention.id: mention for mention in (*named, *found)}.values())
+
+
+async def _entities_named_in(bank: BankId, text: str, context: Context) -> list[Mention]:
+    """Return the entities of the names in a text; a name that several entities have is left out."""
+    names = [each.name for each in find_names(text)]
+    entities = await context.store.entities(bank, EntitySelect(names=names)) if names else []
+    by_name = (
+        [each for each in entities if fold_name(name) in folded_names(each.name, each.aliases)] for name in names
+    )
+    certain = {found[0].id: found[0] for found in by_name if len(found) == 1}
+    return [Mention(id=each.id, name=each.name, type=each.type) for each in certain.values()]
 
 
 def _revisions(answer: GeneratedAnswer, checks: AnswerChecks) -> list[_Revision]:

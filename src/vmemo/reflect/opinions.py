@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from vmemo.llm.prompt_files import load_prompt, quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Stance, utc_now
+from vmemo.models import BankId, ConfidenceChange, Fact, FactId, Mention, Stance, utc_now
 from vmemo.models.changes import Changes, Lease
 from vmemo.models.select import FactSelect
 from vmemo.ports import Context
@@ -49,9 +50,22 @@ def _affects(fact: Fact, opinion: Fact, cosine: float) -> bool:
     entities = {mention.id for mention in opinion.entities}
     if not entities.isdisjoint(mention.id for mention in fact.entities):
         return True
+    if not entities and entities_in(opinion.text, [fact]):
+        # What the opinion names was not known as an entity yet when it was formed.
+        return True
     if fact.embedding is None or opinion.embedding is None:
         return False
     return float(np.dot(fact.embedding, opinion.embedding)) >= cosine
+
+
+def entities_in(text: str, facts: Iterable[Fact]) -> tuple[Mention, ...]:
+    """Return the entities of the facts that the text names."""
+    found: dict[str, Mention] = {}
+    for mention in (mention for fact in facts for mention in fact.entities):
+        names = "|".join(re.escape(name) for name in (mention.name, mention.name_in_text) if name)
+        if re.search(rf"(?<!\w)(?:{names})(?!\w)", text, re.IGNORECASE):
+            found.setdefault(mention.id, mention.model_copy(update={"name_in_text": ""}))
+    return tuple(found.values())
 
 
 async def update_opinions(
