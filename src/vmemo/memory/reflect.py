@@ -21,7 +21,6 @@ from vmemo.recall.query import NODES, Query, make_query
 from vmemo.reflect import pipeline
 from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
-from vmemo.reflect.extractive import extractive_answer
 from vmemo.reflect.pipeline import Recaller, RecallOutcome, ReflectContext
 from vmemo.reflect.streaming import EventSink, ignore_event
 
@@ -38,7 +37,15 @@ async def reflect(session: MemorySession, request: ReflectRequest, emit: EventSi
         raise Unsupported("An answer in a schema needs a language model; pass llm= to Memory.")
     await session.open()
     if llm is None:
-        return await _quote(session, query, emit)
+        answer = await pipeline.quote_memory(
+            request.query,
+            request.now or utc_now(),
+            _recaller(session, query),
+            max_tokens=request.max_tokens,
+            count=session.context.counter,
+        )
+        emit(TextDelta(text=answer.text))
+        return answer
     question, recaller = await _question(session, request), _recaller(session, query)
     context = ReflectContext.of(session.bank, llm, session.context, recaller=recaller, emit=emit)
     try:
@@ -89,15 +96,6 @@ async def _question(session: MemorySession, request: ReflectRequest) -> Question
         opinions=request.opinions and profile.bias > 0 and not request.asks_about_the_past,
         users=frozenset(message.speaker for message in first if message.role == "user"),
     )
-
-
-async def _quote(session: MemorySession, query: Query, emit: EventSink) -> Answer:
-    """Answer without a language model, by quoting the best facts."""
-    found = await search(session, replace(query, explain=True))
-    timed = found.explanation is not None and found.explanation.type == "temporal"
-    answer = extractive_answer(found.query, found.hits, asked_at=(query.now or utc_now()) if timed else None)
-    emit(TextDelta(text=answer.text))
-    return answer
 
 
 def _recaller(session: MemorySession, query: Query) -> Recaller:

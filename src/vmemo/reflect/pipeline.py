@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
 from vmemo.llm.caller_schema import CallerSchema
 from vmemo.llm.prompt_files import quote
 from vmemo.llm.structured import StructuredLLM
-from vmemo.models import BankId, Fact, Hit, QueryType
+from vmemo.models import BankId, Fact, FactId, Hit, QueryType
 from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.results import Answer, MemoryLookup
-from vmemo.ports import LLM, Context
+from vmemo.ports import LLM, Context, TokenCounter
 from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
 from vmemo.reflect.coverage import MIN_LINE, WIDE, by_speaker, cover_sessions, interleave
 from vmemo.reflect.date_math import needs_durations, question_date
 from vmemo.reflect.evidence import Evidence
-from vmemo.reflect.extractive import citation_of, extractive_answer, facts_in
+from vmemo.reflect.extractive import (
+    IN_ORDER,
+    MAX_QUOTED_TOKENS,
+    MIN_GATHERED_SHARE,
+    citation_of,
+    extractive_answer,
+    facts_in,
+)
 from vmemo.reflect.fill_schema import fill_schema
 from vmemo.reflect.llm_schemas import GeneratedAnswer
 from vmemo.reflect.opinion_formation import OpinionChanges, form_opinions
-from vmemo.reflect.sources import LoadMessages, load_sources
+from vmemo.reflect.sources import LoadMessages, Source, load_sources
 from vmemo.reflect.streaming import AnswerStreamer, EventSink, StreamTap, ignore_event
 from vmemo.text.injection import contains_instructions
 from vmemo.text.questions.yes_no import opposite_statements
@@ -39,6 +47,8 @@ FIRST_LOOK_SHARE = 0.6
 GATHERED_SHARE = 0.8
 """Share of the token budget for what is gathered by session, if further lookups are allowed."""
 MAX_QUERY_LENGTH = 500
+FACTS = ("world", "experience")
+"""Networks of evidence; observations summarize it, and opinions follow from it."""
 
 
 @dataclass(frozen=True)
@@ -192,28 +202,46 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
 
 
 async def _gather(question: Question, recalled: RecallOutcome, evidence: Evidence, recaller: Recaller) -> None:
-    """Add short lines from every session that touches the question's topics, in the order in which they were said."""
+    """Add lines from every session, and then the observations and opinions that were recalled."""
     tokens = max(1, int(question.max_tokens * GATHERED_SHARE)) if question.max_lookups else question.max_tokens
-    whole = () if recalled.type in ("ordering", "summary") and recalled.parts else (question.text,)
+    chosen, sources = await _by_session(question.text, recalled, recaller, max_tokens=tokens, count=evidence.counter)
+    evidence.sources.update(sources)
+    evidence.add(chosen, tokens)
+    others = [hit for hit in recalled.hits if hit.fact.network not in FACTS]
+    await _add(evidence, others, question.max_tokens - evidence.tokens, recaller)
+
+
+async def _by_session(
+    question: str,
+    recalled: RecallOutcome,
+    recaller: Recaller,
+    *,
+    max_tokens: int,
+    count: TokenCounter,
+    score_share: float = 0.0,
+) -> tuple[list[Hit], Mapping[FactId, Source]]:
+    """Return short lines from every session that touches the question's topics, in the order in which they were said.
+
+    Facts below a share of the best score that a query finds are left out.
+    """
+    whole = () if recalled.type in ("ordering", "summary") and recalled.parts else (question,)
     queries = [
         *whole,
         *recalled.parts,
-        *(opposite_statements(question.text) if recalled.type == "contradiction" else ()),
+        *(opposite_statements(question) if recalled.type == "contradiction" else ()),
     ]
-    found = [(await recaller.recall(query, tokens * WIDE, wide=True)).hits for query in queries]
-    hits = [hit for hit in interleave(found) if hit.fact.network in ("world", "experience")]
+    found = [(await recaller.recall(query, max_tokens * WIDE, wide=True)).hits for query in queries]
+    close = [[hit for hit in hits if hit.score >= score_share * hits[0].score] for hits in found]
+    hits = [hit for hit in interleave(close) if hit.fact.network in FACTS]
     sources = await load_sources(hits, recaller.messages)
     chosen = cover_sessions(
-        by_speaker(hits, sources, recalled.type, question.text),
+        by_speaker(hits, sources, recalled.type, question),
         sources,
-        max_tokens=tokens,
+        max_tokens=max_tokens,
         min_line=MIN_LINE[recalled.type],
-        count=evidence.counter,
+        count=count,
     )
-    evidence.sources.update(sources)
-    evidence.add(chosen, tokens)
-    others = [hit for hit in recalled.hits if hit.fact.network not in ("world", "experience")]
-    await _add(evidence, others, question.max_tokens - evidence.tokens, recaller)
+    return chosen, sources
 
 
 async def _add(evidence: Evidence, hits: Sequence[Hit], max_tokens: int, recaller: Recaller) -> int:
@@ -249,6 +277,20 @@ def _new_queries(
 
 def _normalized(query: str) -> str:
     return " ".join(re.findall(r"\w+", query.casefold()))
+
+
+async def quote_memory(
+    question: str, asked_at: datetime, recaller: Recaller, *, max_tokens: int, count: TokenCounter
+) -> Answer:
+    """Answer without a model, by quoting facts: orders, summaries and questions of yes or no by session."""
+    recalled = await recaller.recall(question, max_tokens)
+    if recalled.type not in IN_ORDER:
+        return extractive_answer(question, recalled.hits, asked_at=asked_at if recalled.type == "temporal" else None)
+    limit = min(max_tokens, MAX_QUOTED_TOKENS)
+    hits, _ = await _by_session(
+        question, recalled, recaller, max_tokens=limit, count=count, score_share=MIN_GATHERED_SHARE
+    )
+    return extractive_answer(question, hits or recalled.hits, type=recalled.type if hits else "general")
 
 
 def conclude(question: Question, draft: DraftAnswer) -> Answer:
