@@ -11,9 +11,13 @@ from hindsight_client_api.models.update_disposition_request import UpdateDisposi
 from hindsight_session import BANK, error_of, session, sync_client
 from pydantic import JsonValue
 
+from databases import store_at
 from live_server import LiveServer, live_server
 from vmemo import Profile
+from vmemo.models import BankId
+from vmemo.models.select import FactSelect
 from vmemo.testing import FakeLLM, ReceivedRequest, StatusResponse
+from vmemo.testing.samples import a_batch, a_fact
 
 ALICE = "Alice works at Google in Paris."
 BOB = "Bob moved to Oslo."
@@ -252,6 +256,31 @@ def test_memories_entities_tags_and_stats(server: LiveServer) -> None:
         assert (await client.alist_memories(BANK)).total == 0
 
     session(server, script)
+
+
+def test_observations_are_recalled_for_profiles_or_by_their_type(database: str) -> None:
+    async def observe() -> None:
+        store = store_at(database)
+        await store.open()
+        (fact,) = await store.facts(BankId(BANK), FactSelect())
+        about = a_fact("Alice is a Googler.", bank=BANK, network="observation", basis=[fact.id])
+        assert await store.commit(await a_batch(store, [about], bank=BankId(BANK)))
+        await store.close()
+
+    async def script(client: Any) -> None:
+        async def types(query: str, **options: object) -> set[str]:
+            return {each.type for each in (await client.arecall(BANK, query, **options)).results}
+
+        assert await types("Where does Alice work?") == {"world"}
+        assert await types("Where does Alice work?", types=["world", "observation"]) == {"world"}
+        assert await types("Where does Alice work?", types=["observation"]) == {"observation"}
+        assert await types("Tell me about Alice.") == {"world", "observation"}
+
+    with live_server(database) as server:
+        session(server, _retain_alice)
+    asyncio.run(observe())
+    with live_server(database) as server:
+        session(server, script)
 
 
 def test_model_answers_with_a_schema_and_merges_backgrounds(database: str) -> None:
