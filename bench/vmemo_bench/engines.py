@@ -15,11 +15,10 @@ from vmemo_bench.options import BenchOptions, EngineName
 from vmemo_bench.progress import Progress, ProgressSink
 from vmemo_bench.qa.run import measure_qa
 from vmemo_bench.report import Report, Table
-from vmemo_bench.retrieval import measure_retrieval
+from vmemo_bench.retrieval import COMPARED, measure_retrieval
 from vmemo_bench.statistics import Metrics
 
 ENGINES: tuple[EngineName, ...] = ("local", "llm")
-_RETRIEVAL = ("recall@10", "evidence@500", "evidence@1000", "evidence@2000", "mrr")
 _ANSWERS = ("accuracy_strict", "accuracy_lenient")
 
 
@@ -45,7 +44,7 @@ async def measure_engines(options: BenchOptions, embedder: Embedder, settings: S
 
 def _without_other_ranks(metrics: Mapping[str, float]) -> Metrics:
     """Return the compared metrics of retrieval, and all of the cost."""
-    return {name: value for name, value in metrics.items() if name in _RETRIEVAL or not _is_rank_metric(name)}
+    return {name: value for name, value in metrics.items() if name in COMPARED or not _is_rank_metric(name)}
 
 
 def _is_rank_metric(name: str) -> bool:

@@ -19,10 +19,12 @@ from vmemo_bench.environment import describe, fingerprint
 from vmemo_bench.options import BenchOptions
 from vmemo_bench.progress import ProgressSink, StepCounter
 from vmemo_bench.recordings import engine_of
-from vmemo_bench.report import Report, Setting
+from vmemo_bench.report import Report, Setting, Table
 from vmemo_bench.retain_cost import bank_metrics, bank_tables
 from vmemo_bench.statistics import means, p50_p95
 
+COMPARED = ("recall@10", "evidence@500", "evidence@1000", "evidence@2000", "mrr")
+"""Metrics by which engines and cases are compared."""
 LEASE_SECONDS = 3600.0
 """Lease of the jobs of a bank that one process fills."""
 
@@ -156,6 +158,11 @@ def summarise(
         },
         tables={
             **audit_tables({result.case: result.audit for result in results if result.audit is not None}),
-            **(bank_tables(costs) if costs else {}),
+            **(bank_tables(costs) | {"retrieval by case": _by_case(results)} if costs else {}),
         },
     )
+
+
+def _by_case(results: Sequence[CaseResult]) -> Table:
+    means_of = {result.case: means([question.metrics for question in result.questions]) for result in results}
+    return {case: {name: scores[name] for name in COMPARED if name in scores} for case, scores in means_of.items()}
