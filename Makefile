@@ -17,7 +17,7 @@ test: $(VENV)/.dev
 
 # One process more than two cores: a test that waits for a server or a deadline leaves its core to another.
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs
 
 check: $(VENV)/.dev
 	$(BIN)/python scripts/check_style.py
