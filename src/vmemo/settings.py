@@ -44,11 +44,15 @@ __all__ = [
     "TemporalSettings",
     "build",
     "build_store",
+    "database_url",
 ]
+
+_SQLITE = "sqlite:///"
+_SCHEMES = ("sqlite://", "postgresql://", "neo4j://")
 
 
 def build(
-    url: str,
+    url: str | Path | None,
     *,
     llm: object,
     embedder: Embedder | None,
@@ -70,7 +74,7 @@ def build(
     times = _time_reader(chosen)
     cached = _cached(embedder or _packaged_embedder(), chosen)
     return RetainContext(
-        store=build_store(url, chosen),
+        store=build_store(chosen.url if url is None else url, chosen),
         embedder=cached,
         extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
         llm=None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen),
@@ -192,15 +196,41 @@ def _revision_model(given: object, embedder: Embedder, settings: Settings) -> Re
     return given
 
 
-def build_store(url: str, settings: Settings) -> Store:
-    """Return the store of a URL. Opens nothing."""
-    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"A memory's URL must be text, not {type(url).__name__}.")
-    scheme, found, rest = url.partition("://")
-    if not found or scheme not in ("sqlite", "postgresql", "neo4j") or "\0" in url:
-        # What follows the first colon may hold a password.
-        begin = url.partition(":")[0][:40]
-        raise InvalidInput(f"A memory's URL starts with sqlite:/// or postgresql://, not {begin!r}.")
+def database_url(given: str | Path) -> str:
+    """Return the URL of a database that is given as a URL, a file path or :memory:; ~ is the home directory."""
+    if not isinstance(given, str | Path):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"A database is given as text or a Path, not {type(given).__name__}.")
+    text = str(given)
+    if "\0" in text:
+        raise _not_a_database(text.partition(":")[0])
+    scheme, colon, _ = text.partition(":")
+    if isinstance(given, str) and colon and len(scheme) > 1 and scheme.isalnum():
+        # Not a path, whose drive letter on Windows is one character.
+        if not text.startswith(_SCHEMES):
+            raise _not_a_database(scheme)
+        if not text.startswith(_SQLITE):
+            return text
+    path = text.removeprefix(_SQLITE)
+    if not path:
+        raise _not_a_database(path)
+    try:
+        return f"{_SQLITE}{Path(path).expanduser()}" if path.startswith("~") else f"{_SQLITE}{path}"
+    except RuntimeError as error:
+        raise InvalidInput(f"The home directory of {path[:40]!r} is unknown. Give an absolute path.") from error
+
+
+def _not_a_database(begin: str) -> InvalidInput:
+    # What follows the first colon may hold a password.
+    return InvalidInput(
+        "A database is a file path, :memory:, or a URL that starts with sqlite:/// or postgresql://, "
+        f"not {begin[:40]!r}. Write ./ before a path that contains a colon."
+    )
+
+
+def build_store(url: str | Path, settings: Settings) -> Store:
+    """Return the store of a database. Opens nothing."""
+    url = database_url(url)
+    scheme, _, rest = url.partition("://")
     if scheme == "postgresql":
         _refuse_key(settings)
         return _postgres(url, settings)
@@ -210,7 +240,7 @@ def build_store(url: str, settings: Settings) -> Store:
 
     if rest in ("", "/:memory:"):
         return SqliteStore(None, busy_seconds=settings.busy_timeout)
-    if not rest.startswith("/") or len(rest) < 2:
+    if not rest.startswith("/"):
         raise InvalidInput("Write sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:.")
     return SqliteStore(Path(rest[1:]), busy_seconds=settings.busy_timeout, key=_key_source(settings))
 

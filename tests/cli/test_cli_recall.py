@@ -248,7 +248,7 @@ def test_a_missing_database_or_bank_is_an_error_and_not_created(
         (("recall", "x", "--network", "dream"), 2, "experience"),
         (("recall", "x", "--at-time", "2024-01-01T00:00"), 2, "has no time zone"),
         (("recall", "x", "--now", "2024-01-01T00:00"), 2, "has no time zone"),
-        (("recall", "x", "--now", "yesterday"), 2, "is not a time in ISO 8601"),
+        (("recall", "x", "--now", "yesterday"), 2, "is not a date and time in ISO 8601"),
         (("recall", "x", "--explain", "--prompt"), 2, "cannot be combined"),
         (("recall", "x", "--after", "2024-02-01T00:00Z", "--before", "2024-01-01T00:00Z"), 2, "end must be later"),
         (("recall",), 2, "Missing argument"),

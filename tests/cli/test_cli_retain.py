@@ -96,8 +96,7 @@ def test_a_binary_file_is_refused(invoke: Run, tmp_path: Path) -> None:
         ((), "either a text"),
         (("x", "--file", __file__), "either a text"),
         (("x", "--timestamp", "2024-05-01T10:00"), "has no time zone. Write 2024-05-01T10:00Z for UTC"),
-        (("x", "--timestamp", "2024-05-01"), "Write 2024-05-01T00:00Z for UTC"),
-        (("x", "--timestamp", "yesterday"), "is not a time in ISO 8601"),
+        (("x", "--timestamp", "yesterday"), "is not a date and time in ISO 8601"),
         (("x", "--meta", "colour"), "KEY=VALUE"),
         (("x", "--role", "boss"), "boss"),
         (("--file", "/nowhere/file.txt"), "does not exist"),
@@ -126,3 +125,36 @@ def test_chunks_stay_the_same_when_a_text_grows() -> None:
 
 def test_a_text_without_breaks_is_split_at_the_limit() -> None:
     assert [len(piece) for piece in split_text("x" * (2 * CHUNK + 5))] == [CHUNK, CHUNK, 5]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_json_file_is_read_as_chat_messages(invoke: Run, tmp_path: Path, wrapped: bool) -> None:
+    db, file = str(tmp_path / "new.db"), tmp_path / "chat.json"
+    chat: list[dict[str, object]] = [
+        {"role": "user", "content": [{"type": "text", "text": "I like tea."}]},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "assistant", "content": "Noted.", "name": "Bo"},
+    ]
+    file.write_text(json.dumps({"messages": chat} if wrapped else chat, indent=2))
+    arguments = ("--speaker", "Ana", "--timestamp", "2024-05-01", "--no-infer")
+    result = invoke("retain", "--file", str(file), *arguments, "--db", db)
+    assert result.exit_code == 0, result.output
+    said = [(message["speaker"], message["content"], message["timestamp"]) for message in messages(invoke, db)]
+    assert said == [("Ana", "I like tea.", "2024-05-01T00:00:00Z"), ("Bo", "Noted.", "2024-05-01T00:00:00Z")]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("{", "is not JSON"),
+        ('{"theme": "dark"}', "must be a list of messages"),
+        ('[{"content": "fine"}, 5]', "message 2 must be an object"),
+        ('[{"content": "fine"}, {"content": ""}]', "message 2: "),
+    ],
+)
+def test_an_invalid_json_file_changes_nothing(invoke: Run, tmp_path: Path, content: str, complaint: str) -> None:
+    db, file = tmp_path / "new.db", tmp_path / "chat.json"
+    file.write_text(content)
+    result = invoke("retain", "--file", str(file), "--db", str(db), "--json")
+    assert complaint in json.loads(result.stderr)["message"]
+    assert not db.exists()

@@ -89,7 +89,7 @@ RETAINED: list[tuple[object, str]] = [
     (None, "not NoneType"),
     (5, "not int"),
     (b"bytes", "not bytes"),
-    ({"content": "x"}, "not dict"),
+    ({"content": " "}, "content: must not be empty or blank"),
     ("nul \x00", "NUL"),
     (LONE, UNICODE),
     ("x" * 1_000_001, "at most 1000000 characters"),
@@ -98,6 +98,11 @@ RETAINED: list[tuple[object, str]] = [
     (["fine", None], "not NoneType"),
     (["fine", 5], "not int"),
     (["fine", ["nested"]], "not list"),
+    ({"role": "user"}, "content: Field required"),
+    ({"role": "boss", "content": "x"}, "'user', 'assistant', 'system' or 'tool'"),
+    ({"content": "x", "contnet": "y"}, "There is no option 'contnet'"),
+    ({"content": "x", "timestamp": NAIVE}, "datetime\\(..., tzinfo=UTC\\), or value.astimezone\\(\\) for local time"),
+    ([{"role": "assistant", "tool_calls": []}], "the list is empty"),
     (["fine", LONE], UNICODE),
 ]
 
@@ -111,7 +116,7 @@ def test_content_that_cannot_be_retained_is_refused(memory: Memory, content: obj
 
 @pytest.mark.parametrize(("content", "words"), [*RETAINED[:9], (["one", "two"], "retain\\(\\) takes lists")])
 def test_a_message_that_cannot_be_stored_is_refused(memory: Memory, content: object, words: str) -> None:
-    words = words if type(content) in (str, list) else "one text or Message"
+    words = words if type(content) in (str, list, dict) else "one text or Message"
     assert_refused(lambda: memory.add_message_sync(anything(content)), InvalidInput, words)
     asked = lambda: memory.add_exchange_sync(anything(content), "Good.")  # noqa: E731
     assert_refused(asked, InvalidInput, words)
@@ -127,9 +132,9 @@ MESSAGE_OPTIONS: list[tuple[str, object, str]] = [
     ("speaker", 5, "speaker"),
     ("timestamp", NAIVE, "naive datetimes are refused"),
     ("timestamp", "2024", "timestamp: '2024' is not a date"),
-    ("timestamp", "2024-01-01", "naive datetimes are refused"),
-    ("timestamp", 5, "timestamp: must be a datetime, not int"),
-    ("timestamp", None, "timestamp: must be a datetime, not NoneType"),
+    ("timestamp", "2024-01-01T10:00", "add Z or an offset"),
+    ("timestamp", 5, "timestamp: must be a datetime or ISO 8601 text, not int"),
+    ("timestamp", None, "timestamp: must be a datetime or ISO 8601 text, not NoneType"),
     ("document", "", "document: must not be empty or blank"),
     ("document", "nul \x00", "NUL"),
     ("document", LONE, UNICODE),
@@ -174,7 +179,7 @@ def test_a_message_needs_an_id_that_can_be_cited(memory: Memory, id: str) -> Non
 
 
 def test_a_message_with_a_naive_time_cannot_be_made() -> None:
-    with pytest.raises(InvalidInput, match=r"timestamp: a datetime needs a time zone .* naive datetimes are refused"):
+    with pytest.raises(InvalidInput, match=r"timestamp: a datetime needs a time zone; naive datetimes are refused"):
         Message(content="Fine.", timestamp=NAIVE)
 
 
@@ -242,10 +247,10 @@ RECALL_OPTIONS: list[tuple[str, object, str]] = [
     ("occurred", "2024", "occurred: must be .* instance of Interval"),
     ("at_time", NAIVE, "at_time: a datetime needs a time zone"),
     ("at_time", "2024", "at_time: '2024' is not a date and time"),
-    ("at_time", "2024-01-01", "at_time: a datetime needs a time zone"),
-    ("at_time", date(2024, 1, 1), "at_time: must be a datetime, not date"),
+    ("at_time", "2024-01-01T10:00", "at_time: a datetime needs a time zone"),
+    ("at_time", date(2024, 1, 1), "at_time: must be a datetime or ISO 8601 text, not date"),
     ("known_at", NAIVE, "known_at: a datetime needs a time zone"),
-    ("known_at", 5, "known_at: must be a datetime, not int"),
+    ("known_at", 5, "known_at: must be a datetime or ISO 8601 text, not int"),
     ("include_expired", "yes", "include_expired: must be true or false, not 'yes'"),
     ("recency_half_life", 5, "recency_half_life: must be a timedelta"),
     ("recency_half_life", timedelta(0), "recency_half_life: must be longer than nothing"),
@@ -372,14 +377,14 @@ def test_a_file_that_cannot_be_written_or_read_is_refused(memory: Memory, folder
 
 MEMORIES: list[tuple[dict[str, object], type[VmemoError], str]] = [
     ({"url": ""}, InvalidInput, "starts with sqlite:///"),
-    ({"url": "memory.db"}, InvalidInput, "starts with sqlite:///"),
+    ({"url": "postgresql:memory"}, InvalidInput, "starts with sqlite:///"),
+    ({"url": "~nobody-here/memory.db"}, InvalidInput, "Give an absolute path"),
     ({"url": "mysql://localhost"}, InvalidInput, "starts with sqlite:///"),
     ({"url": "sqlite:"}, InvalidInput, "starts with sqlite:///"),
-    ({"url": "sqlite:///"}, InvalidInput, "sqlite:///relative.db"),
+    ({"url": "sqlite:///"}, InvalidInput, "A database is a file path"),
     ({"url": "sqlite://relative.db"}, InvalidInput, "sqlite:///relative.db"),
     ({"url": "sqlite:///nul\x00.db"}, InvalidInput, "URL"),
-    ({"url": None}, InvalidInput, "must be text, not NoneType"),
-    ({"url": Path("memory.db")}, InvalidInput, "must be text, not PosixPath"),
+    ({"url": 5}, InvalidInput, "text or a Path, not int"),
     ({"url": "neo4j://localhost"}, Unsupported, "SQLite and PostgreSQL"),
     ({"bank": ""}, InvalidInput, "must not be empty"),
     ({"bank": None}, InvalidInput, "must be text"),

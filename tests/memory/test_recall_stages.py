@@ -310,7 +310,7 @@ OPTIONS: list[tuple[str, object, str]] = [
     ("explain", None, "explain: must be true or false"),
     ("now", NAIVE, "now: a datetime needs a time zone"),
     ("now", "yesterday", "now: 'yesterday' is not a date"),
-    ("now", 5, "now: must be a datetime, not int"),
+    ("now", 5, "now: must be a datetime or ISO 8601 text, not int"),
 ]
 
 

@@ -1,15 +1,16 @@
-"""Input of `vmemo retain`: text, a text file split into chunks, or a file of messages."""
+"""Input of `vmemo retain`: text, a text file split into chunks, or a file of messages in JSON or JSON Lines."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
+from vmemo.memory.content import chat_values
 from vmemo.models import Message
 
 CHUNK = 20_000
@@ -23,31 +24,68 @@ def from_stdin() -> list[str]:
 
 
 def from_file(path: Path, defaults: Mapping[str, object]) -> list[str] | list[Message]:
-    """Return the messages of a JSON Lines file, or the chunks of a text file."""
+    """Return the messages of a JSON or JSON Lines file, or the chunks of a text file.
+
+    `defaults` fills missing fields of messages. Messages without text, such as tool calls, are left out.
+    """
     text = _decoded(path.read_bytes(), str(path))
-    if path.suffix == ".jsonl":
-        return list(parse_messages(text, str(path), defaults))
-    return list(split_text(text))
+    if path.suffix not in (".json", ".jsonl"):
+        return list(split_text(text))
+    items = _lines(text, str(path)) if path.suffix == ".jsonl" else _listed(text, str(path))
+    return list(_messages(items, defaults))
 
 
-def parse_messages(text: str, source: str, defaults: Mapping[str, object]) -> Iterator[Message]:
-    """Yield a message per line; `defaults` fills missing fields."""
+def parse_lines(text: str, source: str) -> list[Message]:
+    """Return the messages of JSON Lines."""
+    return list(_messages(_lines(text, source), {}))
+
+
+def _lines(text: str, source: str) -> Iterator[tuple[str, JsonValue]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield _message(line, f"{source}: line {number}", defaults)
+            location = f"{source}: line {number}"
+            yield location, _parsed(line, location)
 
 
-def _message(line: str, location: str, defaults: Mapping[str, object]) -> Message:
+def _listed(text: str, source: str) -> Iterator[tuple[str, JsonValue]]:
+    """Yield the items of a JSON list, or of the list `messages` of a JSON object."""
+    parsed = _parsed(text, source)
+    messages = parsed.get("messages") if isinstance(parsed, dict) else parsed
+    if not isinstance(messages, list):
+        raise InvalidInput(
+            f'{source} must be a list of messages, or an object with one as "messages". Nothing was retained. To '
+            "retain JSON as text, pass it on standard input."
+        )
+    for number, values in enumerate(messages, start=1):
+        yield f"{source}: message {number}", values
+
+
+def _parsed(text: str, location: str) -> JsonValue:
     try:
-        values: JsonValue = json.loads(line)
+        parsed: JsonValue = json.loads(text)
     except ValueError as error:
         raise InvalidInput(f"{location} is not JSON. Nothing was retained.") from error
-    if not isinstance(values, dict):
-        raise InvalidInput(
-            f"{location} must be an object with role, speaker, content and timestamp. Nothing was retained."
-        )
+    return parsed
+
+
+def _messages(items: Iterable[tuple[str, JsonValue]], defaults: Mapping[str, object]) -> Iterator[Message]:
+    for location, values in items:
+        if not isinstance(values, dict):
+            raise InvalidInput(
+                f"{location} must be an object with role, speaker, content and timestamp. Nothing was retained."
+            )
+        given = chat_values(values)
+        if given is not None:
+            yield _message(given, location, defaults)
+
+
+def _message(given: Mapping[str, object], location: str, defaults: Mapping[str, object]) -> Message:
+    values = {**defaults, **given}
+    if values.get("role") != defaults.get("role"):
+        # The speaker that the command names is not that of the other side.
+        values["speaker"] = given.get("speaker")
     try:
-        return Message.of({**defaults, **values})
+        return Message.of(values)
     except InvalidInput as error:
         raise InvalidInput(f"{location}: {error}. Nothing was retained.") from error
 

@@ -12,7 +12,7 @@ import typer
 
 from vmemo import Memory, Message
 from vmemo.cli.command import command
-from vmemo.cli.content import parse_messages
+from vmemo.cli.content import parse_lines
 from vmemo.cli.demo_pages import DemoResult, show
 from vmemo.cli.options import AsJson, BankName
 from vmemo.cli.output import print_json, stderr
@@ -67,4 +67,4 @@ async def _tour(memory: Memory) -> DemoResult:
 def conversation() -> list[Message]:
     """Return the built-in conversation."""
     text = (resources.files("vmemo.cli") / "demo.jsonl").read_text(encoding="utf-8")
-    return list(parse_messages(text, "demo.jsonl", {}))
+    return parse_lines(text, "demo.jsonl")

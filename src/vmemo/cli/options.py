@@ -10,22 +10,22 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue
 
-from vmemo.models import Budget
+from vmemo.models import Budget, base
+from vmemo.settings import Settings
 
-DEFAULT_DB = "sqlite:///memory.db"
+DEFAULT_DB = Settings.url
 DEFAULT_BANK = "default"
 _COMMON = "Common options"
 
 
 def parse_time(text: str) -> datetime:
-    """Parse a time in ISO 8601 with a time zone."""
+    """Parse a date, which is its midnight in UTC, or a time with a time zone in ISO 8601."""
     try:
-        time = datetime.fromisoformat(text)
+        time = base.parse_time(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is not a time in ISO 8601, such as 2024-05-01T09:30Z.") from error
+        raise typer.BadParameter(f"{error}.") from error
     if time.utcoffset() is None:
-        zoned = f"{text}Z" if "T" in text or " " in text else f"{text}T00:00Z"
-        raise typer.BadParameter(f"{text!r} has no time zone. Write {zoned} for UTC, or add an offset such as +02:00.")
+        raise typer.BadParameter(f"{text!r} has no time zone. Write {text}Z for UTC, or add an offset such as +02:00.")
     return time
 
 

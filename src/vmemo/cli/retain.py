@@ -32,7 +32,7 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     text: Annotated[str | None, typer.Argument(help="The text to retain, or - for standard input.")] = None,
     file: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, readable=True, help="A text file, or messages if it ends in .jsonl."),
+        typer.Option(exists=True, dir_okay=False, readable=True, help="A text file, or messages: .json or .jsonl."),
     ] = None,
     speaker: Annotated[str | None, typer.Option(metavar="NAME", help="The speaker's name.")] = None,
     role: Annotated[Role, typer.Option(help="The speaker's role.")] = "user",
@@ -44,7 +44,11 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     ] = None,
     timestamp: Annotated[
         datetime | None,
-        typer.Option(parser=parse_time, metavar="TIME", help="When it was said, with a time zone. Default: now."),
+        typer.Option(
+            parser=parse_time,
+            metavar="TIME",
+            help="When it was said: a date, or a time with a time zone. Default: now.",
+        ),
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag to filter by; repeatable.")] = None,
     meta: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; repeatable.")] = None,

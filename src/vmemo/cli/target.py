@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from vmemo import Memory
 from vmemo.errors import NotFound
 from vmemo.ports import Context
-from vmemo.settings import Settings, build
+from vmemo.settings import Settings, build, database_url
 
 R = TypeVar("R")
 _SQLITE = "sqlite:///"
@@ -29,7 +29,7 @@ class Target:
     @property
     def url(self) -> str:
         """The database URL."""
-        return self.db if "://" in self.db else _SQLITE + self.db
+        return database_url(self.db)
 
     @property
     def safe_url(self) -> str:

@@ -24,7 +24,7 @@ def parse_url(url: str, label: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not host or port == 0:
         raise InvalidInput(f"{label} must be an http:// or https:// URL with a host")
     if parts.username is not None:
-        raise InvalidInput(f"{label} contains a user name or password; pass api_key instead")
+        raise InvalidInput(f"{label} contains a user name or password. Remove it, and give the API key on its own")
     return parts
 
 

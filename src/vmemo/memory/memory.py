@@ -66,7 +66,7 @@ class Memory(Verbs):
 
     def __init__(  # noqa: PLR0913 - each is an optional part of the memory
         self,
-        url: str = "sqlite:///memory.db",
+        url: str | Path | None = None,
         bank: str = "default",
         llm: object = None,
         embedder: Embedder | None = None,
@@ -76,6 +76,10 @@ class Memory(Verbs):
         revision_model: object = None,
     ) -> None:
         """Configure a memory. The first verb, or `async with`, opens the database and loads models.
+
+        `url` is a URL such as postgresql://host/name, or the path of a SQLite file; by default that of the settings,
+        which VMEMO_URL sets, or else memory.db in the working directory. ":memory:" is a private database that lasts
+        until `close()`.
 
         `encryption_key` opens an encrypted SQLite file, in place of the key of the settings. `revision_model` finds
         outdated facts in place of the packaged model; "none" leaves that to rules.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self, TypeVar, Unpack
 
 from vmemo.jobs.background_task import Task
-from vmemo.memory.content import RetainContent, new_messages, single_message
+from vmemo.memory.content import ChatMessage, RetainContent, new_messages, single_message
 from vmemo.models import (
     Budget,
     ConfidenceChange,
@@ -29,7 +29,7 @@ from vmemo.models import requests as r
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Returns
 from vmemo.models.requests import MessageOptions, NewMessage, RecallOptions, ReflectOptions
-from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Status
+from vmemo.models.results import Answer, Event, Forgotten, Job, Maintained, Retained, Skipped, Status
 from vmemo.sync import twin, twin_stream
 
 R = TypeVar("R")
@@ -91,9 +91,9 @@ class Verbs(ABC):
     def __exit__(self, *_: object) -> None:
         self.close_sync()
 
-    async def add_message(self, message: Message | str, **options: Unpack[MessageOptions]) -> Retained:
+    async def add_message(self, message: Message | ChatMessage | str, **options: Unpack[MessageOptions]) -> Retained:
         """Store one message durably; `process()` or a worker derives facts from it."""
-        return await self._retain(single_message(message, options), wait=False)
+        return await self._retain([single_message(message, options)], wait=False)
 
     async def add_messages(
         self, content: RetainContent, infer: bool = True, **options: Unpack[MessageOptions]
@@ -102,7 +102,7 @@ class Verbs(ABC):
 
         With `infer=False` they are kept for recall by their words alone.
         """
-        return await self._retain(new_messages(content, options), infer=infer, wait=False)
+        return await self._retain(*new_messages(content, options), infer=infer, wait=False)
 
     async def add_exchange(
         self, user_message: str, assistant_message: str, **options: Unpack[MessageOptions]
@@ -110,12 +110,15 @@ class Verbs(ABC):
         """Store a user's message and the assistant's answer; the speaker is the user's name."""
         asked = single_message(user_message, {**options, "role": "user"})
         answered = single_message(assistant_message, {**options, "role": "assistant", "speaker": None})
-        return await self._retain([*asked, *answered], wait=False)
+        return await self._retain([asked, answered], wait=False)
 
     async def retain(
         self, content: RetainContent, infer: bool = True, wait: bool = True, **options: Unpack[MessageOptions]
     ) -> Retained:
         """Store a text, a message or a list of them, and derive facts from them.
+
+        A message is a `Message`, or a dict as chat APIs use it: {"role": "user", "content": "Hello", "name": "Ana"}.
+        One without text, such as a tool call, is skipped and reported in the result.
 
         With `infer=False` messages are kept for recall by their words alone. With `wait=False` the call returns once
         they are stored and queued. Storing the same lines under the same document again has no effect.
@@ -123,13 +126,15 @@ class Verbs(ABC):
         If deriving fails, the error is raised. The messages are stored and queued all the same: their ids are the
         error's `stored`, and `process()` or a worker completes them. Do not retain them again.
         """
-        return await self._retain(new_messages(content, options), infer=infer, wait=wait)
+        return await self._retain(*new_messages(content, options), infer=infer, wait=wait)
 
-    async def _retain(self, messages: Sequence[NewMessage], *, infer: bool = True, wait: bool = True) -> Retained:
+    async def _retain(
+        self, messages: Sequence[NewMessage], skipped: Sequence[Skipped] = (), *, infer: bool = True, wait: bool = True
+    ) -> Retained:
         retained = await self.run(r.RetainRequest.of({"messages": messages, "infer": infer, "wait": wait}))
         if retained.problem is not None:
             raise retained.problem.to_error(retained.stored)
-        return retained
+        return retained.model_copy(update={"skipped": (*skipped, *retained.skipped)}) if skipped else retained
 
     async def process(self, messages: Sequence[MessageId | str] = ()) -> Retained:
         """Derive facts from all pending messages, including those that failed before.

@@ -7,7 +7,8 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from functools import cache
 from typing import Annotated, Self, TypeVar
 
@@ -67,11 +68,22 @@ def _parse_instant(value: object) -> object:
     if isinstance(value, datetime):
         return value
     if isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            raise ValueError(f"{value[:40]!r} is not a date and time in ISO 8601 format") from None
-    raise ValueError(f"must be a datetime, not {type(value).__name__}")
+        return parse_time(value)
+    raise ValueError(f"must be a datetime or ISO 8601 text, not {type(value).__name__}")
+
+
+def parse_time(text: str) -> datetime:
+    """Return the time of an ISO 8601 text; a date is its midnight in UTC. Raise ValueError for any other text.
+
+    A time of day without a time zone is returned as a naive datetime.
+    """
+    try:
+        if len(text) <= len("2024-01-01"):
+            return datetime.combine(date.fromisoformat(text), time_of_day.min, UTC)
+        return datetime.fromisoformat(text)
+    except ValueError:
+        example = "such as 2024-01-31 or 2024-01-31T09:30Z"
+        raise ValueError(f"{text[:40]!r} is not a date and time in ISO 8601 format, {example}") from None
 
 
 def _to_utc(value: datetime) -> datetime:
@@ -122,7 +134,7 @@ def _depth(value: JsonValue | Mapping[str, JsonValue]) -> int:
 
 
 Instant = Annotated[AwareDatetime, BeforeValidator(_parse_instant), AfterValidator(_to_utc)]
-"""A timezone-aware datetime, converted to UTC; naive datetimes are rejected."""
+"""A timezone-aware datetime, converted to UTC, also from ISO 8601 text; naive datetimes are rejected."""
 Text = Annotated[str, Strict(), Field(max_length=MAX_CONTENT), AfterValidator(_storable)]
 Content = Annotated[Text, AfterValidator(_not_blank)]
 Name = Annotated[str, Strict(), Field(max_length=MAX_NAME), AfterValidator(_storable), AfterValidator(_not_blank)]
@@ -179,7 +191,8 @@ def _explain(name: str, error: ValidationError) -> str:
 
 
 _RULES = {
-    "timezone_aware": "a datetime needs a time zone (use datetime(..., tzinfo=UTC)); naive datetimes are refused",
+    "timezone_aware": "a datetime needs a time zone; naive datetimes are refused. Write datetime(..., tzinfo=UTC), "
+    "or value.astimezone() for local time, or add Z or an offset such as +02:00 to a text",
     "string_type": "must be text",
     "int_type": "must be a whole number",
     "bool_type": "must be true or false",

@@ -53,7 +53,7 @@ class MessageOptions(TypedDict, total=False):
     document: str | None
     role: Role
     speaker: str | None
-    timestamp: datetime
+    timestamp: datetime | str
     tags: Sequence[str]
     metadata: Mapping[str, JsonValue]
 
@@ -125,12 +125,12 @@ class RecallOptions(TypedDict, total=False):
     entities: Sequence[str]
     metadata: Mapping[str, JsonValue]
     occurred: Interval | None
-    at_time: datetime | None
-    known_at: datetime | None
+    at_time: datetime | str | None
+    known_at: datetime | str | None
     include_expired: bool
     recency_half_life: timedelta | None
     importance_weight: float
-    now: datetime | None
+    now: datetime | str | None
     explain: bool
 
 

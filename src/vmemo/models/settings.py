@@ -305,6 +305,8 @@ class MaintenanceSettings(Checked):
 class Settings(Checked):
     """Settings of a memory. Those with an `Env` are read from that variable by `from_environment()`."""
 
+    url: Annotated[str, Env("VMEMO_URL")] = field(default="sqlite:///memory.db", repr=False)
+    """The database if none is passed: a URL, a file path or :memory:."""
     embedding_cache: Annotated[UserPath | None, Env("VMEMO_EMBEDDING_CACHE")] = None
     """File of the on-disk embedding cache; None keeps vectors in memory only."""
     embedding_cache_size: int = 4096

@@ -11,15 +11,15 @@ from urllib.parse import urlsplit
 from vmemo.errors import InvalidInput, NotFound
 from vmemo.models import BankId
 from vmemo.ports import Store
-from vmemo.settings import Settings, build_store
+from vmemo.settings import Settings, build_store, database_url
 from vmemo.sync import portal
 from vmemo.transfer.bank_migration import MigrationReport, OnProgress, move
 from vmemo.transfer.incoming import incoming_banks
 
 
 async def migrate(
-    source_url: str,
-    target_url: str,
+    source_url: str | Path,
+    target_url: str | Path,
     /,
     *,
     banks: Sequence[str] | None = None,
@@ -34,8 +34,9 @@ async def migrate(
     identical, and refused before anything is written if it differs.
     """
     _require_list(banks)
-    source, target = _store(source_url, settings), _store(target_url, settings)
-    _require_distinct(source_url, target_url)
+    from_url, to_url = database_url(source_url), database_url(target_url)
+    source, target = _store(from_url, settings), _store(to_url, settings)
+    _require_distinct(from_url, to_url)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(source.close)
         await source.open(as_is=True)
@@ -49,8 +50,8 @@ async def migrate(
 
 
 def migrate_sync(
-    source_url: str,
-    target_url: str,
+    source_url: str | Path,
+    target_url: str | Path,
     /,
     *,
     banks: Sequence[str] | None = None,

@@ -19,7 +19,7 @@ class Rekeyable(Protocol):
 
 
 async def rekey(
-    url: str,
+    url: str | Path,
     /,
     *,
     new_key: EncryptionKey | Path | None,
@@ -44,7 +44,7 @@ async def rekey(
 
 
 def rekey_sync(
-    url: str,
+    url: str | Path,
     /,
     *,
     new_key: EncryptionKey | Path | None,
