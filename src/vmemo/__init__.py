@@ -1,8 +1,10 @@
 """Long-term memory for AI agents: retain, recall, reflect."""
 
 from vmemo.errors import (
+    DatabaseReplaced,
     EmbedderMismatch,
     EmbeddingFailed,
+    ExtractionFailed,
     InvalidInput,
     LLMDenied,
     LLMFailed,
@@ -51,12 +53,14 @@ __all__ = [
     "Answer",
     "Citation",
     "ConfidenceChange",
+    "DatabaseReplaced",
     "Disposition",
     "EmbedderMismatch",
     "EmbeddingFailed",
     "Entity",
     "Episode",
     "Explanation",
+    "ExtractionFailed",
     "Fact",
     "FormerProfile",
     "Hit",

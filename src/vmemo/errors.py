@@ -6,6 +6,7 @@ VmemoError
 ├── NotFound              an id or a bank does not exist; nothing was changed
 ├── EmbedderMismatch      the bank was written with another embedder
 ├── EmbeddingFailed       the embedder returned no valid vector; messages stay queued
+├── ExtractionFailed      an extractor or a model raised an error of its own; messages stay stored and queued
 ├── LLMFailed             the language model returned no valid answer; messages stay stored and queued
 │   ├── LLMUnavailable    unreachable, too slow or rate limited; tried again later
 │   ├── LLMRefused        the model declined to answer
@@ -51,6 +52,10 @@ class EmbedderMismatch(VmemoError):
 
 class EmbeddingFailed(VmemoError):
     """The embedder failed or returned invalid vectors. Messages are stored and stay queued; `process()` resumes."""
+
+
+class ExtractionFailed(VmemoError):
+    """An extractor or a model object raised an error of its own, the cause. Messages are stored and stay queued."""
 
 
 class LLMFailed(VmemoError):

@@ -192,8 +192,9 @@ def test_a_failed_extraction_is_retried_with_growing_delays(sqlite_url: str) -> 
         memory.add_message_sync(said("I play chess."))
         waits: list[tuple[int, float]] = []
         for _ in range(3):
-            with pytest.raises(LLMUnavailable):
+            with pytest.raises(LLMUnavailable, match="stored and queued") as raised:
                 memory.process_sync()
+            assert type(raised.value) is LLMUnavailable
             (job,) = [job for job in memory.jobs_sync() if job.kind == "extract"]
             waits.append((job.attempts, (job.due - job.created_at).total_seconds()))
         assert [attempts for attempts, _ in waits] == [1, 2, 3]

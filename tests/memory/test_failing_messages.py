@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vmemo import Memory
+from vmemo import ExtractionFailed, Memory
 from vmemo.models import Message
 from vmemo.models.drafts import ExtractionResult
 from vmemo.providers import LocalExtractor
@@ -49,8 +49,12 @@ def test_the_others_of_a_batch_are_processed(sqlite_url: str) -> None:
 def test_the_error_is_on_the_message_and_later_messages_are_processed(sqlite_url: str) -> None:
     extractor = FragileExtractor()
     with memory(sqlite_url, extractor) as bank:
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ExtractionFailed, match=r"ZeroDivisionError .* stored and queued: do not retain") as raised:
             bank.retain_sync("This one is fragile.")
+        assert [message.id for message in bank.messages_sync()] == list(raised.value.stored)
+        assert isinstance(raised.value.__cause__, ZeroDivisionError)
+        with pytest.raises(ExtractionFailed, match=r"the next retain\(\) or process\(\), or a worker, processes them"):
+            bank.process_sync()
         for cat in CATS[:3]:
             assert len(bank.retain_sync(cat).derived) == 1
         problems = bank.status_sync().problems

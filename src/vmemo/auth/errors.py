@@ -8,6 +8,7 @@ from typing import ClassVar
 from vmemo.errors import (
     EmbedderMismatch,
     EmbeddingFailed,
+    ExtractionFailed,
     InvalidInput,
     LLMFailed,
     LLMUnavailable,
@@ -29,6 +30,7 @@ _STATUS: Mapping[type[VmemoError], int] = {
     LLMUnavailable: 503,
     EmbeddingFailed: 503,
     RerankFailed: 503,
+    ExtractionFailed: 502,
     LLMFailed: 502,
     StoreBusy: 503,
     ProcessingDelayed: 503,

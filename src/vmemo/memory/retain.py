@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from vmemo.errors import DatabaseReplaced, EmbeddingFailed, InvalidInput, LLMFailed, StoreError
+from vmemo.errors import (
+    DatabaseReplaced,
+    EmbedderMismatch,
+    EmbeddingFailed,
+    LLMFailed,
+    NotFound,
+    StoreError,
+    VmemoError,
+)
 from vmemo.lifecycle.forget import ungroup
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession
@@ -33,10 +41,11 @@ async def derive_stored(session: MemorySession, request: RetainRequest, stored: 
         return stored
     try:
         derived = await _process(session, stored.stored)
-    except DatabaseReplaced:
-        # The messages are in the former file.
+    except (DatabaseReplaced, EmbedderMismatch, NotFound):
+        # The messages are in the former file or bank.
         raise
-    except (LLMFailed, EmbeddingFailed, StoreError, InvalidInput) as error:
+    except Exception as error:
+        # Also an error of the caller's own extractor or model: the messages are stored all the same.
         pending = await _pending(session, stored)
         return stored.model_copy(update={"pending": pending, "problem": DerivationProblem.caused_by(error)})
     return derived.model_copy(update={"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)})
@@ -45,7 +54,14 @@ async def derive_stored(session: MemorySession, request: RetainRequest, stored: 
 async def process(session: MemorySession, request: ProcessRequest) -> Retained:
     """Derive facts from all pending messages."""
     await session.open()
-    return await _process(session, request.messages)
+    try:
+        return await _process(session, request.messages)
+    except (LLMFailed, EmbeddingFailed) as error:
+        raise DerivationProblem.caused_by(error).to_error() from error
+    except VmemoError:
+        raise
+    except Exception as error:
+        raise DerivationProblem.caused_by(error).to_error() from error
 
 
 async def derive(runtime: MemoryRuntime, bank: BankId) -> Retained:

@@ -124,7 +124,7 @@ class Verbs(ABC):
         they are stored and queued. Storing the same lines under the same document again has no effect.
 
         If deriving fails, the error is raised. The messages are stored and queued all the same: their ids are the
-        error's `stored`, and `process()` or a worker completes them. Do not retain them again.
+        error's `stored`, and the next `retain()` or `process()`, or a worker, processes them. Do not retain them again.
         """
         return await self._retain(*new_messages(content, options), infer=infer, wait=wait)
 

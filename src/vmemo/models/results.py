@@ -8,7 +8,15 @@ from typing import TypeAlias
 
 from pydantic import Field, JsonValue, PrivateAttr
 
-from vmemo.errors import InvalidInput, ProcessingDelayed, StoreError, VmemoError, error_class, public_name
+from vmemo.errors import (
+    ExtractionFailed,
+    InvalidInput,
+    ProcessingDelayed,
+    StoreError,
+    VmemoError,
+    error_class,
+    public_name,
+)
 from vmemo.models import BankId, ConfidenceChange, EpisodeId, Fact, FactId, JobKind, MessageId, Network
 from vmemo.models.base import Instant, Record
 from vmemo.models.short_ids import short_id
@@ -69,29 +77,38 @@ class Skipped(Record):
     reason: str
 
 
+def _public(error: Exception) -> tuple[str, str]:
+    """Return the name of the public class, and the cause in words."""
+    if isinstance(error, StoreError | InvalidInput):
+        # The rest of a store's message is about its own transaction, not about the stored messages.
+        return ProcessingDelayed.__name__, str(error).partition(". ")[0]
+    if isinstance(error, VmemoError):
+        return public_name(error), str(error)
+    # The text of another library's error may hold anything.
+    return ExtractionFailed.__name__, f"{type(error).__name__} was raised; status() shows its message"
+
+
 class DerivationProblem(Record):
     """A failure to derive facts from messages that are stored and queued."""
 
     error: str = Field(description="the name of the error in `vmemo.errors`")
     detail: str = Field(description="the cause, and what to do")
-    _cause: VmemoError | None = PrivateAttr(default=None)
+    _cause: Exception | None = PrivateAttr(default=None)
 
     @classmethod
-    def caused_by(cls, error: VmemoError) -> DerivationProblem:
-        """Return the problem that an error is."""
-        of_store = isinstance(error, StoreError | InvalidInput)
-        # The rest of a store's message is about its own transaction, not about the stored messages.
-        cause = str(error).partition(". ")[0] if of_store else str(error)
+    def caused_by(cls, error: Exception) -> DerivationProblem:
+        """Return the problem that an error is, under the name of its public class."""
+        kind, cause = _public(error)
         detail = (
             f"Deriving facts failed: {cause.rstrip('.')}. The messages are stored and queued: do not retain them "
-            "again; process() or a worker completes them."
+            "again; the next retain() or process(), or a worker, processes them."
         )
-        problem = cls(error=ProcessingDelayed.__name__ if of_store else public_name(error), detail=detail)
+        problem = cls(error=kind, detail=detail)
         problem._cause = error
         return problem
 
-    def to_error(self, stored: tuple[MessageId, ...]) -> VmemoError:
-        """Return the exception for the caller of retain, with the ids of the stored messages."""
+    def to_error(self, stored: tuple[MessageId, ...] = ()) -> VmemoError:
+        """Return the exception for the caller of retain or process, with the ids of the messages that it stored."""
         error = error_class(self.error)(self.detail)
         error.stored = stored
         error.__cause__ = self._cause
