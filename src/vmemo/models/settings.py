@@ -212,9 +212,9 @@ class ObservationSettings(Checked):
     """Facts from which a person gets a profile with the next call of the model."""
     other_facts: AtLeastOne = 12
     """Facts from which an organization or a product gets one; places, events and concepts get none."""
-    least_new_facts: AtLeastOne = 12
+    least_new_facts: AtLeastOne = 16
     """New facts about an entity below which the model is not called for it; half of it if a statement lost support."""
-    new_facts: AtLeastOne = 20
+    new_facts: AtLeastOne = 30
     """New facts from which a profile is updated; a young one already when the facts about its entity have doubled."""
     characters: Annotated[int, Field(ge=8_000)] = 12_000
     """Characters of profiles and facts in one prompt, at most; more are divided among several calls."""
