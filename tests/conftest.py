@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from databases import NewDatabase
@@ -23,6 +24,10 @@ from vmemo.stores.postgres.embedded import EmbeddedPostgres  # noqa: E402
 from vmemo.stores.postgres.pool import PostgresPool  # noqa: E402
 from vmemo.stores.sql import auth_schema, migrate, schema  # noqa: E402
 from vmemo.stores.sqlite.store import SqliteStore  # noqa: E402
+
+# Tests assert behaviour, never seconds.
+hypothesis.settings.register_profile("vmemo", deadline=None)
+hypothesis.settings.load_profile("vmemo")
 
 MEMORY_DISK = Path("/dev/shm")
 """Files in memory, on Linux: half of the time of the suite would be spent waiting for a disk."""

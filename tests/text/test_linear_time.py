@@ -33,7 +33,16 @@ from vmemo.text import (
 )
 from vmemo.text.claims import forms, parse, values
 from vmemo.text.names import capitalised_runs, distinct, find, fold, lexicon, places, similarity
-from vmemo.text.questions import analyse, decompose, query_types, tense, topics, unresolved_times, yes_no
+from vmemo.text.questions import (
+    analyse,
+    decompose,
+    profile_questions,
+    query_types,
+    tense,
+    topics,
+    unresolved_times,
+    yes_no,
+)
 from vmemo.text.temporal import annotation, clauses, parser, tense_cues, tokenizer
 from vmemo.text.temporal import find as find_times
 
@@ -160,6 +169,7 @@ RULES: dict[str, Rule] = {
     "reflect.date_math.needs_durations": date_math.needs_durations,
     "reflect.date_math.wrong_length": lambda text: date_math.wrong_length(text, "2024-01-01", "2024-03-04"),
     "reflect.coverage.asked_speaker": coverage.asked_speaker,
+    "text.questions.profile_questions.asks_for_profile": profile_questions.asks_for_profile,
     "llm.answer_parsing.find_json": _json,
     "llm.answer_parsing.parse_answer": _parsed,
 }
@@ -176,6 +186,7 @@ NOT_RULES = {
     "text.temporal.patterns.required_tags": "reads the patterns of the grammar",
     "text.temporal.patterns.tags_of": "reads the patterns of the grammar",
     "reflect.date_math.describe_differences": "writes about facts",
+    "reflect.coverage.by_speaker": "selects facts",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""
 

@@ -30,6 +30,8 @@ NAMED, PAST_EVENT, TOUCHED = 0.2, 0.3, 0.15
 """Weight of a named entity, which falls with its mentions; factor for past events, which only a correction outdates;
 least score with which a fact is shown: the probability that it is outdated, the weight of its entities, and how much
 nearer it is to one of the messages than facts are on average."""
+FEW_FACTS = 5
+"""Facts up to which all are shown: what is usual in a bank is not known yet."""
 REPEATED_COSINE = 0.65
 """Cosine from which a message probably repeats a known fact: news of the same people is mostly below .6."""
 
@@ -72,7 +74,8 @@ async def known_facts(bank: BankId, messages: Sequence[Message], context: Retain
             (p + near + _named_weight(fact, named)) * (PAST_EVENT if is_past_event(fact) else 1)
             for p, near, fact in zip(outdated, distinct, facts, strict=True)
         ]
-        touched = [at for at in range(len(facts)) if score[at] >= TOUCHED or best[at] >= REPEATED_COSINE]
+        few = len(facts) <= FEW_FACTS
+        touched = [at for at in range(len(facts)) if few or score[at] >= TOUCHED or best[at] >= REPEATED_COSINE]
         chosen = sorted(touched, key=lambda at: (score[at] < TOUCHED, -score[at], -best[at]))
     repeated = float((cosines.max(axis=1) >= REPEATED_COSINE).mean())
     return KnownFacts(
@@ -118,9 +121,7 @@ async def _candidates(
     bank: BankId, vectors: Vectors, entities: Sequence[Entity], messages: Sequence[Message], context: RetainContext
 ) -> list[Fact]:
     """Return current facts near the messages and about the entities, with their embeddings."""
-    found = await context.store.nearest(bank, vectors, limit=NEAREST, floor=MIN_COSINE)
-    ids = list({hit.id for hits in found for hit in hits})
-    near = await context.store.facts(bank, FactSelect(ids=ids, with_embeddings=True)) if ids else []
+    near = await _nearest(bank, vectors, context)
     about = [
         fact
         for entity in entities
@@ -131,6 +132,16 @@ async def _candidates(
     own = {message.id for message in messages}
     known = {fact.id: fact for fact in (*near, *about)}
     return [fact for fact in known.values() if is_current(fact) and own.isdisjoint(fact.messages)]
+
+
+async def _nearest(bank: BankId, vectors: Vectors, context: RetainContext) -> list[Fact]:
+    """Return the facts nearest to each vector. Opinions and profiles are among them and repeat what facts say."""
+    found = await context.store.nearest(bank, vectors, limit=2 * NEAREST, floor=MIN_COSINE)
+    ids = list(dict.fromkeys(hit.id for hits in found for hit in hits))
+    loaded = await context.store.facts(bank, FactSelect(ids=ids, with_embeddings=True)) if ids else []
+    facts = {fact.id: fact for fact in loaded if fact.network in ("world", "experience")}
+    near = (hit.id for hits in found for hit in [hit for hit in hits if hit.id in facts][:NEAREST])
+    return [facts[id] for id in dict.fromkeys(near)]
 
 
 async def _outdated(

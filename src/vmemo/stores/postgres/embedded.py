@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -87,8 +87,13 @@ class EmbeddedPostgres:
     def kill(self) -> None:
         """End the server as a crash would; `start` lets it recover."""
         assert self._server is not None, "the server is not running"
+        # Processes of connections notice the end of the server only after a while.
+        connections = self.execute("SELECT pid FROM pg_stat_activity").split()
         self._server.kill()
         self._server.wait()
+        for pid in map(int, connections):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def url(self, database: str = "postgres") -> str:
         """The URL of one of its databases, with the password."""
