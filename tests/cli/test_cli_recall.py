@@ -77,7 +77,7 @@ def test_why_takes_a_short_id_from_recall(invoke: Run, db: str) -> None:
 
 def test_recall_takes_at_time_and_top_k(invoke: Run, db: str) -> None:
     arguments = ("recall", "Where does Ana work?", "--top-k", "1", "--db", db, "--json")
-    then = json.loads(invoke(*arguments, "--at-time", "2024-03-01T00:00Z").stdout)
+    then = json.loads(invoke(*arguments, "--at-time", "2024-03-01").stdout)
     assert [hit["fact"]["text"] for hit in then["hits"]] == ["Ana: I work at Northwind and I live in Leeds."]
     assert then["at_time"] == "2024-03-01T00:00:00Z"
 

@@ -566,7 +566,7 @@ def test_invalid_requests_are_refused_and_nothing_is_created(source: Path, tmp_p
         (url_of(source), target, ["nobody"], NotFound, "no bank 'nobody'"),
         (url_of(source), target, [], InvalidInput, "list of names"),
         (url_of(source), target, "alice", InvalidInput, "list of names"),
-        (url_of(source), "redis://there", None, InvalidInput, "URL starts with"),
+        (url_of(source), "redis://there", None, InvalidInput, "URL that starts with"),
     ]
     for origin, destination, banks, error, words in wrong:
         with pytest.raises(error, match=words):

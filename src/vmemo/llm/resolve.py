@@ -140,8 +140,8 @@ def _key(
     key = options.api_key or next((keys[variable] for variable in variables if keys.get(variable)), None)
     if key is None and not optional:
         raise InvalidInput(
-            f"The model {text!r} needs an API key: set the environment variable {variables[0]} or VMEMO_LLM_KEY, or "
-            "pass Memory(settings=Settings(llm_key=...))."
+            f"The model {text!r} needs an API key: set {variables[0]} or VMEMO_LLM_KEY in the environment, or pass "
+            "Memory(settings=Settings(llm_key=...))."
         )
     return key
 
