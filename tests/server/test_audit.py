@@ -13,6 +13,7 @@ from test_idempotency import RETAIN, BlockingEmbedder
 
 from live_server import LiveServer, live_server
 from vmemo.models import Message
+from vmemo.ports import LLMRequest
 from vmemo.providers import LocalExtractor
 from vmemo.testing import FakeLLM
 
@@ -28,6 +29,16 @@ class BrokenExtractor(LocalExtractor):
         raise ZeroDivisionError
 
 
+class BrokenLLM:
+    """A model that fails in a way that nobody foresaw."""
+
+    name = "broken"
+
+    async def complete(self, request: LLMRequest) -> NoReturn:
+        """Raise an error that is not one of vmemo."""
+        raise ZeroDivisionError
+
+
 def entries(client: httpx2.Client) -> list[tuple[str, str, int | None]]:
     """Return interface, verb and status of all entries, oldest first."""
     found = client.get("/v1/audit").json()["items"]
@@ -37,21 +48,40 @@ def entries(client: httpx2.Client) -> list[tuple[str, str, int | None]]:
 @pytest.mark.parametrize(
     ("interface", "path", "body"),
     [
-        ("rest", "/v1/banks/a/messages", RETAIN),
-        ("hindsight", "/v1/default/banks/a/memories", HINDSIGHT),
-        ("mcp", "/mcp", {"content": "I have a grey cat.", "bank": "a"}),
+        ("rest", "/v1/banks/a/profile/background", {"snippet": "I like tea."}),
+        ("hindsight", "/v1/default/banks/a/background", {"content": "I like tea."}),
+        ("mcp", "/mcp", {"query": "What do you think of tea?", "bank": "a"}),
     ],
 )
 def test_write_that_fails_unexpectedly_is_in_the_audit_log(
     database: str, interface: str, path: str, body: dict[str, object]
 ) -> None:
     if interface == "mcp":
-        body = tool_call("retain", **body)
-    with live_server(database, llm=BrokenExtractor()) as server, server.http() as client:
+        body = tool_call("reflect", **body)
+    with live_server(database, llm=BrokenLLM()) as server, server.http() as client:
+        server.memory.bank("a").add_message_sync("I have a grey cat.")
         response = client.post(path, json=body, headers=EITHER)
         assert response.status_code == (200 if interface == "mcp" else 500)
-        assert len(client.get("/v1/banks/a/messages").json()["items"]) == 1
         assert [(kind, status) for kind, _, status in entries(client)] == [(interface, 500)]
+
+
+@pytest.mark.parametrize(
+    ("interface", "path", "body", "status"),
+    [
+        ("rest", "/v1/banks/a/messages", RETAIN, 202),
+        ("hindsight", "/v1/default/banks/a/memories", HINDSIGHT, 200),
+        ("mcp", "/mcp", {"content": "I have a grey cat.", "bank": "a"}, 200),
+    ],
+)
+def test_a_retain_whose_extractor_fails_unexpectedly_is_in_the_audit_log_as_stored(
+    database: str, interface: str, path: str, body: dict[str, object], status: int
+) -> None:
+    if interface == "mcp":
+        body = tool_call("retain", **body)
+    with live_server(database, llm=BrokenExtractor()) as server, server.http() as client:
+        assert client.post(path, json=body, headers=EITHER).status_code == status
+        assert len(client.get("/v1/banks/a/messages").json()["items"]) == 1
+        assert [(kind, status) for kind, _, status in entries(client)] == [(interface, status)]
 
 
 def test_entry_of_a_running_write_has_no_status(database: str) -> None:
