@@ -135,7 +135,8 @@ def observed(server: ScriptedServer) -> list[str]:
 
 
 def test_a_profile_is_updated_from_new_facts_only_and_keeps_who_the_person_is(sqlite_url: str) -> None:
-    with scripted_memory(sqlite_url, items(50), **early()) as (memory, server):
+    often = ObservationSettings(person_facts=3, least_new_facts=3, new_facts=20)
+    with scripted_memory(sqlite_url, items(50), **early(observations=often)) as (memory, server):
         for n in range(50):
             memory.retain_sync([said(f"I have item {n}.", days(n))])
         prompts = observed(server)
@@ -167,15 +168,15 @@ def test_a_large_backlog_is_divided_into_prompts_of_limited_size(sqlite_url: str
 def test_one_call_shows_each_fact_once_for_all_entities_that_matter(sqlite_url: str) -> None:
     model = ScriptedModel()
     together = [("Alice", "PERSON"), ("Bruno", "PERSON"), ("Rome", "LOCATION")]
-    for n in range(12):
+    for n in range(16):
         model.extracts(f"trip {n}.", f"Alice and Bruno made trip {n} to Rome.", entities=together)
     with scripted_memory(sqlite_url, model, observe_delay=0.0) as (memory, server):
-        for n in range(12):
+        for n in range(16):
             memory.add_message_sync(said(f"We made trip {n}.", days(n)))
         memory.process_sync()
         memory.process_sync()
         (prompt,) = observed(server)
-        assert len(FACT.findall(prompt)) == 12
+        assert len(FACT.findall(prompt)) == 16
         assert "F1 E1 E2 | Alice and Bruno made trip 0 to Rome." in prompt
         # A place has no profile.
         assert {fact.entities[0].name for fact in memory.observations_sync()} == {"Alice", "Bruno"}
