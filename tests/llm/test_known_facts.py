@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
 from conversations import days, fast_settings, said
 from scripted_model import ScriptedModel
 
 from vmemo import Memory
 from vmemo.models.search import StatementPair
+from vmemo.retain import known_facts
 from vmemo.testing import FakeLLM, HashEmbedder
 
 ALICE = ("Alice", "PERSON")
@@ -39,9 +41,14 @@ def shown(llm: FakeLLM) -> list[str]:
     return [line.split(" | ")[2] for line in last.splitlines() if line.startswith("K") and "|" in line]
 
 
-def test_facts_that_the_lines_may_outdate_are_shown_before_others(
-    sqlite_url: str,
-) -> None:
+@pytest.fixture
+def large_bank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Select facts as in a bank that has more of them than are always shown."""
+    monkeypatch.setattr(known_facts, "FEW_FACTS", 0)
+
+
+@pytest.mark.usefixtures("large_bank")
+def test_facts_that_the_lines_may_outdate_are_shown_before_others(sqlite_url: str) -> None:
     model = ScriptedModel()
     model.extracts("a pony", "Alice rides a pony.", entities=[ALICE])
     model.extracts("a boat", "Alice rents a boat.", entities=[ALICE])
@@ -55,6 +62,7 @@ def test_facts_that_the_lines_may_outdate_are_shown_before_others(
         assert shown(llm) == ["Alice rents a boat.", "Alice lost a kite on 7 January 2024.", "Rex barks at night."]
 
 
+@pytest.mark.usefixtures("large_bank")
 def test_a_new_fact_that_probably_outdates_an_unseen_one_is_judged(sqlite_url: str) -> None:
     model = ScriptedModel(verdicts=[("out in May", "out in April", "supersede")])
     model.extracts("in April", "The book of Alice is out in April.", entities=[ALICE])
@@ -69,3 +77,13 @@ def test_a_new_fact_that_probably_outdates_an_unseen_one_is_judged(sqlite_url: s
             "The book of Alice is out in April.": False,
             "The book of Alice is out in May.": True,
         }
+
+
+def test_a_small_bank_shows_all_its_facts(sqlite_url: str) -> None:
+    model = ScriptedModel()
+    model.extracts("in April", "The book of Alice is out in April.", entities=[ALICE])
+    llm = FakeLLM(model)
+    with a_memory(sqlite_url, llm) as memory:
+        memory.retain_sync([said("My book comes in April.")])
+        memory.retain_sync([said("Sadly it slipped, that book.", days(9))])
+        assert shown(llm) == ["The book of Alice is out in April."]
