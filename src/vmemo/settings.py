@@ -204,8 +204,8 @@ def database_url(given: str | Path) -> str:
     if "\0" in text:
         raise _not_a_database(text.partition(":")[0])
     scheme, colon, _ = text.partition(":")
-    if isinstance(given, str) and colon and len(scheme) > 1 and scheme.isalnum():
-        # Not a path, whose drive letter on Windows is one character.
+    is_drive = len(scheme) == 1 and text[2:3] in ("/", "\\")
+    if isinstance(given, str) and colon and scheme.isalnum() and not is_drive:
         if not text.startswith(_SCHEMES):
             raise _not_a_database(scheme)
         if not text.startswith(_SQLITE):
