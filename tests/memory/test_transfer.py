@@ -127,11 +127,11 @@ def test_an_imported_bank_recalls_like_the_exported_one(source: str, file: Path,
         memory = home.bank("default")
         memory.import_bank_sync(file)
         for query in ("Who met Robert Hale?", "words alone", "read yet", "山田"):
-            hits = memory.recall_sync(query).hits
+            hits, before = memory.recall_sync(query).hits, old.recall_sync(query).hits
             assert hits
-            assert [(hit.id, hit.score, hit.text) for hit in hits] == [
-                (hit.id, hit.score, hit.text) for hit in old.recall_sync(query).hits
-            ]
+            assert [(hit.id, hit.text) for hit in hits] == [(hit.id, hit.text) for hit in before]
+            # PostgreSQL adds scores in the order of its rows, so that the last bit may differ.
+            assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in before])
         assert memory.profile_sync().name == "Ada"
         assert memory.status_sync().pending == 1
         assert len(memory.process_sync().derived) == 1
