@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from vmemo.errors import InvalidInput, MissingExtra, Unsupported
-from vmemo.models.settings import (
-    EncryptionKey,
+from vmemo.models.setting_groups import (
     FusionSettings,
     LinkSettings,
     MaintenanceSettings,
@@ -21,10 +20,10 @@ from vmemo.models.settings import (
     RevisionModelSettings,
     RevisionSettings,
     SegmentationSettings,
-    Settings,
     SpreadingSettings,
     TemporalSettings,
 )
+from vmemo.models.settings import EncryptionKey, Settings
 from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, RevisionModel, Store, TimeReader
 from vmemo.retain.context import RetainContext
 

@@ -18,7 +18,7 @@ from databases import NewDatabase
 from vmemo import Fact, Interval, Memory, Message, Settings
 from vmemo.models import BankId, FactId, utc_now
 from vmemo.models.requests import RecallOptions
-from vmemo.models.settings import Fusion, FusionSettings
+from vmemo.models.setting_groups import Fusion, FusionSettings
 
 WALKS = ["the harbour", "the old mill", "the orchard", "the lighthouse", "the market", "the station"]
 

@@ -15,7 +15,8 @@ from vmemo import Fact, Memory
 from vmemo.errors import InvalidInput
 from vmemo.models import MessageId, Role
 from vmemo.models.search import StatementPair
-from vmemo.models.settings import RevisionModelSettings, Settings
+from vmemo.models.setting_groups import RevisionModelSettings
+from vmemo.models.settings import Settings
 from vmemo.testing import HashEmbedder
 from vmemo.testing.samples import a_batch, a_fact
 

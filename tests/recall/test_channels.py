@@ -10,7 +10,8 @@ import pytest
 
 from vmemo.models import BankId, Channel, FactId, Interval
 from vmemo.models.search import Edge, Encoding, Ranking, Scope, Scored, SearchRequest, temporal_link_query
-from vmemo.models.settings import Settings, TemporalSettings
+from vmemo.models.setting_groups import TemporalSettings
+from vmemo.models.settings import Settings
 from vmemo.recall.channels import Channels, with_temporal_links
 from vmemo.recall.query import Query
 from vmemo.text.questions import QueryAnalysis

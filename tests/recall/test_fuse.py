@@ -6,7 +6,7 @@ import pytest
 
 from vmemo.models import Channel, ChannelPlacement, FactId
 from vmemo.models.search import Ranking, Scored
-from vmemo.models.settings import Fusion, FusionSettings
+from vmemo.models.setting_groups import Fusion, FusionSettings
 from vmemo.recall.fuse import ChannelRanking, fuse, placements
 
 

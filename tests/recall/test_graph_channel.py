@@ -9,7 +9,7 @@ import numpy as np
 
 from vmemo.models import BankId, EntityId, FactId, LinkKind, Mention
 from vmemo.models.search import Edge, EdgeQuery, Scope, Scored
-from vmemo.models.settings import SpreadingSettings
+from vmemo.models.setting_groups import SpreadingSettings
 from vmemo.recall.graph_channel import GraphActivation, GraphRanking
 
 SCOPE = Scope(bank=BankId("bank"))

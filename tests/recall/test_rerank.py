@@ -13,7 +13,7 @@ import pytest
 from vmemo.errors import InvalidInput, RerankFailed
 from vmemo.models import BankId, Fact, FactId, MessageId
 from vmemo.models.search import Scope, TokenVectors
-from vmemo.models.settings import FusionSettings
+from vmemo.models.setting_groups import FusionSettings
 from vmemo.ports import Loaded, Reranker, Search
 from vmemo.recall.fuse import Fused
 from vmemo.recall.query import Query

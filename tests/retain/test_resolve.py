@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vmemo.models import Entity, EntityId, EntityType
-from vmemo.models.settings import ResolutionWeights
+from vmemo.models.setting_groups import ResolutionWeights
 from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 
 from vmemo.models import Fact, utc_now
 from vmemo.models.changes import FactClosure, NewFact
-from vmemo.models.settings import RevisionModelSettings
+from vmemo.models.setting_groups import RevisionModelSettings
 from vmemo.retain.revise import Revision
 from vmemo.retain.revise_by_model import (
     Comparison,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vmemo.embedding.packaged import PackagedEmbedder
-from vmemo.models.settings import SegmentationSettings
+from vmemo.models.setting_groups import SegmentationSettings
 from vmemo.retain.segment import MessageVector, segment
 from vmemo.text.fact_text import embedded_text
 

@@ -10,7 +10,7 @@ from vmemo.models import BankId, BankRevision, Episode, EpisodeId, Fact, Message
 from vmemo.models.changes import AddedSource, Changes, Deletions, Lease
 from vmemo.models.results import Job
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect
-from vmemo.models.settings import SegmentationSettings
+from vmemo.models.setting_groups import SegmentationSettings
 from vmemo.ports import Store
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import new_episode

@@ -18,7 +18,7 @@ from vmemo.models.base import shifted
 from vmemo.models.changes import Changes, FactClosure, Lease, NewJob
 from vmemo.models.results import Maintained
 from vmemo.models.select import Condensable, EpisodeSelect
-from vmemo.models.settings import MaintenanceSettings
+from vmemo.models.setting_groups import MaintenanceSettings
 from vmemo.retain.context import RetainContext
 from vmemo.retain.extract import LeaseLost, require_lease
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vmemo.models import Channel, ChannelPlacement, FactId
 from vmemo.models.search import Ranking
-from vmemo.models.settings import FusionSettings
+from vmemo.models.setting_groups import FusionSettings
 
 
 class ChannelRanking(NamedTuple):

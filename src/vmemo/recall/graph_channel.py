@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from vmemo.models import EntityId, FactId, GraphStep, Mention, QueryType
 from vmemo.models.search import Edge, EdgeQuery, Ranking, Scored
-from vmemo.models.settings import SpreadingSettings
+from vmemo.models.setting_groups import SpreadingSettings
 
 WAVE_SIZE = 6
 """Nodes whose edges are fetched together: the strongest ones that are not expanded yet."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from vmemo.models import Fact, FactId, Hit, Message, MessageId, QueryType
-from vmemo.models.settings import FusionSettings
+from vmemo.models.setting_groups import FusionSettings
 from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.noise import is_small_talk

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 from vmemo.models import Hit, Network
-from vmemo.models.settings import ObservationSettings
+from vmemo.models.setting_groups import ObservationSettings
 from vmemo.recall.query import Query
 from vmemo.text.questions import asks_for_profile
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from vmemo.models import BankId, Entity, EntityId, Fact, FactId, utc_now
 from vmemo.models.observation_support import is_supported, is_true
 from vmemo.models.select import EntitySelect, FactSelect
-from vmemo.models.settings import ObservationSettings
+from vmemo.models.setting_groups import ObservationSettings
 from vmemo.ports import Store
 
 PAGE = 200

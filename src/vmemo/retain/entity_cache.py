@@ -10,7 +10,7 @@ from types import MappingProxyType
 from vmemo.models import BankId, BankRevision, Entity, EntityId
 from vmemo.models.drafts import FactDraft
 from vmemo.models.select import EntitySelect
-from vmemo.models.settings import ResolutionWeights
+from vmemo.models.setting_groups import ResolutionWeights
 from vmemo.ports import Reads
 from vmemo.ports.paging import paged
 from vmemo.retain.resolve import EntityIndex, EntityResolution, NameSighting, resolve

@@ -13,7 +13,7 @@ import numpy as np
 from vmemo.models import BankId, Episode, EpisodeId, Message, MessageId, new_id
 from vmemo.models.search import Vector, Vectors
 from vmemo.models.select import EpisodeSelect, FactSelect, MessageSelect, first_of
-from vmemo.models.settings import SegmentationSettings
+from vmemo.models.setting_groups import SegmentationSettings
 from vmemo.ports import Context, Store
 from vmemo.retain.segment import MessageVector, is_repetition, segment
 from vmemo.retain.topics_from_llm import EpisodeTopic

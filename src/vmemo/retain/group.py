@@ -18,7 +18,7 @@ from vmemo.llm.structured import StructuredLLM
 from vmemo.models import BankId, Episode, Message
 from vmemo.models.changes import Changes, NewJob
 from vmemo.models.select import EpisodeSelect, MessageSelect, first_of
-from vmemo.models.settings import SegmentationSettings
+from vmemo.models.setting_groups import SegmentationSettings
 from vmemo.retain.context import RetainContext
 from vmemo.retain.episodes import (
     MessageVectors,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from vmemo.models import Fact, FactId, Link
 from vmemo.models.drafts import FactDraft
 from vmemo.models.search import Scored
-from vmemo.models.settings import LinkSettings
+from vmemo.models.setting_groups import LinkSettings
 
 
 def temporal_links(new: Sequence[Fact], earlier: Sequence[Fact], settings: LinkSettings) -> Iterator[Link]:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from vmemo.models import Entity, EntityId, EntityType, Merge, new_id
 from vmemo.models.base import MAX_NAME
-from vmemo.models.settings import ResolutionWeights
+from vmemo.models.setting_groups import ResolutionWeights
 from vmemo.text.names.similarity import (
     CLIP,
     EXACT,

@@ -14,7 +14,7 @@ from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import AddedSource, FactClosure, NewFact
 from vmemo.models.drafts import ExtractionResult, FactDraft, Judgement
 from vmemo.models.select import FactSelect
-from vmemo.models.settings import RevisionSettings
+from vmemo.models.setting_groups import RevisionSettings
 from vmemo.ports import Store
 from vmemo.text.claims import compare_claims, parse_claim
 from vmemo.text.tokens import terms

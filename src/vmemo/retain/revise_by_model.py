@@ -20,7 +20,7 @@ from vmemo.models import BankId, Fact, FactId, Link, utc_now
 from vmemo.models.changes import FactClosure, NewFact
 from vmemo.models.search import Scored, StatementPair, Vector, Vectors
 from vmemo.models.select import FactSelect
-from vmemo.models.settings import RevisionModelSettings
+from vmemo.models.setting_groups import RevisionModelSettings
 from vmemo.ports import Context, RevisionModel, Store, encodings
 from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end
 from vmemo.text.fact_text import embedded_text

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vmemo.models.settings import SegmentationSettings
+from vmemo.models.setting_groups import SegmentationSettings
 
 WINDOW = 75
 """Messages that are clustered together."""
