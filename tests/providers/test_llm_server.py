@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection, IncompleteRead
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -34,6 +34,7 @@ from vmemo.testing.llm import (
     ReceivedRequest,
     Refusal,
     StatusResponse,
+    ToolCall,
 )
 from vmemo.testing.llm_server import ScriptedServer
 
@@ -74,6 +75,19 @@ def test_a_value_becomes_the_assistants_message_with_usage() -> None:
         said = answer(server)
     assert said["usage"] == {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
     assert '{\\"facts\\": [\\"a cat\\"]}' in json.dumps(said["choices"])
+
+
+def test_a_tool_call_is_sent_whole_or_streamed_with_an_id_of_its_own() -> None:
+    with ScriptedServer({"": ToolCall("remember", {"text": "a cat"})}) as server:
+        whole = answer(server, "")
+        streamed = [
+            json.loads(event) for event in send(server, "", {"stream": True}).body.decode().split("data: ")[1:3]
+        ]
+    choice = cast("list[dict[str, Any]]", whole["choices"])[0]
+    [call], [delta] = choice["message"]["tool_calls"], streamed[0]["choices"][0]["delta"]["tool_calls"]
+    assert call["function"] == delta["function"] == {"name": "remember", "arguments": '{"text": "a cat"}'}
+    assert call["id"] != delta["id"]
+    assert choice["finish_reason"] == streamed[1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
 def test_requests_are_recorded_without_credentials() -> None:

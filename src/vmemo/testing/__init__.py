@@ -17,6 +17,7 @@ from vmemo.testing.llm import (
     Refusal,
     Script,
     StatusResponse,
+    ToolCall,
 )
 from vmemo.testing.llm_server import ScriptedServer
 
@@ -39,4 +40,5 @@ __all__ = [
     "Script",
     "ScriptedServer",
     "StatusResponse",
+    "ToolCall",
 ]

@@ -99,6 +99,14 @@ class ConnectionDropped:
         return self.text[: int(len(self.text) * self.keep)]
 
 
+@dataclass(frozen=True)
+class ToolCall:
+    """The model of an agent calls a tool; only the server can send it, since vmemo's own calls offer no tools."""
+
+    name: str
+    arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+
 Fault: TypeAlias = (
     Hang
     | ConnectionReset
@@ -128,7 +136,7 @@ class ReceivedRequest:
     at: datetime
 
 
-Reply: TypeAlias = JsonValue | Fault
+Reply: TypeAlias = JsonValue | Fault | ToolCall
 Responder: TypeAlias = Callable[[ReceivedRequest], Reply]
 StepScript: TypeAlias = Responder | Sequence[Reply] | Reply
 Script: TypeAlias = Responder | Mapping[str, StepScript]
@@ -244,6 +252,8 @@ class FakeLLM:
                 return fault.kept, _error(fault)
             case Hang() | ConnectionReset() | StatusResponse() | Refusal() | EmptyBody() | HtmlPage() | Drip() as fault:
                 return "", _error(fault)
+            case ToolCall(name):
+                return "", LLMInvalidResponse(f"FakeLLM fails on purpose: it calls the tool {name!r}")
             case RawText(text):
                 return text, _completion(request, text)
             case value:

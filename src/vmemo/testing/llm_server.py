@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from vmemo.testing.llm import (
     Script,
     ScriptPlayer,
     StatusResponse,
+    ToolCall,
     answer_text,
     estimate_tokens,
     text_deltas,
@@ -179,10 +181,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._network_fault(reply, received)
             case StatusResponse(code, text, retry_after):
                 self._send(code, text.encode(), {} if retry_after is None else {"Retry-After": str(retry_after)})
-            case EmptyBody():
-                self._send(200, b"")
-            case HtmlPage():
-                self._send(200, _LOGIN_PAGE.encode(), {"Content-Type": "text/html"})
+            case EmptyBody() | HtmlPage():
+                page = _LOGIN_PAGE if isinstance(reply, HtmlPage) else ""
+                self._send(200, page.encode(), {"Content-Type": "text/html"})
             case Refusal(text):
                 self._answer(received, text, field="refusal")
             case CutOff(text):
@@ -191,6 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(received, answer_text(value), usage=False)
             case ConnectionDropped(text):
                 self._answer(received, text, dropped=reply)
+            case ToolCall():
+                self._call_tool(received, reply)
             case RawText(text):
                 self._answer(received, text)
             case value:
@@ -217,6 +220,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_events(
             [*(_chunk(received, {field: delta}) for delta in deltas), *final_events], complete=dropped is None
         )
+
+    def _call_tool(self, received: ReceivedRequest, call: ToolCall) -> None:
+        function: JsonValue = {"name": call.name, "arguments": json.dumps(dict(call.arguments))}
+        # Agents match results to calls by id, so each id occurs once.
+        tool_call: dict[str, JsonValue] = {"id": f"call_{uuid.uuid4().hex}", "type": "function", "function": function}
+        if _wants_stream(received):
+            delta: dict[str, JsonValue] = {"role": "assistant", "tool_calls": [{"index": 0, **tool_call}]}
+            usage = "" if _wants_usage(received) else None
+            self._send_events(
+                [_chunk(received, delta), *_final_events(received, "tool_calls", text=usage)], complete=True
+            )
+        else:
+            message: dict[str, JsonValue] = {"content": None, "tool_calls": [tool_call]}
+            self._send(200, _completion_body(received, message, "tool_calls", usage=True))
 
     def _network_fault(self, fault: Hang | ConnectionReset | Drip, received: ReceivedRequest) -> None:
         self.close_connection = True
