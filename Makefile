@@ -1,4 +1,4 @@
-# make demo: see it work. make test: everything CI checks. Needs Python 3.11+ and make, nothing else.
+# make demo: see it work. make test, then make integrations: everything CI checks. Needs Python 3.11+ and make, nothing else.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 VENV := .venv
@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DATA ?= ../shared/data
 
-.PHONY: demo test check pytest bench docs clean
+.PHONY: demo test check pytest integrations bench docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/vmemo demo
@@ -26,6 +26,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright
+
+# NAMES="adk crewai" tests some; without it, all.
+integrations: $(VENV)/.dev
+	$(BIN)/python scripts/integrations.py $(NAMES)
 
 bench: $(VENV)/.core
 	$(BIN)/vmemo benchmark sample
@@ -53,4 +57,4 @@ $(VENV)/.docs: $(VENV)/.core
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site dist build .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .venv-integrations site dist build .pytest_cache .ruff_cache .import_linter_cache
