@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from vmemo.errors import VmemoError
-from vmemo.server import hindsight, problems
+from vmemo.server import hindsight, pages, problems
 from vmemo.server.background import BackgroundWorker
 from vmemo.server.connections import ConnectionLimits
+from vmemo.server.cors import CORS, checked_origin
 from vmemo.server.dependencies import AppState
 from vmemo.server.lifespan import lifespan
 from vmemo.server.middleware import (
@@ -42,6 +44,8 @@ class ServerOptions:
     """Run queued jobs in this process."""
     mcp: bool = True
     """Serve MCP under /mcp if the extra is installed."""
+    cors_origins: Collection[str] = ()
+    """Origins of web pages that may use the server, such as https://app.example."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     """Limits of connections and of the bodies that arrive on them."""
     grace: float = 30.0
@@ -50,7 +54,8 @@ class ServerOptions:
 
 def create_app(state: AppState, options: ServerOptions | None = None, observers: Sequence[Observer] = ()) -> FastAPI:
     """Return the application; its lifespan opens the memory, runs queued jobs and closes the memory."""
-    chosen = options or ServerOptions()
+    given = options or ServerOptions()
+    chosen = replace(given, cors_origins=tuple(map(checked_origin, given.cors_origins)))
     metrics = _metrics()
     observer = CompositeObserver([*observers, *([] if metrics is None else [metrics])])
     worker = BackgroundWorker(state.memory, observer) if chosen.worker else None
@@ -67,8 +72,9 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
         redoc_url=None,
     )
     app.state.vmemo, app.state.metrics, app.state.worker = state, metrics, chosen.worker
+    app.state.mcp = chosen.mcp and find_spec("mcp") is not None
     app.state.background_worker = worker
-    for routes in (banks, messages, query, inspect, system, hindsight):
+    for routes in (banks, messages, query, inspect, system, hindsight, pages):
         app.include_router(routes.router)
     if chosen.mcp:
         _add_mcp(app, state, chosen)
@@ -83,11 +89,13 @@ def create_app(state: AppState, options: ServerOptions | None = None, observers:
     app.add_middleware(BodyLimitMiddleware, limits=state.limits, connections=chosen.connections)
     app.add_middleware(ContentTypeMiddleware)
     app.add_middleware(AuditMiddleware, access=state.access)
-    app.add_middleware(TrustedHostMiddleware, allowed=chosen.hosts)
+    app.add_middleware(TrustedHostMiddleware, allowed=chosen.hosts, origins=chosen.cors_origins)
     app.add_middleware(MethodMiddleware)
     app.add_middleware(ObserverMiddleware, observer=observer)
     _add_tracing(app)
     app.add_middleware(DrainMiddleware, limits=state.limits, connections=chosen.connections)
+    if chosen.cors_origins:
+        app.add_middleware(CORSMiddleware, allow_origins=chosen.cors_origins, **CORS)
     app.add_middleware(RequestIdMiddleware)
     return app
 
@@ -106,7 +114,7 @@ def _add_mcp(app: FastAPI, state: AppState, options: ServerOptions) -> None:
         return
     from vmemo.server.mcp_app import mount  # noqa: PLC0415 - an extra
 
-    mount(app, state, options.hosts)
+    mount(app, state, options.hosts, options.cors_origins)
 
 
 async def _missing_mcp(request: Request) -> Response:

@@ -30,9 +30,9 @@ class McpApp:
     path = PATH
     """The route in logs and metrics; this application is its own route."""
 
-    def __init__(self, state: AppState, hosts: Collection[str]) -> None:
+    def __init__(self, state: AppState, hosts: Collection[str], origins: Collection[str]) -> None:
         self._state = state
-        self._security = _security(hosts)
+        self._security = _security(hosts, origins)
         self._sessions: StreamableHTTPSessionManager | None = None
 
     @asynccontextmanager
@@ -74,9 +74,9 @@ class McpApp:
         )
 
 
-def mount(app: FastAPI, state: AppState, hosts: Collection[str]) -> None:
-    """Serve MCP under `/mcp` during the lifespan of the application."""
-    mcp, outer = McpApp(state, hosts), app.router.lifespan_context
+def mount(app: FastAPI, state: AppState, hosts: Collection[str], origins: Collection[str]) -> None:
+    """Serve MCP under `/mcp` during the lifespan of the application; `origins` may be of any host."""
+    mcp, outer = McpApp(state, hosts, origins), app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
@@ -87,12 +87,12 @@ def mount(app: FastAPI, state: AppState, hosts: Collection[str]) -> None:
     app.router.routes.append(Route(PATH, mcp, include_in_schema=False))
 
 
-def _security(hosts: Collection[str]) -> TransportSecuritySettings:
+def _security(hosts: Collection[str], origins: Collection[str]) -> TransportSecuritySettings:
     """Return the allowed hosts and origins; a server that allows every host requires keys."""
     if "*" in hosts:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
-    return TransportSecuritySettings(allowed_hosts=_any_port(hosts), allowed_origins=_any_port(origins))
+    own = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
+    return TransportSecuritySettings(allowed_hosts=_any_port(hosts), allowed_origins=[*_any_port(own), *origins])
 
 
 def _any_port(names: Collection[str]) -> list[str]:

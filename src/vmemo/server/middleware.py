@@ -75,13 +75,13 @@ class MethodMiddleware:
 
 
 class TrustedHostMiddleware:
-    """Rejects requests with another Host or Origin.
+    """Rejects requests with another Host or Origin; `origins` may be of any host.
 
     This keeps web pages from reaching a server without keys, by DNS rebinding or by a cross-site request.
     """
 
-    def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
-        self._app, self._allowed = app, frozenset(allowed)
+    def __init__(self, app: ASGIApp, allowed: Collection[str], origins: Collection[str] = ()) -> None:
+        self._app, self._allowed, self._origins = app, frozenset(allowed), frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -98,11 +98,11 @@ class TrustedHostMiddleware:
                 421, "HostNotAllowed", "This server answers to localhost only; --allow-host adds a host name."
             )
         origin = request.headers.get("origin")
-        if origin is not None and _host(origin.partition("://")[2]) not in self._allowed:
-            return HttpProblem(
-                403, "OriginNotAllowed", "Web pages of another host can't use this server; --allow-host adds one."
-            )
-        return None
+        if origin is None or origin in self._origins or _host(origin.partition("://")[2]) in self._allowed:
+            return None
+        return HttpProblem(
+            403, "OriginNotAllowed", "Web pages of another host can't use this server; --cors-origin allows an origin."
+        )
 
 
 def _host(address: str) -> str:
