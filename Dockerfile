@@ -1,4 +1,5 @@
 # One image for the API, the worker and every other command: docker run vmemo COMMAND …
+# The API requires a key: docker run -p 127.0.0.1:8000:8000 -e VMEMO_ADMIN_KEY -v vmemo:/data vmemo
 FROM python:3.13-slim
 
 RUN useradd --create-home --uid 10001 vmemo && mkdir /data && chown vmemo /data

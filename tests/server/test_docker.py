@@ -18,6 +18,7 @@ from process import environment, launched
 from live_server import TIMEOUT
 
 ROOT = Path(__file__).parents[2]
+ADMIN_KEY = "0123456789abcdef" * 4
 
 
 def dockerfile() -> dict[str, str]:
@@ -64,25 +65,52 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
     assert all(f"!{part}" in ignored for part in copied)
 
 
-def test_image_command_serves_and_passes_its_health_check(tmp_path: Path) -> None:
-    key = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--permission", "admin", "--db", "memory.db", "--json"))
-    with launched(isolated(json.loads(dockerfile()["CMD"])), tmp_path) as server:
+def test_image_starts_with_the_admin_key_of_the_environment_and_passes_its_health_check(tmp_path: Path) -> None:
+    command = isolated(json.loads(dockerfile()["CMD"]))
+    with launched(command, tmp_path, VMEMO_ADMIN_KEY=ADMIN_KEY) as server:
         port = server.url.rpartition(":")[2]
         check = json.loads(dockerfile()["HEALTHCHECK"].partition("CMD ")[2])
         healthy = [sys.executable, *check[1:-1], check[-1].replace(":8000", f":{port}")]
         assert subprocess.run(healthy, timeout=TIMEOUT, check=False).returncode == 0
-        headers = {"Authorization": f"Bearer {key['secret']}"}
-        assert httpx2.get(f"http://127.0.0.1:{port}/v1/banks", headers=headers, trust_env=False).status_code == 200
+        assert [banks_status(port, key) for key in (None, "vmemo_other", ADMIN_KEY)] == [401, 401, 200]
         assert server.stop(signal.SIGTERM) == 0
+    assert ADMIN_KEY not in "".join(server.text)
+    assert ADMIN_KEY.encode() not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    keys = json.loads(vmemo(tmp_path, "keys", "list", "--db", "memory.db", "--json"))
+    assert [(key["name"], key["permission"], key["banks"]) for key in keys] == [("VMEMO_ADMIN_KEY", "admin", ["*"])]
+
+
+def banks_status(port: str, key: str | None) -> int:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return httpx2.get(f"http://127.0.0.1:{port}/v1/banks", headers=headers, trust_env=False).status_code
+
+
+def test_image_without_a_key_names_the_variable_to_set(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "vmemo", *isolated(json.loads(dockerfile()["CMD"]))]
+    refused = subprocess.run(
+        command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, timeout=TIMEOUT, check=False
+    )
+    assert refused.returncode == 1
+    message = json.loads(refused.stderr)["message"]
+    assert "-e VMEMO_ADMIN_KEY=" in message
+    assert "openssl rand -hex 32" in message
+
+
+def test_documented_docker_run_sets_what_the_image_needs() -> None:
+    documented = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    (line,) = [line for line in documented.splitlines() if line.startswith("docker run ")]
+    assert f"-p 127.0.0.1:{dockerfile()['EXPOSE']}:{dockerfile()['EXPOSE']} " in line
+    assert f":{dockerfile()['VOLUME']} " in line
+    assert "-e VMEMO_ADMIN_KEY " in line
 
 
 def test_compose_services_work_together(tmp_path: Path, empty_postgres_url: str) -> None:
     services = compose()["services"]
-    url = {"VMEMO_URL": empty_postgres_url}
     assert services["api"]["environment"]["VMEMO_URL"].startswith("postgresql://")
-    key = json.loads(vmemo(tmp_path, "keys", "create", "ops", "--permission", "admin", "--json", **url))
-    with launched(isolated(services["api"]["command"]), tmp_path, **url) as api:
-        headers = {"Authorization": f"Bearer {key['secret']}"}
+    assert services["api"]["environment"]["VMEMO_ADMIN_KEY"].startswith("${VMEMO_ADMIN_KEY:?")
+    url = {"VMEMO_URL": empty_postgres_url}
+    with launched(isolated(services["api"]["command"]), tmp_path, VMEMO_ADMIN_KEY=ADMIN_KEY, **url) as api:
+        headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
         with httpx2.Client(base_url=api.url, headers=headers, timeout=TIMEOUT, trust_env=False) as client:
             body = {"messages": [{"content": "Ana plays the cello."}], "wait": False}
             assert client.post("/v1/banks/a/messages", json=body).status_code == 202

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from vmemo.auth.permissions import ALL_BANKS
 from vmemo.errors import InvalidInput, NotFound, Unsupported
 from vmemo.models import utc_now
 from vmemo.models.auth import (
@@ -22,6 +23,10 @@ from vmemo.ports import AuthStore, Store
 
 PREFIX = "vmemo_"
 """The start of every secret, which lets secret scanners find leaked ones."""
+ADMIN_KEY_VARIABLE = "VMEMO_ADMIN_KEY"
+"""The environment variable with the secret of an admin key, and the name of that key."""
+SHORTEST_SECRET = 32
+"""Characters of a secret that is not created here, at least; only its hash protects it in a stolen database."""
 CLAIM_LEASE = timedelta(seconds=10)
 """A request that did not renew its claim for this long is assumed to have died with its process."""
 
@@ -62,10 +67,33 @@ class AuthService:
         await (await self._store()).add_key(key, digest(secret), completes=completes)
         return key, secret
 
+    async def ensure_admin_key(self, secret: str) -> None:
+        """Create the admin key of the environment unless it exists, and revoke the one that it replaces.
+
+        A key that was revoked or has expired stays so: raise InvalidInput.
+        """
+        if len(secret) < SHORTEST_SECRET or not secret.isascii() or not secret.isprintable() or " " in secret:
+            raise InvalidInput(
+                f"{ADMIN_KEY_VARIABLE} must be at least {SHORTEST_SECRET} characters of ASCII without spaces. "
+                "Create one with: openssl rand -hex 32"
+            )
+        store, hashed = await self._store(), digest(secret)
+        # Several servers may start at once: each of them adds the same key.
+        key = ApiKey(id=hashed[:12], name=ADMIN_KEY_VARIABLE, banks=(ALL_BANKS,), permission="admin")
+        if await store.find_key(hashed) is None:
+            await store.add_key(key, hashed)
+        found = await store.find_key(hashed)
+        if found is None or not found.active(utc_now()) or found.permission != "admin" or ALL_BANKS not in found.banks:
+            raise InvalidInput(
+                f"{ADMIN_KEY_VARIABLE} is the secret of a key that is revoked, has expired or is no admin of every "
+                "bank. Set it to a new value, or unset it and use another key."
+            )
+        for other in await store.keys():
+            if other.name == ADMIN_KEY_VARIABLE and other.id != found.id:
+                await store.revoke_key(other.id, utc_now())
+
     async def find_key(self, secret: str) -> ApiKey | None:
         """Return the active key that a secret belongs to, or None."""
-        if not secret.startswith(PREFIX):
-            return None
         found = await (await self._store()).find_key(digest(secret))
         return found if found is not None and found.active(utc_now()) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from vmemo import Memory
+from vmemo.auth.service import ADMIN_KEY_VARIABLE
 from vmemo.cli.command import command
 from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
 from vmemo.cli.output import stderr
@@ -42,6 +44,15 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     allow_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A host name to accept in requests; repeatable.", rich_help_panel=_NETWORK),
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="VMEMO_CORS_ORIGIN",
+            metavar="ORIGIN",
+            help="The origin of a web page that may use the server, such as https://app.example; repeatable.",
+            rich_help_panel=_NETWORK,
+        ),
     ] = None,
     works: Annotated[bool, typer.Option("--worker/--no-worker", help="Run queued jobs in this process.")] = True,
     mcp: Annotated[bool, typer.Option("--mcp/--no-mcp", help="Serve MCP under /mcp.")] = True,
@@ -91,7 +102,10 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve REST, MCP and Hindsight-compatible paths over HTTP. SIGTERM shuts down gracefully."""
+    """Serve REST, MCP and Hindsight-compatible paths over HTTP. SIGTERM shuts down gracefully.
+
+    VMEMO_ADMIN_KEY in the environment is the secret of an admin key, which is created if it does not exist.
+    """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("vmemo serve needs the extra `server`. Install it with: pip install 'vmemo[server]'")
     from vmemo.server import ConnectionLimits, Limits, ServerOptions  # noqa: PLC0415 - an extra
@@ -116,8 +130,11 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
             memory=Memory(target.url, settings=settings),
             address=Address(host=host, port=port, names=tuple(allow_host or ())),
             limits=limits,
-            options=ServerOptions(worker=works, mcp=mcp, grace=grace, connections=connection_limits),
+            options=ServerOptions(
+                worker=works, mcp=mcp, grace=grace, connections=connection_limits, cors_origins=tuple(cors_origin or ())
+            ),
             log_format="json" if as_json else "text",
+            admin_key=os.environ.get(ADMIN_KEY_VARIABLE),
         )
         asyncio.run(launcher.run())
 

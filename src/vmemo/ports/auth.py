@@ -14,7 +14,10 @@ class AuthStore(Protocol):
     """State that interfaces share between requests and processes. It belongs to no bank and is never exported."""
 
     async def add_key(self, key: ApiKey, digest: str, *, completes: CompletedRequest | None = None) -> None:
-        """Store a key under the hash of its secret, and complete a request in the same transaction."""
+        """Store a key under the hash of its secret, and complete a request in the same transaction.
+
+        A hash that is stored already keeps its key.
+        """
         ...
 
     async def find_key(self, digest: str) -> ApiKey | None:

@@ -16,6 +16,7 @@ import uvicorn
 
 from vmemo import Memory
 from vmemo.auth import Limits
+from vmemo.auth.service import ADMIN_KEY_VARIABLE, SHORTEST_SECRET
 from vmemo.errors import InvalidInput
 from vmemo.server.app import LOCAL_HOSTS, ServerOptions, create_app
 from vmemo.server.connections import ACCEPT_BATCH, limited_protocol
@@ -70,6 +71,8 @@ class ServerLauncher:
     limits: Limits = field(default_factory=Limits)
     options: ServerOptions = field(default_factory=ServerOptions)
     log_format: LogFormat = "text"
+    admin_key: str | None = field(default=None, repr=False)
+    """The secret of an admin key, which is created if it does not exist."""
 
     @cached_property
     def log(self) -> ServerLog:
@@ -88,11 +91,15 @@ class ServerLauncher:
         self.log.info("stopped")
 
     async def require_keys(self) -> None:
-        """Raise InvalidInput if other machines can connect and there is no active key."""
+        """Create the admin key; raise InvalidInput if other machines can connect and there is no active key."""
+        if self.admin_key:
+            await self.memory.auth.ensure_admin_key(self.admin_key)
         if not self.address.local and not any(key.revoked_at is None for key in await self.memory.auth.keys()):
             raise InvalidInput(
                 f"Other machines can reach {self.address.host}, which requires an API key, and there is none. "
-                "Create one with `vmemo keys create NAME --permission admin`, or listen on 127.0.0.1."
+                f"Set {ADMIN_KEY_VARIABLE} to at least {SHORTEST_SECRET} random characters (openssl rand -hex 32; in "
+                f"Docker: -e {ADMIN_KEY_VARIABLE}=...), create one with `vmemo keys create NAME --permission admin`, "
+                "or listen on 127.0.0.1."
             )
 
     def server(self) -> uvicorn.Server:

@@ -25,7 +25,7 @@ STARTED = 0
 
 
 def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
-    """Insert a key."""
+    """Insert a key, unless its hash is stored already."""
     values = {
         "id": key.id,
         "digest": digest,
@@ -36,7 +36,7 @@ def add_key(connection: Connection, key: ApiKey, digest: str) -> None:
         "expires_at": micros_or_none(key.expires_at),
         "revoked_at": micros_or_none(key.revoked_at),
     }
-    connection.execute(insert(api_keys).values(values))
+    insert_missing(connection, api_keys, values)
 
 
 def find_key(connection: Connection, digest: str) -> ApiKey | None:

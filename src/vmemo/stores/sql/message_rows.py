@@ -101,7 +101,7 @@ def find_bank(connection: Connection, bank: BankId) -> Bank | None:
     return None if row is None else bank_of(row)
 
 
-def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int]) -> bool:
+def insert_missing(connection: Connection, table: Table, values: Mapping[str, str | int | None]) -> bool:
     """Insert a row unless its key exists or is being inserted by another transaction; return True if inserted."""
     new = postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
     return connection.execute(new.values(values).on_conflict_do_nothing().inline()).rowcount == 1

@@ -254,7 +254,7 @@ class SqlStore(Generic[D]):
         return await self._read(bank, bank_rows.former_profiles)
 
     async def add_key(self, key: ApiKey, digest: str, *, completes: CompletedRequest | None = None) -> None:
-        """Store an API key under the hash of its secret."""
+        """Store an API key under the hash of its secret, unless that hash is stored already."""
 
         def run(connection: Connection) -> None:
             auth_rows.add_key(connection, key, digest)
