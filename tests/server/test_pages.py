@@ -66,7 +66,7 @@ def page_of(response: httpx2.Response) -> _Page:
     return page
 
 
-def test_landing_page_needs_no_key_and_links_to_the_interfaces(keyed_server: LiveServer) -> None:
+def test_home_page_needs_no_key_and_links_to_the_interfaces(keyed_server: LiveServer) -> None:
     with keyed_server.http() as client:
         page = page_of(client.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}))
         assert page.links == ["/docs", "/openapi.json", "/health", "/mcp"]

@@ -48,14 +48,14 @@ _LOCAL_KEYS = (
 
 @router.get("/")
 @router.head("/")
-async def landing(request: Request) -> Response:
+async def home(request: Request) -> Response:
     """Describe the server: as JSON if the client asks for that, else as HTML."""
     links = {"docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
     if request.app.state.mcp:
         links["mcp"] = "/mcp"
     if _wants_json(request):
         return JSONResponse({"name": "vmemo", "version": version("vmemo"), **links})
-    return _page("vmemo", _landing(request, links))
+    return _page("vmemo", _home(request, links))
 
 
 @router.get("/docs")
@@ -68,7 +68,7 @@ async def docs(request: Request) -> Response:
     return _page("vmemo API reference", app.state.reference)
 
 
-def _landing(request: Request, links: dict[str, str]) -> str:
+def _home(request: Request, links: dict[str, str]) -> str:
     base = str(request.base_url).rstrip("/")
     body = '{"messages": [{"content": "I moved to Lisbon last week.", "speaker": "Ana"}]}'
     key = "" if AppState.of(request).keyless else ' -H "Authorization: Bearer $VMEMO_API_KEY"'
