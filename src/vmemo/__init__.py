@@ -1,5 +1,7 @@
 """Long-term memory for AI agents: retain, recall, reflect."""
 
+import logging
+
 from vmemo.errors import (
     DatabaseReplaced,
     EmbedderMismatch,
@@ -106,3 +108,6 @@ __all__ = [
     "rekey",
     "rekey_sync",
 ]
+
+# Log lines appear only if the application configures logging.
+logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 from threading import Lock
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, inspect, text
 
 from vmemo.errors import NotFound, SchemaTooNew, StoreError
 from vmemo.stores.postgres.schema import PARTITIONS
+from vmemo.stores.sql.alembic_log import quiet_alembic
+
+with quiet_alembic():
+    from alembic import command
+    from alembic.config import Config
 
 _ALEMBIC = Lock()
 """Alembic's context is global, so a process upgrades one database at a time."""
@@ -65,7 +68,7 @@ def upgrade(connection: Connection, target: str = HEAD, *, partitions: int = PAR
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     config.attributes["partitions"] = partitions
-    with _ALEMBIC:
+    with _ALEMBIC, quiet_alembic():
         command.upgrade(config, target)
 
 
