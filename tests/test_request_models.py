@@ -46,6 +46,7 @@ OFFERS: Mapping[type[Request], Offer] = {
     r.ProcessRequest: Offer(("POST", f"{BANK}/process"), None, "process", "process"),
     r.RecallRequest: Offer(("POST", f"{BANK}/recall"), "recall", "recall", "recall"),
     r.RetrieveRequest: Offer(("POST", f"{BANK}/retrieve"), None, "recall", "retrieve"),
+    r.ContextRequest: Offer(("POST", f"{BANK}/context"), None, "context", "context"),
     r.ReflectRequest: Offer(("POST", f"{BANK}/reflect"), "reflect", "reflect", "reflect"),
     r.ForgetRequest: Offer(("POST", f"{BANK}/forget"), "forget", "forget", "forget"),
     r.WhyRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/why"), "why", "why", "why"),
@@ -74,6 +75,7 @@ OFFERS: Mapping[type[Request], Offer] = {
 NOT_OFFERED: Mapping[tuple[Interface, type[Request]], str] = {
     ("mcp", r.ProcessRequest): "retain derives facts at once, and a worker retries failures",
     ("mcp", r.RetrieveRequest): "recall limits the result by tokens, which is what a model pays for",
+    ("mcp", r.ContextRequest): "a context is for the prompt that a host writes; a model recalls",
     ("mcp", r.FormerProfilesRequest): OPERATORS,
     ("mcp", r.EpisodesRequest): "episodes group messages; browse lists the messages and facts themselves",
     ("mcp", r.MergesRequest): OPERATORS,

@@ -44,6 +44,7 @@ from vmemo.models import (
     Profile,
     Provenance,
 )
+from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Explanation, Recalled
 from vmemo.models.results import Answer, Citation, MemoryLookup, Retained, Retracted, Status, TextDelta
 from vmemo.settings import Settings
@@ -86,6 +87,7 @@ __all__ = [
     "OutcomeUnknown",
     "ProcessingDelayed",
     "Profile",
+    "PromptContext",
     "Provenance",
     "Recalled",
     "RerankFailed",

@@ -16,7 +16,7 @@ from vmemo.cli.command import Command
 from vmemo_bench.command import benchmark
 
 COMMANDS = (*OWN_COMMANDS, *benchmark.commands)
-NAMES = """demo retain process recall reflect inspect why opinions observations profile forget reprocess reembed
+NAMES = """demo retain process recall context reflect inspect why opinions observations profile forget reprocess reembed
     maintain worker jobs export import migrate rekey doctor serve mcp""".split()
 BANK = {"bank list", "bank create", "bank show", "bank set", "bank delete"}
 ENTITY = {"entity list", "entity merges", "entity merge", "entity undo"}

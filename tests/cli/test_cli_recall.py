@@ -150,6 +150,17 @@ def test_recall_takes_a_reference_time(invoke: Run, db: str, now: str, during: d
     assert json.loads(invoke(*asked).stdout)["explanation"]["during"] == during
 
 
+def test_context_prints_one_block_within_its_budget(invoke: Run, db: str) -> None:
+    result = invoke("context", "Where does Ana work?", "--user", "Ana", "--max-tokens", "120", "--db", db)
+    assert result.exit_code == 0, result.output
+    assert "# Relevant" in result.stdout
+    assert count_tokens(result.stdout.rstrip("\n")) <= 120
+    assert "# Relevant" not in invoke("context", "--db", db).stdout
+    found = json.loads(invoke("context", "bread", "--db", db, "--json").stdout)
+    assert found["user"] == "Ana"
+    assert found["text"].count("rye bread") == 1
+
+
 def test_recall_prints_the_prompt_form(invoke: Run, db: str) -> None:
     result = invoke("recall", "bread", "--prompt", "--max-tokens", "40", "--db", db)
     assert result.stdout.startswith("## 2 September 2024"), "a small budget leaves out the legend"

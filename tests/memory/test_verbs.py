@@ -48,7 +48,8 @@ def test_every_synchronous_twin_has_a_verb_and_every_verb_a_docstring() -> None:
 
 
 def test_memory_has_every_verb_of_this_release() -> None:
-    verbs = """add_message add_messages add_exchange retain process recall retrieve reflect why forget status profile
+    verbs = """add_message add_messages add_exchange retain process recall retrieve context reflect why forget status
+        profile
         exists entities episodes messages facts reembed export import_bank open close banks opinions observations
         trajectory merges jobs merge_entities undo_merge maintain reprocess schedule_maintenance left_to_reprocess work
         reflect_stream add_background former_profiles run run_once replace_messages"""

@@ -91,6 +91,7 @@ def test_queries_return_the_same_results(server: LiveServer, database: str) -> N
         assert remote.to_prompt() == local.to_prompt()
         assert client.retrieve_sync("kettle", 1).facts == memory.retrieve_sync("kettle", 1).facts
         assert client.retrieve_sync("Lisbon", tags=["home"]).facts[0].tags == ("home",)
+        assert client.context_sync("kettle", "Ana", 300).text == memory.context_sync("kettle", "Ana", 300).text
         assert client.reflect_sync("Who has a kettle?") == memory.reflect_sync("Who has a kettle?")
         events = list(client.reflect_stream_sync("Who has a kettle?"))
         assert events == list(memory.reflect_stream_sync("Who has a kettle?"))

@@ -83,7 +83,7 @@ def test_examples_of_bodies_are_valid(server: LiveServer) -> None:
     assert len([found for found in examples.values() if found]) >= 8
     with server.http() as client:
         client.post("/v1/banks/a/messages", json=examples["POST", "/v1/banks/{bank}/messages"][0])
-        for path in ("recall", "retrieve", "reflect", "forget"):
+        for path in ("recall", "retrieve", "context", "reflect", "forget"):
             body = examples["POST", f"/v1/banks/{{bank}}/{path}"][0]
             assert client.post(f"/v1/banks/a/{path}", json=body).status_code == 200, path
         profile = examples["PUT", "/v1/banks/{bank}/profile"][0]

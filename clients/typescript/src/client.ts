@@ -33,7 +33,12 @@ type ItemOf<R extends ListRoute> = Routes[R]["response"]["items"][number];
 
 const AUDIT = "GET /v1/audit";
 const REFLECT = "POST /v1/banks/{bank}/reflect";
-const READS: ReadonlySet<string> = new Set(["POST /v1/banks/{bank}/recall", "POST /v1/banks/{bank}/retrieve"]);
+const CONTEXT = "POST /v1/banks/{bank}/context";
+const READS: ReadonlySet<string> = new Set([
+  "POST /v1/banks/{bank}/recall",
+  "POST /v1/banks/{bank}/retrieve",
+  CONTEXT,
+]);
 
 const TEXTS: Record<TextRoute, true> = { "GET /metrics": true, "GET /v1/banks/{bank}/export": true };
 
@@ -89,6 +94,18 @@ export class Vmemo {
     options: CallOptions = {},
   ): Promise<schema.Recalled> {
     return this.request("POST /v1/banks/{bank}/retrieve", { body: { ...fields, query } }, options);
+  }
+
+  /**
+   * Return one block of memories for a system prompt, as `text` of at most `max_tokens`: the user's profile and
+   * standing instructions, pinned facts, the latest session, and facts relevant to the query, if there is one.
+   */
+  context(
+    query: string | null = null,
+    fields: Omit<schema.ContextRequest, "query"> = {},
+    options: CallOptions = {},
+  ): Promise<schema.PromptContext> {
+    return this.request(CONTEXT, { body: { ...fields, query } }, options);
   }
 
   /** Answer a question from memory, with citations. */

@@ -110,6 +110,16 @@ export interface ConfidenceChange {
   at: string;
 }
 
+/** Return one block of memories for a system prompt. */
+export interface ContextRequest {
+  /** What the next answer is about; without it, no relevant facts are searched. */
+  query?: string | null;
+  /** The name of the user whose profile and instructions are meant, or an entity's id; by default the one user of the bank, if only one speaks in it. */
+  user?: string | null;
+  /** Tokens of the whole text, at most. */
+  max_tokens?: number;
+}
+
 /** Create an API key. */
 export interface CreateKeyRequest {
   name: string;
@@ -420,6 +430,28 @@ export interface Profile {
   disposition?: Disposition;
   bias?: number;
   background?: string;
+}
+
+/** Memories as one text for a system prompt, and the facts of its sections as they are shown. */
+export interface PromptContext {
+  /** the block for a prompt; empty if not even one fact fits */
+  text: string;
+  /** tokens of the text, at most `max_tokens` */
+  tokens: number;
+  max_tokens: number;
+  query: string | null;
+  /** the user whose profile and instructions are meant, if known */
+  user: string | null;
+  /** observations about the user */
+  profile: Fact[];
+  /** standing instructions of the user, newest first */
+  instructions: Fact[];
+  /** pinned facts */
+  pinned: Fact[];
+  /** facts of the latest session, newest first */
+  recent: Fact[];
+  /** facts by relevance to the query */
+  relevant: Hit[];
 }
 
 /** The sources of a fact, the facts that superseded it and, for an opinion, its confidence changes. `newer` are the decisions of the revision model: facts that replaced this one, or may have outdated it. */
@@ -756,15 +788,21 @@ export interface Routes {
   };
   /** Return facts by relevance whose tokens sum to at most `max_tokens`; the last one may be cut (`truncated`). */
   "POST /v1/banks/{bank}/recall": {
-    query: undefined;
+    query: { format?: "full" | "lean" | "prompt" | null };
     body: RecallRequest;
     response: Recalled;
   };
   /** Return the `top_k` most relevant facts. */
   "POST /v1/banks/{bank}/retrieve": {
-    query: undefined;
+    query: { format?: "full" | "lean" | "prompt" | null };
     body: RetrieveRequest;
     response: Recalled;
+  };
+  /** Return one block of memories for a system prompt: profile, instructions, pinned, recent and relevant facts. */
+  "POST /v1/banks/{bank}/context": {
+    query: { format?: "full" | "lean" | "prompt" | null };
+    body: ContextRequest;
+    response: PromptContext;
   };
   /** Answer a question from memory with citations. */
   "POST /v1/banks/{bank}/reflect": {

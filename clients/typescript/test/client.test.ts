@@ -66,6 +66,13 @@ test("text that is not ASCII returns unchanged", async () => {
   assert.deepEqual((await all(memory.messages({ document: "日記" }))).map((message) => message.speaker), ["葵"]);
 });
 
+test("context is one text within its budget", async () => {
+  const context = await memory.context("Where does Ana live?", { user: "Ana", max_tokens: 300 });
+  assert.match(context.text, /Lisbon/);
+  assert.ok(context.tokens <= 300);
+  assert.deepEqual((await memory.context()).relevant, []);
+});
+
 test("retrieve returns as many facts as requested", async () => {
   assert.equal((await memory.retrieve("Lisbon", { top_k: 1 })).hits.length, 1);
 });

@@ -9,6 +9,7 @@ import typer
 
 from vmemo.cli import bank, entity, keys
 from vmemo.cli.command import Command, CommandGroup, command
+from vmemo.cli.context import context
 from vmemo.cli.demo import demo
 from vmemo.cli.doctor import doctor
 from vmemo.cli.forget import forget
@@ -59,7 +60,7 @@ _GROUPS = (
     ),
 )
 _COMMANDS = (
-    *(demo, retain, process, recall, reflect, inspect, why, opinions, observations, profile),
+    *(demo, retain, process, recall, context, reflect, inspect, why, opinions, observations, profile),
     *(serve, mcp, forget, reprocess, reembed, maintain, worker, jobs, export, import_, migrate, rekey, doctor),
 )
 COMMANDS = (*_COMMANDS, *(each for group in _GROUPS for each in group.commands))

@@ -28,6 +28,7 @@ from vmemo.models import (
     Provenance,
 )
 from vmemo.models import requests as r
+from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Request, Returns
 from vmemo.models.results import Answer, DerivationProblem, Forgotten, Job, Maintained, Retained, Status
@@ -120,6 +121,7 @@ ROUTES: Mapping[type[Returns[object]], Route] = {
     r.ProcessRequest: Route(_POST, "process", Retained),
     r.RecallRequest: Route(_POST, "recall", Recalled, _counted, reads=True),
     r.RetrieveRequest: Route(_POST, "retrieve", Recalled, _counted, reads=True),
+    r.ContextRequest: Route(_POST, "context", PromptContext, reads=True),
     r.ReflectRequest: Route(_POST, "reflect", Answer, content=_reflection),
     r.ForgetRequest: Route(_POST, "forget", Forgotten),
     r.ForgetContentRequest: Route(_POST, "forget", Forgotten),

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias, TypeVar, cast
 from vmemo.auth.service import AuthService
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
-from vmemo.memory import administration, inspect, recall, reflect, retain
+from vmemo.memory import administration, context, inspect, recall, reflect, retain
 from vmemo.memory.lookup import Lookup
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession, bank_id
@@ -33,6 +33,7 @@ HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
     r.ProcessRequest: retain.process,
     r.RecallRequest: recall.recall,
     r.RetrieveRequest: recall.recall,
+    r.ContextRequest: context.context,
     r.ReflectRequest: reflect.reflect,
     r.ForgetRequest: administration.forget,
     r.ForgetContentRequest: administration.forget,
@@ -84,7 +85,7 @@ class Memory(Verbs):
         `encryption_key` opens an encrypted SQLite file, in place of the key of the settings. `revision_model` finds
         outdated facts in place of the packaged model; "none" leaves that to rules.
         """
-        context = build(
+        built = build(
             url,
             llm=llm,
             embedder=embedder,
@@ -93,7 +94,7 @@ class Memory(Verbs):
             encryption_key=encryption_key,
             revision_model=revision_model,
         )
-        self._session = MemorySession(MemoryRuntime.of(context), bank_id(bank))
+        self._session = MemorySession(MemoryRuntime.of(built), bank_id(bank))
 
     async def run(self, request: Returns[R]) -> R:
         """Execute a request in this process."""
@@ -165,8 +166,8 @@ class Memory(Verbs):
     @property
     def lookup(self) -> Lookup:
         """Reads by id, for interfaces that present records in another shape."""
-        context = self._session.context
-        return Lookup(self._session.bank, context.store, context.counter, models=context.llm is not None)
+        parts = self._session.context
+        return Lookup(self._session.bank, parts.store, parts.counter, models=parts.llm is not None)
 
     async def schedule_maintenance(self, hours: float | None = None, *, banks: Sequence[str] = ()) -> list[str]:
         """Queue the maintenance of all banks, or of some, that have none queued, and return their names.

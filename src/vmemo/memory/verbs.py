@@ -26,6 +26,7 @@ from vmemo.models import (
     Provenance,
 )
 from vmemo.models import requests as r
+from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import Returns
 from vmemo.models.requests import MessageOptions, NewMessage, RecallOptions, ReflectOptions
@@ -159,6 +160,15 @@ class Verbs(ABC):
     async def retrieve(self, query: str, top_k: int = 10, **options: Unpack[RecallOptions]) -> Recalled:
         """Return the `top_k` most relevant facts."""
         return await self.run(r.RetrieveRequest.of({**options, "query": query, "top_k": top_k}))
+
+    async def context(self, query: str | None = None, user: str | None = None, max_tokens: int = 2048) -> PromptContext:
+        """Return one block of memories for a system prompt, as `.text` and `str()`, of at most `max_tokens`.
+
+        It has the profile and the standing instructions of the user, pinned facts, facts of the latest session and
+        those relevant to the query; none occurs twice, and former ones are marked. `user` is a name or an entity's
+        id, by default the one user of the bank, if only one speaks in it. Without a query there are no relevant facts.
+        """
+        return await self.run(r.ContextRequest.of({"query": query, "user": user, "max_tokens": max_tokens}))
 
     async def reflect(self, query: str, **options: Unpack[ReflectOptions]) -> Answer:
         """Answer from memory with citations, in the bank's character.
@@ -309,6 +319,7 @@ class Verbs(ABC):
     process_sync = twin(process)
     recall_sync = twin(recall)
     retrieve_sync = twin(retrieve)
+    context_sync = twin(context)
     reflect_sync = twin(reflect)
     reflect_stream_sync = twin_stream(reflect_stream)
     forget_sync = twin(forget)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from typing import Literal
 
 from vmemo.models.facts import COMPUTED_DATE, Fact
 from vmemo.models.hits import Hit
@@ -24,6 +25,8 @@ EXPLAINED_MARKS = {
 """Sentences that the legend has only if the mark occurs."""
 QUOTED = 24
 """First characters of a title that show if it is quoted from a fact, which may be truncated."""
+Layout = Literal["days", "dated", "plain"]
+"""Facts by day, as a list in their order with the day of each, or as a list of their texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,40 +39,50 @@ class RecallPrompt:
     """The user's standing instructions, which come first."""
     legend: bool = True
     """False leaves out the first line."""
+    heading: str = ""
+    """A line above the facts."""
+    layout: Layout = "days"
+    least_truncated: int | None = 1
+    """Tokens that must be left to truncate the next fact; None truncates none."""
 
     def fit(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> str:
         """Return the prompt of the first hits that fit with everything around them.
 
         The first hit that does not fit is truncated to what is left; those after it are left out.
         """
-        shown = self._fitting(hits, max_tokens, count)
-        if shown < len(hits):
-            text = self._with_truncated(hits[:shown], hits[shown], max_tokens, count)
-        else:
-            text = self.render(hits)
-        if count(text) <= max_tokens:
+        shown = self.fitting(hits, max_tokens, count)
+        text = self.render(shown)
+        if (shown or not hits) and count(text) <= max_tokens:
             return text
         # A small budget is left to the facts.
         return RecallPrompt(known_at=self.known_at, legend=False).fit(hits, max_tokens, count) if self.legend else ""
 
-    def _fitting(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> int:
-        """Return the number of hits that fit, by bisection: each step lays out and counts the whole prompt."""
+    def fitting(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> list[Hit]:
+        """Return the first hits that fit with everything around them; the last may be truncated."""
+        whole = self._whole(hits, max_tokens, count)
+        if whole == len(hits):
+            return list(hits)
+        return [*hits[:whole], *self._truncated(hits[:whole], hits[whole], max_tokens, count)]
+
+    def _whole(self, hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> int:
+        """Return the number of whole hits that fit, by bisection: each step lays out and counts the whole prompt."""
         low, high = 0, len(hits)
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if count(self.render(hits[:middle])) <= max_tokens else (low, middle - 1)
         return low
 
-    def _with_truncated(self, hits: Sequence[Hit], next_hit: Hit, max_tokens: int, count: Callable[[str], int]) -> str:
-        whole = self.render([*hits, next_hit])
-        left = max_tokens - count(whole) + next_hit.tokens
-        while left > 0 and (short := next_hit.truncate(left, count)) is not None:
-            text = self.render([*hits, short])
-            excess = count(text) - max_tokens
+    def _truncated(self, hits: Sequence[Hit], next_hit: Hit, max_tokens: int, count: Callable[[str], int]) -> list[Hit]:
+        """Return the next hit, truncated to what the hits before it leave; nothing if no part of it fits."""
+        if self.least_truncated is None:
+            return []
+        left = max_tokens - count(self.render([*hits, next_hit])) + next_hit.tokens
+        while left >= self.least_truncated and (short := next_hit.truncate(left, count)) is not None:
+            excess = count(self.render([*hits, short])) - max_tokens
             if excess <= 0:
-                return text
+                return [short]
             left -= excess
-        return self.render(hits or [next_hit])
+        return []
 
     def render(self, hits: Sequence[Hit]) -> str:
         """Return the instructions and all hits, oldest first; a hit that replaced others is followed by them."""
@@ -80,6 +93,11 @@ class RecallPrompt:
         return "\n".join([INSTRUCTIONS, *lines, "", facts])
 
     def _facts(self, hits: Sequence[Hit]) -> str:
+        body = self._by_day(hits) if self.layout == "days" else "\n".join(map(self._item, hits))
+        body = f"{self.heading}\n{body}" if self.heading else body
+        return f"{legend_of(hits)}\n\n{body}" if self.legend else body
+
+    def _by_day(self, hits: Sequence[Hit]) -> str:
         ordered = sorted(hits, key=_said)
         nested = _former_versions(ordered)
         inside = {hit.id for versions in nested.values() for hit in versions}
@@ -90,10 +108,13 @@ class RecallPrompt:
                 lines.append(self._line(hit))
                 lines += [self._line(version, nested=True) for version in nested.get(hit.id, ())]
         bodies = {key: "\n".join(lines) for key, lines in blocks.items()}
-        body = "\n\n".join(f"{self._heading(key, lines)}\n{lines}" for key, lines in bodies.items())
-        return f"{_legend(hits)}\n\n{body}" if self.legend else body
+        return "\n\n".join(f"{self._day_heading(key, lines)}\n{lines}" for key, lines in bodies.items())
 
-    def _heading(self, key: tuple[date, EpisodeId | None], lines: str) -> str:
+    def _item(self, hit: Hit) -> str:
+        marks = ", ".join(self._marks(hit, dated=True)) if self.layout == "dated" else ""
+        return _bullet(hit, f"({marks}) " if marks else "")
+
+    def _day_heading(self, key: tuple[date, EpisodeId | None], lines: str) -> str:
         """Return the day, and the episode's title unless it is quoted from the facts below it."""
         day, episode = key
         title = self.titles.get(episode, "") if episode else ""
@@ -103,9 +124,7 @@ class RecallPrompt:
     def _line(self, hit: Hit, *, nested: bool = False) -> str:
         marks = ", ".join(self._marks(hit, dated=nested))
         said_at = "" if nested or hit.fact.mentioned_at.time() == time() else f"{hit.fact.mentioned_at:%H:%M} "
-        indent = "  " if nested else ""
-        text = hit.text.replace("\n", f"\n{indent}  ")
-        return f"{indent}- [{hit.short_id}] {said_at}{f'({marks}) ' if marks else ''}{text}"
+        return _bullet(hit, f"{said_at}{f'({marks}) ' if marks else ''}", indent="  " if nested else "")
 
     def _marks(self, hit: Hit, *, dated: bool) -> Iterator[str]:
         fact = hit.fact
@@ -138,11 +157,18 @@ def fit_instructions(instructions: Sequence[Fact], max_tokens: int) -> list[Fact
     return kept
 
 
-def _legend(hits: Sequence[Hit]) -> str:
+def legend_of(hits: Sequence[Hit], start: str = LEGEND) -> str:
+    """Return the line that explains the layout and the marks of hits."""
     used = {mark for hit in hits for mark in (hit.status.replace("_", " "), "[…]" if hit.truncated else "")}
     if any(COMPUTED_DATE in hit.text for hit in hits):
         used.add(COMPUTED_DATE)
-    return " ".join([LEGEND, *(meaning for mark, meaning in EXPLAINED_MARKS.items() if mark in used)])
+    return " ".join([start, *(meaning for mark, meaning in EXPLAINED_MARKS.items() if mark in used)])
+
+
+def _bullet(hit: Hit, marks: str, indent: str = "") -> str:
+    """Return the line of a hit; further lines of its text are indented, so that they can't look like headings."""
+    text = hit.text.replace("\n", f"\n{indent}  ")
+    return f"{indent}- [{hit.short_id}] {marks}{text}"
 
 
 def _said(hit: Hit) -> tuple[datetime, datetime]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Self, TypedDict
 
-from pydantic import AfterValidator, BaseModel, Field, InstanceOf, JsonValue, Strict, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, InstanceOf, JsonValue, Strict, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from vmemo.models.auth import Permission
@@ -21,6 +21,7 @@ from vmemo.models.hits import Provenance
 from vmemo.models.ids import Budget, EntityId, Network, Role
 from vmemo.models.messages import Episode, Message
 from vmemo.models.profiles import FormerProfile, Profile
+from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
 from vmemo.models.request_fields import (
     LARGEST_PAGE,
@@ -162,6 +163,10 @@ class RecallFilters(Request):
     explain: Flag = Field(default=False, description="Also return how each fact was found.")
 
 
+def _none_if_blank(query: object) -> object:
+    return None if isinstance(query, str) and not query.strip() else query
+
+
 class RecallRequest(RecallFilters, Returns[Recalled]):
     """Return facts by relevance within a token budget."""
 
@@ -175,6 +180,21 @@ class RetrieveRequest(RecallFilters, Returns[Recalled]):
 
     query: QueryText
     top_k: Annotated[Count, Field(le=MAX_NODES)] = Field(default=10, description="Facts to return, at most.")
+
+
+class ContextRequest(Request, Returns[PromptContext]):
+    """Return one block of memories for a system prompt."""
+
+    query: Annotated[QueryText | None, BeforeValidator(_none_if_blank)] = Field(
+        default=None, description="What the next answer is about; without it, no relevant facts are searched."
+    )
+    user: Name | None = Field(
+        default=None,
+        description="The name of the user whose profile and instructions are meant, or an entity's id; by default the "
+        "one user of the bank, if only one speaks in it.",
+        examples=["Ana"],
+    )
+    max_tokens: Tokens = Field(default=2048, description="Tokens of the whole text, at most.")
 
 
 class ReflectOptions(RecallOptions, total=False):

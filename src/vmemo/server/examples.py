@@ -22,6 +22,9 @@ RETAIN = _examples(
 )
 RECALL = _examples(question={"query": "Where does Ana live?", "max_tokens": 1000, "budget": "low"})
 RETRIEVE = _examples(past={"query": "Where did Ana live?", "top_k": 5, "at_time": "2026-01-01T00:00:00Z"})
+CONTEXT = _examples(
+    question={"query": "What shall we cook tonight?", "user": "Ana", "max_tokens": 800}, profile={"user": "Ana"}
+)
 REFLECT = _examples(question={"query": "What should we do when Ana visits?", "max_lookups": 1, "opinions": False})
 FORGET = _examples(document={"document": "chat-2026-11-15"}, entity={"entity": "Ana"})
 PROFILE = _examples(profile={"name": "Mira", "disposition": {"skepticism": 4}, "background": "I teach history."})

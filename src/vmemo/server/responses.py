@@ -12,6 +12,7 @@ from vmemo.models.request_fields import LARGEST_PAGE
 from vmemo.server.problems import MEDIA_TYPE, ProblemDetails
 
 Item = TypeVar("Item")
+JSON = "application/json"
 
 
 class CursorPage(BaseModel, Generic[Item]):
@@ -29,7 +30,7 @@ class IdResponse(BaseModel):
 
 def record(found: BaseModel, status: int = 200) -> Response:
     """Return a record as a JSON response."""
-    return Response(found.model_dump_json(by_alias=True), status, media_type="application/json")
+    return Response(found.model_dump_json(by_alias=True), status, media_type=JSON)
 
 
 async def record_of(found: Awaitable[BaseModel]) -> Response:
@@ -57,7 +58,7 @@ def one_more(limit: int) -> int:
 
 def json_response(value: object) -> Response:
     """Return any value as a JSON response."""
-    return Response(TypeAdapter(Any).dump_json(value), media_type="application/json")
+    return Response(TypeAdapter(Any).dump_json(value), media_type=JSON)
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

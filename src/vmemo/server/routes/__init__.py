@@ -3,6 +3,7 @@
 from vmemo.models import Profile
 from vmemo.models.requests import (
     BackgroundRequest,
+    ContextRequest,
     CreateKeyRequest,
     ForgetContentRequest,
     MergeEntitiesRequest,
@@ -15,7 +16,7 @@ from vmemo.models.requests import (
 
 BODIES = (
     *(RetainRequest, ProcessRequest, RecallRequest, RetrieveRequest, ReflectRequest, ForgetContentRequest),
-    *(Profile, BackgroundRequest, MergeEntitiesRequest, CreateKeyRequest),
+    *(ContextRequest, Profile, BackgroundRequest, MergeEntitiesRequest, CreateKeyRequest),
 )
 # The models defer building their validators to keep `import vmemo` fast. FastAPI needs them when a route is defined; if
 # it builds them on first use, pydantic warns of the alias that FastAPI gives to every body.

@@ -1,4 +1,4 @@
-"""Routes that query a bank: recall, retrieve and reflect."""
+"""Routes that query a bank: recall, retrieve, context and reflect."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from vmemo import Memory
 from vmemo.errors import InvalidInput, VmemoError
+from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Recalled
-from vmemo.models.requests import RecallRequest, ReflectRequest, RetrieveRequest
+from vmemo.models.requests import ContextRequest, RecallRequest, ReflectRequest, RetrieveRequest
 from vmemo.models.results import Answer, Event, MemoryLookup, Retracted, TextDelta
 from vmemo.server import examples
 from vmemo.server.dependencies import Idempotent, ReadBank, begin_write
+from vmemo.server.formats import PROMPT_RESPONSE, Format, formatted
 from vmemo.server.paths import ExactRoute
 from vmemo.server.problems import problem_of
 from vmemo.server.responses import BODY_ERRORS, LLM_ERRORS, record, record_of
@@ -23,22 +25,41 @@ router = APIRouter(prefix="/v1/banks/{bank}", tags=["query"], route_class=ExactR
 PING_SECONDS = 15
 """Seconds of silence after which a comment is sent, so that no proxy closes the connection."""
 _EVENT_STREAM = "text/event-stream"
+_FORMATS = {**BODY_ERRORS, **PROMPT_RESPONSE}
 
 
-@router.post("/recall", response_model=Recalled, responses=BODY_ERRORS, openapi_extra=examples.RECALL)
-async def recall(session: ReadBank, body: RecallRequest) -> Response:
+@router.post("/recall", response_model=Recalled, responses=_FORMATS, openapi_extra=examples.RECALL)
+async def recall(session: ReadBank, body: RecallRequest, format: Format) -> Response:
     """Return facts by relevance whose tokens sum to at most `max_tokens`; the last one may be cut (`truncated`).
 
-    Each has a `status`.
+    Each has a `status`. A prompt has at most `max_tokens` in all.
     """
     session.principal.check_max_tokens(body.max_tokens)
-    return await record_of(session.memory.run(body))
+    found = await session.memory.run(body)
+    return await formatted(found, format, found.to_prompt)
 
 
-@router.post("/retrieve", response_model=Recalled, responses=BODY_ERRORS, openapi_extra=examples.RETRIEVE)
-async def retrieve(session: ReadBank, body: RetrieveRequest) -> Response:
+@router.post("/retrieve", response_model=Recalled, responses=_FORMATS, openapi_extra=examples.RETRIEVE)
+async def retrieve(session: ReadBank, body: RetrieveRequest, format: Format) -> Response:
     """Return the `top_k` most relevant facts."""
-    return await record_of(session.memory.run(body))
+    found = await session.memory.run(body)
+    return await formatted(found, format, found.to_prompt)
+
+
+@router.post(
+    "/context",
+    response_model=PromptContext,
+    responses=_FORMATS,
+    openapi_extra=examples.CONTEXT,
+)
+async def context(session: ReadBank, body: ContextRequest, format: Format) -> Response:
+    """Return one block of memories for a system prompt: profile, instructions, pinned, recent and relevant facts.
+
+    `text` has at most `max_tokens` in all, and no fact twice.
+    """
+    session.principal.check_max_tokens(body.max_tokens)
+    found = await session.memory.run(body)
+    return await formatted(found, format, found.__str__)
 
 
 @router.post(
