@@ -18,6 +18,7 @@ from vmemo.errors import (
     NotFound,
     OutcomeUnknown,
     ProcessingDelayed,
+    RedactionFailed,
     RerankFailed,
     SchemaTooNew,
     ServerDenied,
@@ -48,6 +49,7 @@ from vmemo.models.prompt_context import PromptContext
 from vmemo.models.recalled import Explanation, Recalled
 from vmemo.models.results import Answer, Citation, MemoryLookup, Retained, Retracted, Status, TextDelta
 from vmemo.settings import Settings
+from vmemo.text.redact import redact_secrets
 from vmemo.transfer.bank_migration import MigrationProgress, MigrationReport, MovedBank
 from vmemo.transfer.migrate import migrate, migrate_sync
 from vmemo.transfer.rekey import rekey, rekey_sync
@@ -90,6 +92,7 @@ __all__ = [
     "PromptContext",
     "Provenance",
     "Recalled",
+    "RedactionFailed",
     "RerankFailed",
     "Retained",
     "Retracted",
@@ -107,6 +110,7 @@ __all__ = [
     "VmemoError",
     "migrate",
     "migrate_sync",
+    "redact_secrets",
     "rekey",
     "rekey_sync",
 ]

@@ -12,6 +12,7 @@ VmemoError
 │   ├── LLMRefused        the model declined to answer
 │   ├── LLMUnusable       the answer does not match the schema, even after one repair
 │   └── LLMDenied         the API key, the model or the request is rejected; correct the configuration
+├── RedactionFailed       the redaction raised or returned no text; nothing was stored
 ├── RerankFailed          the reranker returned no valid scores; recall works without it
 ├── StoreError            the database failed; the transaction was rolled back
 │   ├── StoreBusy         another process held the lock too long, or the server is unavailable; try again
@@ -76,6 +77,10 @@ class LLMUnusable(LLMFailed):
 
 class LLMDenied(LLMFailed):
     """The service rejects the API key, the model's name or the request. Correct them; the job stays queued."""
+
+
+class RedactionFailed(VmemoError):
+    """The redaction raised an error or returned no text. Nothing was stored; correct it and retain again."""
 
 
 class RerankFailed(VmemoError):

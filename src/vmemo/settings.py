@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from vmemo.errors import InvalidInput, MissingExtra, Unsupported
 from vmemo.models.setting_groups import (
@@ -23,9 +23,10 @@ from vmemo.models.setting_groups import (
     SpreadingSettings,
     TemporalSettings,
 )
-from vmemo.models.settings import EncryptionKey, Settings
+from vmemo.models.settings import EncryptionKey, Redactor, Settings
 from vmemo.ports import LLM, Embedder, Extractor, NameReader, Reranker, RevisionModel, Store, TimeReader
 from vmemo.retain.context import RetainContext
+from vmemo.text.redact import redact_secrets
 
 __all__ = [
     "EncryptionKey",
@@ -34,6 +35,7 @@ __all__ = [
     "MaintenanceSettings",
     "ObservationSettings",
     "OpinionSettings",
+    "Redactor",
     "ResolutionWeights",
     "RevisionModelSettings",
     "RevisionSettings",
@@ -50,7 +52,7 @@ _SQLITE = "sqlite:///"
 _SCHEMES = ("sqlite://", "postgresql://", "neo4j://")
 
 
-def build(
+def build(  # noqa: PLR0913 - each is an optional part of the memory
     url: str | Path | None,
     *,
     llm: object,
@@ -59,6 +61,7 @@ def build(
     settings: Settings | None,
     encryption_key: EncryptionKey | None = None,
     revision_model: object = None,
+    redact: object = None,
 ) -> RetainContext:
     """Return the context of a memory. Opens and loads nothing."""
     from vmemo.embedding.token_counter import count_tokens
@@ -82,6 +85,7 @@ def build(
         reranker=_reranker(reranker, chosen),
         revision_model=_revision_model(revision_model, cached, chosen),
         time_reader=times,
+        redactor=_redactor(chosen.redact if redact is None else redact),
         settings=chosen,
     )
 
@@ -171,6 +175,16 @@ def _reranker(given: object, settings: Settings) -> Reranker | Literal["late", "
         'A reranker is "late", "none", a service\'s URL, the path of a cross-encoder, or an object with name and '
         f"rerank(), not {given!r:.40}."
     )
+
+
+def _redactor(given: object) -> Redactor | None:
+    if given == "none":
+        return None
+    if given == "secrets":
+        return redact_secrets
+    if callable(given):
+        return cast("Redactor", given)
+    raise InvalidInput(f'redact must be "secrets", "none" or a function from text to text, not {given!r:.40}.')
 
 
 def _revision_model(given: object, embedder: Embedder, settings: Settings) -> RevisionModel | None:

@@ -27,6 +27,7 @@ from vmemo.text import (
     noise,
     own_words,
     paraphrase,
+    redact,
     repeats,
     statements,
     tokens,
@@ -135,6 +136,7 @@ RULES: dict[str, Rule] = {
     "text.questions.unresolved_times.find_unresolved_times": lambda text: list(
         unresolved_times.find_unresolved_times(text, find_times.find_times(text, NOW))
     ),
+    "text.redact.redact_secrets": redact.redact_secrets,
     "text.repeats.needs_context": lambda text: repeats.needs_context(text.split()),
     "text.repeats.wording": repeats.wording,
     "text.statements.join_statements": _rest,

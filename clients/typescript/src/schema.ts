@@ -586,6 +586,8 @@ export interface RetainResponse {
   skipped: Skipped[];
   /** messages that are not processed yet */
   pending: number;
+  /** messages whose text or metadata the redaction changed */
+  redacted: number;
   usage: Usage;
   problem: ProblemDetails | null;
 }
@@ -604,6 +606,8 @@ export interface Retained {
   skipped: Skipped[];
   /** messages that are not processed yet */
   pending: number;
+  /** messages whose text or metadata the redaction changed */
+  redacted: number;
   usage: Usage;
   /** the reason why facts were not derived; the messages are stored and queued */
   problem: DerivationProblem | null;

@@ -116,5 +116,7 @@ def _summary(retained: Retained, stored: bool) -> Iterator[str]:
     if retained.revised:
         yield f"{len(retained.revised):,} revised"
     yield f"{len(retained.skipped):,} skipped"
+    if retained.redacted:
+        yield f"{retained.redacted:,} redacted"
     if retained.usage.calls:
         yield f"{counted(retained.usage.calls, 'model call')}"

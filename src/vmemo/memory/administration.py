@@ -34,6 +34,7 @@ from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import MessageSelect
 from vmemo.ports import BankNotFound, Embedder
 from vmemo.retain.pipeline import prepare, stored_of
+from vmemo.retain.redact import redact_messages
 from vmemo.transfer import files
 from vmemo.transfer.incoming import load_bank
 
@@ -74,13 +75,14 @@ async def _process_pending(session: MemorySession) -> None:
 async def replace_messages(session: MemorySession, request: RetainRequest, removed: Sequence[str]) -> Retained:
     """Store messages and forget others in one commit, then derive facts."""
     await session.open()
-    messages = prepare(request.messages, infer=request.infer)
+    given, redacted = await redact_messages(request.messages, session.context.redactor)
+    messages = prepare(given, infer=request.infer)
     wanted = MessageSelect(ids=[message.id for message in messages])
     before = {message.id for message in await session.store.messages(session.bank, wanted)}
     _clear_cache(session.context.embedder)
     await forgetting.replace_messages(session.store, session.bank, [MessageId(id) for id in removed], messages)
     after = {message.id for message in await session.store.messages(session.bank, wanted)}
-    return await derive_stored(session, request, stored_of(messages, after - before))
+    return await derive_stored(session, request, stored_of(messages, after - before, redacted=redacted))
 
 
 @runtime_checkable

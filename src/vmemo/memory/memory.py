@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from vmemo.auth.service import AuthService
 from vmemo.jobs.run_result import RunResult
@@ -22,7 +22,7 @@ from vmemo.models.auth import ClaimedRequest
 from vmemo.models.request_fields import Returns
 from vmemo.models.results import Event, Retained
 from vmemo.ports import Embedder
-from vmemo.settings import EncryptionKey, Settings, build
+from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
 
 R = TypeVar("R")
@@ -75,6 +75,7 @@ class Memory(Verbs):
         settings: Settings | None = None,
         encryption_key: EncryptionKey | None = None,
         revision_model: object = None,
+        redact: Redactor | Literal["secrets", "none"] | None = None,
     ) -> None:
         """Configure a memory. The first verb, or `async with`, opens the database and loads models.
 
@@ -84,6 +85,10 @@ class Memory(Verbs):
 
         `encryption_key` opens an encrypted SQLite file, in place of the key of the settings. `revision_model` finds
         outdated facts in place of the packaged model; "none" leaves that to rules.
+
+        `redact` is applied to messages before they are stored, sent to a model or embedded: "secrets" replaces API
+        keys, passwords and the like, and is the default of the settings; "none" stores everything; a function from
+        text to text does what you write. `vmemo.redact_secrets` is the built-in one, to call from your own.
         """
         built = build(
             url,
@@ -93,6 +98,7 @@ class Memory(Verbs):
             settings=settings,
             encryption_key=encryption_key,
             revision_model=revision_model,
+            redact=redact,
         )
         self._session = MemorySession(MemoryRuntime.of(built), bank_id(bank))
 

@@ -23,6 +23,7 @@ from vmemo.reflect.answer_prompt import Question
 from vmemo.reflect.background import merge_background
 from vmemo.reflect.pipeline import Recaller, RecallOutcome, ReflectContext
 from vmemo.reflect.streaming import EventSink, ignore_event
+from vmemo.retain.redact import redact_text
 
 SAMPLED_MESSAGES = 50
 """Messages that are read to learn if one user speaks in a bank, or several."""
@@ -76,10 +77,9 @@ async def add_background(session: MemorySession, request: BackgroundRequest) -> 
         raise Unsupported("Merging a background needs a language model; without one, replace it with profile().")
     await session.open()
     structured = StructuredLLM(llm)
+    snippet = await redact_text(request.snippet, session.context.redactor)
     try:
-        return await merge_background(
-            session.bank, request.snippet, session.store, structured, completed=session.completed
-        )
+        return await merge_background(session.bank, snippet, session.store, structured, completed=session.completed)
     finally:
         await _write_spending(session, structured)
 

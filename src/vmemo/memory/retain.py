@@ -22,6 +22,7 @@ from vmemo.models.requests import ProcessRequest, RetainRequest
 from vmemo.models.results import DerivationProblem, Retained
 from vmemo.models.select import EpisodeSelect, FactSelect, first_of
 from vmemo.retain import pipeline
+from vmemo.retain.redact import redact_messages
 
 
 async def retain(session: MemorySession, request: RetainRequest) -> Retained:
@@ -30,8 +31,9 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
     A failure to derive does not raise: the messages are stored and queued, and the result's `problem` describes it.
     """
     await session.open()
-    messages = pipeline.prepare(request.messages, infer=request.infer)
-    stored = await pipeline.store_messages(session.bank, messages, session.store, session.completed)
+    given, redacted = await redact_messages(request.messages, session.context.redactor)
+    messages = pipeline.prepare(given, infer=request.infer)
+    stored = await pipeline.store_messages(session.bank, messages, session.store, session.completed, redacted=redacted)
     return await derive_stored(session, request, stored)
 
 
@@ -48,7 +50,8 @@ async def derive_stored(session: MemorySession, request: RetainRequest, stored: 
         # Also an error of the caller's own extractor or model: the messages are stored all the same.
         pending = await _pending(session, stored)
         return stored.model_copy(update={"pending": pending, "problem": DerivationProblem.caused_by(error)})
-    return derived.model_copy(update={"stored": stored.stored, "skipped": (*stored.skipped, *derived.skipped)})
+    skipped = (*stored.skipped, *derived.skipped)
+    return derived.model_copy(update={"stored": stored.stored, "skipped": skipped, "redacted": stored.redacted})
 
 
 async def process(session: MemorySession, request: ProcessRequest) -> Retained:

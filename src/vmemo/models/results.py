@@ -124,6 +124,7 @@ class Retained(Record):
     episodes: tuple[EpisodeId, ...] = Field(default=(), description="episodes that were written")
     skipped: tuple[Skipped, ...] = Field(default=(), description="input that was not stored")
     pending: int = Field(default=0, description="messages that are not processed yet")
+    redacted: int = Field(default=0, description="messages whose text or metadata the redaction changed")
     usage: Usage = Field(default_factory=Usage)
     problem: DerivationProblem | None = Field(
         default=None, description="the reason why facts were not derived; the messages are stored and queued"
@@ -139,6 +140,7 @@ class Retained(Record):
             episodes=tuple(dict.fromkeys(id for part in parts for id in part.episodes)),
             skipped=tuple(each for part in parts for each in part.skipped),
             pending=sum(part.pending for part in parts),
+            redacted=sum(part.redacted for part in parts),
             usage=sum((part.usage for part in parts), Usage()),
         )
 

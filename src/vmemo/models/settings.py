@@ -27,6 +27,8 @@ Style = Literal["narrative", "atomic"]
 """Facts that a language model extracts: a few comprehensive ones per topic, or many indivisible ones."""
 EncryptionKey: TypeAlias = str | bytes | Callable[[], str | bytes]
 """A passphrase, a key of 32 bytes or 64 hexadecimal characters, or a function that returns either."""
+Redactor: TypeAlias = Callable[[str], str]
+"""Returns a text without what must not be stored."""
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
 
 
@@ -96,6 +98,8 @@ class Settings(Checked):
     """Key of an encrypted SQLite file; needs `vmemo[encryption]`."""
     encryption_key_file: Annotated[UserPath | None, Env("VMEMO_ENCRYPTION_KEY_FILE")] = None
     """File that holds the key of an encrypted SQLite file as text, in place of `encryption_key`."""
+    redact: Annotated[Literal["secrets", "none"] | Redactor, Env("VMEMO_REDACT")] = "secrets"
+    """Redaction of messages before they are stored: of secrets, none, or by a function from text to text."""
     connections: Annotated[AtLeastOne, Env("VMEMO_CONNECTIONS")] = 10
     """Maximum connections of this process to a PostgreSQL server."""
     fusion: FusionSettings = field(default_factory=FusionSettings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vmemo.models.settings import Settings
+from vmemo.models.settings import Redactor, Settings
 from vmemo.ports.engine import Extractor, TimeReader
 from vmemo.ports.providers import LLM, Embedder, Reranker, RevisionModel, TokenCounter
 from vmemo.ports.store import Store
@@ -28,6 +28,8 @@ class Context:
     """Decides which known facts new ones make outdated when there is no language model; None leaves it to rules."""
     time_reader: TimeReader | None = None
     """Finds times in other languages than English."""
+    redactor: Redactor | None = None
+    """Removes from messages what must not be stored."""
     settings: Settings
 
     @property
