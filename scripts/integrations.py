@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,15 +72,31 @@ def steps(name: str) -> list[Step]:
     local = f".[{name.replace('_', '-')}]"
     install = ["uv", "pip", "install", "--quiet", "--exact", "--python", python, "--constraint", str(constraints(name))]
     test = f"tests/integrations/test_{name}.py"
-    shared = ["src/vmemo/integrations/__init__.py", "tests/integrations/conftest.py"]
-    types = [f"src/vmemo/integrations/{name}.py", test, f"examples/integrations/{name}.py", *shared]
     pytest = [python, "-m", "pytest", "--confcutdir", str(TESTS), "-W", "default", test]
     return [
         Step("venv", ["uv", "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(environment)]),
         Step("install", [*install, "--group", "integrations", "--editable", local]),
         Step("tests", pytest),
-        Step("types", ["basedpyright", "--pythonpath", python, *types]),
+        Step("types", ["basedpyright", "--pythonpath", python, "--project", str(type_settings(name))]),
     ]
+
+
+def type_settings(name: str) -> Path:
+    """Write the settings of the type check: those of the project for other files. Return the path."""
+    shared = ["src/vmemo/integrations/__init__.py", "tests/integrations/conftest.py"]
+    own = [
+        f"src/vmemo/integrations/{name}.py",
+        f"tests/integrations/test_{name}.py",
+        f"examples/integrations/{name}.py",
+    ]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["basedpyright"]
+    settings = {key: value for key, value in project.items() if key not in ("venv", "venvPath")}
+    settings |= {"include": [str(ROOT / path) for path in (*shared, *own)], "exclude": []}
+    settings["extraPaths"] = [str(ROOT / path) for path in project["extraPaths"]]
+    ENVIRONMENTS.mkdir(exist_ok=True)
+    file = ENVIRONMENTS / f"{name}.json"
+    file.write_text(json.dumps(settings), "utf-8")
+    return file
 
 
 def run(command: list[str]) -> tuple[int, str]:

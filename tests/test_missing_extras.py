@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -58,6 +59,14 @@ def request(method: str, path: str) -> Use:
     return use
 
 
+def load(integration: str) -> Use:
+    def use(url: str) -> None:
+        sys.modules.pop(f"vmemo.integrations.{integration}", None)
+        importlib.import_module(f"vmemo.integrations.{integration}")
+
+    return use
+
+
 USES: Mapping[str, tuple[str, Use]] = {
     "names": ("spacy", with_settings(name_finder="spacy")),
     "languages": ("dateparser", with_settings(languages=("de",))),
@@ -68,6 +77,7 @@ USES: Mapping[str, tuple[str, Use]] = {
     "mcp": ("mcp", run("mcp")),
     "metrics": ("prometheus_client", request("GET", "/metrics")),
     "encryption": ("sqlcipher3.dbapi2", encrypted),
+    "openai-agents": ("agents", load("openai_agents")),
     "embedded-postgres": ("pg0", lambda url: EmbeddedPostgres().start()),
 }
 """By extra: a module that it installs, and a use that requires it."""
