@@ -77,6 +77,8 @@ USES: Mapping[str, tuple[str, Use]] = {
     "mcp": ("mcp", run("mcp")),
     "metrics": ("prometheus_client", request("GET", "/metrics")),
     "encryption": ("sqlcipher3.dbapi2", encrypted),
+    "adk": ("google.adk", load("adk")),
+    "anthropic": ("anthropic", load("anthropic")),
     "openai-agents": ("agents", load("openai_agents")),
     "embedded-postgres": ("pg0", lambda url: EmbeddedPostgres().start()),
 }
@@ -86,6 +88,12 @@ USES: Mapping[str, tuple[str, Use]] = {
 def test_every_extra_is_tried() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert {*USES, *NEVER_REQUIRED} == set(extras)
+
+
+def test_the_toolset_without_pydantic_ai_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'vmemo\[pydantic-ai\]'"):
+        load("pydantic_ai")("")
 
 
 @pytest.mark.parametrize("extra", USES)
