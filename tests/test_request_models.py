@@ -16,6 +16,7 @@ import typer
 from pydantic import BaseModel
 
 from vmemo import Memory
+from vmemo.auth import Principal
 from vmemo.cli.app import app as command_line
 from vmemo.client import Client
 from vmemo.mcp.tools import TOOLS
@@ -46,14 +47,14 @@ OFFERS: Mapping[type[Request], Offer] = {
     r.ProcessRequest: Offer(("POST", f"{BANK}/process"), None, "process", "process"),
     r.RecallRequest: Offer(("POST", f"{BANK}/recall"), "recall", "recall", "recall"),
     r.RetrieveRequest: Offer(("POST", f"{BANK}/retrieve"), None, "recall", "retrieve"),
-    r.ContextRequest: Offer(("POST", f"{BANK}/context"), None, "context", "context"),
+    r.ContextRequest: Offer(("POST", f"{BANK}/context"), "context", "context", "context"),
     r.ReflectRequest: Offer(("POST", f"{BANK}/reflect"), "reflect", "reflect", "reflect"),
     r.ForgetRequest: Offer(("POST", f"{BANK}/forget"), "forget", "forget", "forget"),
     r.WhyRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/why"), "why", "why", "why"),
     r.StatusRequest: Offer(("GET", BANK), "status", "inspect", "status"),
     r.BanksRequest: Offer(("GET", "/v1/banks"), "list_banks", "bank list", "banks"),
-    r.ProfileRequest: Offer(("GET", f"{BANK}/profile"), "profile", "profile", "profile"),
-    r.CreateBankRequest: Offer(("PUT", BANK), "create_bank", "bank create", None),
+    r.ProfileRequest: Offer(("GET", f"{BANK}/profile"), "status", "profile", "profile"),
+    r.CreateBankRequest: Offer(("PUT", BANK), None, "bank create", None),
     r.ProfileUpdate: Offer(("PUT", f"{BANK}/profile"), "set_profile", "profile", "profile"),
     r.FormerProfilesRequest: Offer(("GET", f"{BANK}/profile/history"), None, "profile", "former_profiles"),
     r.BackgroundRequest: Offer(("POST", f"{BANK}/profile/background"), "set_profile", "profile", "add_background"),
@@ -75,8 +76,8 @@ OFFERS: Mapping[type[Request], Offer] = {
 NOT_OFFERED: Mapping[tuple[Interface, type[Request]], str] = {
     ("mcp", r.ProcessRequest): "retain derives facts at once, and a worker retries failures",
     ("mcp", r.RetrieveRequest): "recall limits the result by tokens, which is what a model pays for",
-    ("mcp", r.ContextRequest): "a context is for the prompt that a host writes; a model recalls",
     ("mcp", r.FormerProfilesRequest): OPERATORS,
+    ("mcp", r.CreateBankRequest): "retain creates the bank",
     ("mcp", r.EpisodesRequest): "episodes group messages; browse lists the messages and facts themselves",
     ("mcp", r.MergesRequest): OPERATORS,
     ("mcp", r.MergeEntitiesRequest): OPERATORS,
@@ -122,16 +123,21 @@ RENAMED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
     ("client", r.ProfileUpdate): {"profile": "new"},
 }
 WEIGHTS = dict.fromkeys(("recency_half_life", "importance_weight"), TUNING)
+RARE = dict.fromkeys(
+    ("networks", "tags_match", "metadata", "known_at", "include_expired", "now", "explain", "budget"), TUNING
+)
+"""Every argument of a tool costs tokens in each conversation."""
 EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
     ("rest", r.ForgetRequest): {"bank": "DELETE /v1/banks/{bank} deletes a bank and needs admin permission"},
-    ("mcp", r.RecallRequest): {**WEIGHTS, "now": TUNING, "explain": TUNING, "budget": TUNING},
+    ("mcp", r.RetainRequest): {"infer": TUNING, "wait": "a model reads the result at once"},
+    ("mcp", r.RecallRequest): {**WEIGHTS, **RARE},
     ("mcp", r.ReflectRequest): {
         **WEIGHTS,
-        **dict.fromkeys(("now", "explain", "budget", "max_lookups"), TUNING),
-        "schema": "a tool has one result schema",
+        **RARE,
+        **dict.fromkeys(("max_lookups", "max_tokens", "opinions"), TUNING),
+        "schema": "a tool returns text",
     },
     ("mcp", r.ForgetRequest): {"bank": "the argument `bank` names a bank; delete_bank deletes one"},
-    ("mcp", r.CreateBankRequest): {"profile": "set_profile sets it"},
     ("mcp", r.FactsRequest): {
         "with_embeddings": "a model can't read embeddings",
         "instructions": "browse lists the kind `instructions`",
@@ -183,7 +189,7 @@ def _properties(schema: Mapping[str, Any], named: Mapping[str, Any]) -> set[str]
 
 def mcp_fields(tool: str) -> set[str]:
     """Return the arguments of a tool."""
-    return set(TOOLS[tool].definition("admin").input_schema["properties"])
+    return set(TOOLS[tool].definition(Principal()).input_schema["properties"])
 
 
 def cli_fields(command: str) -> set[str]:
@@ -246,8 +252,11 @@ def test_every_field_of_a_message_is_offered(interface: Interface, openapi: dict
         case "rest":
             assert set(openapi["components"]["schemas"]["NewMessage"]["properties"]) == fields
         case "mcp":
-            definitions: Any = TOOLS["retain"].definition("admin").input_schema["$defs"]
-            assert set(definitions["MessageArguments"]["properties"]) == fields
+            # A model names the document and the tags once for all messages; ids and metadata are for programs.
+            properties: Any = TOOLS["retain"].definition(Principal()).input_schema["properties"]
+            own = set(properties["messages"]["items"]["properties"])
+            assert own | {"document", "tags"} == fields - {"id", "metadata"}
+            assert {"document", "tags"} <= set(properties)
         case "cli":
             # Files of messages hold ids; a text on the command line gets one.
             assert {MESSAGE_OPTIONS.get(name, name) for name in fields - {"id"}} <= cli_fields("retain")

@@ -51,11 +51,14 @@ class Principal:
         return self.key_id or "-"
 
     @property
+    def only_bank(self) -> str | None:
+        """The bank of a principal that reaches a single one."""
+        return self.banks[0] if len(self.banks) == 1 and not self.banks[0].endswith("*") else None
+
+    @property
     def default_bank(self) -> str | None:
         """The bank of requests that name none: the only bank of the principal, or `default` for the local user."""
-        if len(self.banks) == 1 and not self.banks[0].endswith("*"):
-            return self.banks[0]
-        return "default" if self.key_id is None else None
+        return self.only_bank or ("default" if self.key_id is None else None)
 
     def allows(self, permission: Permission, bank: str | None = None) -> bool:
         """Return True if the principal has the permission for a bank, or for every bank if none is given."""

@@ -33,7 +33,10 @@ def mcp(
     llm: Model = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an MCP server over stdin and stdout; logs go to stderr."""
+    """Run an MCP server over stdin and stdout; logs go to stderr.
+
+    docs/mcp.md has configurations for Claude Desktop, Claude Code, Cursor and VS Code.
+    """
     if find_spec("mcp") is None:
         raise MissingExtra("vmemo mcp needs the extra `mcp`. Install it with: pip install 'vmemo[mcp]'")
     from vmemo.mcp.caller import ToolCaller  # noqa: PLC0415 - an extra

@@ -5,12 +5,13 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 import mcp_types as wire
+from pydantic import BaseModel
 
 from vmemo.errors import NotFound
 from vmemo.mcp.caller import ToolCaller
-from vmemo.mcp.serializers import FactItem, QuotedResult
-from vmemo.mcp.tool import ToolResult
-from vmemo.mcp.tools.banks import BankListResult, ProfileResult, StatusResult
+from vmemo.mcp.render import NOTICE
+from vmemo.models import Fact, Profile
+from vmemo.models.results import Status
 
 BANKS = "vmemo://banks"
 _JSON = "application/json"
@@ -18,17 +19,25 @@ _MAX_LISTED = 100
 """Banks listed as resources; the template reaches the rest."""
 
 
-class BankResource(ToolResult):
+class BankNames(BaseModel):
+    """Names of banks."""
+
+    banks: list[str]
+    default: str | None
+
+
+class BankResource(BaseModel):
     """A bank's status and profile."""
 
-    status: StatusResult
-    profile: ProfileResult
+    status: Status
+    profile: Profile
 
 
-class FactResource(QuotedResult):
+class FactResource(BaseModel):
     """A fact, with the notice that it is data."""
 
-    fact: FactItem
+    notice: str = NOTICE
+    fact: Fact
 
 
 TEMPLATES = (
@@ -66,19 +75,19 @@ async def list_resources(caller: ToolCaller) -> list[wire.Resource]:
 async def read(caller: ToolCaller, uri: str) -> wire.TextResourceContents:
     """Return the resource of a URI as JSON."""
     found = await _find(caller, uri)
-    return wire.TextResourceContents(uri=uri, mime_type=_JSON, text=found.model_dump_json(exclude_none=True, indent=2))
+    text = found.model_dump_json(exclude_none=True, exclude={"fact": {"embedding"}})
+    return wire.TextResourceContents(uri=uri, mime_type=_JSON, text=text)
 
 
-async def _find(caller: ToolCaller, uri: str) -> ToolResult:
+async def _find(caller: ToolCaller, uri: str) -> BaseModel:
     if uri == BANKS:
-        return BankListResult(banks=await caller.banks(), default_bank=caller.principal.default_bank)
+        return BankNames(banks=await caller.banks(), default=caller.principal.default_bank)
     match [unquote(part) for part in uri.removeprefix(f"{BANKS}/").split("/")]:
         case [bank] if bank and uri.startswith(f"{BANKS}/"):
             memory = await caller.open_bank(bank, "read")
-            profile = ProfileResult.of(bank, await memory.profile())
-            return BankResource(status=StatusResult.of(await memory.status()), profile=profile)
+            return BankResource(status=await memory.status(), profile=await memory.profile())
         case [bank, "facts", id] if bank and id and uri.startswith(f"{BANKS}/"):
             memory = await caller.open_bank(bank, "read")
-            return FactResource(fact=FactItem.of((await memory.why(id)).fact))
+            return FactResource(fact=(await memory.why(id)).fact)
         case _:
             raise NotFound(f"There is no resource {uri!r:.120}; read {BANKS} or a URI of the resource templates.")

@@ -14,7 +14,6 @@ from mcp.shared.exceptions import MCPError
 from pydantic import JsonValue
 
 from vmemo.auth.errors import error_code
-from vmemo.auth.permissions import includes
 from vmemo.errors import VmemoError
 from vmemo.mcp import resources
 from vmemo.mcp.caller import ToolCaller
@@ -39,9 +38,9 @@ def make_server(caller_of: CallerOf) -> Server[dict[str, Any]]:
     """Return a server whose tools and resources work for the caller of each request."""
 
     async def list_tools(context: Context, _: object) -> wire.ListToolsResult:
-        permission = caller_of(context.request).principal.permission
-        allowed = [tool for tool in TOOLS.values() if includes(permission, tool.permission)]
-        return wire.ListToolsResult(tools=[tool.definition(permission) for tool in allowed])
+        principal = caller_of(context.request).principal
+        listed = [tool for tool in TOOLS.values() if tool.listed(principal)]
+        return wire.ListToolsResult(tools=[tool.definition(principal) for tool in listed])
 
     async def call_tool(context: Context, params: wire.CallToolRequestParams) -> wire.CallToolResult:
         return await _call_tool(caller_of(context.request), params.name, params.arguments or {})
@@ -82,10 +81,7 @@ async def _call_tool(caller: ToolCaller, name: str, arguments: Mapping[str, Json
         return _error_result(describe(error))
     except Exception as error:
         return _error_result(_unexpected(f"tool {name}", error))
-    return wire.CallToolResult(
-        content=[wire.TextContent(text=result.as_text())],
-        structured_content=result.model_dump(mode="json", exclude_none=True),
-    )
+    return wire.CallToolResult(content=[wire.TextContent(text=result)])
 
 
 async def _or_protocol_error(reading: Awaitable[R], uri: str) -> R:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vmemo.mcp.tool import Tool, ToolArguments, ToolResult
-from vmemo.mcp.tools.banks import create_bank, delete_bank, list_banks, profile, set_profile, status
+from vmemo.mcp.tool import Tool, ToolArguments
+from vmemo.mcp.tools.banks import delete_bank, list_banks, set_profile, status
 from vmemo.mcp.tools.inspect import browse, why
 from vmemo.mcp.tools.messages import forget, retain
-from vmemo.mcp.tools.query import recall, reflect
+from vmemo.mcp.tools.query import context, recall, reflect
 
-_ALL = (
-    *(recall, retain, reflect, why, browse, forget),
-    *(status, list_banks, create_bank, delete_bank, profile, set_profile),
-)
+_ALL = (recall, retain, context, reflect, why, browse, forget, status, set_profile, list_banks, delete_bank)
 # Each tool validates its own type of arguments before it runs.
-TOOLS: Mapping[str, Tool[ToolArguments, ToolResult]] = {tool.name: tool for tool in _ALL}  # pyright: ignore[reportAssignmentType]
+TOOLS: Mapping[str, Tool[ToolArguments]] = {tool.name: tool for tool in _ALL}  # pyright: ignore[reportAssignmentType]
 """The tools by name, the most used first."""
