@@ -93,6 +93,7 @@ def test_an_interrupt_exits_with_130(db: str) -> None:
     [
         ("quickstart.py", "1 March 2024"),
         ("sync_agent.py", "6 messages"),
+        ("multi_user.py", "left: ['6f1c2d8e-9b1d-4f0c-8a57-2f6a1c0e3b44', 'default']"),
         ("read_with_a_model.py", "2024-02-01: Alice works at Acme"),
         ("reflect_in_character.py", "held with 0.70: I think remote work is a risk"),
     ],

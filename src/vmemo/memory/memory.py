@@ -102,6 +102,9 @@ class Memory(Verbs):
         )
         self._session = MemorySession(MemoryRuntime.of(built), bank_id(bank))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._session.store!r}, bank={self._session.bank!r})"
+
     async def run(self, request: Returns[R]) -> R:
         """Execute a request in this process."""
         handler = cast("Handler[R]", HANDLERS[type(request)])

@@ -80,6 +80,8 @@ class MemorySession:
 
 def bank_id(name: str) -> BankId:
     """Return a bank's id, or raise InvalidInput if no bank can have this name."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"A bank's name must be text, not {name!r:.60}. Write bank(str(id)) for another kind of id.")
     bank = Bank.of({"id": name, "embedder": "-", "dimension": 1})
     if bank.id.startswith("\x1f"):
         raise InvalidInput(f"A bank's name must not start with the reserved character U+001F: {name!r:.60}.")

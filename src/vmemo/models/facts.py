@@ -9,6 +9,7 @@ from datetime import datetime
 from pydantic import Field, JsonValue, model_validator
 
 from vmemo.models.base import Instant, JsonObject, Record, Share, utc_now
+from vmemo.models.display import html_table, shortened
 from vmemo.models.entities import Mention
 from vmemo.models.ids import BankId, EpisodeId, FactId, LinkKind, MessageId, Network, Stance
 from vmemo.models.messages import Message
@@ -94,6 +95,18 @@ class Fact(Record):
     def short_id(self) -> str:
         """The short id, which prompts show and `why` accepts."""
         return short_id(self.id)
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self.expired_at else ""
+        return f"<Fact {self.short_id} {self.network}, {self.mentioned_at:%Y-%m-%d}{closed}: {shortened(self.text)!r}>"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        state = "closed" if self.expired_at else "current"
+        row = (self.short_id, f"{self.mentioned_at:%Y-%m-%d}", self.network, state, self.text)
+        return html_table("Fact", ("id", "date", "network", "state", "fact"), [row])
 
     @model_validator(mode="after")
     def _confident_only_in_opinions(self) -> Fact:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
 
 from vmemo.models.base import Record, Share
+from vmemo.models.display import html_table, shortened
 from vmemo.models.facts import ConfidenceChange, Fact
 from vmemo.models.ids import Channel, EntityId, FactId, HitStatus, LinkKind, RevisionKind
 from vmemo.models.messages import Episode, Message
@@ -99,6 +100,18 @@ class Hit(Record):
         words = self.status.replace("_", " ")
         return words if until is None else f"{words}, until {until.day} {until:%B %Y}"
 
+    def __repr__(self) -> str:
+        return f"<Hit {self.line}>"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    @property
+    def line(self) -> str:
+        """The score, short id, status and text on one line."""
+        note = f" ({self.status_note})" if self.status_note else ""
+        return f"{self.score:.3f} [{self.short_id}]{note} {shortened(self.text)!r}"
+
     def truncate(self, max_tokens: int, count: Callable[[str], int]) -> Hit | None:
         """Return the hit with its text cut to `max_tokens`, or None if not even a word fits."""
         text = truncate(self.text, max_tokens, count)
@@ -106,6 +119,13 @@ class Hit(Record):
             return None
         fact = self.fact.model_copy(update={"text": text, "tokens": count(text)})
         return self.model_copy(update={"fact": fact, "truncated": True})
+
+
+def hits_table(caption: str, hits: Sequence[Hit]) -> str:
+    """Return hits as a table for a notebook."""
+    columns = ("score", "id", "date", "status", "fact")
+    rows = [(f"{h.score:.3f}", h.short_id, f"{h.fact.mentioned_at:%Y-%m-%d}", h.status_note, h.text) for h in hits]
+    return html_table(caption, columns, rows)
 
 
 class Provenance(Record):

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from vmemo.models.base import Record
+from vmemo.models.display import html_block
 from vmemo.models.facts import Fact
 from vmemo.models.hits import Hit
 from vmemo.models.ids import EpisodeId
@@ -41,6 +42,17 @@ class PromptContext(Record):
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"<PromptContext {self._summary}>"
+
+    def _repr_html_(self) -> str:
+        return html_block(f"Context of {self._summary}", self.text)
+
+    @property
+    def _summary(self) -> str:
+        sizes = [f"{name}: {len(getattr(self, name))}" for name in SECTIONS if getattr(self, name)]
+        return ", ".join([f"{self.tokens:,} of {self.max_tokens:,} tokens", *sizes])
 
     @property
     def facts(self) -> tuple[Fact, ...]:

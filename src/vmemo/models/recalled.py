@@ -10,6 +10,8 @@ from pydantic import Field, PrivateAttr
 from vmemo.errors import InvalidInput
 from vmemo.models import Channel, EpisodeId, Fact, Hit, Interval, Mention, QueryType, QuestionTense
 from vmemo.models.base import Instant, Record
+from vmemo.models.display import counted, shortened, with_lines
+from vmemo.models.hits import hits_table
 from vmemo.models.recall_prompt import INSTRUCTION_SHARE, RecallPrompt, fit_instructions
 
 
@@ -59,6 +61,21 @@ class Recalled(Record):
     def __eq__(self, other: object) -> bool:
         # The counter is no part of the result: one that was written as JSON and read again is equal.
         return isinstance(other, Recalled) and self.__dict__ == other.__dict__
+
+    def __repr__(self) -> str:
+        return with_lines(f"Recalled {self._summary}", [hit.line for hit in self.hits])
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        return hits_table(f"Recalled {self._summary}", self.hits)
+
+    @property
+    def _summary(self) -> str:
+        instructions = f", {counted(len(self.instructions), 'instruction')}" if self.instructions else ""
+        size = f"{counted(len(self.hits), 'fact')}, {counted(self.tokens, 'token')}{instructions}"
+        return f"{size} for {shortened(self.query)!r}"
 
     @property
     def facts(self) -> tuple[Fact, ...]:

@@ -19,6 +19,7 @@ from vmemo.errors import (
 )
 from vmemo.models import BankId, ConfidenceChange, EpisodeId, Fact, FactId, JobKind, MessageId, Network
 from vmemo.models.base import Instant, Record
+from vmemo.models.display import counted, html_block, html_table, shortened
 from vmemo.models.short_ids import short_id
 
 
@@ -129,6 +130,24 @@ class Retained(Record):
     problem: DerivationProblem | None = Field(
         default=None, description="the reason why facts were not derived; the messages are stored and queued"
     )
+
+    def __repr__(self) -> str:
+        problem = f", {self.problem.error}" if self.problem else ""
+        sizes = [counted(len(self.stored), "message"), counted(len(self.derived), "fact")]
+        sizes += [f"{number:,} {name}" for name, number in self._counts()[len(sizes) :] if number]
+        return f"<Retained {', '.join(sizes)}{problem}>"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{number:,}") for name, number in self._counts()]
+        rows += [("problem", self.problem.detail)] if self.problem else []
+        return html_table("Retained", ("", ""), rows)
+
+    def _counts(self) -> list[tuple[str, int]]:
+        done = [("messages", len(self.stored)), ("facts", len(self.derived)), ("revised", len(self.revised))]
+        return [*done, ("skipped", len(self.skipped)), ("pending", self.pending)]
 
     @staticmethod
     def combined(parts: Sequence[Retained]) -> Retained:
@@ -265,6 +284,16 @@ class Answer(Record):
     extractive: bool = Field(default=False, description="True if facts are quoted without a language model")
     found: bool = Field(default=True, description="False if memory holds nothing about the question")
     usage: Usage = Field(default_factory=Usage)
+
+    def __repr__(self) -> str:
+        cited = counted(len(self.citations), "citation")
+        return f"<Answer to {shortened(self.query)!r}, {cited}: {shortened(self.plain)!r}>"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        return html_block(f"Answer to {shortened(self.query)!r}", self.readable())
 
     @property
     def plain(self) -> str:

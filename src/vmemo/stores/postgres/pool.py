@@ -62,7 +62,7 @@ class PostgresPool:
     """At most `size` connections, opened when they are needed."""
 
     def __init__(self, url: str, *, size: int = 10, busy_seconds: float = 60.0) -> None:
-        self._address = parse(url)
+        self.address = parse(url)
         self._size = size
         self._busy_seconds = busy_seconds
         self._starting = Lock()
@@ -129,7 +129,7 @@ class PostgresPool:
 
     async def _notified(self, seconds: float, heard: int) -> int:
         if self._listener is None:
-            self._listener = Listener(self._address.url, self._busy_seconds)
+            self._listener = Listener(self.address.url, self._busy_seconds)
         return await self._listener.wait(seconds, heard)
 
     async def _persistent(
@@ -169,7 +169,7 @@ class PostgresPool:
         except VmemoError:
             raise
         except (DBAPIError, OSError, NoneFree, PostgresError, InterfaceError) as error:
-            raise named_error(error, step, self._address.where, self._busy_seconds) from error
+            raise named_error(error, step, self.address.where, self._busy_seconds) from error
 
     async def _alone(self, statement: str) -> None:
         step: Step = "connect"
@@ -180,7 +180,7 @@ class PostgresPool:
                 step = "run"
                 await driver.execute(statement)
         except (DBAPIError, OSError, NoneFree, PostgresError, InterfaceError) as error:
-            raise named_error(error, step, self._address.where, self._busy_seconds) from error
+            raise named_error(error, step, self.address.where, self._busy_seconds) from error
 
     def _connect(self, *, writes: bool) -> AsyncConnection:
         if self._engines is None:
@@ -196,7 +196,7 @@ class PostgresPool:
     def _create(self) -> AsyncEngine:
         return create_async_engine(
             f"{DRIVER}://",
-            connect_args={"dsn": self._address.url, "timeout": self._busy_seconds, **_UNNAMED},
+            connect_args={"dsn": self.address.url, "timeout": self._busy_seconds, **_UNNAMED},
             pool_size=self._size,
             max_overflow=0,
             pool_timeout=self._busy_seconds,

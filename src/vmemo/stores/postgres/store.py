@@ -35,6 +35,9 @@ class PostgresStore(SqlStore[PostgresPool]):
         super().__init__(PostgresPool(url, size=size, busy_seconds=busy_seconds), PostgresSearchIndex())
         self._index_from = index_from
 
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._connections.address.public!r})"
+
     async def open(self, *, as_is: bool = False) -> None:
         """Connect, and create or upgrade the schema. Opening twice, or from several loops, is harmless."""
         version = await self._connections.read(migrate.current)

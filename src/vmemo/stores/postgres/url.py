@@ -27,6 +27,12 @@ class DatabaseAddress:
     url: str = field(repr=False)
     where: str
 
+    @property
+    def public(self) -> str:
+        """The host and the name of the database, without user, password and parameters."""
+        parts = urlsplit(self.url)
+        return f"{self.where}{parts.path}"
+
 
 def parse(url: str) -> DatabaseAddress:
     """Check a URL; raises `InvalidInput` for one that the driver would misread."""

@@ -35,6 +35,9 @@ class SqliteStore(SqlStore[SqliteDatabase]):
         self._indexes = IndexCache()
         self._opening = Lock()
 
+    def __repr__(self) -> str:
+        return f"SqliteStore({str(self._connections.file.path or ':memory:')!r})"
+
     async def open(self, *, as_is: bool = False) -> None:
         """Open the file and create or upgrade its schema. Opening twice, or from several loops, is harmless."""
         await self._connections.run(self._prepare, self._connections.file, as_is)
