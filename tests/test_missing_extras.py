@@ -70,6 +70,7 @@ def load(integration: str) -> Use:
 USES: Mapping[str, tuple[str, Use]] = {
     "names": ("spacy", with_settings(name_finder="spacy")),
     "languages": ("dateparser", with_settings(languages=("de",))),
+    "fastembed": ("fastembed", lambda url: Memory(url, embedder="fastembed:BAAI/bge-small-en-v1.5")),
     "pydantic-ai": ("pydantic_ai", lambda url: PydanticAI("test")),
     "litellm": ("litellm", lambda url: LiteLLM("openai/gpt-4o")),
     "postgres": ("asyncpg", lambda url: Memory("postgresql://u@h/db")),

@@ -56,7 +56,7 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
     url: str | Path | None,
     *,
     llm: object,
-    embedder: Embedder | None,
+    embedder: Embedder | str | None,
     reranker: object,
     settings: Settings | None,
     encryption_key: EncryptionKey | None = None,
@@ -66,18 +66,17 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
     """Return the context of a memory. Opens and loads nothing."""
     from vmemo.embedding.token_counter import count_tokens
 
-    if embedder is not None and not isinstance(embedder, Embedder):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"An embedder is an object with name, dimension and embed(), not {embedder!r:.40}.")
     if not isinstance(settings, Settings | None):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"settings must be Settings(...), not {settings!r:.40}.")
     chosen = settings or Settings.from_environment()
     if encryption_key is not None:
         chosen = replace(chosen, encryption_key=encryption_key, encryption_key_file=None)
     times = _time_reader(chosen)
-    cached = _cached(embedder or _packaged_embedder(), chosen)
+    cached = _cached(_embedder(embedder or chosen.embedder, chosen), chosen)
     return RetainContext(
         store=build_store(chosen.url if url is None else url, chosen),
         embedder=cached,
+        owns_embedder=isinstance(embedder or chosen.embedder, str),
         extractor=llm if isinstance(llm, Extractor) else _local(chosen, times),
         llm=None if isinstance(llm, Extractor) else _llm(llm or chosen.llm, chosen),
         owns_llm=isinstance(llm or chosen.llm, str),
@@ -88,6 +87,30 @@ def build(  # noqa: PLR0913 - each is an optional part of the memory
         redactor=_redactor(chosen.redact if redact is None else redact),
         settings=chosen,
     )
+
+
+def _embedder(given: object, settings: Settings) -> Embedder:
+    """Return the packaged embedder by default; a text names another one."""
+    if given is None:
+        return _packaged_embedder()
+    if isinstance(given, Embedder):
+        return given
+    if not isinstance(given, str):
+        raise InvalidInput(
+            "An embedder is a text such as openai:text-embedding-3-small, or an object with name, dimension and "
+            f"embed(), not {given!r:.40}."
+        )
+    from vmemo.embedding.resolve import resolve_embedder
+    from vmemo.embedding.service_embedder import EmbedderOptions
+
+    options = EmbedderOptions(
+        timeout=settings.embedder_timeout,
+        tries=settings.embedder_attempts,
+        concurrency=settings.embedder_concurrency,
+        base_url=settings.embedder_url,
+        api_key=settings.embedder_key,
+    )
+    return resolve_embedder(given, keys=os.environ, options=options)
 
 
 @cache

@@ -396,8 +396,8 @@ MEMORIES: list[tuple[dict[str, object], type[VmemoError], str]] = [
     ({"bank": "\x1freprocess 1"}, InvalidInput, "U\\+001F"),
     ({"llm": object()}, InvalidInput, "openai:gpt-5-mini"),
     ({"reranker": object()}, InvalidInput, "rerank()"),
-    ({"embedder": "openai:large"}, InvalidInput, "An embedder is an object with name"),
-    ({"embedder": 5}, InvalidInput, "An embedder is an object with name"),
+    ({"embedder": 7}, InvalidInput, "an object with name, dimension and embed"),
+    ({"embedder": "openai:"}, InvalidInput, "not an embedder"),
     ({"settings": {"fusion": "sum"}}, InvalidInput, "settings must be Settings"),
 ]
 

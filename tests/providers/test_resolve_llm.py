@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from vmemo.errors import InvalidInput
+from vmemo.llm.endpoints import SERVICES
 from vmemo.llm.resilient import ResilientLLM
-from vmemo.llm.resolve import SERVICES, LLMOptions, resolve_llm
+from vmemo.llm.resolve import LLMOptions, resolve_llm
 from vmemo.ports.providers import LLM, Completion, LLMRequest
 from vmemo.testing.llm_server import ScriptedServer
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from vmemo import Memory, Profile
 from vmemo.cli.command import command
 from vmemo.cli.forget import confirm_deletion, show_deleted
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
+from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
 from vmemo.cli.output import one_line, plain, print_json, stdout, table, timestamp
 from vmemo.cli.profile_options import (
     AgentName,
@@ -84,6 +84,7 @@ def create(  # noqa: PLR0913 - each is an option of the command line
     bias: Bias = None,
     background: NewBackground = None,
     db: Db = DEFAULT_DB,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
     """Create an empty bank, and the database if it is missing; options left out have their defaults."""
@@ -91,7 +92,7 @@ def create(  # noqa: PLR0913 - each is an option of the command line
         name=name, skepticism=skepticism, literalism=literalism, empathy=empathy, bias=bias, background=background
     )
     given = None if options == _UNCHANGED else options.applied(Profile())
-    run(Target(db, bank), lambda memory: _create(memory, bank, given), requires="nothing")
+    run(Target(db, bank, embedder=embedder), lambda memory: _create(memory, bank, given), requires="nothing")
     _show_profile(bank, given or Profile(), f"Bank {one_line(bank)!r} created.", as_json=as_json)
 
 
@@ -104,7 +105,7 @@ async def _create(memory: Memory, bank: str, profile: Profile | None) -> Status:
 @command("vmemo bank show alice", "vmemo bank show alice --db team.db --json", name="bank show")
 def show(bank: BankArgument, db: Db = DEFAULT_DB, llm: Model = None, as_json: AsJson = False) -> None:
     """Show a bank's profile, counts, queued jobs and processing errors."""
-    profile, status = run(Target(db, bank, llm), _read)
+    profile, status = run(Target(db, bank, llm), _read, embeds=False)
     if as_json:
         shown = {"profile": profile.model_dump(mode="json"), "status": status.model_dump(mode="json")}
         print_json({"bank": bank, **shown})
@@ -138,7 +139,7 @@ def set_profile(  # noqa: PLR0913 - each is an option of the command line
     )
     if changes == _UNCHANGED:
         raise typer.BadParameter("Give at least one field of the profile to change, such as --skepticism 5.")
-    profile = run(Target(db, bank), lambda memory: _change(memory, changes))
+    profile = run(Target(db, bank), lambda memory: _change(memory, changes), embeds=False)
     _show_profile(bank, profile, f"Profile of bank {one_line(bank)!r}:", as_json=as_json)
 
 
@@ -157,7 +158,7 @@ def delete(
 ) -> None:
     """Delete a bank with all its messages, facts and profiles, permanently, from the database file too."""
     confirm_deletion(f"bank {one_line(bank)!r} and everything in it", yes=yes)
-    show_deleted(run(Target(db, bank), lambda memory: memory.forget(bank=True)), as_json=as_json)
+    show_deleted(run(Target(db, bank), lambda memory: memory.forget(bank=True), embeds=False), as_json=as_json)
 
 
 def _show_profile(bank: str, profile: Profile, heading: str, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import platform
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from vmemo.cli.output import counted, timestamp
@@ -14,6 +14,7 @@ from vmemo.cli.tables import size
 from vmemo.cli.target import Target
 from vmemo.errors import VmemoError
 from vmemo.models import Bank, BankId
+from vmemo.models.profiles import reembed_command
 from vmemo.models.results import Backlog, Status
 from vmemo.ports import LLM, Context, Embedder, LLMRequest, Store, TokenCounter
 from vmemo.stores.sqlite.rekey import leftovers
@@ -56,8 +57,9 @@ class Closable(Protocol):
 
 
 async def installation(context: Context) -> list[Check]:
-    """Check Python, SQLite, the packaged model and the token counter."""
-    return [_python(), _sqlite(), await _model(context.embedder), _tokens(context.counter)]
+    """Check Python, SQLite, the packaged model if it is used, and the token counter."""
+    model = [] if context.owns_embedder else [await _packaged_model(context.embedder)]
+    return [_python(), _sqlite(), *model, _tokens(context.counter)]
 
 
 def _python() -> Check:
@@ -76,13 +78,22 @@ def _sqlite() -> Check:
     return Check("sqlite", "ok", f"{sqlite3.sqlite_version} with FTS5")
 
 
-async def _model(embedder: Embedder) -> Check:
+async def _packaged_model(embedder: Embedder) -> Check:
     """Check that the model loads, which verifies the hash of each of its files."""
+    check = await embedder_answers(embedder)
+    return replace(check, name="model", detail=check.detail.replace("answers", "files as released"))
+
+
+async def embedder_answers(embedder: Embedder) -> Check:
+    """Embed one sentence."""
     try:
         vectors = await embedder.embed([_SENTENCE], "document")
     except VmemoError as error:
-        return Check("model", "fail", str(error))
-    return Check("model", "ok", f"{embedder.name}, files as released, {vectors.shape[1]} dimensions")
+        return Check("embedder", "fail", str(error))
+    finally:
+        if isinstance(embedder, Closable):
+            await embedder.close()
+    return Check("embedder", "ok", f"{embedder.name} answers, {vectors.shape[1]} dimensions")
 
 
 def _tokens(counter: TokenCounter) -> Check:
@@ -91,16 +102,33 @@ def _tokens(counter: TokenCounter) -> Check:
     return Check("tokens", state, f"cl100k works offline: counted {count} tokens, expected {_SENTENCE_TOKENS}")
 
 
-def engine(target: Target) -> tuple[Check, Context]:
-    """Check the engine; return the context too, without the model if that cannot be constructed."""
-    try:
-        context = target.context()
-    except VmemoError as error:
-        # The message names what is wrong: the model's name, its key or a missing extra.
-        return Check("engine", "fail", str(error)), Target(target.db, target.bank).context()
-    if context.llm is None:
-        return Check("engine", "ok", "local (no language model; set --llm or VMEMO_LLM to use one)"), context
-    return Check("engine", "ok", f"{context.llm.name}, installed; --llm-check sends one request"), context
+def models(target: Target) -> tuple[list[Check], Context]:
+    """Check the engine and a named embedder; return the context too, without those that cannot be constructed."""
+    settings, failed = target.settings(), dict[str, Check]()
+    for name, alone in (("engine", replace(settings, embedder=None)), ("embedder", replace(settings, llm=None))):
+        try:
+            target.context(alone)
+        except VmemoError as error:
+            # The message names what is wrong: the model's name, its key or a missing extra.
+            failed[name] = Check(name, "fail", str(error))
+    settings = replace(
+        settings,
+        llm=None if "engine" in failed else settings.llm,
+        embedder=None if "embedder" in failed else settings.embedder,
+    )
+    context = target.context(settings)
+    checks = [failed.get("engine") or _engine(context.llm)]
+    if "embedder" in failed:
+        checks.append(failed["embedder"])
+    elif context.owns_embedder:
+        checks.append(Check("embedder", "ok", f"{context.embedder.name}, configured; --embedder-check sends one text"))
+    return checks, context
+
+
+def _engine(llm: LLM | None) -> Check:
+    if llm is None:
+        return Check("engine", "ok", "local (no language model; set --llm or VMEMO_LLM to use one)")
+    return Check("engine", "ok", f"{llm.name}, installed; --llm-check sends one request")
 
 
 async def model_answers(llm: LLM) -> Check:
@@ -165,7 +193,7 @@ def _integrity(damage: list[str]) -> Check:
 def _bank(bank: Bank, status: Status, embedder: Embedder) -> Check:
     name = f"bank {bank.id}"
     if bank.embedder != embedder.name:
-        return Check(name, "warn", f"written with {bank.embedder}; run: vmemo reembed --bank {bank.id}")
+        return Check(name, "warn", f"written with {bank.embedder}; run: {reembed_command(bank.id, embedder.name)}")
     resume = f"vmemo process --bank {bank.id}"
     if status.problems:
         pending = f"{counted(status.pending, 'message')} pending"

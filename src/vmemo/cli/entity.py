@@ -27,7 +27,7 @@ def entities(
 ) -> None:
     """List entities with their aliases."""
     start = EntityId(after) if after else None
-    page = run(Target(db, bank), lambda memory: memory.entities(after=start, limit=limit))
+    page = run(Target(db, bank), lambda memory: memory.entities(after=start, limit=limit), embeds=False)
     more = page[-1].id if len(page) == limit else None
     if as_json:
         print_json({"entities": [entity.model_dump(mode="json") for entity in page], "next": more})
@@ -40,7 +40,7 @@ def entities(
 @command("vmemo entity merges", "vmemo entity merges --bank alice --json", name="entity merges")
 def merges(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
     """List merges of entities and their reasons; `vmemo entity undo` reverts one."""
-    found = run(Target(db, bank), lambda memory: memory.merges())
+    found = run(Target(db, bank), lambda memory: memory.merges(), embeds=False)
     if as_json:
         print_json({"merges": [each.model_dump(mode="json") for each in found]})
     else:
@@ -69,7 +69,7 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Merge two entities; all names stay as aliases, and the merge can be undone."""
-    done = run(Target(db, bank), lambda memory: memory.merge_entities(keep, absorb, reason))
+    done = run(Target(db, bank), lambda memory: memory.merge_entities(keep, absorb, reason), embeds=False)
     if as_json:
         print_json(done.model_dump(mode="json"))
     else:
@@ -90,7 +90,7 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Undo a merge; the two entities are not merged again automatically."""
-    apart = run(Target(db, bank), lambda memory: memory.undo_merge(merge))
+    apart = run(Target(db, bank), lambda memory: memory.undo_merge(merge), embeds=False)
     if as_json:
         print_json({"merge": merge, "entity": apart})
     else:

@@ -40,6 +40,7 @@ def forget(  # noqa: PLR0913 - each is an option of the command line
     gone = run(
         Target(db, bank, llm),
         lambda memory: memory.forget(messages=message or [], document=document, entity=entity, bank=everything),
+        embeds=False,
     )
     show_deleted(gone, as_json=as_json)
 

@@ -46,13 +46,13 @@ def inspect(  # noqa: PLR0913 - each is an option of the command line
     target = Target(db, bank, llm)
     match what:
         case "status":
-            status = run(target, lambda memory: memory.status())
+            status = run(target, lambda memory: memory.status(), embeds=False)
             _show(as_json, status.model_dump(mode="json"), status_table(status))
         case "banks":
             names = run(target, lambda memory: memory.banks(), requires="database")
             _show(as_json, {"banks": [*names]}, banks_table(names))
         case "facts" | "instructions" | "episodes" | "entities" | "messages":
-            page = run(target, lambda memory: _page(memory, what, limit, after, document))
+            page = run(target, lambda memory: _page(memory, what, limit, after, document), embeds=False)
             _show_page(as_json, what, page, limit)
 
 

@@ -19,7 +19,7 @@ from vmemo.models.results import Job
 @command("vmemo jobs", "vmemo jobs --bank alice --json")
 def jobs(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
     """List queued jobs with their errors and due times; `vmemo worker` and `vmemo process` run them."""
-    queued = run(Target(db, bank), lambda memory: memory.jobs())
+    queued = run(Target(db, bank), lambda memory: memory.jobs(), embeds=False)
     if as_json:
         print_json({"jobs": [job.model_dump(mode="json") for job in queued]})
     else:

@@ -11,7 +11,7 @@ import typer
 
 from vmemo import Memory
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
+from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
 from vmemo.cli.output import stderr
 from vmemo.cli.target import Target, require_banks
 from vmemo.errors import MissingExtra
@@ -31,6 +31,7 @@ def mcp(
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer only tools that read.")] = False,
     db: Db = DEFAULT_DB,
     llm: Model = None,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an MCP server over stdin and stdout; logs go to stderr.
@@ -42,7 +43,7 @@ def mcp(
     from vmemo.mcp.caller import ToolCaller  # noqa: PLC0415 - an extra
     from vmemo.mcp.stdio import serve  # noqa: PLC0415 - an extra
 
-    target = Target(db, bank or "default", llm)
+    target = Target(db, bank or "default", llm, embedder)
     if read_only:
         asyncio.run(require_banks(target, *([bank] if bank else [])))
     memory = Memory(target.url, target.bank, settings=target.settings())

@@ -35,14 +35,14 @@ def opinions(
     """List current opinions with their confidence, or the confidence history of one."""
     target = Target(db, bank)
     if why is not None:
-        opinion, moves = run(target, lambda memory: _history(memory, why))
+        opinion, moves = run(target, lambda memory: _history(memory, why), embeds=False)
         value: JsonValue = {
             "opinion": opinion.model_dump(mode="json"),
             "moves": [move.model_dump(mode="json") for move in moves],
         }
         shown: RenderableType = _trajectory(opinion, moves)
     else:
-        held = run(target, lambda memory: memory.opinions())
+        held = run(target, lambda memory: memory.opinions(), embeds=False)
         value = {"opinions": [opinion.model_dump(mode="json") for opinion in held]}
         shown = _held(held) if held else "There are no opinions."
     if as_json:
@@ -86,7 +86,7 @@ def observations(
     as_json: AsJson = False,
 ) -> None:
     """List observations of an entity, or of all; `vmemo why` shows the facts behind one."""
-    found = run(Target(db, bank), lambda memory: memory.observations(entity))
+    found = run(Target(db, bank), lambda memory: memory.observations(entity), embeds=False)
     if as_json:
         print_json({"observations": [fact.model_dump(mode="json") for fact in found]})
     else:

@@ -69,6 +69,17 @@ Model = Annotated[
         rich_help_panel=_COMMON,
     ),
 ]
+EmbedderName = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        envvar="VMEMO_EMBEDDER",
+        metavar="NAME",
+        help="The embedder, such as openai:text-embedding-3-small, ollama:nomic-embed-text or "
+        "http://host:8000/v1#name. Default: the packaged one.",
+        rich_help_panel=_COMMON,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.", rich_help_panel=_COMMON)]
 Budgeted = Annotated[str, typer.Option("--budget", metavar="low|mid|high|N", help="How many candidates to explore.")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vmemo import Memory, Retained
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, EmbedderName, Model
 from vmemo.cli.output import counted, print_json, stderr, stdout
 from vmemo.cli.progress import with_progress
 from vmemo.cli.retain import pending_messages, show
@@ -12,7 +12,13 @@ from vmemo.cli.target import Target, run
 
 
 @command("vmemo process", "vmemo process --llm ollama:qwen3:8b --bank alice", "vmemo process --json")
-def process(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, llm: Model = None, as_json: AsJson = False) -> None:
+def process(
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    llm: Model = None,
+    embedder: EmbedderName = None,
+    as_json: AsJson = False,
+) -> None:
     """Process pending messages, failed ones included, and run other due jobs."""
 
     async def verb(memory: Memory) -> Retained:
@@ -20,7 +26,7 @@ def process(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, llm: Model = Non
             memory.process(), lambda: pending_messages(memory), what="processing messages", shown=not as_json
         )
 
-    _print_result(run(Target(db, bank, llm), verb), as_json)
+    _print_result(run(Target(db, bank, llm, embedder), verb), as_json)
 
 
 @command(
@@ -29,14 +35,20 @@ def process(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, llm: Model = Non
     "vmemo reprocess --bank alice --json",
     resume="vmemo reprocess",
 )
-def reprocess(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, llm: Model = None, as_json: AsJson = False) -> None:
+def reprocess(
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    llm: Model = None,
+    embedder: EmbedderName = None,
+    as_json: AsJson = False,
+) -> None:
     """Derive all facts from the messages again with this engine; the bank stays available meanwhile."""
 
     async def verb(memory: Memory) -> Retained:
         work = memory.reprocess()
         return await with_progress(work, memory.left_to_reprocess, what="reprocessing messages", shown=not as_json)
 
-    _print_result(run(Target(db, bank, llm), verb), as_json)
+    _print_result(run(Target(db, bank, llm, embedder), verb), as_json)
 
 
 def _print_result(done: Retained, as_json: bool) -> None:
@@ -47,10 +59,16 @@ def _print_result(done: Retained, as_json: bool) -> None:
 
 
 @command("vmemo maintain", "vmemo maintain --bank alice --llm openai:gpt-5-mini --json")
-def maintain(db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, llm: Model = None, as_json: AsJson = False) -> None:
+def maintain(
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    llm: Model = None,
+    embedder: EmbedderName = None,
+    as_json: AsJson = False,
+) -> None:
     """Join related episodes, shorten old ones, close faded facts and optimise the indexes."""
     with stderr().status("maintaining"):
-        done = run(Target(db, bank, llm), lambda memory: memory.maintain())
+        done = run(Target(db, bank, llm, embedder), lambda memory: memory.maintain())
     if as_json:
         print_json(done.model_dump(mode="json"))
     else:

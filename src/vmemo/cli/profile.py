@@ -62,7 +62,7 @@ def profile(  # noqa: PLR0913 - each is an option of the command line
     )
     # Only merging calls the model; everything else works without a key.
     target = Target(db, bank, None if add_background is None else llm)
-    now, former = run(target, lambda memory: _changed(memory, changes, add_background))
+    now, former = run(target, lambda memory: _changed(memory, changes, add_background), embeds=False)
     if as_json:
         value: dict[str, JsonValue] = {"profile": now.model_dump(mode="json")}
         if history:

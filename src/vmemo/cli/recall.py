@@ -13,7 +13,17 @@ from rich.text import Text
 from vmemo import Hit, Memory, Recalled
 from vmemo.cli.command import command
 from vmemo.cli.filters import takes_filters
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Budgeted, Db, parse_budget, parse_time
+from vmemo.cli.options import (
+    DEFAULT_BANK,
+    DEFAULT_DB,
+    AsJson,
+    BankName,
+    Budgeted,
+    Db,
+    EmbedderName,
+    parse_budget,
+    parse_time,
+)
 from vmemo.cli.output import counted, one_line, plain, print_json, stdout, table, when
 from vmemo.cli.tables import marked_hit
 from vmemo.cli.target import Target, run
@@ -51,6 +61,7 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
     ] = None,
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
     *,
     filters: RecallOptions,
@@ -68,7 +79,7 @@ def recall(  # noqa: PLR0913 - each is an option of the command line
             return await memory.retrieve(query, top_k, **options)
         return await memory.recall(query, max_tokens, explored, **options)
 
-    found = run(Target(db, bank), find)
+    found = run(Target(db, bank, embedder=embedder), find)
     if as_json:
         print_json(found.model_dump(mode="json"))
     elif prompt:

@@ -16,7 +16,18 @@ from pydantic import JsonValue
 from vmemo import Answer, Memory, MemoryLookup, Retracted, TextDelta
 from vmemo.cli.command import command
 from vmemo.cli.filters import takes_filters
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Budgeted, Db, Model, parse_budget, parse_time
+from vmemo.cli.options import (
+    DEFAULT_BANK,
+    DEFAULT_DB,
+    AsJson,
+    BankName,
+    Budgeted,
+    Db,
+    EmbedderName,
+    Model,
+    parse_budget,
+    parse_time,
+)
 from vmemo.cli.output import counted, plain, print_json, stderr
 from vmemo.cli.target import Target, run
 from vmemo.models.requests import RecallOptions, ReflectOptions
@@ -51,6 +62,7 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     llm: Model = None,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
     *,
     filters: RecallOptions,
@@ -65,7 +77,7 @@ def reflect(  # noqa: PLR0913 - each is an option of the command line
         "budget": parse_budget(budget),
         "schema": _schema(schema),
     }
-    target = Target(db, bank, llm)
+    target = Target(db, bank, llm, embedder)
     if stream and not as_json:
         _print_details(run(target, lambda memory: _streamed(memory, query, options)))
         return

@@ -13,7 +13,17 @@ from rich.text import Text
 from vmemo import Memory, Message, Retained
 from vmemo.cli.command import command
 from vmemo.cli.content import from_file, from_stdin
-from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db, Model, parse_metadata, parse_time
+from vmemo.cli.options import (
+    DEFAULT_BANK,
+    DEFAULT_DB,
+    AsJson,
+    BankName,
+    Db,
+    EmbedderName,
+    Model,
+    parse_metadata,
+    parse_time,
+)
 from vmemo.cli.output import counted, one_line, print_json, stdout
 from vmemo.cli.progress import with_progress
 from vmemo.cli.target import Target, run
@@ -56,6 +66,7 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     db: Db = DEFAULT_DB,
     bank: BankName = DEFAULT_BANK,
     llm: Model = None,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
     """Store messages and derive facts from them. Messages stay stored if the model fails."""
@@ -65,7 +76,7 @@ def retain(  # noqa: PLR0913 - each is an option of the command line
     content = _content(text, file, said)
     options = MessageOptions(document=document, tags=tuple(tag or ()), metadata=parse_metadata(meta or ()))
     retained = run(
-        Target(db, bank, llm),
+        Target(db, bank, llm, embedder),
         lambda memory: _watched(memory, content, options, infer=not no_infer, shown=not as_json),
         requires="nothing",
     )

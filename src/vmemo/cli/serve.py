@@ -15,7 +15,7 @@ import typer
 from vmemo import Memory
 from vmemo.auth.service import ADMIN_KEY_VARIABLE
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
+from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
 from vmemo.cli.output import stderr
 from vmemo.cli.target import Target
 from vmemo.errors import MissingExtra
@@ -100,6 +100,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     ] = None,
     db: Db = DEFAULT_DB,
     llm: Model = None,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve REST, MCP and Hindsight-compatible paths over HTTP. SIGTERM shuts down gracefully.
@@ -123,7 +124,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
         )
     )
     with _database(db, postgres) as url:
-        target = Target(url, "default", llm)
+        target = Target(url, "default", llm, embedder)
         settings = target.settings()
         settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
         launcher = ServerLauncher(

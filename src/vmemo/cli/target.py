@@ -1,18 +1,20 @@
-"""The database, bank and model that a command works with."""
+"""The database, bank and models that a command works with."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 from vmemo import Memory
-from vmemo.errors import NotFound
-from vmemo.ports import Context
-from vmemo.settings import Settings, build, database_url
+from vmemo.errors import NotFound, Unsupported
+from vmemo.models import Bank
+from vmemo.models.search import Vectors
+from vmemo.ports import Context, TextKind
+from vmemo.settings import Settings, build, build_store, database_url
 
 R = TypeVar("R")
 _SQLITE = "sqlite:///"
@@ -20,11 +22,13 @@ _SQLITE = "sqlite:///"
 
 @dataclass(frozen=True)
 class Target:
-    """A database (URL or path), a bank in it, and the language model, if any."""
+    """A database (URL or path), a bank in it, and the language model and the embedder, if any."""
 
     db: str
     bank: str
     llm: str | None = None
+    embedder: str | None = None
+    """The embedder; None leaves it to the environment, where the option has looked already if there is one."""
 
     @property
     def url(self) -> str:
@@ -46,48 +50,74 @@ class Target:
         return None if path in (self.url, "", ":memory:") else Path(path)
 
     def settings(self) -> Settings:
-        """Return the environment's settings with the command's model: a command without one needs no key."""
-        return replace(Settings.from_environment(), llm=self.llm or None)
+        """Return the environment's settings with the command's models: a command without one needs no key."""
+        given = Settings.from_environment()
+        return replace(given, llm=self.llm or None, embedder=self.embedder or given.embedder)
 
-    def context(self) -> Context:
+    def context(self, settings: Settings | None = None) -> Context:
         """Return the context of a memory on this target, without opening it."""
-        return build(self.url, llm=None, embedder=None, reranker=None, settings=self.settings())
+        return build(self.url, llm=None, embedder=None, reranker=None, settings=settings or self.settings())
 
 
 Requires = Literal["bank", "database", "nothing"]
 """The part that must exist before a verb is called; the verb creates the rest."""
 
 
-def run(target: Target, verb: Callable[[Memory], Awaitable[R]], *, requires: Requires = "bank") -> R:
-    """Open the memory, call a verb and close; raise NotFound if something that the verb requires is missing."""
-    return asyncio.run(_run(target, verb, requires))
+@dataclass(frozen=True)
+class _StoredSpace:
+    """The embedder of a stored bank for a verb that embeds nothing: its name and dimension are all that is needed."""
+
+    name: str
+    dimension: int
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        raise Unsupported(f"This command does not embed texts; the bank was written with {self.name!r}.")
 
 
-async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], requires: Requires) -> R:
+def run(
+    target: Target,
+    verb: Callable[[Memory], Awaitable[R]],
+    *,
+    requires: Requires = "bank",
+    embeds: bool = True,
+) -> R:
+    """Open the memory, call a verb and close; raise NotFound if something that the verb requires is missing.
+
+    A verb that embeds nothing works on a bank of any embedder.
+    """
+    return asyncio.run(_run(target, verb, requires, embeds=embeds))
+
+
+async def _run(target: Target, verb: Callable[[Memory], Awaitable[R]], requires: Requires, *, embeds: bool) -> R:
+    space = None
     if requires != "nothing":
-        await require_banks(target, *([target.bank] if requires == "bank" else []))
+        banks = await require_banks(target, *([target.bank] if requires == "bank" else []))
+        if not embeds:
+            space = next(_StoredSpace(bank.embedder, bank.dimension) for bank in banks if bank.id == target.bank)
     # Not `async with`: it would create the bank, which import needs unused, and refuse one that reembed switches.
-    memory = Memory(target.url, target.bank, settings=target.settings())
+    memory = Memory(target.url, target.bank, embedder=space, settings=target.settings())
     try:
         return await verb(memory)
     finally:
         await memory.close()
 
 
-async def require_banks(target: Target, *banks: str) -> None:
-    """Raise NotFound for a missing database or bank: opening would create it and hide a mistyped name."""
+async def require_banks(target: Target, *banks: str) -> list[Bank]:
+    """Return all banks; raise NotFound for a missing one or a missing database, which opening would create."""
     if target.file is not None and not target.file.exists():
         raise NotFound(
             f"Database {target.file} does not exist. Create it with `vmemo retain`, or pass another one with --db."
         )
-    store = target.context().store
+    store = build_store(target.url, target.settings())
     await store.open()
     try:
-        names = [bank.id for bank in await store.banks()]
+        stored = await store.banks()
     finally:
         await store.close()
+    names = [bank.id for bank in stored]
     for bank in banks:
         if bank not in names:
             raise NotFound(
                 f"There is no bank {bank!r} in {target.safe_url}. Existing banks: {', '.join(names) or 'none'}."
             )
+    return stored

@@ -25,7 +25,7 @@ def export(
     if file.exists() and not force:
         raise typer.BadParameter(f"{file} exists; use --force to overwrite it.", param_hint="FILE")
     with stderr().status("exporting"):
-        count = run(Target(db, bank), lambda memory: memory.export(file))
+        count = run(Target(db, bank), lambda memory: memory.export(file), embeds=False)
     if as_json:
         print_json({"bank": bank, "file": str(file), "records": count})
     else:

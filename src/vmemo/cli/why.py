@@ -26,7 +26,7 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Show the provenance of a fact: episode, source messages, and what replaced it."""
-    chain = run(Target(db, bank), lambda memory: memory.why(fact))
+    chain = run(Target(db, bank), lambda memory: memory.why(fact), embeds=False)
     if as_json:
         print_json(chain.model_dump(mode="json"))
     else:

@@ -15,7 +15,7 @@ import typer
 
 from vmemo import Memory
 from vmemo.cli.command import command
-from vmemo.cli.options import DEFAULT_DB, AsJson, Db, Model
+from vmemo.cli.options import DEFAULT_DB, AsJson, Db, EmbedderName, Model
 from vmemo.cli.output import counted, log_line, one_line, print_json, stdout
 from vmemo.cli.target import Target, require_banks
 from vmemo.errors import StoreBusy, StoreError, VmemoError, public_name
@@ -44,10 +44,11 @@ def worker(
     ] = 24.0,
     db: Db = DEFAULT_DB,
     llm: Model = None,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
     """Run queued jobs of all banks. SIGINT or SIGTERM finishes running jobs and leaves the rest queued."""
-    target = Target(db, "default", llm)
+    target = Target(db, "default", llm, embedder)
     settings = target.settings()
     settings = replace(settings, maintenance=replace(settings.maintenance, every=maintain_every))
     try:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vmemo.embedding.disk_cache import EmbeddingCache, cache_key
 from vmemo.errors import EmbeddingFailed, VmemoError
 from vmemo.models.search import Encoding, TokenVectors, Vector, Vectors
-from vmemo.ports import Embedder, TextKind, TokenEmbedder
+from vmemo.ports import Embedder, LearningEmbedder, TextKind, TokenEmbedder
 
 MAX_TEXTS = 100
 """Texts in one call of the inner embedder, within the limits of hosted services."""
@@ -24,6 +24,19 @@ _MAX_TOKEN_VALUE = 1.001
 """Greatest number in a unit vector, with rounding; a stored byte cannot hold more than 1."""
 _T = TypeVar("_T")
 _Array = TypeVar("_Array", bound=NDArray[np.float32] | None)
+
+
+@runtime_checkable
+class _Concurrent(Protocol):
+    """An embedder that several calls may wait for at a time, such as a service."""
+
+    @property
+    def concurrency(self) -> int: ...
+
+
+@runtime_checkable
+class _Closable(Protocol):
+    async def close(self) -> None: ...
 
 
 def cache_embedder(embedder: Embedder, *, capacity: int, disk: EmbeddingCache | None) -> CachedEmbedder:
@@ -61,8 +74,18 @@ class CachedEmbedder:
 
     @property
     def dimension(self) -> int:
-        """The inner embedder's dimension."""
+        """The inner embedder's dimension; 0 if it learns it from its first answer, which it has not got yet."""
         return self._inner.dimension
+
+    def expect_dimension(self, dimension: int) -> None:
+        """Require the dimension of a bank that the inner embedder wrote, if it does not know its dimension yet."""
+        if isinstance(self._inner, LearningEmbedder):
+            self._inner.expect_dimension(dimension)
+
+    async def close(self) -> None:
+        """Close the inner embedder's connections, if it has any."""
+        if isinstance(self._inner, _Closable):
+            await self._inner.close()
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Return unit vectors in the order of the texts."""
@@ -72,9 +95,7 @@ class CachedEmbedder:
         if missing:
             found |= await self._from_disk(list(missing))
             uncached = [key for key in missing if key not in found]
-            for start in range(0, len(uncached), MAX_TEXTS):
-                chunk = uncached[start : start + MAX_TEXTS]
-                found |= await self._compute(chunk, [missing[key] for key in chunk], kind)
+            found |= await self._compute_all({key: missing[key] for key in uncached}, kind)
         vectors = np.empty((len(keys), self.dimension), dtype=np.float32)
         for row, key in enumerate(keys):
             vectors[row] = found[key]
@@ -88,9 +109,27 @@ class CachedEmbedder:
         if self._disk is None:
             return {}
         stored = await asyncio.to_thread(self._disk.get_many, keys)
+        if stored and not self.dimension:
+            self.expect_dimension(len(next(iter(stored.values()))))
         usable = {key: vector for key, vector in stored.items() if len(vector) == self.dimension}
         self._vectors.put_many(usable)
         return usable
+
+    async def _compute_all(self, texts: Mapping[bytes, str], kind: TextKind) -> dict[bytes, Vector]:
+        """Compute chunks of texts, as many at a time as the inner embedder allows; a failure loses no other chunk."""
+        keys = list(texts)
+        chunks = [keys[start : start + MAX_TEXTS] for start in range(0, len(keys), MAX_TEXTS)]
+        width = self._inner.concurrency if isinstance(self._inner, _Concurrent) else 1
+        found: dict[bytes, Vector] = {}
+        for start in range(0, len(chunks), width):
+            calls = (
+                self._compute(chunk, [texts[key] for key in chunk], kind) for chunk in chunks[start : start + width]
+            )
+            for answer in await asyncio.gather(*calls, return_exceptions=True):
+                if isinstance(answer, BaseException):
+                    raise answer
+                found |= answer
+        return found
 
     async def _compute(self, keys: Sequence[bytes], texts: Sequence[str], kind: TextKind) -> dict[bytes, Vector]:
         answer = await self._with_retries(lambda: self._inner.embed(texts, kind), len(texts))

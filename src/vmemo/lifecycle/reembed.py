@@ -7,7 +7,7 @@ from vmemo.models import BankId, FactId
 from vmemo.models.changes import Changes, NewEmbeddings
 from vmemo.models.search import Encoding
 from vmemo.models.select import FactSelect
-from vmemo.ports import Embedder, Store, encodings
+from vmemo.ports import Embedder, Store, dimension_of, encodings
 from vmemo.text.fact_text import embedded_text
 
 PAGE = 500
@@ -25,6 +25,6 @@ async def reembed(bank: BankId, store: Store, embedder: Embedder) -> int:
             fresh = await encodings(embedder, texts, "document")
             vectors.update((fact.id, encoding) for fact, encoding in zip(facts, fresh, strict=True))
             after = facts[-1].id
-        new = NewEmbeddings(embedder=embedder.name, dimension=embedder.dimension, vectors=vectors)
+        new = NewEmbeddings(embedder=embedder.name, dimension=await dimension_of(embedder), vectors=vectors)
         if await store.commit(Changes(bank=bank, embeddings=new)):
             return len(vectors)

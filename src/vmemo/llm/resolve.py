@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vmemo.errors import InvalidInput
-from vmemo.llm.endpoints import parse_url
+from vmemo.llm.endpoints import SERVICES, ServiceEndpoint, find_api_key, missing_key, parse_url
 from vmemo.llm.litellm_adapter import LiteLLM
 from vmemo.llm.openai import OpenAICompatible, Prices
 from vmemo.llm.pydantic_ai import PydanticAI
@@ -31,32 +31,6 @@ class LLMOptions:
         return next((self.prices[name] for name in names if name in self.prices), None)
 
 
-@dataclass(frozen=True)
-class _ServiceEndpoint:
-    """An OpenAI-compatible service; one without key variables runs locally and needs no key."""
-
-    base_url: str
-    key_variables: tuple[str, ...] = ()
-    base_variable: str | None = None
-
-
-SERVICES: Mapping[str, _ServiceEndpoint] = {
-    "openai": _ServiceEndpoint("https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-    "gemini": _ServiceEndpoint(
-        "https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    ),
-    "groq": _ServiceEndpoint("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
-    "mistral": _ServiceEndpoint("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
-    "deepseek": _ServiceEndpoint("https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
-    "openrouter": _ServiceEndpoint("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
-    "together": _ServiceEndpoint("https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
-    "xai": _ServiceEndpoint("https://api.x.ai/v1", ("XAI_API_KEY",)),
-    "ollama": _ServiceEndpoint("http://localhost:11434/v1"),
-    "vllm": _ServiceEndpoint("http://localhost:8000/v1"),
-    "llamacpp": _ServiceEndpoint("http://localhost:8080/v1"),
-    "lmstudio": _ServiceEndpoint("http://localhost:1234/v1"),
-}
-"""OpenAI-compatible services by the prefix of a model name."""
 _FORMS = (
     *(f"{prefix}:MODEL" for prefix in SERVICES),
     "anthropic:MODEL",
@@ -119,7 +93,7 @@ def _at_url(text: str, options: LLMOptions) -> LLM:
     )
 
 
-def _at_service(text: str, model: str, service: _ServiceEndpoint, keys: Mapping[str, str], options: LLMOptions) -> LLM:
+def _at_service(text: str, model: str, service: ServiceEndpoint, keys: Mapping[str, str], options: LLMOptions) -> LLM:
     base_url = options.base_url or (keys.get(service.base_variable) if service.base_variable else None)
     # A self-hosted server behind a known prefix may need no key.
     optional = bool(base_url) or not service.key_variables
@@ -137,13 +111,10 @@ def _at_service(text: str, model: str, service: _ServiceEndpoint, keys: Mapping[
 def _key(
     text: str, variables: tuple[str, ...], keys: Mapping[str, str], options: LLMOptions, *, optional: bool = False
 ) -> str | None:
-    key = options.api_key or next((keys[variable] for variable in variables if keys.get(variable)), None)
-    if key is None and not optional:
-        raise InvalidInput(
-            f"The model {text!r} needs an API key: set {variables[0]} or VMEMO_LLM_KEY in the environment, or pass "
-            "Memory(settings=Settings(llm_key=...))."
-        )
-    return key
+    found = find_api_key(variables, keys, options.api_key)
+    if found is None and not optional:
+        raise missing_key(f"The model {text!r}", variables[0], setting="llm_key")
+    return found
 
 
 def _unknown(text: str) -> InvalidInput:

@@ -32,7 +32,7 @@ from vmemo.models.requests import (
 )
 from vmemo.models.results import Forgotten, Maintained, Retained
 from vmemo.models.select import MessageSelect
-from vmemo.ports import BankNotFound, Embedder
+from vmemo.ports import BankNotFound, Embedder, dimension_of
 from vmemo.retain.pipeline import prepare, stored_of
 from vmemo.retain.redact import redact_messages
 from vmemo.transfer import files
@@ -150,7 +150,7 @@ async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
                 session.bank,
                 engine,
                 embedder=context.embedder.name,
-                dimension=context.embedder.dimension,
+                dimension=await dimension_of(context.embedder),
             )
             session.runtime.staging_banks[session.bank] = staging
             done.append(await derive(session.runtime, staging))

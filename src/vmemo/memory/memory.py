@@ -70,7 +70,7 @@ class Memory(Verbs):
         url: str | Path | None = None,
         bank: str = "default",
         llm: object = None,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         reranker: object = None,
         settings: Settings | None = None,
         encryption_key: EncryptionKey | None = None,
@@ -82,6 +82,9 @@ class Memory(Verbs):
         `url` is a URL such as postgresql://host/name, or the path of a SQLite file; by default that of the settings,
         which VMEMO_URL sets, or else memory.db in the working directory. ":memory:" is a private database that lasts
         until `close()`.
+
+        `embedder` is an object, or a name such as "openai:text-embedding-3-small"; by default that of the settings,
+        which VMEMO_EMBEDDER sets, or else the packaged one.
 
         `encryption_key` opens an encrypted SQLite file, in place of the key of the settings. `revision_model` finds
         outdated facts in place of the packaged model; "none" leaves that to rules.

@@ -59,6 +59,8 @@ class MemoryRuntime:
         # A model that was passed in belongs to the caller.
         if self.context.owns_llm and isinstance(self.context.llm, _Closable):
             await self.context.llm.close()
+        if self.context.owns_embedder and isinstance(self.context.embedder, _Closable):
+            await self.context.embedder.close()
         try:
             await self.access.close()
         finally:

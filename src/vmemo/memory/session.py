@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vmemo.errors import InvalidInput
+from vmemo.errors import EmbeddingFailed, InvalidInput
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.models import Bank, BankId
 from vmemo.models.auth import ClaimedRequest, CompletedRequest
-from vmemo.ports import BankNotFound, Store
+from vmemo.ports import BankNotFound, Embedder, LearningEmbedder, Store, dimension_of
 from vmemo.retain.context import RetainContext
 from vmemo.retain.pipeline import embedder_mismatch
 
@@ -47,11 +47,25 @@ class MemorySession:
         if self.bank in self.runtime.open_banks:
             return
         await self.store.open()
-        embedder = self.context.embedder
-        wanted = Bank(id=self.bank, embedder=embedder.name, dimension=embedder.dimension)
-        if error := embedder_mismatch(await self.store.create_bank(wanted), embedder):
+        stored = await self.store.bank(self.bank) or await self._create()
+        expect_dimension(self.context.embedder, [stored])
+        if error := embedder_mismatch(stored, self.context.embedder):
             raise error
         self.runtime.open_banks.add(self.bank)
+
+    async def _create(self) -> Bank:
+        embedder = self.context.embedder
+        if not embedder.dimension:
+            # Another bank saves a request, which fails while the embedder's service is down.
+            expect_dimension(embedder, await self.store.banks())
+        try:
+            dimension = await dimension_of(embedder)
+        except EmbeddingFailed as error:
+            raise EmbeddingFailed(
+                f"{str(error).rstrip('.')}. Nothing was stored: a new bank needs the dimension that the first answer "
+                "of its embedder states."
+            ) from error
+        return await self.store.create_bank(Bank(id=self.bank, embedder=embedder.name, dimension=dimension))
 
     async def run(self, verb: Callable[[], Awaitable[R]]) -> R:
         """Run a verb; if another process deleted the bank since it was opened here, create it and run the verb again.
@@ -76,6 +90,13 @@ class MemorySession:
     async def _reopen(self) -> None:
         self.runtime.open_banks.discard(self.bank)
         await self.open()
+
+
+def expect_dimension(embedder: Embedder, banks: Iterable[Bank]) -> None:
+    """Make an embedder that does not know its dimension yet expect that of the banks which it wrote."""
+    for bank in banks:
+        if bank.embedder == embedder.name and not embedder.dimension and isinstance(embedder, LearningEmbedder):
+            embedder.expect_dimension(bank.dimension)
 
 
 def bank_id(name: str) -> BankId:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from pydantic import Field
 
 from vmemo.models.base import Background, Instant, Name, Record, Share, utc_now
@@ -40,3 +42,10 @@ class Bank(Record):
     embedder: Name
     dimension: int = Field(ge=1)
     created_at: Instant = Field(default_factory=utc_now)
+
+
+def reembed_command(bank: str, embedder: str) -> str:
+    """Return the command that switches a bank to an embedder."""
+    host, _, model = embedder.rpartition("#")
+    named = f" --embedder {f'URL#{model}' if host else embedder}" if ":" in embedder else ""
+    return f"vmemo reembed --bank {quote(bank)}{named}"

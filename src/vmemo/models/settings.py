@@ -38,6 +38,18 @@ class Settings(Checked):
 
     url: Annotated[str, Env("VMEMO_URL")] = field(default="sqlite:///memory.db", repr=False)
     """The database if none is passed: a URL, a file path or :memory:."""
+    embedder: Annotated[str | None, Env("VMEMO_EMBEDDER")] = None
+    """The embedder if none is passed, such as openai:text-embedding-3-small; None uses the packaged one."""
+    embedder_key: Annotated[str | None, Env("VMEMO_EMBEDDER_KEY")] = field(default=None, repr=False)
+    """API key of the embedder; by default the variable that its provider documents."""
+    embedder_url: Annotated[str | None, Env("VMEMO_EMBEDDER_URL")] = None
+    """Base URL of an OpenAI-compatible server, in place of the embedding provider's own."""
+    embedder_timeout: Annotated[Positive, Env("VMEMO_EMBEDDER_TIMEOUT")] = 30.0
+    """Seconds that one request to an embedding service may take."""
+    embedder_attempts: AtLeastOne = 4
+    """Attempts per request to an embedding service for transient errors."""
+    embedder_concurrency: AtLeastOne = 8
+    """Requests to an embedding service at a time, at most."""
     embedding_cache: Annotated[UserPath | None, Env("VMEMO_EMBEDDING_CACHE")] = None
     """File of the on-disk embedding cache; None keeps vectors in memory only."""
     embedding_cache_size: int = 4096

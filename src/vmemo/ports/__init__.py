@@ -7,6 +7,7 @@ from vmemo.ports.providers import (
     LLM,
     Completion,
     Embedder,
+    LearningEmbedder,
     LLMRequest,
     Reranker,
     RevisionModel,
@@ -14,6 +15,7 @@ from vmemo.ports.providers import (
     TextKind,
     TokenCounter,
     TokenEmbedder,
+    dimension_of,
     encodings,
 )
 from vmemo.ports.store import (
@@ -41,6 +43,7 @@ __all__ = [
     "Extractor",
     "HiddenBank",
     "LLMRequest",
+    "LearningEmbedder",
     "Loaded",
     "MessageLog",
     "NameReader",
@@ -57,5 +60,6 @@ __all__ = [
     "TokenCounter",
     "TokenEmbedder",
     "WorkNotifier",
+    "dimension_of",
     "encodings",
 ]

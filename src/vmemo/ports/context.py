@@ -17,6 +17,8 @@ class Context:
 
     store: Store
     embedder: Embedder
+    owns_embedder: bool = False
+    """True if the memory made the embedder itself and closes it."""
     extractor: Extractor
     """Extracts facts when there is no language model."""
     llm: LLM | None

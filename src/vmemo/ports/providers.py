@@ -16,13 +16,28 @@ TextKind = Literal["query", "document"]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into unit vectors. `name` identifies the vector space: a change of it is a change of space."""
+    """Turns texts into vectors. `name` identifies the vector space: a change of it is a change of space.
+
+    `dimension` is 0 while a `LearningEmbedder` does not know it.
+    """
 
     @property
     def name(self) -> str: ...
     @property
     def dimension(self) -> int: ...
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors: ...
+
+
+@runtime_checkable
+class LearningEmbedder(Embedder, Protocol):
+    """An embedder that learns its dimension from its first answer, or from a bank that it wrote earlier."""
+
+    def expect_dimension(self, dimension: int) -> None: ...
+
+
+async def dimension_of(embedder: Embedder) -> int:
+    """Return the dimension; an embedder that does not know it yet embeds a word."""
+    return embedder.dimension or (await embedder.embed(["dimension"], "document")).shape[1]
 
 
 @runtime_checkable

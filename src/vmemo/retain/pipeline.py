@@ -20,6 +20,7 @@ from vmemo.models.auth import CompletedRequest, no_request
 from vmemo.models.changes import Changes, MessageFailure
 from vmemo.models.drafts import ExtractionResult
 from vmemo.models.messages import line_key
+from vmemo.models.profiles import reembed_command
 from vmemo.models.requests import NewMessage
 from vmemo.models.results import Retained, Skipped, Usage
 from vmemo.models.select import MessageSelect
@@ -196,11 +197,13 @@ async def embedder_changed(bank: BankId, context: RetainContext) -> EmbedderMism
 
 def embedder_mismatch(stored: Bank, embedder: Embedder) -> EmbedderMismatch | None:
     """Return the error for a bank that another embedder wrote, or None."""
-    if (stored.embedder, stored.dimension) == (embedder.name, embedder.dimension):
+    if stored.embedder == embedder.name and embedder.dimension in (0, stored.dimension):
         return None
+    here = f" ({embedder.dimension})" if embedder.dimension else ""
+    command = reembed_command(stored.id, embedder.name)
     return EmbedderMismatch(
         f"Bank {stored.id!r} was written with embedder {stored.embedder!r} ({stored.dimension} dimensions), "
-        f"this memory has {embedder.name!r} ({embedder.dimension}). Nothing was changed. Run `vmemo reembed` "
+        f"this memory has {embedder.name!r}{here}. Nothing was changed. Run `{command}` "
         "to switch the bank, or pass the embedder it was written with."
     )
 

@@ -17,7 +17,9 @@ from typing import Literal, Self, TypeAlias, cast
 
 from pydantic import JsonValue
 
+from vmemo.testing.embedders import embeddings_response
 from vmemo.testing.llm import (
+    EMBED_STEP,
     ConnectionDropped,
     ConnectionReset,
     CutOff,
@@ -42,15 +44,20 @@ from vmemo.testing.llm import (
 
 _Request: TypeAlias = "socket.socket | tuple[bytes, socket.socket]"
 _Address: TypeAlias = object
+_ModelAnswer: TypeAlias = JsonValue | Refusal | CutOff | NoUsage | ConnectionDropped | RawText | ToolCall
 _CREDENTIAL_HEADERS = ("authorization", "api-key", "x-api-key", "cookie")
+_ROUTES: Mapping[str, str | None] = {"/chat/completions": None, "/embeddings": EMBED_STEP}
+"""The step of the requests of each route; None if the request names it."""
 _LOGIN_PAGE = "<!doctype html><html><body>Please log in</body></html>"
 
 
 class ScriptedServer:
     """A server for a `with` block: `url` is its base URL, `received` the recorded requests.
 
-    Streaming requests are answered with server-sent events of a few characters each. If the script raises or has no
-    reply left, the client gets status 400 and the `with` block raises AssertionError at its end.
+    Streaming requests are answered with server-sent events of a few characters each. Requests for embeddings, step
+    "embed", get the vectors of `HashEmbedder` unless the script has that step: a reply None gives these vectors, any
+    other is the body. If the script raises or has no reply left, the client gets status 400 and the `with` block raises
+    AssertionError at its end.
     """
 
     def __init__(self, script: Script, *, port: int = 0) -> None:
@@ -156,10 +163,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Record the request and send the next reply."""
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        if not self.path.endswith("/chat/completions"):
-            self._send(404, b'{"error": {"message": "Only /chat/completions exists"}}')
+        route = next((route for route in _ROUTES if self.path.endswith(route)), None)
+        if route is None:
+            self._send(404, b'{"error": {"message": "Only /chat/completions and /embeddings exist"}}')
             return
-        received = _parse_request(json.loads(body), dict(self.headers.items()))
+        received = _parse_request(json.loads(body), dict(self.headers.items()), step=_ROUTES[route])
         with self.scripted.lock:
             self.scripted.received.append(received)
         try:
@@ -184,6 +192,13 @@ class _Handler(BaseHTTPRequestHandler):
             case EmptyBody() | HtmlPage():
                 page = _LOGIN_PAGE if isinstance(reply, HtmlPage) else ""
                 self._send(200, page.encode(), {"Content-Type": "text/html"})
+            case _ if received.step == EMBED_STEP:
+                self._send_vectors(reply, received)
+            case _:
+                self._play_answer(reply, received)
+
+    def _play_answer(self, reply: _ModelAnswer, received: ReceivedRequest) -> None:
+        match reply:
             case Refusal(text):
                 self._answer(received, text, field="refusal")
             case CutOff(text):
@@ -235,6 +250,17 @@ class _Handler(BaseHTTPRequestHandler):
             message: dict[str, JsonValue] = {"content": None, "tool_calls": [tool_call]}
             self._send(200, _completion_body(received, message, "tool_calls", usage=True))
 
+    def _send_vectors(self, reply: _ModelAnswer, received: ReceivedRequest) -> None:
+        match reply:
+            case ConnectionDropped(keep=keep):
+                self._send(200, json.dumps(embeddings_response(received.body)).encode(), keep=keep)
+            case RawText(text):
+                self._send(200, text.encode())
+            case None:
+                self._send(200, json.dumps(embeddings_response(received.body)).encode())
+            case value:
+                self._send(200, answer_text(cast("JsonValue", value)).encode())
+
     def _network_fault(self, fault: Hang | ConnectionReset | Drip, received: ReceivedRequest) -> None:
         self.close_connection = True
         match fault:
@@ -282,14 +308,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
 
 
-def _parse_request(body: Mapping[str, JsonValue], headers: Mapping[str, str]) -> ReceivedRequest:
+def _parse_request(body: Mapping[str, JsonValue], headers: Mapping[str, str], *, step: str | None) -> ReceivedRequest:
     shape = body.get("response_format")
     named = shape.get("json_schema") if isinstance(shape, dict) else None
     wanted = named if isinstance(named, dict) else {}
     schema = wanted.get("schema")
     shown = {name.lower(): value for name, value in headers.items() if name.lower() not in _CREDENTIAL_HEADERS}
     return ReceivedRequest(
-        step=shown.get("x-vmemo-step", str(wanted.get("name", ""))),
+        step=step or shown.get("x-vmemo-step", str(wanted.get("name", ""))),
         system=_text_of_roles(body, ("system", "developer")),
         user=_text_of_roles(body, ("user",)),
         schema=schema if isinstance(schema, dict) else None,
