@@ -64,7 +64,7 @@ def test_items_come_back_exactly_and_in_order(memory: Memory) -> None:
         await session.add_items(ITEMS[:4])
         await session.add_items(ITEMS[4:])
         assert isinstance(session, Session)
-        assert json.dumps(await session.get_items()) == json.dumps(ITEMS)
+        assert await session.get_items() == ITEMS
         assert await session.get_items(2) == ITEMS[-2:]
         assert await session.get_items(0) == []
         assert await VmemoSession("a", memory, session_settings=SessionSettings(limit=1)).get_items() == ITEMS[-1:]
@@ -98,6 +98,22 @@ def test_popped_and_cleared_items_are_forgotten_with_their_facts(memory: Memory)
         assert await session.get_items() == []
         assert await session.pop_item() is None
         assert [fact.text for fact in await memory.facts()] == ["User: My sister plays chess."]
+
+    asyncio.run(check())
+
+
+def test_secrets_in_items_are_redacted_without_damage_to_the_item(memory: Memory) -> None:
+    key = "sk-aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cD"
+    called = {"type": "function_call", "call_id": "c", "name": "log_in", "arguments": json.dumps({"api_key": key})}
+    items = cast("list[TResponseInputItem]", [{"role": "user", "content": f"My key is {key}."}, called])
+
+    async def check() -> None:
+        session = VmemoSession("a", memory)
+        await session.add_items(items)
+        said, call = cast("list[dict[str, str]]", await session.get_items())
+        assert said == {"role": "user", "content": "My key is [redacted: api key]."}
+        assert call.keys() == called.keys()
+        assert key not in call["arguments"]
 
     asyncio.run(check())
 

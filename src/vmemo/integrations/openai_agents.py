@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Literal, cast
 
+from pydantic import JsonValue
+
 from vmemo import Message
 from vmemo.errors import VmemoError
 from vmemo.integrations import AnyMemory, MemoryTools, missing_extra
@@ -18,7 +20,7 @@ except ImportError as error:
     raise missing_extra("The OpenAI Agents SDK", "openai-agents") from error
 
 ITEM = "openai_agents_item"
-"""The metadata of a message that holds its item as JSON, unless role and text are all that it has."""
+"""The metadata of a message that holds its item, unless role and text are all that it has."""
 WITHOUT_WORDS = "…"
 """The content of an item that nobody said, such as a tool call: no query finds it."""
 LONGEST = 1_000_000
@@ -97,14 +99,14 @@ class VmemoSession(SessionABC):
         values = cast("Mapping[str, object]", item)
         text = _text(values.get("content")).replace("\0", "")[:LONGEST]
         if not text.strip():
-            return Message(role="tool", content=WITHOUT_WORDS, timestamp=timestamp, metadata={ITEM: json.dumps(item)})
+            return Message(role="tool", content=WITHOUT_WORDS, timestamp=timestamp, metadata={ITEM: _storable(item)})
         role = _ROLES.get(str(values.get("role")), "system")
         return Message(
             role=role,
             content=text,
             speaker=self._speaker if role == "user" else None,
             timestamp=timestamp,
-            metadata={} if values == {"role": role, "content": text} else {ITEM: json.dumps(item)},
+            metadata={} if values == {"role": role, "content": text} else {ITEM: _storable(item)},
         )
 
 
@@ -116,10 +118,13 @@ def _text(content: object) -> str:
     return "\n".join(text for part in parts if isinstance(text := part.get("text"), str))
 
 
+def _storable(item: TResponseInputItem) -> JsonValue:
+    """Return an item as JSON values, with a question mark in place of what is not valid Unicode."""
+    return json.loads(json.dumps(item, ensure_ascii=False).encode("utf-8", "replace"))
+
+
 def _item(message: Message) -> TResponseInputItem:
-    stored = message.metadata.get(ITEM)
-    plain = {"role": message.role, "content": message.content}
-    return cast("TResponseInputItem", json.loads(stored) if isinstance(stored, str) else plain)
+    return cast("TResponseInputItem", message.metadata.get(ITEM, {"role": message.role, "content": message.content}))
 
 
 def memory_tools(memory: AnyMemory) -> list[Tool]:
