@@ -24,6 +24,12 @@ AT_ONCE = 2
 """Integrations that are tested at the same time."""
 NOTHING_COLLECTED = 5
 """The exit status of pytest if a whole file is skipped, as where its package does not support this Python."""
+PIP_SETTINGS = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_CERT": "SSL_CERT_FILE",
+    "PIP_DEFAULT_TIMEOUT": "UV_HTTP_TIMEOUT",
+}
+"""Variables of pip, which installed the tools, and the same settings of uv."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,9 @@ def run(command: list[str]) -> tuple[int, str]:
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
     environment["VMEMO_INTEGRATIONS"] = "1"
+    for pip_name, uv_name in PIP_SETTINGS.items():
+        if pip_name in environment:
+            environment.setdefault(uv_name, environment[pip_name])
     result = subprocess.run(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
