@@ -94,6 +94,10 @@ def test_a_statement_closes_together_with_the_facts_behind_it(url: str) -> None:
         assert after == {text: id for text, id in before.items() if "boat" not in text}
         recalled = memory.recall_sync("Tell me about Alice.", networks=["observation"])
         assert not any("has a boat" in fact.text for fact in recalled.facts)
+        (closed,) = [fact for fact in memory.facts_sync() if fact.text == "It is recorded: Alice has a boat."]
+        assert closed.invalid_at == days(9), "the time of the fact that ended it, not of processing"
+        former = memory.recall_sync("Give me a summary of what Alice used to have.")
+        assert not any("It is recorded: Alice has a boat" in fact.text for fact in former.facts)
 
 
 def test_a_profile_without_support_is_shown_as_outdated_and_written_again(url: str) -> None:

@@ -13,7 +13,8 @@ from reflect_fixtures import NOON, answers_in_turn, asked_fields, memory_with_mo
 from vmemo import Fact, Hit
 from vmemo.embedding.token_counter import count_tokens
 from vmemo.models import FactId, MessageId
-from vmemo.reflect.coverage import asked_speaker, cover_sessions
+from vmemo.reflect.condense import condense
+from vmemo.reflect.coverage import asked_speaker, cover_sessions, interleave
 from vmemo.reflect.date_math import describe_differences, wrong_length
 from vmemo.reflect.sources import Source
 from vmemo.text.questions.yes_no import opposite_statements
@@ -66,6 +67,36 @@ def test_code_is_left_out_of_a_line() -> None:
     sources = sources_of([hit, only, rest])
     chosen = cover_sessions([hit, only, rest], sources, max_tokens=100, min_line=20, count=count_tokens)
     assert [each.text for each in chosen] == ["User: I wrote this: [code] It fails with error 12."]
+
+
+def test_the_best_hits_of_each_query_come_first() -> None:
+    one, two, *others = hits_of(1, 8)
+    assert interleave([[one, *others], [two, *others, one]])[:3] == [one, two, others[0]]
+
+
+def test_short_lines_make_place_for_more_of_them() -> None:
+    hits = hits_of(12, 1)
+    chosen = cover_sessions(hits, sources_of(hits), max_tokens=200, min_line=96, count=count_tokens)
+    assert len(chosen) == 12
+
+
+def test_a_shortened_line_keeps_its_numbers_and_names() -> None:
+    text = (
+        "User: I'm working on the dashboard, and I want to make sure that it is fast, can you help me with that? After "
+        "a long search through everything that could be slow it went from 800ms to 250ms with Redis, which is nice."
+    )
+    short = condense(text, 40, count_tokens)
+    assert short is not None
+    assert short.startswith("User: I'm working on the dashboard, …")
+    assert "from 800ms to 250ms with Redis" in short
+    assert "help me" not in short
+    assert count_tokens(short) <= 40
+
+
+@given(st.text(max_size=300), st.integers(1, 60))
+def test_a_shortened_line_fits(text: str, tokens: int) -> None:
+    short = condense(text, tokens, count_tokens)
+    assert short is None or count_tokens(short) <= tokens
 
 
 def test_an_order_lists_what_was_said_by_whom_in_order(sqlite_url: str) -> None:
@@ -176,7 +207,7 @@ def test_the_one_who_asks_is_named(sqlite_url: str) -> None:
     with memory:
         memory.reflect_sync("What colour is my boat?")
         assert "\nAlice: What colour is my boat?\n" in model.received[0].user
-        assert '"I", "me" and "my" in the question mean the one who asks' in model.received[0].system
+        assert '"I" and "my" in the question mean the one who asks' in model.received[0].system
 
 
 def test_nobody_is_named_in_a_question_without_i(sqlite_url: str) -> None:
@@ -230,7 +261,7 @@ def test_a_deadline_is_a_date_of_an_event() -> None:
         ("F1", dated("User: I scheduled the meeting for 15 March 2023.")),
         ("F2", dated("User: The prototype must be ready by 5 April 2023.")),
     ]
-    _, *pairs = describe_differences(facts, datetime(2024, 6, 1, tzinfo=UTC), events=["the meeting", "the prototype"])
+    pairs = describe_differences(facts, datetime(2024, 6, 1, tzinfo=UTC), events=["the meeting", "the prototype"])
     assert [pair.rpartition(": ")[2] for pair in pairs] == ["21 days, or 3 weeks"]
 
 
@@ -239,10 +270,19 @@ def test_all_dates_of_the_named_events_are_paired_and_no_others() -> None:
         ("F1", dated("User: The first sprint ended on 29 March 2023, and the analytics are due on 19 April 2023.")),
         ("F2", dated("User: I bought bread on 1 May 2023.")),
     ]
-    _, *pairs = describe_differences(
+    pairs = describe_differences(
         facts, datetime(2024, 6, 1, tzinfo=UTC), events=["the end of the first sprint", "the analytics"]
     )
     assert pairs == ["From F1 (29 March 2023) to F1 (19 April 2023): 21 days, or 3 weeks"]
+
+
+def test_a_date_without_a_year_is_completed_by_the_time_of_its_message() -> None:
+    facts = [
+        ("F1", dated("Assistant: You finish the draft on July 10th.")),
+        ("F2", dated("User: The review is on the 2nd of August.")),
+    ]
+    pairs = describe_differences(facts, datetime(2024, 6, 1, tzinfo=UTC), events=["the draft", "the review"])
+    assert [pair.partition(":")[0] for pair in pairs] == ["From F1 (10 July 2024) to F2 (2 August 2024)"]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import pytest
 
 from vmemo import Fact, Hit
 from vmemo.embedding.token_counter import count_tokens
-from vmemo.models import HitStatus
+from vmemo.models import HitStatus, Role
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import extractive_answer
+from vmemo.reflect.sources import Source
 
 ASKED = datetime(2024, 6, 1, 12, tzinfo=UTC)
 MORNING = datetime(2024, 5, 8, 9, 30, tzinfo=UTC)
@@ -41,23 +42,64 @@ def test_a_former_fact_names_its_replacement() -> None:
     assert lines([new, a_hit("a", "Mira works at Initech.", status="former")]) == ["F1", "F2 (former, replaced by F1)"]
 
 
+def test_the_replacement_is_what_changed_a_fact_and_not_what_is_left_of_it() -> None:
+    """The rest of a fact supersedes it too, and rests on the new one. The former fact says all of it."""
+    former = a_hit("a", "Mira paints the book in watercolour, at the kitchen table.", status="former")
+    rest = a_hit("b", "Mira paints at the kitchen table.", supersedes="a", basis=["c"])
+    new = a_hit("c", "Mira changed to gouache.", MORNING + timedelta(days=1), supersedes="a")
+    assert lines([rest, former, new]) == ["F1 (former, replaced by F2)", "F2"]
+    assert lines([rest, former]) == ["F1 (former)"]
+    assert lines([rest, new]) == ["F1", "F2"]
+
+
+@pytest.mark.parametrize(
+    ("role", "engine", "network", "text", "is_own"),
+    [
+        ("assistant", "local", "experience", "Assistant: Try a splint.", True),
+        ("user", "local", "experience", "Ana: I advised him to rest.", False),
+        ("assistant", "model/extract-4", "world", "Ana is allergic to nuts.", False),
+        ("user", "model/extract-4", "experience", "Ana was advised to rest.", True),
+        ("user", "model/extract-4", "world", "I advised Ana to rest.", True),
+        ("user", "model/extract-4", "world", "Ana was advised to rest.", False),
+    ],
+)
+def test_only_the_assistants_own_statements_are_marked(
+    role: Role, engine: str, network: str, text: str, is_own: bool
+) -> None:
+    hit = a_hit("a", text, engine=engine, network=network)
+    evidence = Evidence(ASKED, count_tokens, sources={hit.id: Source((MORNING, MORNING, 0), role=role)})
+    evidence.add([hit], 1000)
+    assert ("F1 (yours)" in evidence.render("F")) == is_own
+
+
+def test_the_day_of_an_event_that_the_text_names_is_not_repeated() -> None:
+    start, end = datetime(2024, 5, 3, tzinfo=UTC), datetime(2024, 5, 4, tzinfo=UTC)
+    texts = ("Mira married on 3 May 2024.", "Mira married on that Friday.")
+    hits = [a_hit(text, text, engine="model", occurred_start=start, occurred_end=end) for text in texts]
+    evidence = Evidence(ASKED, count_tokens)
+    evidence.add(hits, 1000)
+    dates = [line.split(" | ")[1] for line in evidence.render("F").splitlines()[1:-1]]
+    assert dates == ["8 May 2024", "8 May 2024; happened 3 May 2024"]
+
+
 def test_facts_of_one_day_show_the_order_in_which_they_were_said() -> None:
     later, first = a_hit("a", "x", MORNING + timedelta(minutes=5)), a_hit("b", "y")
     same_time = a_hit("c", "z", recorded_at=MORNING + timedelta(seconds=1))
     same_message = a_hit("e", "v")
     other_day = a_hit("d", "w", MORNING + timedelta(days=1))
+    assert lines([later, other_day, first, same_message]) == ["F1 (09:35)", "F2", "F3 (09:30)", "F4 (09:30)"]
     assert lines([later, other_day, same_time, first, same_message]) == [
-        "F1 (4 of 4 that day, 09:35)",
+        "F1 (4 of 4 that day)",
         "F2",
-        "F3 (3 of 4 that day, 09:30)",
-        "F4 (1 of 4 that day, 09:30)",
-        "F5 (1 of 4 that day, 09:30)",
+        "F3 (3 of 4 that day)",
+        "F4 (1 of 4 that day)",
+        "F5 (1 of 4 that day)",
     ]
 
 
 def test_the_day_and_time_are_those_of_the_questions_time_zone() -> None:
     evening = [a_hit("a", "x", datetime(2024, 5, 8, 22, 30, tzinfo=UTC)), a_hit("b", "y", MORNING)]
-    assert lines(evening) == ["F1 (2 of 2 that day, 22:30)", "F2 (1 of 2 that day, 09:30)"]
+    assert lines(evening) == ["F1 (22:30)", "F2 (09:30)"]
     assert lines(evening, ASKED.astimezone(timezone(timedelta(hours=2)))) == ["F1", "F2"]
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from vmemo.models import Fact, utc_now
 from vmemo.models.changes import FactClosure, NewFact
 from vmemo.models.setting_groups import RevisionModelSettings
-from vmemo.retain.revise import Revision
+from vmemo.retain.revise import Revision, times_of_rest
 from vmemo.retain.revise_by_model import (
     Comparison,
     Outdated,
@@ -149,3 +149,19 @@ def test_the_statements_of_a_closed_fact_that_hold_are_kept(scores: tuple[float,
     old = said("Ana: I work at a bakery. My boss is nice.", 1)
     parts = split_statements("I work at a bakery. My boss is nice.")
     assert divide(outdated(old, OSLO, 0.95), parts, scores, 0.5) == outdated(old, OSLO, 0.95, closed=closed, kept=kept)
+
+
+@pytest.mark.parametrize(
+    ("rest", "kept"),
+    [
+        ("Mira works at the kitchen table.", False),
+        ("The art is due on 14 June 2024.", True),
+    ],
+)
+def test_what_is_left_of_a_fact_has_its_event_time_only_if_it_names_it(rest: str, kept: bool) -> None:
+    start = datetime(2024, 6, 14, tzinfo=UTC)
+    text = "The art is due on 14 June 2024. Mira works at the kitchen table."
+    old = a_fact(text, occurred_start=start, occurred_end=start + timedelta(days=1))
+    assert times_of_rest(old, rest) == ({} if kept else {"occurred_start": None, "occurred_end": None})
+    unnamed = old.model_copy(update={"text": "The art is due then. Mira works at the kitchen table."})
+    assert times_of_rest(unnamed, rest) == {}

@@ -15,7 +15,7 @@ import pytest
 from linear_time import Rule, grows_too_fast, texts
 
 from vmemo.llm import answer_parsing
-from vmemo.reflect import citations, coverage, date_math
+from vmemo.reflect import citations, condense, coverage, date_math
 from vmemo.text import (
     bare_questions,
     change_features,
@@ -41,6 +41,7 @@ from vmemo.text.questions import (
     query_types,
     tense,
     topics,
+    traits,
     unresolved_times,
     yes_no,
 )
@@ -168,9 +169,13 @@ RULES: dict[str, Rule] = {
     "reflect.citations.resolve_citations": lambda text: citations.resolve_citations(text, lambda mark: mark),
     "reflect.citations.unknown_marks": lambda text: citations.unknown_marks(text, ("F1",)),
     "reflect.citations.without_citations": citations.without_citations,
+    "reflect.date_math.asks_from_now": date_math.asks_from_now,
     "reflect.date_math.needs_durations": date_math.needs_durations,
     "reflect.date_math.wrong_length": lambda text: date_math.wrong_length(text, "2024-01-01", "2024-03-04"),
     "reflect.coverage.asked_speaker": coverage.asked_speaker,
+    "reflect.condense.condense": lambda text: condense.condense(text, 40, len),
+    "text.questions.traits.persons_in": traits.persons_in,
+    "text.questions.traits.trait_queries": traits.trait_queries,
     "text.questions.profile_questions.asks_for_profile": profile_questions.asks_for_profile,
     "llm.answer_parsing.find_json": _json,
     "llm.answer_parsing.parse_answer": _parsed,
@@ -189,6 +194,7 @@ NOT_RULES = {
     "text.temporal.patterns.tags_of": "reads the patterns of the grammar",
     "reflect.date_math.describe_differences": "writes about facts",
     "reflect.coverage.by_speaker": "selects facts",
+    "reflect.coverage.cover_sessions": "selects facts",
 }
 """Functions with a text among their arguments that are not tried by themselves, and the reason."""
 
@@ -197,7 +203,7 @@ def _modules() -> Iterator[ModuleType]:
     package = importlib.import_module("vmemo.text")
     for module in pkgutil.walk_packages(package.__path__, "vmemo.text."):
         yield importlib.import_module(module.name)
-    yield from (citations, coverage, date_math, answer_parsing)
+    yield from (citations, condense, coverage, date_math, answer_parsing)
 
 
 def _functions_of_texts() -> Iterator[str]:

@@ -110,6 +110,7 @@ def _recaller(session: MemorySession, query: Query) -> Recaller:
             hits=found.hits,
             type=analysis.type if analysis else "general",
             parts=analysis.parts if analysis else (),
+            links=analysis.links if analysis else (),
             instructions=found.instructions,
         )
 

@@ -92,6 +92,11 @@ class Fact(Record):
         )
 
     @property
+    def is_rest(self) -> bool:
+        """True for what still holds of a superseded fact: another version of it, which rests on the new fact."""
+        return self.supersedes is not None and bool(self.basis) and self.network in ("world", "experience")
+
+    @property
     def short_id(self) -> str:
         """The short id, which prompts show and `why` accepts."""
         return short_id(self.id)

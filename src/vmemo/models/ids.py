@@ -27,6 +27,7 @@ QueryType = Literal[
     "count",
     "ordering",
     "summary",
+    "change",
     "contradiction",
     "instruction",
     "factual",

@@ -15,7 +15,10 @@ MAX_INSTRUCTIONS = 50
 
 def choose_instructions(found: Sequence[Fact], relevant: AbstractSet[FactId], max_tokens: int) -> tuple[Fact, ...]:
     """Return the instructions that fit, newest first and each once; of too many, those `relevant` to the question."""
-    distinct = list({_wording(fact): fact for fact in reversed(found)}.values())[::-1]
+    newest: dict[tuple[str, ...], Fact] = {}
+    for fact in found:
+        newest.setdefault(_wording(fact), fact)
+    distinct = list(newest.values())
     preferred = sorted(distinct, key=lambda fact: fact.id not in relevant)
     kept = {fact.id for fact in fit_instructions(preferred, max_tokens)}
     return tuple(fact for fact in distinct if fact.id in kept)

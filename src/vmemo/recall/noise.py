@@ -1,4 +1,4 @@
-"""Messages that state nothing, which a result leaves out, and the assistant's long replies, which weigh less."""
+"""Messages and facts that add nothing, which results leave out, and the assistant's long replies, which weigh less."""
 
 from __future__ import annotations
 
@@ -56,6 +56,12 @@ def facts_for_lines(hits: Sequence[Hit], question: str) -> list[Hit]:
         else:
             placed.setdefault(hit.fact.id, hit)
     return list(placed.values())
+
+
+def without_rests(hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits without what still holds of a former fact that is among them: the former fact says that too."""
+    ids = {hit.id for hit in hits}
+    return [hit for hit in hits if not (hit.fact.is_rest and hit.fact.supersedes in ids)]
 
 
 def weighs_less(fact: Fact, type: QueryType, settings: FusionSettings) -> bool:

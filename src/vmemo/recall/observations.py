@@ -30,7 +30,8 @@ def observation_query(query: Query, settings: ObservationSettings) -> Query | No
     count = None if query.top_k is None else int(share * query.top_k)
     if not share or tokens == 0 or count == 0:
         return None
-    scope = replace(query.scope, networks=_OBSERVATIONS)
+    # A profile that was updated or lost its support is no state of its own: the facts behind it are former ones.
+    scope = replace(query.scope, networks=_OBSERVATIONS, former=None)
     return replace(query, scope=scope, max_tokens=tokens, top_k=count)
 
 

@@ -34,7 +34,7 @@ from vmemo.recall.explain import explain, explained_hits
 from vmemo.recall.fuse import ChannelRanking, Fused, placements
 from vmemo.recall.instructions import choose_instructions
 from vmemo.recall.llm_time_resolver import LLMResolvedTime, LLMTimeResolver
-from vmemo.recall.noise import MORE, facts_for_lines, is_left_out, weigh_replies, weighs_less
+from vmemo.recall.noise import MORE, facts_for_lines, is_left_out, weigh_replies, weighs_less, without_rests
 from vmemo.recall.observations import beside_observations, observation_query
 from vmemo.recall.query import Query
 from vmemo.recall.rank import RankedCandidates, rank
@@ -215,13 +215,13 @@ async def _load_weighed(
     if not isinstance(run.context.reranker, str):
         # A reranker that the caller supplies decides the order.
         fusion = replace(fusion, reply=1.0)
-    unrepeated = facts_for_lines(hits, query.text)
+    unrepeated = facts_for_lines(without_rests(hits), query.text)
     if len(unrepeated) == len(chosen) and not any(weighs_less(hit.fact, type, fusion) for hit in hits):
         return hits, titles
     known = {item.id for item in chosen}
     more = first_fitting(ranked.reranked.candidates, _more(query.max_tokens), _more(query.top_k))
     further, other_titles = await _load_hits(run, [item for item in more if item.id not in known], ranked)
-    weighed = weigh_replies(facts_for_lines([*hits, *further], query.text), type, fusion)
+    weighed = weigh_replies(facts_for_lines(without_rests([*hits, *further]), query.text), type, fusion)
     return weighed, {**titles, **other_titles}
 
 

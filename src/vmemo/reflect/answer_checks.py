@@ -123,8 +123,12 @@ class AnswerChecks:
         return content.isdisjoint(terms(without_citations(answer.text))) and injected.isdisjoint(terms(self.question))
 
     def _count_problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:
-        """Yield a problem for a number without listed items. It may still be right, so it is not a flaw."""
-        if self.type == "count" and answer.found and not any(map(str.strip, answer.steps)):
+        """Yield a problem for a number from several memories without listed items.
+
+        It may still be right, so it is not a flaw. A number that one memory states needs no list.
+        """
+        listed = any(map(str.strip, answer.steps)) or len(cited_marks(answer.text)) < 2
+        if self.type == "count" and answer.found and not listed:
             yield AnswerProblem(feedback="list the counted items in `steps`, each with its mark, before the number")
 
     def _span_problems(self, answer: GeneratedAnswer) -> Iterator[AnswerProblem]:

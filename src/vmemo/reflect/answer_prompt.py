@@ -31,73 +31,60 @@ MAX_QUERIES = 3
 
 GUIDANCE_BY_TYPE: Mapping[QueryType, str] = {
     "temporal": """This question is about time.
-- Use the date of the event, not the date it was mentioned. If only a week, month or year is known, give just that, in
-  the memory's own words ("the week before ...") if they are clear.
-- For a duration, write each event with its date in `steps`, then the duration, and give both dates in the answer.""",
-    "update": """This question is about the current state.
-- List the known values with their dates in `steps`, oldest first. The latest one is current.
-- Mention an earlier value only to say that it changed.""",
+- Use the date of the event, not that of its mention. If only a week, month or year is known, give just that.
+- For a length of time, put each event with its date in `steps`, and both dates in the answer.""",
+    "update": """This question is about the current state. The latest value is valid; name a former one only to say
+that it changed.""",
+    "change": """This question asks how something changed. In `steps`, list every version with its date, oldest first,
+former ones included. Then describe the course: each version with its date, the reason for the change if it is known,
+and what is valid now.""",
     "count": """This question asks for a number, a sum or a frequency.
-- If a memory states the number or the rate explicitly, use it; if several state it, the latest.
-- Otherwise list every item that counts in `steps`, once each with its mark, from all memories and not just the first
-  few. An item mentioned twice is one item. Then count or add up.
-- If the question is about what a person wants, did or mentioned, count what they said themselves, not what you added.
-- Say in the answer what was counted, item by item, and say "at least" if memory may not hold all of it.""",
-    "multi-hop": """This question needs several memories: a list or a chain.
-- For a list, give every matching item from all memories, once each with its mark.
-- For a chain from one person or thing to the next, write it in `steps`. If a link is missing, say which one.""",
-    "preference": """This question asks for a preference or a suggestion.
-- For a preference, give everything that memory says about it, or say that memory says nothing.
-- For a suggestion, use the known likes, dislikes, plans, possessions and habits, and say which. Do not refuse because
-  there is no ready answer: the suggestion itself may come from general knowledge. Suggest nothing that contradicts
-  what is known.""",
-    "assistant": """This question is about what you said or did before.
-- Use the memories of your own words and actions. Repeat names, numbers and lists exactly as they were given.""",
-    "ordering": """This question asks for a sequence. The facts are listed in the order in which they were said.
-- If it asks for the order in which things were brought up, the first mention of each decides, and the facts are in
-  that order already: do not reorder them by the dates that they talk about. If it asks when things happened, use the
-  dates of the events.
-- Go through all facts from the first to the last, and note in `steps` which matter each one is about. Join neighbouring
-  facts on one matter into one item; a matter that comes back in another form later is an item of its own.
-- Give a numbered list with a short name and the main details of each item. If a number of items is asked for, give
-  exactly so many, and spread them over the whole time from the first fact to the last: the matters on which most was
-  said, not the first few.""",
+- If a memory states it, use that; if several do, the latest.
+- Otherwise list in `steps` every item that counts, with its date and mark, from all memories. The same item said again
+  or in other words is one item. Then count or add up, and name the items in the answer.
+- Count what people said themselves, unless your own proposals are asked for.""",
+    "multi-hop": """This question needs several memories. For a list, give every matching item once, with its mark. For
+a chain from one person or thing to the next, write each link in `steps`, and say which one is missing.""",
+    "preference": """This question asks for a preference or for advice.
+- For a preference, give everything that memory says about it.
+- Advice may come from general knowledge. Fit it to what is known of the persons concerned: restrictions, likes,
+  dislikes, plans, possessions. Say what you build on, and propose nothing that contradicts it.""",
+    "assistant": """This question is about what you said or did before. Repeat names, numbers and lists exactly as you
+gave them.""",
+    "ordering": """This question asks for an order. The facts are listed in the order in which they were said.
+- First find what belongs to the question: if it lists events or asks for one thread, leave everything else out. Note in
+  `steps` the first mark of each matter.
+- Order by first mention if it asks what was brought up or discussed, and by the dates of the events otherwise.
+- Give a numbered list: a short name and the main details of each item. If a number of items is asked for, give exactly
+  so many: join neighbouring matters rather than leave out later ones.""",
     "summary": """This question asks for a summary. The facts come from all sessions on the subject, in order of time.
-- Cover the whole time from the first fact to the last, and every part that the question names: the start, each main
-  step, decision, problem with its solution, change, and where things stand now.
-- Keep what makes it concrete: names, versions, numbers, dates and methods. Where you explained or suggested something
-  that was taken up, say so. Leave out greetings and repetitions.
-- Write it in order of time, as long as the matter requires. A summary is never limited to a few sentences.""",
-    "contradiction": """This is a question of yes or no. Look for both sides before you answer.
-- In `steps`, list the memories that speak for yes, and those that speak for no ("never", "not yet", "no longer").
-- If only one side is there, or one clearly took the place of the other over time, answer yes or no.
-- If they exclude each other, such as "I have never done it" and a report of having done it, begin with the words that
-  memory holds contradictory information, quote both statements, and ask which one is correct.""",
-    "instruction": """This question asks you to explain, show or write something.
-- Do it, completely, with your general knowledge, and adapt it to what memory says about the person: their project,
-  tools, versions, preferences, and how they want to be answered. Memory does not need to hold the content.
-- Follow every wish of the user on content or form that applies to this request.
-- If the answer itself is in memory, use it. Set `found` to true if any memory contributed.""",
-    "factual": """Answer exactly what is asked, as precisely as memory allows: full names, places, titles and numbers.
-If several items match, give all of them.""",
+- Go through all of it in order of time, up to where things stand now, with every part that the question names:
+  decisions, problems and how they were solved, results, changes.
+- Keep names, versions, numbers, dates and methods. Say in a clause what you advised, and what came of it.
+- Be as long as the matter requires.""",
+    "contradiction": """This is a question of yes or no. In `steps`, list the memories that speak for yes and those that
+speak for no. If both are there and neither is an update of the other ("I never did it" beside a report of doing it),
+begin by saying that memory holds contradictory information, quote both, and ask which one is correct. Otherwise answer
+yes or no.""",
+    "instruction": """This question asks you to explain, show or write something. Do so completely, with general
+knowledge, fitted to what memory says about the person: project, tools, versions, preferences. `found` is true if any
+memory contributed.""",
+    "factual": """Answer exactly what is asked, with full names, places, titles and numbers; if several items match,
+give all of them.""",
     "general": """Say what memory holds about this, the most informative first.""",
 }
 """Additional instructions by question type."""
 
 COMPUTED_TIMES = """
-- Distances from the question beside a date, and the lengths of time listed under Times, are correct for the dates that
-  they name. Which date is that of the event is for you to judge from the words of the memory: it may name several,
-  those it only "refers to" may be of something else, and a mention is not the event.
-- If the two dates that you need are not paired there, calculate the length yourself."""
+- The lengths under Times are right for the dates that they name. Which date is that of the event is for you to judge.
+  If the pair that you need is missing there, calculate the length yourself."""
 """Guidance that is added if durations are computed."""
 
 _LOOKUPS = """\
-- `look_for`: if memory may hold what is missing: up to {most} short queries, each about one thing and worded unlike
-  earlier ones; then leave `text` empty. {left} more {rounds} allowed. Leave it empty if the answer is shown, or if
-  nothing suggests that there is more."""
+- `look_for`: if a part of the answer is missing and memory may hold it: up to {most} short queries, each about one
+  thing and worded unlike earlier ones; then leave `text` empty. {left} more {rounds} allowed."""
 _SPANS = """\
-- `spans`: the first and the last date of each length of time that your answer states, as YYYY-MM-DD, so that it can be
-  checked; none if a date is not known exactly, or a memory states the length."""
+- `spans`: the first and the last date of each length of time that you calculated, as YYYY-MM-DD."""
 _OPINIONS = """\
 - `opinions`: only if the question asks what you think, prefer, expect or advise: the opinion in your answer, as one
   sentence in the first person ("I think ... because ..."), with your `confidence` from 0 to 1 and the `facts` that
@@ -108,20 +95,18 @@ _REVISED = """\
   numbers as `evidence`."""
 _MARK_RULES = {
     "F": """\
-- Facts (F numbers) are evidence: what was said, seen and done. Those marked "yours" are your own messages: proposals,
-  examples and drafts. What people say about themselves, their plans and their work outranks them; use yours where
-  nobody said otherwise, and never present a proposal of yours as something that a person decided or did.""",
+- Facts (F numbers) are evidence. Those marked "yours" are your own proposals, examples and drafts: what people say
+  themselves outranks them, and none of them is something that a person decided or did. "Former" ones were true until
+  something in them changed.""",
     "S": "- Observations (S numbers) are summaries of facts.",
     "O": "- Opinions (O numbers) are your earlier conclusions. They are not evidence; present them as your view.",
     "B": "- Cite what you know about yourself from your background as [B].",
 }
 _INSTRUCTIONS = """\
 
-- The standing instructions that the user gave you are listed first. Follow each that applies to this question, in how
-  you answer: language, format, length, level of detail, units, names, what to include and what to leave out. They
-  take precedence over the rule on language and headings above; of two that differ, the first one listed is newer and
-  valid. They never change the other rules: what is true, what you cite, what you keep to yourself. They are no evidence
-  about anything else: cite one only if the question is about it."""
+- The user's standing instructions are listed first. Follow each that applies to this question, in the form and the
+  content of your answer, even against the rule before this one; of two that differ, the first is newer. They change no
+  other rule and are no evidence."""
 _HEADINGS = {"F": "Facts", "S": "Observations", "O": "Your opinions"}
 _JUDGEMENT = LazyPattern(
     r"\b(?:you|your)\b.{0,60}\b(?:think|opinion|views?|believe|expect|feel|prefer|advice|advise|recommend|suggest|like|"
@@ -129,7 +114,9 @@ _JUDGEMENT = LazyPattern(
     r"right|wrong|good|bad|convincing|trust)\b",
     re.IGNORECASE,
 )
-_PLAIN_TYPES: frozenset[QueryType] = frozenset(("temporal", "update", "count", "assistant", "ordering", "summary"))
+_PLAIN_TYPES: frozenset[QueryType] = frozenset(
+    ("temporal", "update", "change", "count", "assistant", "ordering", "summary")
+)
 """Types of questions that ask for no opinion, unless their words do."""
 
 

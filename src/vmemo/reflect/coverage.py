@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate, chain, zip_longest
 
 from vmemo.models import FactId, Hit, QueryType, Role
 from vmemo.ports import TokenCounter
+from vmemo.reflect.condense import condense
 from vmemo.reflect.sources import Source
+from vmemo.text.bare_questions import is_bare_question
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.tokens import terms
 
 _FENCE = "```"
 CODE = "[code]"
@@ -17,7 +20,13 @@ CODE = "[code]"
 WIDE = 12
 """Times the budget that is recalled, because the lines are shortened afterwards."""
 SHORT_LINE = 48
-MIN_LINE: Mapping[QueryType, int] = {"ordering": SHORT_LINE, "summary": SHORT_LINE, "count": 96, "contradiction": 96}
+MIN_LINE: Mapping[QueryType, int] = {
+    "ordering": SHORT_LINE,
+    "summary": SHORT_LINE,
+    "change": SHORT_LINE,
+    "count": 96,
+    "contradiction": 96,
+}
 """Tokens that a line gets at least, which limits the number of lines, by the types that are gathered by session."""
 MAX_SYMBOLS = 0.1
 """Share of a text's characters that are brackets, quotes and operators, above which it is code."""
@@ -41,8 +50,15 @@ def asked_speaker(question: str) -> Role | None:
 
 def interleave(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
     """Return the hits of several rankings, the best of each first, each once."""
-    hits = (hit for hit in chain.from_iterable(zip_longest(*rankings)) if hit is not None)
-    return list({hit.id: hit for hit in reversed(list(hits))}.values())[::-1]
+    return _first_of_each((hit for hit in chain.from_iterable(zip_longest(*rankings)) if hit), lambda hit: hit.id)
+
+
+def _first_of_each(hits: Iterable[Hit], key: Callable[[Hit], str]) -> list[Hit]:
+    """Return the first hit of each key, in the order of these hits."""
+    first: dict[str, Hit] = {}
+    for hit in hits:
+        first.setdefault(key(hit), hit)
+    return list(first.values())
 
 
 def by_speaker(hits: Sequence[Hit], sources: Mapping[FactId, Source], type: QueryType, question: str) -> Sequence[Hit]:
@@ -60,21 +76,31 @@ def by_speaker(hits: Sequence[Hit], sources: Mapping[FactId, Source], type: Quer
 
 
 def cover_sessions(
-    hits: Sequence[Hit], sources: Mapping[FactId, Source], *, max_tokens: int, min_line: int, count: TokenCounter
+    hits: Sequence[Hit],
+    sources: Mapping[FactId, Source],
+    *,
+    max_tokens: int,
+    min_line: int,
+    count: TokenCounter,
+    question: str = "",
 ) -> list[Hit]:
     """Return hits in the order in which they were said, shortened so that as many as possible fit.
 
     Half of the lines are the best hits. The others are the best hits of sessions that are not among them, and then
-    the next best. If lines are short, only the best part of a divided message is used while other messages wait.
+    the next best. If lines are short, only the best part of a divided message is used while other messages wait, and
+    messages that only ask come last.
     """
     most = max(1, max_tokens // min_line)
     hits = [plain for hit in hits if (plain := _without_code(hit, count)) is not None]
     single = _one_per_message(hits, sources) if min_line <= SHORT_LINE else hits
+    single = sorted(single, key=lambda hit: is_bare_question(hit.text.partition(": ")[2]))
     best = single[: max(1, most // 2)]
     covered = {_session(hit) for hit in best}
-    others = {_session(hit): hit for hit in reversed(single[len(best) :]) if _session(hit) not in covered}
-    chosen = {hit.id: hit for hit in [*best, *reversed(others.values()), *single, *hits]}
-    shortened = _shorten(list(chosen.values())[:most], max_tokens, count)
+    others = _first_of_each((hit for hit in single[len(best) :] if _session(hit) not in covered), _session)
+    chosen = {hit.id: hit for hit in [*best, *others, *single, *hits]}
+    used = accumulate(min(hit.tokens, min_line) for hit in chosen.values())
+    fitting = max(1, sum(1 for total in used if total <= max_tokens))
+    shortened = _shorten(list(chosen.values())[:fitting], max_tokens, count, terms(question))
     return sorted(shortened, key=lambda hit: sources[hit.id].place)
 
 
@@ -93,14 +119,14 @@ def _without_code(hit: Hit, count: TokenCounter) -> Hit | None:
 
 
 def _one_per_message(hits: Sequence[Hit], sources: Mapping[FactId, Source]) -> list[Hit]:
-    return list({sources[hit.id].message or hit.id: hit for hit in reversed(hits)}.values())[::-1]
+    return _first_of_each(hits, lambda hit: sources[hit.id].message or hit.id)
 
 
 def _session(hit: Hit) -> str:
     return hit.fact.episodes[0] if hit.fact.episodes else hit.fact.mentioned_at.date().isoformat()
 
 
-def _shorten(hits: Sequence[Hit], max_tokens: int, count: TokenCounter) -> list[Hit]:
+def _shorten(hits: Sequence[Hit], max_tokens: int, count: TokenCounter, asked: Collection[str]) -> list[Hit]:
     """Cut the longest hits so that all fit: short ones leave their share to others; the best third have two shares."""
     shares = [2 if place * 3 < len(hits) else 1 for place in range(len(hits))]
     lengths = [hit.tokens for hit in hits]
@@ -110,7 +136,15 @@ def _shorten(hits: Sequence[Hit], max_tokens: int, count: TokenCounter) -> list[
         key=lambda limit: sum(min(length, share * limit) for length, share in zip(lengths, shares, strict=True)),
     )
     cut = (
-        hit if hit.tokens <= share * (limit - 1) else hit.truncate(share * (limit - 1), count)
+        hit if hit.tokens <= share * (limit - 1) else _condensed(hit, share * (limit - 1), count, asked)
         for hit, share in zip(hits, shares, strict=True)
     )
     return [hit for hit in cut if hit is not None]
+
+
+def _condensed(hit: Hit, max_tokens: int, count: TokenCounter, asked: Collection[str]) -> Hit | None:
+    text = condense(hit.text, max_tokens, count, asked)
+    if text is None:
+        return None
+    fact = hit.fact.model_copy(update={"text": text, "tokens": count(text)})
+    return hit.model_copy(update={"fact": fact, "truncated": True})

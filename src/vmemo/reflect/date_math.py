@@ -24,9 +24,19 @@ from vmemo.text.temporal.durations import (
 )
 from vmemo.text.tokens import STOP_WORDS, terms
 
-_DURATION_WORDS = frozenset(
-    "long many old soon ago since until till between apart elapsed passed before after later earlier first latest "
-    "earliest order sooner longer shorter older younger age duration anniversary days weeks months years hours".split()
+_UNITS = "days|weeks|months|years|hours|minutes|nights|weekends"
+_ASKED_LENGTH = LazyPattern(
+    r"\bhow (?:long|old|soon|recently|far apart|much (?:time|longer|later|earlier))\b"
+    rf"|\b(?:many|number of) (?:\w+ )?(?:{_UNITS})\b|\bdifference between\b|\bsince when\b"
+    r"|\b(?:apart|elapsed|duration|gap|interval|anniversary|age|ago)\b"
+)
+_ASKED_ORDER = LazyPattern(
+    r"\b(?:first|earliest|sooner|earlier|later|older|younger|longer|shorter|order)\b|\blast\s?[,:?]|\bbefore or after\b"
+)
+_FROM_NOW = LazyPattern(
+    r"\b(?:ago|left|remain(?:s|ing)?|to go|so far|anniversary|age|today|now|next)\b|\bhow (?:old|soon|recently)\b"
+    r"|\bhow long (?:has|have|is|am|are|will|do|does|until|till|since)\b|\bsince when\b"
+    rf"|\bmany (?:\w+ )?(?:{_UNITS}) (?:\w+ ){{0,2}}?(?:has|have|until|till|since|is|are|am|away|will)\b"
 )
 _WORD = LazyPattern(r"\w+")
 _LENGTH = LazyPattern(r"\b(\d{1,6})(?: |-)(day|week|month|year)s?\b", re.IGNORECASE)
@@ -34,13 +44,13 @@ MIN_IMPRECISE_DAYS = 31
 """Length from which a period is too imprecise to be ordered among others."""
 ANNIVERSARY_FROM = 10
 """Months after an event from which its next anniversary is shown."""
-MAX_ORDERED = 24
+MAX_ORDERED = 8
 """Facts that are listed in order of time."""
-MAX_PAIRED = 8
+MAX_PAIRED = 4
 """Times that are paired with each other if the question names no two events."""
 MAX_OF_EVENT = 3
 """Facts that an event named in the question is looked for in."""
-MAX_EVENT_TIMES = 4
+MAX_EVENT_TIMES = 3
 """Times that each of two events named in the question may have."""
 
 
@@ -50,9 +60,16 @@ def question_date(asked_at: datetime) -> str:
 
 
 def needs_durations(question: str) -> bool:
-    """Return True if a question may need durations or an order of events, or is not in English."""
-    words = set(_WORD.findall(question.casefold()))
-    return not _DURATION_WORDS.isdisjoint(words) or STOP_WORDS.isdisjoint(words)
+    """Return True if a question asks for a length of time or which of several came first, or is not in English."""
+    lowered = question.casefold()
+    asked = _ASKED_LENGTH.search(lowered) or _ASKED_ORDER.search(lowered)
+    return asked is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
+
+
+def asks_from_now(question: str) -> bool:
+    """Return True if a length of time may begin or end with the question, or the question is not in English."""
+    lowered = question.casefold()
+    return _FROM_NOW.search(lowered) is not None or STOP_WORDS.isdisjoint(_WORD.findall(lowered))
 
 
 def describe_times(fact: Fact, asked_at: datetime) -> str:
@@ -72,33 +89,41 @@ def describe_times(fact: Fact, asked_at: datetime) -> str:
 
 
 def describe_dates(fact: Fact, asked_at: datetime, *, brief: bool = False) -> str:
-    """Return when a fact was mentioned, happened and became invalid, without distances; `brief` omits the weekday."""
+    """Return when a fact was mentioned, happened and became invalid, without distances.
+
+    `brief` omits weekdays, and the day of an event that the text names.
+    """
     times = times_of(fact, asked_at)
     mentioned = times.mentioned.first
     clauses = [format_date(mentioned) if brief else f"mentioned {format_weekday_date(mentioned)}"]
-    if times.happened is not None and times.happened.period != times.mentioned:
-        is_plan = times.happened.period.first > times.mentioned.last
-        clauses.append(f"{'planned for' if is_plan else 'happened'} {_in_words(times.happened)}")
+    happened = times.happened
+    if happened is not None and happened.period != times.mentioned and not (brief and _is_named(happened, fact.text)):
+        is_plan = happened.period.first > times.mentioned.last
+        clauses.append(f"{'planned for' if is_plan else 'happened'} {_in_words(happened, weekday=not brief)}")
     if (day := invalid_from(fact, asked_at)) is not None:
         clauses.append(f"{_invalid_words(day, asked_at.date())} {format_date(day)}")
     return "; ".join(clauses)
 
 
+def _is_named(time: FactTime, text: str) -> bool:
+    return _in_words(time, weekday=False).removeprefix("within ").removeprefix("some time in ") in text
+
+
 def describe_differences(
-    facts: Sequence[tuple[str, Fact]], asked_at: datetime, *, most: int = 6, events: Sequence[str] = ()
+    facts: Sequence[tuple[str, Fact]], asked_at: datetime, *, most: int = 3, events: Sequence[str] = ()
 ) -> list[str]:
-    """Return the order of the marked facts in time, and the time between the dates that they name.
+    """Return the time between the dates that marked facts name, and the order of the facts in time.
 
     The facts come most relevant first. If the question names two `events`, each date of a fact about the one is paired
-    with each of a fact about the other; otherwise the dates of the `most` relevant facts are paired. A fact may name
-    several dates. One line gives the order and one each pair; facts of the same time are grouped.
+    with each of a fact about the other, and there is no order; otherwise the dates of the `most` relevant facts are
+    paired. A fact may name several dates. One line gives the order and one each pair; facts of one time are grouped.
     """
+    if pairs := _event_pairs(facts, asked_at, events):
+        return [_difference(earlier, later) for earlier, later in pairs]
     times = [(mark, times_of(fact, asked_at)) for mark, fact in facts[: max(most, MAX_ORDERED)]]
-    pairs = _event_pairs(facts, asked_at, events)
-    if not pairs:
-        pairs = list(combinations(_by_time(_all_times(times[:most]))[:MAX_PAIRED], 2))
+    named = _by_time(_all_times(times[:most]))[:MAX_PAIRED]
     order = [_order(_by_time([(mark, each.position) for mark, each in times]))] if len(facts) > 1 else []
-    return [*order, *(_difference(earlier, later) for earlier, later in pairs)]
+    return [*order, *(_difference(earlier, later) for earlier, later in combinations(named, 2))]
 
 
 def _event_pairs(

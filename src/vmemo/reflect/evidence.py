@@ -11,18 +11,26 @@ from vmemo.models import Fact, FactId, Hit, Network
 from vmemo.models.truncate import MIN_TRUNCATED
 from vmemo.ports import TokenCounter
 from vmemo.reflect.citations import escape_marks
-from vmemo.reflect.date_math import describe_dates, describe_differences, describe_times
-from vmemo.reflect.fact_times import local_time
+from vmemo.reflect.date_math import (
+    asks_from_now,
+    describe_dates,
+    describe_differences,
+    describe_times,
+    needs_durations,
+)
+from vmemo.reflect.fact_times import VERBATIM_ENGINES, local_time
 from vmemo.reflect.sources import Source, source_of
 from vmemo.text.injection import contains_instructions
+from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.tokens import terms
 
 MARK_LETTERS: Mapping[Network, str] = {"world": "F", "experience": "F", "observation": "S", "opinion": "O"}
 """First letter of a mark by network, so that facts, summaries and opinions are not confused."""
-MAX_WITH_DURATIONS = 40
-"""Facts of each letter that are shown with computed durations, which take more tokens than the fact."""
+MAX_WITH_DURATIONS = 6
+"""Facts of each letter that are shown with their distance from the question, which takes more tokens than the fact."""
 MIN_TERMS = 4
 """Different terms, without stop words, below which a verbatim message is left out when facts were recalled."""
+_OWN_WORDS = LazyPattern(r"I (?!am the user)\w")
 
 
 @dataclass(frozen=True)
@@ -31,8 +39,9 @@ class Evidence:
 
     asked_at: datetime
     counter: TokenCounter
-    durations: bool = False
-    """True if the durations between the facts and the question are shown."""
+    question: str = ""
+    timed: bool = False
+    """True if the question is about time."""
     events: tuple[str, ...] = ()
     """The two events that the question names, between which durations are shown."""
     chronological: bool = False
@@ -42,6 +51,11 @@ class Evidence:
     sources: dict[FactId, Source] = field(default_factory=dict[FactId, Source])
     """The messages of the facts, as far as they were loaded."""
     hits: dict[str, Hit] = field(default_factory=dict[str, Hit])
+
+    @property
+    def durations(self) -> bool:
+        """True if lengths of time are computed, because the question asks for one or for an order."""
+        return self.timed and needs_durations(self.question)
 
     @property
     def tokens(self) -> int:
@@ -60,9 +74,13 @@ class Evidence:
         the hits, short verbatim messages are left out: most are greetings.
         """
         known = {hit.id for hit in self.hits.values()}
+        given = known.union(hit.id for hit in hits)
         before, extracted = len(self.hits), not self.chronological and any(not hit.verbatim for hit in hits)
         for hit in hits:
             if hit.id in known or (extracted and _is_short_message(hit)):
+                continue
+            if hit.fact.is_rest and hit.fact.supersedes in given:
+                # The former fact says this too.
                 continue
             fitting = hit if hit.tokens <= max_tokens else self._truncated(hit, max_tokens)
             if fitting is not None:
@@ -74,7 +92,8 @@ class Evidence:
         return len(self.hits) - before
 
     def _truncated(self, hit: Hit, max_tokens: int) -> Hit | None:
-        return hit.truncate(max_tokens, self.counter) if max_tokens >= MIN_TRUNCATED or not self.hits else None
+        is_useful = max_tokens >= max(MIN_TRUNCATED, hit.tokens // 2)
+        return hit.truncate(max_tokens, self.counter) if is_useful or not self.hits else None
 
     def _next_mark(self, letter: str) -> str:
         return f"{letter}{1 + sum(mark.startswith(letter) for mark in self.hits)}"
@@ -94,7 +113,6 @@ class Evidence:
 
     def render(self, letter: str) -> str:
         """Return the facts with this letter as quoted lines: mark, notes, dates and text."""
-        replaced_by = {hit.fact.supersedes: mark for mark, hit in self.hits.items() if hit.fact.supersedes}
         chosen = [(mark, hit) for mark, hit in self.hits.items() if mark.startswith(letter)]
         if self.chronological:
             chosen.sort(key=lambda item: self._place(item[1]))
@@ -103,26 +121,34 @@ class Evidence:
             _line(
                 mark,
                 hit,
-                [*self._voice(hit), *_notes(hit, replaced_by.get(hit.id)), *sequence.get(hit.id, ())],
+                [*self._voice(hit), *_notes(hit, self._replaced_by(hit)), *sequence.get(hit.id, ())],
                 self._dates(place, hit),
             )
             for place, (mark, hit) in enumerate(chosen)
         )
         return quote(lines) if chosen else "(none)"
 
+    def _replaced_by(self, hit: Hit) -> str | None:
+        """Return the mark of the fact that changed what this one says, not of what is left of it."""
+        marks = {each.id: mark for mark, each in self.hits.items() if not each.fact.is_rest}
+        newer = [each.fact for each in hit.newer if each.kind == "replaces"]
+        direct = [each.id for each in self.hits.values() if each.fact.supersedes == hit.id]
+        return next((marks[id] for id in (*newer, *direct) if id in marks), None)
+
     def _sequence(self, hits: Sequence[Hit]) -> dict[FactId, list[str]]:
-        """Return the place and time of each fact of a day with several; facts of one message have one place."""
-        days: dict[date, list[tuple[datetime, datetime]]] = {}
+        """Return the time of day of each fact of a day with several, or its place if the times do not order them."""
+        days: dict[date, list[Hit]] = {}
         for hit in hits:
-            days.setdefault(local_time(hit.fact.mentioned_at, self.asked_at).date(), []).append(self._said(hit))
+            days.setdefault(local_time(hit.fact.mentioned_at, self.asked_at).date(), []).append(hit)
         notes: dict[FactId, list[str]] = {}
-        for hit in hits:
-            at = local_time(hit.fact.mentioned_at, self.asked_at)
-            if len(same := days[at.date()]) > 1:
-                place = 1 + sum(said < self._said(hit) for said in same)
-                # A date without a time was retained as midnight.
-                clock = "" if at.time() == time.min else f", {at:%H:%M}"
-                notes[hit.id] = [f"{place} of {len(same)} that day{clock}"]
+        for same in days.values():
+            said = {self._said(hit) for hit in same}
+            # A date without a time was retained as midnight.
+            clocks = {local_time(at, self.asked_at).time() for at, _ in said} - {time.min}
+            for hit in same if len(same) > 1 else ():
+                clock = f"{local_time(hit.fact.mentioned_at, self.asked_at):%H:%M}"
+                place = f"{1 + sum(self._said(each) < self._said(hit) for each in same)} of {len(same)} that day"
+                notes[hit.id] = [clock if len(clocks) == len(said) else place]
         return notes
 
     def _place(self, hit: Hit) -> tuple[datetime, datetime, int]:
@@ -132,20 +158,33 @@ class Evidence:
         return hit.fact.mentioned_at, self._place(hit)[1]
 
     def _voice(self, hit: Hit) -> Iterator[str]:
-        """Yield a note for the assistant's own statements, which users' statements outrank."""
-        source = self.sources.get(hit.id)
-        if hit.fact.network == "experience" or (source is not None and source.role == "assistant"):
+        """Yield a note for the assistant's own statements, which users' statements outrank.
+
+        A fact that a model extracted is the assistant's own by its network or its first person: what the assistant
+        repeats of the user is not.
+        """
+        fact, source = hit.fact, self.sources.get(hit.id)
+        role = None if source is None else source.role
+        if fact.engine in VERBATIM_ENGINES and role is not None:
+            own = role == "assistant"
+        else:
+            own = fact.network == "experience" or _OWN_WORDS.match(fact.text) is not None
+        if own and fact.network in ("world", "experience"):
             yield "yours"
 
     def _dates(self, place: int, hit: Hit) -> str:
-        if self.durations and len(self.events) != 2 and place < MAX_WITH_DURATIONS:
+        if self.durations and len(self.events) != 2 and place < MAX_WITH_DURATIONS and asks_from_now(self.question):
             return describe_times(hit.fact, self.asked_at)
-        return describe_dates(hit.fact, self.asked_at, brief=self.chronological)
+        return describe_dates(hit.fact, self.asked_at, brief=not self.timed)
 
     def differences(self) -> list[str]:
-        """Return the order of the facts and the durations between them, if durations are shown."""
+        """Return the lengths of time between the facts about the question, if it asks for one or for an order."""
+        if not self.durations:
+            return []
+        asked = set(terms(self.question))
         facts = [(mark, hit.fact) for mark, hit in self.hits.items() if mark.startswith("F")]
-        return describe_differences(facts, self.asked_at, events=self.events) if self.durations else []
+        about = [(mark, fact) for mark, fact in facts if not asked.isdisjoint(terms(fact.text))]
+        return describe_differences(about or facts, self.asked_at, events=self.events)
 
 
 def _is_short_message(hit: Hit) -> bool:

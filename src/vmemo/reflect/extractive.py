@@ -22,6 +22,7 @@ _SAID_IN_ORDER = "What was said about this, in the order in which it was said"
 IN_ORDER: Mapping[QueryType, str] = {
     "ordering": _SAID_IN_ORDER,
     "summary": _SAID_IN_ORDER,
+    "change": _SAID_IN_ORDER,
     "contradiction": f"{_SAID_IN_ORDER}; statements may contradict each other",
 }
 """Headings by the types of questions whose facts are quoted in the order in which they were said."""

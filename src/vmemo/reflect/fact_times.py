@@ -7,6 +7,7 @@ which is kept without a date, is the day of the mention. Only times that are cer
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -15,6 +16,7 @@ from typing import Literal
 
 from vmemo.models import Fact
 from vmemo.models.facts import COMPUTED_DATE
+from vmemo.text.lazy_regex import LazyPattern
 from vmemo.text.temporal import TimeExpression, find_statement_times, find_times
 from vmemo.text.temporal.calendar_units import add_days
 from vmemo.text.temporal.durations import DateSpan, month_span, year_span
@@ -23,8 +25,14 @@ MAX_REFERRED = 4
 """Times of a text that are used."""
 MAX_SCANNED = 4_000
 """Characters of a text that are scanned for times; a verbatim message may be a whole document."""
-_VERBATIM_ENGINES = ("local", "verbatim")
+VERBATIM_ENGINES = ("local", "verbatim")
 """Engines whose facts repeat what was said. Their event time is the first time in the text, which may be another's."""
+_MONTH_AND_DAY = LazyPattern(
+    r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]{0,6}\.? \d{1,2}(?:st|nd|rd|th)?\b"
+    r"|\b\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)",
+    re.IGNORECASE,
+)
+"""A date without a year, which the time of the message completes."""
 _LATEST = add_days(date.max, -1)
 """Later days are replaced with this one, so that each day has a following day."""
 
@@ -66,7 +74,7 @@ class FactTimes:
 def times_of(fact: Fact, asked_at: datetime) -> FactTimes:
     """Return the times of a fact on the calendar of a question."""
     mentioned = FactTime("on", _day(_local_date(fact.mentioned_at, asked_at)))
-    verbatim = fact.engine in _VERBATIM_ENGINES
+    verbatim = fact.engine in VERBATIM_ENGINES
     text = fact.text.partition(": ")[2] if verbatim else fact.text
     own_words = not (verbatim and fact.network == "experience")
     likely = _times_in(text[:MAX_SCANNED], fact.mentioned_at)
@@ -132,7 +140,7 @@ def _times_in(text: str, reference: datetime) -> Sequence[tuple[bool, bool, Fact
     found = [(each, _resolve(each, reference)) for each in find_statement_times(text, reference)]
     # A computed date stands for the words before it, unless these name the beginning or the end of a longer time.
     return tuple(
-        (each.relative, each.certain, time)
+        (each.relative and not _MONTH_AND_DAY.search(each.text), each.certain, time)
         for each, time in found
         if time.kind != "on" or not text.startswith(COMPUTED_DATE, each.end)
     )

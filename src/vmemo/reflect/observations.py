@@ -103,7 +103,7 @@ class _ProfileWriter:
             changes = Changes(
                 bank=self.bank,
                 facts=await embed_facts(new, self.context.embedder),
-                closures=_closures(closed, now),
+                closures=_closures(closed, now, [*new, *update.profile.facts]),
                 spending=self.llm.spending,
                 lease=None if finished else lease,
                 finished=[lease] if finished else (),
@@ -169,5 +169,8 @@ def _coverage(update: _Update) -> dict[str, str | int | None]:
     return {"newest": update.cursor, "seen": update.profile.seen + update.shown}
 
 
-def _closures(facts: Sequence[Fact], now: datetime) -> list[FactClosure]:
-    return [FactClosure(fact=fact.id, invalid_at=now, expired_at=now) for fact in facts]
+def _closures(statements: Sequence[Fact], now: datetime, newer: Sequence[Fact] = ()) -> list[FactClosure]:
+    """Close statements at the time of the newest fact that led to it, which is not the time of processing."""
+    ended = max((fact.mentioned_at for fact in newer), default=None)
+    starts = {each.id: each.valid_at or each.mentioned_at for each in statements}
+    return [FactClosure(fact=id, invalid_at=max(start, ended or start), expired_at=now) for id, start in starts.items()]

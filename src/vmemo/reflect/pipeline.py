@@ -20,7 +20,7 @@ from vmemo.reflect.answer_checks import REPEATS_INSTRUCTIONS, AnswerChecks
 from vmemo.reflect.answer_prompt import MAX_QUERIES, Question, build_ask, instructions
 from vmemo.reflect.citations import BACKGROUND, cited_marks, resolve_citations, without_citations
 from vmemo.reflect.coverage import MIN_LINE, WIDE, by_speaker, cover_sessions, interleave
-from vmemo.reflect.date_math import needs_durations, question_date
+from vmemo.reflect.date_math import question_date
 from vmemo.reflect.evidence import Evidence
 from vmemo.reflect.extractive import (
     IN_ORDER,
@@ -42,8 +42,13 @@ MAX_LOOKUPS = 3
 """Rounds of further recalls that the LLM may request."""
 FIRST_RECALL_SHARE = 0.5
 """Share of the token budget for the first recall, if further ones are allowed."""
+SMALL_BUDGET = 1000
+"""Tokens up to which the first recall has a greater share: half of them would be a few facts."""
+SMALL_FIRST_SHARE = 0.7
 FIRST_LOOK_SHARE = 0.6
 """Share of the first tokens for the whole question, if it has sub-queries."""
+LINKED_SHARE = 0.3
+"""Share of the first tokens for traits of the persons in a request for advice."""
 GATHERED_SHARE = 0.8
 """Share of the token budget for what is gathered by session, if further lookups are allowed."""
 MAX_QUERY_LENGTH = 500
@@ -59,6 +64,8 @@ class RecallOutcome:
     type: QueryType
     parts: tuple[str, ...] = ()
     """The sub-queries of the question."""
+    links: tuple[str, ...] = ()
+    """Queries for traits of persons on which the answer may depend."""
     instructions: tuple[Fact, ...] = ()
     """The user's standing instructions, newest first."""
 
@@ -165,8 +172,7 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
         queries = new_queries(generated)
         if not queries and (generated.text.strip() or not rounds_left):
             return DraftAnswer(generated=generated, evidence=evidence, checks=checks, lookups=tuple(lookups))
-        shares = rounds_left * len(queries)
-        for query in queries:
+        for shares, query in zip(range(rounds_left * len(queries), 0, -1), queries, strict=False):
             lookups.append(await _look_up(query, evidence, question, context.recaller, shares=shares))
             context.streamer.emit(lookups[-1])
         # Without a new query and without an answer, the next round must answer.
@@ -174,7 +180,10 @@ async def generate(question: Question, context: ReflectContext) -> DraftAnswer |
 
 
 def _first_tokens(question: Question) -> int:
-    return max(1, int(question.max_tokens * FIRST_RECALL_SHARE)) if question.max_lookups else question.max_tokens
+    if not question.max_lookups:
+        return question.max_tokens
+    share = SMALL_FIRST_SHARE if question.max_tokens <= SMALL_BUDGET else FIRST_RECALL_SHARE
+    return max(1, int(question.max_tokens * share))
 
 
 async def _first_evidence(question: Question, recalled: RecallOutcome, context: ReflectContext) -> Evidence:
@@ -182,7 +191,8 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
     evidence = Evidence(
         question.asked_at,
         context.context.counter,
-        durations=recalled.type == "temporal" and needs_durations(question.text),
+        question=question.text,
+        timed=recalled.type == "temporal",
         events=recalled.parts if recalled.type == "temporal" else (),
         chronological=recalled.type in MIN_LINE,
         instructions=recalled.instructions,
@@ -190,9 +200,9 @@ async def _first_evidence(question: Question, recalled: RecallOutcome, context: 
     if evidence.chronological:
         await _gather(question, recalled, evidence, context.recaller)
         return evidence
-    queries = recalled.parts
-    tokens = _first_tokens(question)
-    await _add(evidence, recalled.hits, int(tokens * FIRST_LOOK_SHARE) if queries else tokens, context.recaller)
+    queries, tokens = (*recalled.parts, *recalled.links), _first_tokens(question)
+    whole = FIRST_LOOK_SHARE if recalled.parts else 1 - LINKED_SHARE if recalled.links else 1
+    await _add(evidence, recalled.hits, int(tokens * whole), context.recaller)
     for place, query in enumerate(queries):
         share = (tokens - evidence.tokens) // (len(queries) - place)
         if share > 0:
@@ -240,6 +250,7 @@ async def _by_session(
         max_tokens=max_tokens,
         min_line=MIN_LINE[recalled.type],
         count=count,
+        question=question,
     )
     return chosen, sources
 

@@ -24,8 +24,13 @@ async def close_outdated_observations(changes: Changes, store: Store) -> Changes
     ids = {id for each in observations for id in each.basis} - closed
     remaining = {fact.id: fact for fact in await store.facts(changes.bank, FactSelect(ids=sorted(ids)))}
     now = utc_now()
+    ends = {each.fact: each.invalid_at for each in changes.closures if each.invalid_at is not None}
     outdated = [
-        FactClosure(fact=each.id, invalid_at=now, expired_at=now)
+        FactClosure(
+            fact=each.id,
+            invalid_at=max((ends[id] for id in each.basis if id in ends), default=each.valid_at or each.mentioned_at),
+            expired_at=now,
+        )
         for each in observations
         if not is_supported(each, remaining, now)
     ]

@@ -17,6 +17,7 @@ from vmemo.models.select import FactSelect
 from vmemo.models.setting_groups import RevisionSettings
 from vmemo.ports import Store
 from vmemo.text.claims import compare_claims, parse_claim
+from vmemo.text.temporal import find_statement_times
 from vmemo.text.tokens import terms
 
 _FACTS = uuid.UUID("6f6d656d-7600-5000-8000-666163747300")
@@ -212,6 +213,7 @@ def _reissue(old: Fact, new: Fact, text: str, n: int, done: Revision) -> NewFact
         update={
             "id": fact_id(old.bank, old.engine, f"{old.id}/{new.id}/{n}"),
             "text": text.strip(),
+            **times_of_rest(old, text),
             "recorded_at": recorded_end(new, old),
             "access_count": 0,
             "supersedes": old.id,
@@ -220,6 +222,25 @@ def _reissue(old: Fact, new: Fact, text: str, n: int, done: Revision) -> NewFact
     )
     done.reworded.add(rest.id)
     return NewFact(fact=rest, embedding=np.empty(0, np.float32))
+
+
+def times_of_rest(old: Fact, text: str) -> dict[str, datetime | None]:
+    """Return the event time of what still holds of a fact: none if only the other part of the old text names it."""
+    if old.occurred_start is None and old.occurred_end is None:
+        return {}
+    lost = _names_event(old, old.text) and not _names_event(old, text)
+    return {"occurred_start": None, "occurred_end": None} if lost else {}
+
+
+def _names_event(fact: Fact, text: str) -> bool:
+    """Return True if a text names a time that overlaps the event of a fact."""
+    start, end = fact.occurred_start, fact.occurred_end
+    times = (each.broad_interval for each in find_statement_times(text, fact.mentioned_at))
+    return any(
+        (time.start is None or end is None or time.start < end)
+        and (time.end is None or start is None or start < time.end)
+        for time in times
+    )
 
 
 def _merge(new: Fact, old: Fact, text: str, done: Revision) -> Fact:

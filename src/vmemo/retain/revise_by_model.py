@@ -22,7 +22,7 @@ from vmemo.models.search import Scored, StatementPair, Vector, Vectors
 from vmemo.models.select import FactSelect
 from vmemo.models.setting_groups import RevisionModelSettings
 from vmemo.ports import Context, RevisionModel, Store, encodings
-from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end
+from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end, times_of_rest
 from vmemo.text.fact_text import embedded_text
 from vmemo.text.statements import StatementSpan, join_statements, split_statements
 
@@ -280,6 +280,7 @@ def reissue(bank: BankId, item: Outdated, context: Context) -> Fact:
         update={
             "id": fact_id(bank, context.engine, f"{older.id}/{newer.id}"),
             "text": item.kept,
+            **times_of_rest(older, item.kept),
             "tokens": context.counter(item.kept),
             "recorded_at": recorded_end(newer, older),
             "access_count": 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from vmemo.text.questions.decompose import decompose, question_sentences
 from vmemo.text.questions.query_types import asks_for_everything, query_type
 from vmemo.text.questions.tense import question_tense
 from vmemo.text.questions.topics import topics
+from vmemo.text.questions.traits import trait_queries
 from vmemo.text.questions.unresolved_times import UnresolvedTime, find_unresolved_times
 from vmemo.text.temporal import TimeExpression, find_times
 
@@ -21,6 +22,8 @@ MAX_QUERY_CHARS = 2_000
 """Characters of a query that are analysed."""
 _CONJUNCTION = LazyPattern(r"[\s,]*(?:(?:to|through|until|till|-|–)\s+)?|[^.?!;]{0,60}\b(?:and|or)\b[^.?!;]{0,60}")
 """Text between times that belong together: a range, or two times joined by "and" or "or"."""
+_HISTORY: Mapping[QueryType, QuestionTense] = {"ordering": "past", "summary": "past", "change": "former"}
+"""Types of questions about a course of time, to which former facts belong, and their tense."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,8 @@ class QueryAnalysis:
     unresolved_time: UnresolvedTime | None = None
     """A time that the query names and the rules could not resolve completely, if requested."""
     tense: QuestionTense = "present"
+    links: tuple[str, ...] = ()
+    """Queries for traits of the persons in a request for advice, on which the answer may depend."""
 
 
 def analyse_query(
@@ -55,15 +60,16 @@ def analyse_query(
     unresolved = _unresolved(text, times, sentences, timed=bool(asked)) if report_unresolved else None
     type = query_type(text, questions, timed=bool(unresolved or (asked if sentences else times)))
     during = _during(text, asked or times)
-    tense = question_tense(" ".join(questions) or text, during, now)
+    wide = type in _HISTORY
+    tense = _HISTORY.get(type) or question_tense(" ".join(questions) or text, during, now)
+    links = () if wide or type == "assistant" else trait_queries(text)
     if type in ("assistant", "preference", "instruction", "general"):
-        return QueryAnalysis(type=type, during=during, unresolved_time=unresolved, tense=tense)
-    wide = type in ("ordering", "summary")
+        return QueryAnalysis(type=type, during=during, unresolved_time=unresolved, tense=tense, links=links)
     parts = topics(text) if wide else decompose(questions, text, [time.text for time in times])
     type = "multi-hop" if parts and type == "factual" else type
     gathers = wide or type == "count" or asks_for_everything(questions)
     return QueryAnalysis(
-        type=type, during=during, parts=parts, gathers=gathers, unresolved_time=unresolved, tense=tense
+        type=type, during=during, parts=parts, gathers=gathers, unresolved_time=unresolved, tense=tense, links=links
     )
 
 

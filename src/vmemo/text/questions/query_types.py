@@ -85,8 +85,17 @@ _SUMMARY = _cue(
     rf"^[^\w-]*(?:an? |the )?(?:[\w-]+ ){{0,2}}?(?:{_SUMMARY_NOUN}) (?:of|on|about)\b",
     r"\btell (?:me|us) the (?:whole |full )?story of\b",
     r"\b(?:walk|take|talk) (?:me|us) through how\b(?! (?:to|do|can|i)\b)",
-    r"\bhow (?:has|have|had|did)\b[^.?!]{1,120}\b(?:progress(?:ed)?|develop(?:ed)?|evolved?|unfold(?:ed)?)\b"
+    r"\bhow (?:has|have|had|did)\b[^.?!]{1,120}\b(?:progress(?:ed)?|develop(?:ed)?|unfold(?:ed)?)\b"
     r"[^.?!]{0,40}\b(?:over|across|throughout|since|so far|from)\b",
+)
+_CHANGED = r"(?:chang|evolv|shift|improv|worsen|gr[eo]w|increas|decreas|fluctuat|var(?:y|i))(?:ed?|n|d)?"
+_CHANGE = _cue(
+    "changed change changes evolved evolve shifted shift improved improve worsened worsen grown grew grow increased "
+    "increase decreased decrease varied vary fluctuated trace history",
+    rf"\bhow (?:ha(?:s|ve|d)|did|do(?:es)?)\b[^.?!]{{1,120}}\b{_CHANGED}\b(?! (?:the |a |an |my |his |her )?\w+ing\b)",
+    r"\bwhat(?:'s| has| have| had)? (?:\w+ ){0,4}changed\b|\bwhat (?:were|are) the changes\b",
+    r"\b(?:changes?|the history) (?:to|of|in) (?:my|our|his|her|their|the|[\w-]+'s) .{1,80}\b(?:over|since)\b",
+    r"(?:^|[.?!,;:]\s+|\byou |\bplease )trace (?!of\b)\w",
 )
 _YES_NO_HISTORY = _cue(
     "have has ever never contradict contradiction contradictory conflicting inconsistent",
@@ -98,7 +107,8 @@ _INSTRUCTION = _cue(
     "how explain show write generate common typical best usual create steps draft compare",
     r"\b(?:show|teach|tell|walk|guide) (?:me|us)(?: through)? how (?:to|i can|i could|do i|can i)\b",
     r"(?:^|[.?!,;:]\s+)(?:so,? |and |but )?how (?:do|can|could|would|might) (?:i|we|one)\b(?! (?:know|feel|like)\b)",
-    r"(?:^|[.?!,;:]\s+)how (?:to|should (?:i|we)) \w|\b(?:best|right|proper) way to\b|\bwhat steps\b",
+    r"(?:^|[.?!,;:]\s+)how (?:to|should (?:i|we)) \w|\b(?:best|right|proper) way to\b",
+    r"\bwhat steps (?!(?:did|have|had|has|was|were) )(?!(?:\w+ ){0,3}(?:plan|took|taken|discuss|mention|agree|decid))",
     r"(?:^|[.?!,;:]\s+|\b(?:can|could|would|will) you (?:please )?|\bplease )(?:explain|write|generate|create|draft|"
     r"code|translate|rewrite|calculate)\b",
     r"\bwhat (?:are|is|would be) (?:some |the |a )?(?:of the )?(?:most )?(?:common|typical|usual|standard|best)\b",
@@ -107,7 +117,8 @@ _INSTRUCTION = _cue(
 _UNIT = "seconds|minutes|hours|days|nights|weeks|weekends|months|years|decades"
 _ORDINAL = r"(?:first|earliest) (?!names?\b|languages?\b|aid\b|class\b|grade\b|floor\b|lady\b)"
 _TIME_ASKED = _cue(
-    "when how time date day month year week weekday season decade age first last earlier later earliest before after",
+    "when how time date day month year week weekday season decade age first last earlier later earliest before after "
+    "dates days months years weeks weekdays times",
     rf"\bwhen(?:'s|,? (?:exactly |roughly |again |else |(?:in|on|of) [\w ]{{1,30}}? )?(?:{AUX}))\b",
     r"\b(?:know|remember|recall|tell me|remind me|wonder|forgot|forget|wondering) (?:exactly )?when\b",
     r"\b(?:since|until|till|by|from) when\b|\bat what age\b|\bwhen and where\b|\bwhere and when\b",
@@ -193,6 +204,7 @@ _QUESTION_CUES: tuple[tuple[_Cue, QueryType], ...] = (
 _REQUEST_CUES: tuple[tuple[_Cue, QueryType], ...] = (
     (_ORDERING, "ordering"),
     (_SUMMARY, "summary"),
+    (_CHANGE, "change"),
     (_ASSISTANT, "assistant"),
     (_ADVICE, "preference"),
     (_INSTRUCTION, "instruction"),
@@ -224,20 +236,21 @@ def query_type(text: str, questions: Sequence[str], *, timed: bool) -> QueryType
 
     1. ordering: the answer is a sequence ("in what order", "the order in which I brought up").
     2. summary: it asks for a summary, an overview or how something developed.
-    3. assistant: it needs something that the assistant said.
-    4. preference: it asks for a suggestion, as a question or not.
-    5. instruction: it asks for an explanation, a text or a way to do something, which memory only adapts to the user.
-    6. temporal: the answer is a time ("when", "how long", "which first"); but "When is it now?" is an update.
-    7. update: it asks for a current, latest or changed value, also for a number ("How many do I own now?").
-    8. count: how many, how often, in total.
-    9. multi-hop: a comparison ("both", "in common", "older than").
-    10. preference: likes and favourites.
-    11. temporal: it names a time, or asks what happened before or after an event. An event that only limits another
+    3. change: the answer is every version of something ("How has it changed?", "Trace it from the start").
+    4. assistant: it needs something that the assistant said.
+    5. preference: it asks for a suggestion, as a question or not.
+    6. instruction: it asks for an explanation, a text or a way to do something, which memory only adapts to the user.
+    7. temporal: the answer is a time ("when", "how long", "which first"); but "When is it now?" is an update.
+    8. update: it asks for a current or latest value, also for a number ("How many do I own now?").
+    9. count: how many, how often, in total.
+    10. multi-hop: a comparison ("both", "in common", "older than").
+    11. preference: likes and favourites.
+    12. temporal: it names a time, or asks what happened before or after an event. An event that only limits another
         question ("What did she plan before her daughter objected?") does not make it one about time.
-    12. contradiction: a yes-or-no question about the past ("Have I ever"), of which memory may hold both sides.
-    13. multi-hop: a list gathered over time.
-    14. factual: any other question with a content word.
-    15. general: statements, keywords and greetings. Keywords with a time are temporal, with "current" update.
+    13. contradiction: a yes-or-no question about the past ("Have I ever"), of which memory may hold both sides.
+    14. multi-hop: a list gathered over time.
+    15. factual: any other question with a content word.
+    16. general: statements, keywords and greetings. Keywords with a time are temporal, with "current" update.
     """
     lowered = text.lower()
     words = set(_WORD.findall(lowered))
