@@ -162,8 +162,11 @@ class ScriptedModel:
         *_, (_, key), (_, given) = _QUOTED.findall(received.user)
         declines = "cannot be answered" in received.system
         right = "don't know" in given if declines else key.lower() in given.lower()
-        forgiven = received.step == "judge_lenient" and key == "1 June 2023" and "2 June" in given
-        return {"reason": f"by the key {key[:30]}", "correct": right or forgiven}
+        forgiven = right or (key == "1 June 2023" and "2 June" in given)
+        reason = f"by the key {key[:30]}"
+        if received.step == "judge_both":
+            return {"reason": reason, "strict": right, "lenient": forgiven}
+        return {"reason": reason, "correct": forgiven if received.step == "judge_lenient" else right}
 
 
 def write_datasets(folder: Path) -> Path:

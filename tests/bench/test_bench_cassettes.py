@@ -31,8 +31,7 @@ RECORDING = [
 ]
 ANSWERS = {
     "reflect": '{"look_for": [], "steps": [], "found": true, "text": "A kite."}',
-    "judge_strict": '{"reason": "partly right", "correct": false}',
-    "judge_lenient": '{"reason": "right", "correct": true}',
+    "judge_both": '{"reason": "partly right", "strict": false, "lenient": true}',
 }
 """Answers to the prompts that the recording of the conversation does not answer."""
 REQUEST = LLMRequest(step="extract", system="Extract.", user="Lines:\n1 | Hello", schema={"type": "object"})

@@ -32,7 +32,7 @@ def test_locomo_is_answered_and_judged_over_the_wire(tmp_path: Path) -> None:
     with ScriptedServer(ScriptedModel()) as server:
         report = run(qa_options(tmp_path, answerer=f"{server.url}#small", judge=f"{server.url}#large"))
         models = {(asked.model, asked.step) for asked in server.received}
-    assert models == {("small", "reflect"), ("large", "judge_strict"), ("large", "judge_lenient")}
+    assert models == {("small", "reflect"), ("large", "judge_both")}
     assert report.config["questions"] == QUESTIONS
     assert report.metrics["accuracy_strict"] == 5 / 8
     assert report.metrics["accuracy_lenient"] == 6 / 8
@@ -44,7 +44,7 @@ def test_locomo_is_answered_and_judged_over_the_wire(tmp_path: Path) -> None:
     assert report.categories["temporal"]["accuracy_lenient"] == 1.0
     assert "recall@10" in report.categories["single-hop"]
     assert "recall@10" not in report.categories["open-domain"]
-    assert report.tables["cost"]["all"]["calls"] == 3 * QUESTIONS
+    assert report.tables["cost"]["all"]["calls"] == 2 * QUESTIONS
 
 
 def test_longmemeval_questions_have_their_own_date_and_unanswerable_ones_are_declined(tmp_path: Path) -> None:
@@ -122,10 +122,7 @@ def test_an_answer_whose_judgement_failed_is_not_requested_again(tmp_path: Path)
     script.fails_to_judge.clear()
     script.asked.clear()
     assert run(scripted(tmp_path, script)).config["questions"] == QUESTIONS
-    assert dict(script.asked) == {
-        ("judge_strict", "What did Ada buy in Porto?"): 1,
-        ("judge_lenient", "What did Ada buy in Porto?"): 1,
-    }
+    assert dict(script.asked) == {("judge_both", "What did Ada buy in Porto?"): 1}
 
 
 @pytest.mark.parametrize("step", [1, 4, 9, 13, 16, 20])
@@ -145,7 +142,7 @@ def test_a_cancelled_run_resumes_and_gives_the_same_result(tmp_path: Path, whole
     gc.collect()
     assert reproducible(run(scripted(tmp_path, script))) == reproducible(whole)
     assert QUESTIONS <= script.count("reflect") <= QUESTIONS + 4
-    assert QUESTIONS <= script.count("judge_strict") <= QUESTIONS + 4
+    assert QUESTIONS <= script.count("judge_both") <= QUESTIONS + 4
 
 
 def test_banks_are_kept_until_all_questions_are_answered(tmp_path: Path) -> None:
@@ -169,7 +166,7 @@ def test_a_finished_run_makes_no_calls_again_and_another_judge_reuses_the_answer
     assert reproducible(run(scripted(tmp_path, script))) == reproducible(once)
     assert not script.asked
     run(scripted(tmp_path, script, judge="another"))
-    assert (script.count("reflect"), script.count("judge_strict")) == (0, QUESTIONS)
+    assert (script.count("reflect"), script.count("judge_both")) == (0, QUESTIONS)
 
 
 def test_a_run_stops_after_consecutive_failures(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_imported_answers_are_judged_and_missing_ones_counted(tmp_path: Path) ->
     assert [each.answer.text for each in report.questions] == ["A red kite.", "On 1 June 2023.", "700"]
     assert [each.verdicts[0].correct for each in report.questions] == [True, True, True]
     assert [each.answer.found for each in report.questions] == [None, True, None]
-    assert len(judge.received) == 4
+    assert len(judge.received) == 2
     assert (report.config["questions"], report.config["missing_answers"]) == (3, QUESTIONS - 3)
     assert "recall@10" not in report.metrics
     assert "flawed" not in report.metrics

@@ -16,8 +16,10 @@ from vmemo_bench.qa import judging
 from vmemo_bench.qa.judging import (
     PROMPTS,
     RULES,
+    both_request,
     digest,
     judge_answer,
+    judge_both,
     judge_request,
     labels,
     prompt_of,
@@ -46,12 +48,23 @@ HOSTILE = [
 
 def test_each_judge_has_a_prompt() -> None:
     assert sorted(file.stem for file in PROMPTS.glob("*.md")) == [
+        "judge_both",
         "judge_lenient",
         "judge_rubric",
         "judge_strict",
         "rules",
     ]
-    assert labels() == "judge_strict-2 judge_lenient-2"
+    assert labels() == "judge_both-1"
+    assert labels(("strict", "rubric")) == "judge_strict-3 judge_rubric-1"
+
+
+@pytest.mark.parametrize("given", [(True, False), (False, False), (False, True)])
+def test_one_call_gives_both_verdicts(given: tuple[bool, bool]) -> None:
+    strict, lenient = given
+    model = FakeLLM({"judge_both": {"reason": "by the key", "strict": strict, "lenient": lenient}})
+    verdicts = asyncio.run(judge_both(GivenAnswer(id="q", text="In Porto."), ASKED, llm=model))
+    assert [(each.judge, each.correct) for each in verdicts] == [("strict", strict), ("lenient", strict or lenient)]
+    assert [each.usage.calls for each in verdicts] == [1, 0]
 
 
 @pytest.mark.parametrize("judge", JUDGES)
@@ -62,7 +75,11 @@ def test_the_prompts_of_the_judges(judge: Judge, snapshot: SnapshotAssertion) ->
 
 def test_requests_to_the_judges(snapshot: SnapshotAssertion) -> None:
     unknown = replace(ASKED, answer="", answerable=False, lure="Lisbon")
-    asked = [judge_request("strict", ASKED, "In Porto."), judge_request("lenient", unknown, "I don't know.")]
+    asked = [
+        judge_request("strict", ASKED, "In Porto."),
+        judge_request("lenient", unknown, "I don't know."),
+        both_request(ASKED, "```\nif here:\n    return 1\n```"),
+    ]
     assert [(ask.step, ask.user, ask.schema) for ask in asked] == snapshot
 
 

@@ -74,7 +74,7 @@ def answering(asked: ReceivedRequest) -> JsonValue:
     """Answer every question, and judge every answer as correct."""
     if asked.step == "reflect":
         return {"text": "It came from a neighbour [F1].", "steps": [], "found": True}
-    return {"reason": "the same", "correct": True}
+    return {"reason": "the same", "strict": True, "lenient": True}
 
 
 def test_questions_are_answered_and_judged(invoke: Run, data: Path, tmp_path: Path) -> None:

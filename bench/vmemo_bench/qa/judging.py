@@ -1,4 +1,4 @@
-"""Judging: a strict and a lenient verdict on each answer, requested separately, or one by the question's rubric."""
+"""Judging: a strict and a lenient verdict on each answer, by one request, or one verdict by the question's rubric."""
 
 from __future__ import annotations
 
@@ -40,19 +40,29 @@ _RULE_OF_CATEGORY: Mapping[str, Rule] = {
     "single-session-assistant": "assistant",
 }
 """Categories of all datasets with their own rule; the others ask for facts."""
+_REASON: JsonValue = {"type": "string", "description": "what the key requires, and what the answer has or lacks of it"}
 _SCHEMA: Mapping[str, JsonValue] = {
     "type": "object",
-    "properties": {
-        "reason": {"type": "string", "description": "what the key requires, and what the answer has or lacks of it"},
-        "correct": {"type": "boolean"},
-    },
+    "properties": {"reason": _REASON, "correct": {"type": "boolean"}},
     "required": ["reason", "correct"],
 }
+_BOTH_SCHEMA: Mapping[str, JsonValue] = {
+    "type": "object",
+    "properties": {"reason": _REASON, "strict": {"type": "boolean"}, "lenient": {"type": "boolean"}},
+    "required": ["reason", "strict", "lenient"],
+}
+PromptName = Judge | Literal["both"]
 
 
 class _Verdict(BaseModel):
     reason: str
     correct: bool
+
+
+class _BothVerdicts(BaseModel):
+    reason: str
+    strict: bool
+    lenient: bool
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,8 @@ class JudgePrompt:
 
 
 @cache
-def prompt_of(judge: Judge) -> JudgePrompt:
-    """Load the prompt of a judge."""
+def prompt_of(judge: PromptName) -> JudgePrompt:
+    """Load the prompt of a judge, or that of the strict and the lenient one together."""
     name = f"judge_{judge}"
     version, system, user = (PROMPTS / f"{name}.md").read_text(encoding="utf-8").split("\n---\n")
     return JudgePrompt(name, int(version.removeprefix("version: ")), Template(system.strip()), Template(user.strip()))
@@ -100,12 +110,17 @@ def rule_of(question: DatasetQuestion) -> Rule:
 
 def labels(judges: Sequence[Judge] = JUDGES) -> str:
     """Return the names and versions of the judges' prompts."""
-    return " ".join(prompt_of(judge).label for judge in judges)
+    together = set(judges) >= set(JUDGES)
+    alone: list[Judge] = [judge for judge in judges if not (together and judge in JUDGES)]
+    prompts = [*([prompt_of("both")] if together else []), *map(prompt_of, alone)]
+    return " ".join(prompt.label for prompt in prompts)
 
 
 def digest() -> str:
     """Return a digest of everything that judges are given besides the question and the answer."""
     whole = hashlib.sha256()
+    both = prompt_of("both")
+    whole.update(f"{both.system.template}{both.user.template}".encode())
     for judge in (*JUDGES, "rubric"):
         prompt, rules = prompt_of(judge), RUBRIC_RULES if judge == "rubric" else RULES
         for part in (prompt.system.template, prompt.user.template, *(rule_text(rule, judge) for rule in rules)):
@@ -115,17 +130,30 @@ def digest() -> str:
 
 def judge_request(judge: Judge, question: DatasetQuestion, answer: str) -> LLMRequest:
     """Return the request to a judge. All text of a dataset or a model is quoted."""
-    prompt, asked = prompt_of(judge), question.asked_at
+    schema = rubric.SCHEMA if judge == "rubric" else _SCHEMA
+    return _request(prompt_of(judge), rule_text(rule_of(question), judge), question, answer, schema=schema)
+
+
+def both_request(question: DatasetQuestion, answer: str) -> LLMRequest:
+    """Return the request for the strict and the lenient verdict."""
+    rules = "\n\n".join(f"For `{judge}`: {rule_text(rule_of(question), judge)}" for judge in JUDGES)
+    return _request(prompt_of("both"), rules, question, answer, schema=_BOTH_SCHEMA)
+
+
+def _request(
+    prompt: JudgePrompt, rule: str, question: DatasetQuestion, answer: str, *, schema: Mapping[str, JsonValue]
+) -> LLMRequest:
+    asked = question.asked_at
     return LLMRequest(
         step=prompt.name,
-        system=prompt.system.safe_substitute(rule=rule_text(rule_of(question), judge)),
+        system=prompt.system.safe_substitute(rule=rule),
         user=prompt.user.substitute(
             today=f"{asked:%A}, {asked.day} {asked:%B %Y}" if asked else "an unknown day",
             question=quote([question.text]),
             key=quote(_key(question)),
             answer=quote(answer.splitlines()),
         ),
-        schema=rubric.SCHEMA if judge == "rubric" else _SCHEMA,
+        schema=schema,
     )
 
 
@@ -153,6 +181,23 @@ async def judge_answer(answer: GivenAnswer, question: DatasetQuestion, *, judge:
         reason=verdict.reason[:MAX_REASON],
         usage=usage,
     )
+
+
+async def judge_both(answer: GivenAnswer, question: DatasetQuestion, *, llm: LLM) -> list[JudgeVerdict]:
+    """Request the strict and the lenient verdict together; the usage is that of the first one."""
+    given, usage = await request_json(llm, both_request(question, answer.text), _BothVerdicts)
+    correct: Mapping[Judge, bool] = {"strict": given.strict, "lenient": given.lenient or given.strict}
+    return [
+        JudgeVerdict(
+            id=question.id,
+            judge=judge,
+            answer=answer.digest,
+            correct=correct[judge],
+            reason=given.reason[:MAX_REASON],
+            usage=usage if judge == JUDGES[0] else Usage(),
+        )
+        for judge in JUDGES
+    ]
 
 
 def rubric_verdict(answer: GivenAnswer, scored: rubric.RubricScores, usage: Usage | None = None) -> JudgeVerdict:

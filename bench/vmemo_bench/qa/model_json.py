@@ -32,7 +32,7 @@ class InvalidModelAnswer(Exception):
 
 def quote(lines: Iterable[str]) -> str:
     """Quote text between marks derived from the text, so that the text cannot contain the closing mark."""
-    text = "\n".join(" ".join(line.split()) for line in lines)
+    text = "\n".join(line.rstrip() for line in lines)
     mark = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
     return f"<<{mark}\n{text}\n{mark}>>"
 

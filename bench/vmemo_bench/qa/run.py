@@ -27,7 +27,7 @@ from vmemo_bench.qa.answering import (
 from vmemo_bench.qa.imported_answers import ImportedAnswers, read_answers
 from vmemo_bench.qa.journal import QaJournal, open_journal
 from vmemo_bench.qa.models import QaModels, models_of
-from vmemo_bench.qa.records import BankSize, GivenAnswer, Judge, verdict_key
+from vmemo_bench.qa.records import JUDGES, BankSize, GivenAnswer, Judge, verdict_key
 from vmemo_bench.qa.summary import summarise
 from vmemo_bench.report import Report, Setting
 from vmemo_bench.retrieval import config_of, setup_of
@@ -256,8 +256,18 @@ class QaRun:
 
     async def _judge(self, question: DatasetQuestion, answer: GivenAnswer) -> None:
         """Request the verdicts that are not in the journal."""
-        for judge in judging.judges_of(question):
-            if self.models.judge and verdict_key(question.id, judge, answer.digest) not in self.journal.verdicts:
-                verdict = await judging.judge_answer(answer, question, judge=judge, llm=self.models.judge)
-                self.journal.verdicts.append(verdict)
-                self.failures.reset()
+        llm, known = self.models.judge, self.journal.verdicts
+        if llm is None:
+            return
+        missing: list[Judge] = [
+            judge
+            for judge in judging.judges_of(question)
+            if verdict_key(question.id, judge, answer.digest) not in known
+        ]
+        if tuple(missing) == JUDGES:
+            verdicts = await judging.judge_both(answer, question, llm=llm)
+        else:
+            verdicts = [await judging.judge_answer(answer, question, judge=judge, llm=llm) for judge in missing]
+        for verdict in verdicts:
+            known.append(verdict)
+            self.failures.reset()
