@@ -74,6 +74,20 @@ def test_an_exported_bank_is_imported_under_another_name(invoke: Run, db: str, t
     assert "holds messages already" in json.loads(twice.stderr)["message"]
 
 
+def test_the_export_of_another_product_is_added_to_a_bank(invoke: Run, db: str, tmp_path: Path) -> None:
+    memories = [{"id": "1", "memory": "Plays the cello", "user_id": "mara", "created_at": "2024-01-01T00:00:00Z"}]
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps(memories))
+    result = invoke("import", str(file), "--from", "mem0", "--db", db)
+    assert "1 message stored, 1 fact derived" in result.stdout
+    again = json.loads(invoke("import", str(file), "--db", db, "--json").stdout)
+    assert (again["stored"], len(again["skipped"])) == ([], 1)
+    file.write_text(json.dumps([*memories, {"id": "2"}]))
+    broken = invoke("import", str(file), "--db", db, "--json")
+    assert broken.exit_code == 1
+    assert "mem0.json: memories[1].memory: " in json.loads(broken.stderr)["message"]
+
+
 def test_export_does_not_overwrite_a_file_without_force(invoke: Run, db: str, tmp_path: Path) -> None:
     file = tmp_path / "backup.jsonl"
     file.write_text("precious")

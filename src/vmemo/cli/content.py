@@ -10,8 +10,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vmemo.errors import InvalidInput
-from vmemo.memory.content import chat_values
 from vmemo.models import Message
+from vmemo.transfer.importers.chat import chat_values
 
 CHUNK = 20_000
 """Maximum characters of one message from a text file; longer files are split between paragraphs."""

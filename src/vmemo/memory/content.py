@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
 from vmemo.errors import InvalidInput
 from vmemo.models import Message
 from vmemo.models.requests import MessageDefaults, MessageOptions, NewMessage
 from vmemo.models.results import Skipped
+from vmemo.transfer.importers.chat import ChatMessage, chat_values
 
-ChatMessage: TypeAlias = Mapping[str, object]
-"""A message in the form of chat APIs, such as {"role": "user", "content": "Hello", "name": "Ana"}.
-
-The content is a text, or a list of parts whose texts are joined. Keys of `NewMessage`, such as `timestamp`, are
-accepted too.
-"""
 RetainContent: TypeAlias = str | Message | ChatMessage | Sequence[str | Message | ChatMessage]
-_CALLS = frozenset({"tool_calls", "function_call"})
-_WITHOUT_WORDS = _CALLS | {"tool_call_id", "refusal", "audio", "annotations", "type", "status"}
-"""Keys of chat messages that are left out: they hold no words that were said."""
-_ROLES = {"developer": "system", "function": "tool"}
 
 
 def new_messages(content: object, options: MessageOptions) -> tuple[list[NewMessage], list[Skipped]]:
@@ -43,36 +34,6 @@ def single_message(content: object, options: MessageOptions) -> NewMessage:
     if not messages:
         raise InvalidInput("The message has no text: its content is empty, or holds no part of type text.")
     return messages[0]
-
-
-def chat_values(message: ChatMessage) -> dict[str, object] | None:
-    """Return the fields of a message that has the form of chat APIs; None if it has no text, such as a tool call."""
-    values = {key: value for key, value in message.items() if key not in _WITHOUT_WORDS and value is not None}
-    name = values.pop("name", None)
-    role = values.get("role")
-    if name is not None:
-        values.setdefault("speaker", name)
-    if isinstance(role, str):
-        values["role"] = _ROLES.get(role, role)
-    if "content" in values:
-        values["content"] = _text(values["content"])
-    elif "content" in message or _CALLS & message.keys():
-        return None
-    return None if values.get("content", "") is None else values
-
-
-def _text(content: object) -> object:
-    """Return the text of a list of parts, or None if they have none; other content is returned as it is."""
-    if not isinstance(content, Sequence) or isinstance(content, str | bytes | bytearray):
-        return content
-    return "\n".join(_texts(cast("Sequence[object]", content))) or None
-
-
-def _texts(parts: Sequence[object]) -> Iterator[str]:
-    for part in parts:
-        text = cast("Mapping[str, object]", part).get("text") if isinstance(part, Mapping) else part
-        if isinstance(text, str):
-            yield text
 
 
 def _items(content: object) -> Sequence[object]:

@@ -12,6 +12,7 @@ from vmemo.auth.service import AuthService
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
 from vmemo.memory import administration, context, inspect, recall, reflect, retain
+from vmemo.memory.import_from import import_from
 from vmemo.memory.lookup import Lookup
 from vmemo.memory.runtime import MemoryRuntime
 from vmemo.memory.session import MemorySession, bank_id
@@ -24,6 +25,7 @@ from vmemo.models.results import Event, Retained
 from vmemo.ports import Embedder
 from vmemo.settings import EncryptionKey, Redactor, Settings, build
 from vmemo.sync import twin
+from vmemo.transfer.importers.records import ForeignFormat
 
 R = TypeVar("R")
 Handler: TypeAlias = Callable[[MemorySession, Any], Awaitable[R]]
@@ -170,6 +172,19 @@ class Memory(Verbs):
         """Load an exported bank under this bank's name, completely or not at all; return the number of messages."""
         return await administration.import_bank(self._session, Path(path))
 
+    async def import_from(self, path: Path | str, format: ForeignFormat | None = None) -> Retained:
+        """Add the content of another product's export, and return what was stored.
+
+        `format` is "mem0", "zep", "hindsight", "chatgpt", "claude" or "chat" (messages as chat APIs use them); it is
+        detected by default. Facts of such a file are stored as they are, with their times; facts are derived from
+        its messages as `retain()` does. The whole file is validated before anything is written, and what was
+        imported before is skipped.
+        """
+        retained = await import_from(self._session, Path(path), format)
+        if retained.problem is not None:
+            raise retained.problem.to_error(retained.stored)
+        return retained
+
     @property
     def auth(self) -> AuthService:
         """API keys and the audit log of this database. The library itself requires no key."""
@@ -226,6 +241,7 @@ class Memory(Verbs):
 
     run_once_sync = twin(run_once)
     replace_messages_sync = twin(replace_messages)
+    import_from_sync = twin(import_from)
     schedule_maintenance_sync = twin(schedule_maintenance)
     work_sync = twin(work)
     left_to_reprocess_sync = twin(left_to_reprocess)

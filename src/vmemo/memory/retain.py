@@ -39,8 +39,11 @@ async def retain(session: MemorySession, request: RetainRequest) -> Retained:
 
 async def derive_stored(session: MemorySession, request: RetainRequest, stored: Retained) -> Retained:
     """Derive facts from messages that were stored, if the request wants to wait for them."""
-    if not (request.infer and request.wait):
-        return stored
+    return await derive_facts(session, stored) if request.infer and request.wait else stored
+
+
+async def derive_facts(session: MemorySession, stored: Retained) -> Retained:
+    """Derive facts from messages that were stored; a failure is reported as `problem`."""
     try:
         derived = await _process(session, stored.stored)
     except (DatabaseReplaced, EmbedderMismatch, NotFound):

@@ -212,6 +212,24 @@ async def embed_messages(messages: Sequence[Message], context: RetainContext) ->
     return {message.id: vector for message, vector in zip(messages, found, strict=True)}
 
 
+async def plan_stated(bank: BankId, revision: BankRevision, encoded: EncodedDrafts, context: RetainContext) -> Changes:
+    """Return the changes that add facts as another memory states them: they are linked, and revise nothing."""
+    facts = await asyncio.to_thread(_facts, bank, encoded, (), context)
+    new = [
+        NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)
+        for fact, encoding in zip(facts, encoded.encodings, strict=True)
+    ]
+    return Changes(
+        bank=bank,
+        revision=revision,
+        embedder=context.embedder.name,
+        facts=new,
+        entities=encoded.resolution.entities,
+        links=await _links(bank, new, await _nearest(bank, new, context), context),
+        merges=encoded.resolution.merges,
+    )
+
+
 def stack_vectors(vectors: Sequence[Vector], dimension: int) -> Vectors:
     """Return the vectors as rows of one array, which may be empty."""
     return np.stack(vectors) if vectors else np.empty((0, dimension), np.float32)

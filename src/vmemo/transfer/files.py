@@ -38,6 +38,8 @@ from vmemo.transfer.export_format import FORMAT, ONE, RECORD_TYPES, VERSION, hea
 
 MAX_EQUAL_LINES = 32
 """Equal lines of one request whose keys are recognised."""
+HEAD_BYTES = 4096
+"""Bytes in which an export names its format: keys are sorted, and only the dimension and times come before it."""
 MAX_LENGTH = 1.01
 """Length up to which a vector counts as one of length 1 that was rounded."""
 
@@ -92,6 +94,16 @@ def read(path: Path, name: BankId | None = None, *, counter: TokenCounter) -> Im
     bank = _checked(Bank, first, path, number)
     renamed = bank if name is None else bank.model_copy(update={"id": name})
     return Import(renamed, (_counted(record, counter) for record in _records(numbered, renamed, path)))
+
+
+def is_export(path: Path) -> bool:
+    """Return True unless a file begins as no export does; an unreadable or empty one is for `read` to refuse."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return True
+    return not head.strip() or FORMAT.encode() in head
 
 
 def _counted(record: RestoreRecord, counter: TokenCounter) -> RestoreRecord:

@@ -1,0 +1,115 @@
+"""Foreign files: JSON, JSON Lines, and archives that hold them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from vmemo.errors import InvalidInput
+from vmemo.transfer.importers.records import NOTHING_IMPORTED, Place
+
+MAX_UNPACKED = 4 << 30
+"""Bytes of one file in an archive, at most: a small archive may unpack to more than a machine has."""
+
+
+@dataclass(frozen=True)
+class ForeignFile:
+    """The values of a file: of JSON one, of JSON Lines one for each line; of an archive those of its files by name."""
+
+    path: Path
+    values: tuple[tuple[Place, JsonValue], ...] = ()
+    members: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    lines: bool = False
+
+    @property
+    def place(self) -> Place:
+        """The place of the whole file."""
+        return Place(self.path.name)
+
+    @property
+    def value(self) -> JsonValue:
+        """The value of a JSON file; None of others."""
+        return None if self.lines or not self.values else self.values[0][1]
+
+
+def read_file(path: Path) -> ForeignFile:
+    """Return the content of a JSON file, a JSON Lines file or an archive of JSON files."""
+    with _readable(path):
+        if zipfile.is_zipfile(path):
+            return ForeignFile(path, members=dict(_members(path)))
+        content = path.read_bytes()
+    place = Place(path.name)
+    text = _decoded(content, place)
+    values = _value_or_lines(text, place)
+    return ForeignFile(path, values=tuple(values), lines=len(values) != 1 or values[0][0] != place)
+
+
+@contextmanager
+def _readable(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{path} can't be read: {error.strerror}. {NOTHING_IMPORTED}") from error
+    except zipfile.BadZipFile as error:
+        raise InvalidInput(f"{path} is a damaged archive. {NOTHING_IMPORTED}") from error
+
+
+def _members(path: Path) -> Iterator[tuple[str, JsonValue]]:
+    """Yield the JSON files of an archive by name; pictures and other files are not read."""
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if info.filename.endswith(".json"):
+                place = Place(f"{path.name}/{info.filename}")
+                if info.file_size > MAX_UNPACKED:
+                    raise place.error(f"unpacks to {info.file_size:,} bytes; at most {MAX_UNPACKED:,} are read")
+                yield info.filename, _parsed(_decoded(_unpacked(archive, info), place), place)
+
+
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    with archive.open(info) as file:
+        # The size in the directory may be a lie.
+        return file.read(info.file_size)
+
+
+def _value_or_lines(text: str, place: Place) -> list[tuple[Place, JsonValue]]:
+    """Return the value of a JSON text, or those of its lines if the first line is a value and not all of it."""
+    first, _, rest = text.lstrip().partition("\n")
+    if rest.strip():
+        try:
+            json.loads(first)
+        except ValueError:
+            return [(place, _parsed(text, place))]
+        return list(_lines(text, place))
+    return [(place, _parsed(text, place))]
+
+
+def _lines(text: str, place: Place) -> Iterator[tuple[Place, JsonValue]]:
+    for number, line in enumerate(io.StringIO(text), start=1):
+        if line.strip():
+            location = Place(f"{place.file}: line {number}")
+            yield location, _parsed(line, location)
+
+
+def _decoded(content: bytes, place: Place) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise place.error("is not UTF-8 text") from error
+
+
+def _parsed(text: str, place: Place) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}" if "line " not in place.file else f"column {error.colno}"
+        raise place.error(f"is not JSON ({error.msg} at {where})") from error
+    except (ValueError, RecursionError) as error:
+        raise place.error("is not JSON") from error
+    return value
