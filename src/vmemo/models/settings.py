@@ -61,7 +61,7 @@ class Settings(Checked):
     name_finder: Annotated[Literal["auto", "rules", "spacy"], Env("VMEMO_NAMES")] = "auto"
     """Names in texts are found by rules, or also by spaCy; auto uses spaCy if it is installed."""
     languages: Annotated[Languages, Env("VMEMO_LANGUAGES")] = ()
-    """Codes of languages besides English in which times are recognised, such as de; needs `vmemo[languages]`."""
+    """Codes of languages besides English in which times are recognised, such as de or zh; needs `vmemo[languages]`."""
     southern_seasons: Annotated[bool, Env("VMEMO_SOUTHERN_SEASONS")] = False
     """Read seasons as those of the southern hemisphere: summer is December to February."""
     instruction_tokens: Annotated[int, Env("VMEMO_INSTRUCTION_TOKENS")] = 150

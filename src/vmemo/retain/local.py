@@ -20,6 +20,7 @@ from vmemo.text.bare_questions import is_bare_question, is_empty_question
 from vmemo.text.chunks import split_text
 from vmemo.text.instructions import InstructionSpan, find_instructions
 from vmemo.text.names import find_names, merge_names
+from vmemo.text.names.language import is_foreign
 from vmemo.text.noise import is_small_talk
 from vmemo.text.temporal import AnnotatedText, TimeExpression
 
@@ -74,8 +75,9 @@ def _add_time(draft: FactDraft, times: TimeReader) -> FactDraft:
 
 
 def _add_names(reading: ExtractionResult, names: NameReader) -> ExtractionResult:
-    """Add the names that `names` finds in the text after the speaker."""
-    found = names([draft.text.partition(": ")[2] for draft in reading.drafts])
+    """Add the names that `names`, which reads English, finds in the text after the speaker."""
+    texts = [draft.text.partition(": ")[2] for draft in reading.drafts]
+    found = names(["" if is_foreign(text) else text for text in texts])
     drafts = zip(reading.drafts, found, strict=True)
     return replace(reading, drafts=tuple(replace(d, entities=merge_names(d.entities, more)) for d, more in drafts))
 

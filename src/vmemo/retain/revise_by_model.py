@@ -24,6 +24,7 @@ from vmemo.models.setting_groups import RevisionModelSettings
 from vmemo.ports import Context, RevisionModel, Store, encodings
 from vmemo.retain.revise import FactPair, Revision, fact_id, is_current, recorded_end, times_of_rest
 from vmemo.text.fact_text import embedded_text
+from vmemo.text.names.language import is_foreign
 from vmemo.text.statements import StatementSpan, join_statements, split_statements
 
 MAX_SIMILAR = 256
@@ -116,6 +117,8 @@ def _statements_of(pair: Comparison, older: str, cosine: float) -> StatementPair
 async def _pairs(bank: BankId, done: Revision, store: Store, settings: RevisionModelSettings) -> list[Comparison]:
     """Return the pairs to compare: each new statement with the nearest current ones, stored or of the same batch."""
     said = [item for item in done.facts if is_statement(item.fact) and item.fact.id not in done.changed]
+    # The model was trained on English.
+    said = [item for item in said if not is_foreign(item.fact.text)]
     if not said:
         return []
     vectors = np.stack([item.embedding for item in said])

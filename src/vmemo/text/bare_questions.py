@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from vmemo.text.lazy_regex import LazyPattern
+from vmemo.text.names.language import is_foreign
 from vmemo.text.noise import is_small_talk
 from vmemo.text.tokens import STOP_WORDS
 
@@ -84,14 +85,14 @@ def is_bare_question(text: str) -> bool:
     "Where do I live?" states nothing.
     """
     sentences = _questions(text)
-    return bool(sentences) and not any(map(_states_something, sentences))
+    return bool(sentences) and not any(map(_states_something, sentences)) and not is_foreign(text)
 
 
 def is_empty_question(text: str) -> bool:
     """Return True if a message only asks and names nothing: "How was your weekend?", "And you?"."""
     sentences = _questions(text)
     words = (word.casefold() for sentence in sentences for word in _WORD.findall(sentence))
-    return bool(sentences) and all(word in _GENERIC for word in words)
+    return bool(sentences) and all(word in _GENERIC for word in words) and not is_foreign(text)
 
 
 def _questions(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from vmemo.text.claims.compare import Claim
 from vmemo.text.claims.forms import Statement, match_statement
 from vmemo.text.claims.values import VALUE_PARSERS, fold_value
+from vmemo.text.names.language import is_foreign
 from vmemo.text.names.lexicon import all_names, is_common_word, normalize_word
 
 _MAX_CHARS = 300
@@ -74,7 +75,7 @@ class _Subject(NamedTuple):
 
 
 def parse_claim(text: str) -> Claim | None:
-    """Return the claim of a text that states one present, certain and affirmative value and nothing else."""
+    """Return the claim of an English text that states one present, certain and affirmative value and nothing else."""
     if len(text) > _MAX_CHARS:
         return None
     text = unicodedata.normalize("NFKC", text).replace("’", "'").strip()
@@ -85,7 +86,7 @@ def parse_claim(text: str) -> Claim | None:
     if sentence is None or subject is None or not subject.name:
         return None
     statement = match_statement(subject.predicate, owned=subject.owned, first_person=subject.first_person)
-    return _claim(subject.name, sentence, statement) if statement else None
+    return _claim(subject.name, sentence, statement) if statement and not is_foreign(sentence.words) else None
 
 
 def _claim(subject: str, sentence: _Sentence, statement: Statement) -> Claim | None:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from vmemo.models.drafts import FoundName
 from vmemo.text.names.capitalised_runs import CapitalisedRun, find_runs, may_open_sentence
 from vmemo.text.names.entity_types import guess_type
+from vmemo.text.names.language import is_foreign
 from vmemo.text.names.lexicon import is_common_word, normalize_word, word_lists
 
 MAX_NAMES = 20
@@ -28,11 +29,16 @@ _Mention: TypeAlias = tuple[int, int, FoundName]
 
 
 def find_names(text: str, *, speakers: Collection[str] = ()) -> tuple[FoundName, ...]:
-    """Return the names in order of first appearance, each once and at most `MAX_NAMES`; speakers match in any case."""
+    """Return the names in order of first appearance, each once and at most `MAX_NAMES`; speakers match in any case.
+
+    Of a text in another language than English only speakers are returned: its capitals follow other rules.
+    """
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
     known = _speaker_names(frozenset(speakers))
-    mentions = [*_quoted_titles(text), *_capitalised_names(text, known), *_speaker_mentions(text, known)]
+    mentions = list(_speaker_mentions(text, known))
+    if not is_foreign(text):
+        mentions = [*_quoted_titles(text), *_capitalised_names(text, known), *mentions]
     found: dict[str, FoundName] = {}
     reached = 0
     for start, end, entity in sorted(mentions, key=lambda mention: (mention[0], -mention[1])):

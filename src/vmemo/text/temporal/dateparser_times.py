@@ -1,4 +1,4 @@
-"""Time expressions in languages other than English, resolved by dateparser."""
+"""Time expressions in languages other than English, resolved by dateparser and by rules for CJK."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Protocol, cast
 from vmemo.errors import InvalidInput, MissingExtra
 from vmemo.models import Interval
 from vmemo.text.temporal.calendar_units import FIRST_YEAR, LAST_YEAR
+from vmemo.text.temporal.cjk_times import find_cjk_times
 
 MIN_CHARS = 3
 """Minimum of letters and digits: dateparser takes short words such as French "je" for weekdays."""
@@ -49,9 +50,14 @@ class DateparserTimes:
         self._lock = threading.Lock()
 
     def __call__(self, text: str, reference: datetime) -> list[Interval]:
-        """Return the intervals that a text names, in its order; ambiguous times are taken as past."""
+        """Return the intervals that a text names, in its order; ambiguous times are taken as past.
+
+        Relative times in Chinese, Japanese and Korean come before others.
+        """
+        text = text[:MAX_CHARS]
+        relative = find_cjk_times(text, reference, self._languages)
         with self._lock:
-            return list(self._search(text[:MAX_CHARS], reference))
+            return [*relative, *self._search(text, reference)]
 
     def _search(self, text: str, reference: datetime) -> Iterator[Interval]:
         if not FIRST_YEAR < reference.year < LAST_YEAR:

@@ -1,0 +1,113 @@
+"""Detection of texts in other languages than English, to which English rules do not apply.
+
+Most English texts are recognised by their common words; py3langid, which takes most of a second to load, is asked about
+the others. A short or doubtful text counts as English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Protocol, cast
+
+from vmemo.text.names.lexicon import normalize_word, word_lists
+
+MAX_CHARACTERS = 400
+"""Characters of a text that are examined."""
+MIN_WORDS = 4
+"""Words from which py3langid is believed; of fewer words it takes names and slang for some language."""
+_MIN_ACCENTED_WORDS = 3
+"""Words of a text with letters that English does not have, of which it must be almost certain."""
+_ENGLISH_SHARE = 0.6
+"""Share of common English words from which a text is English; those of other languages rarely have half of it."""
+_DOUBTFUL_SHARE = 0.34
+_CONFIDENCE, _CONFIDENCE_IN_DOUBT, _CONFIDENCE_IN_FEW_WORDS = 0.5, 0.7, 0.95
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_FIRST_OTHER_SCRIPT = "\u0370"
+_LATIN_ADDITIONS = ("\u1e00", "\u1eff")
+_LANGUAGES = (
+    "af az bs ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms nl no pl pt ro sk sl sq sr sv sw tl tr vi"
+).split()
+"""Languages in Latin script with many speakers; others are so rare that they are mostly mistakes."""
+_FUNCTION_WORDS = frozenset(
+    "ich du sie wir ihr mich dich mir dir gestern heute hier dort jetzt morgen der das ein eine und oder aber nicht "
+    "auch je tu elle nous vous hier demain ici le la les une et mais mon ton oui aussi "
+    "yo tú él nosotros ayer hoy mañana aquí ahora el los las una pero mi también "
+    "noi voi ieri oggi domani qui gli mio anche nós ontem hoje amanhã aqui agora uma meu também "
+    "ik jij hij wij gisteren vandaag nu het een maar mijn ook wczoraj dzisiaj dziś jutro tutaj teraz mój "
+    "dün bugün yarın burada şimdi benim".split()
+)
+"""Words of which a line of one or two words is not English: pronouns, articles, conjunctions and days."""
+_CHAT_WORDS = frozenset(
+    "gonna wanna gotta lol lmao omg idk tbh btw brb thx pls plz w u ur np kk imo fyi haha yep nope".split()
+)
+
+
+class _Identifier(Protocol):
+    def set_languages(self, langs: Sequence[str]) -> None: ...
+    def classify(self, text: str) -> tuple[str, float]: ...
+
+
+class _IdentifierClass(Protocol):
+    def from_model_file(self, model_file: str, *, norm_probs: bool) -> _Identifier: ...
+
+
+class _LangidModule(Protocol):
+    LanguageIdentifier: _IdentifierClass
+    MODEL_FILE: str
+
+
+def is_foreign(text: str) -> bool:
+    """Return True if a text is certainly in another language than English."""
+    return _is_foreign(text[:MAX_CHARACTERS])
+
+
+@lru_cache(maxsize=4096)
+def _is_foreign(text: str) -> bool:
+    letters = [character for character in text if character.isalpha()]
+    if 2 * sum(map(_is_other_script, letters)) > len(letters):
+        return True
+    written = _WORD.findall(text)
+    words = [normalize_word(word) for word in written]
+    if len(words) <= 2:
+        return bool(words) and all(map(_is_foreign_function_word, written))
+    if len(words) < MIN_WORDS and (len(words) < _MIN_ACCENTED_WORDS or text.isascii()):
+        return False
+    # A line of names says nothing about its language.
+    if not any(word[0].islower() for word in written):
+        return False
+    share = sum(map(_is_english, words)) / len(words)
+    if share >= _ENGLISH_SHARE:
+        return False
+    language, confidence = _identifier().classify(text)
+    return language != "en" and confidence >= _needed_confidence(len(words), share)
+
+
+def _needed_confidence(words: int, share: float) -> float:
+    if words < MIN_WORDS:
+        return _CONFIDENCE_IN_FEW_WORDS
+    return _CONFIDENCE_IN_DOUBT if share > _DOUBTFUL_SHARE else _CONFIDENCE
+
+
+def _is_english(word: str) -> bool:
+    lists = word_lists()
+    return word in lists["common"] or word in lists["function_word"] or word in _CHAT_WORDS
+
+
+def _is_foreign_function_word(word: str) -> bool:
+    # "LA" is a place.
+    return word.casefold() in _FUNCTION_WORDS and not (len(word) > 1 and word.isupper())
+
+
+def _is_other_script(letter: str) -> bool:
+    return letter >= _FIRST_OTHER_SCRIPT and not _LATIN_ADDITIONS[0] <= letter <= _LATIN_ADDITIONS[1]
+
+
+@cache
+def _identifier() -> _Identifier:
+    module = cast("_LangidModule", import_module("py3langid.langid"))
+    identifier = module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
+    identifier.set_languages(_LANGUAGES)
+    return identifier
