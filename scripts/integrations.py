@@ -22,6 +22,13 @@ ENVIRONMENTS = ROOT / ".venv-integrations"
 SOURCES = ROOT / "src" / "vmemo" / "integrations"
 AT_ONCE = 2
 """Integrations that are tested at the same time."""
+PARTLY_TYPED = (
+    "reportDeprecated",
+    "reportUnknownArgumentType",
+    "reportUnknownMemberType",
+    "reportUnknownVariableType",
+)
+"""Checks that fail where the types of a framework are incomplete, or call its documented form deprecated."""
 NOTHING_COLLECTED = 5
 """The exit status of pytest if a whole file is skipped, as where its package does not support this Python."""
 PIP_SETTINGS = {
@@ -64,10 +71,16 @@ def constraints(name: str) -> Path:
     return TESTS / "constraints" / f"{name}.txt"
 
 
+def groups(name: str) -> list[str]:
+    """Return the options that install the packages of the tests, and those that only this integration's tests need."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    return [part for group in ("integrations", f"integrations-{name}") if group in known for part in ("--group", group)]
+
+
 def lock(name: str) -> list[str]:
     """Return the command that renews the pinned versions of an integration."""
     shape = ["--universal", "--python-version=3.11", "--no-header", "--no-annotate", "--no-emit-package=vmemo"]
-    wanted = ["pyproject.toml", "--extra", name.replace("_", "-"), "--group", "integrations"]
+    wanted = ["pyproject.toml", "--extra", name.replace("_", "-"), *groups(name)]
     return ["uv", "pip", "compile", "--quiet", "--upgrade", *shape, *wanted, "--output-file", str(constraints(name))]
 
 
@@ -81,7 +94,7 @@ def steps(name: str) -> list[Step]:
     pytest = [python, "-m", "pytest", "--confcutdir", str(TESTS), "-W", "default", test]
     return [
         Step("venv", ["uv", "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(environment)]),
-        Step("install", [*install, "--group", "integrations", "--editable", local]),
+        Step("install", [*install, *groups(name), "--editable", local]),
         Step("tests", pytest),
         Step("types", ["basedpyright", "--pythonpath", python, "--project", str(type_settings(name))]),
     ]
@@ -98,6 +111,7 @@ def type_settings(name: str) -> Path:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["basedpyright"]
     settings = {key: value for key, value in project.items() if key not in ("venv", "venvPath")}
     settings |= {"include": [str(ROOT / path) for path in (*shared, *own)], "exclude": []}
+    settings |= dict.fromkeys(PARTLY_TYPED, False)
     settings["extraPaths"] = [str(ROOT / path) for path in project["extraPaths"]]
     ENVIRONMENTS.mkdir(exist_ok=True)
     file = ENVIRONMENTS / f"{name}.json"

@@ -80,6 +80,10 @@ USES: Mapping[str, tuple[str, Use]] = {
     "encryption": ("sqlcipher3.dbapi2", encrypted),
     "adk": ("google.adk", load("adk")),
     "anthropic": ("anthropic", load("anthropic")),
+    "crewai": ("crewai", load("crewai")),
+    "langchain": ("langchain_core", load("langchain")),
+    "langgraph": ("langgraph", load("langgraph")),
+    "llamaindex": ("llama_index", load("llamaindex")),
     "openai-agents": ("agents", load("openai_agents")),
     "embedded-postgres": ("pg0", lambda url: EmbeddedPostgres().start()),
 }
