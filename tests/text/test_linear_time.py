@@ -33,7 +33,7 @@ from vmemo.text import (
     tokens,
 )
 from vmemo.text.claims import forms, parse, values
-from vmemo.text.names import capitalised_runs, distinct, find, fold, lexicon, places, similarity
+from vmemo.text.names import capitalised_runs, distinct, find, fold, language, lexicon, places, similarity
 from vmemo.text.questions import (
     analyse,
     decompose,
@@ -45,7 +45,7 @@ from vmemo.text.questions import (
     unresolved_times,
     yes_no,
 )
-from vmemo.text.temporal import annotation, clauses, parser, tense_cues, tokenizer
+from vmemo.text.temporal import annotation, cjk_times, clauses, parser, tense_cues, tokenizer
 from vmemo.text.temporal import find as find_times
 
 NOW = datetime(2023, 5, 18, 15, 30, tzinfo=UTC)
@@ -109,6 +109,7 @@ RULES: dict[str, Rule] = {
     "text.names.fold.fold_name": fold.fold_name,
     "text.names.fold.folded_names": lambda text: fold.folded_names(text, text.split(" ")),
     "text.names.fold.name_runs": lambda text: list(fold.name_runs(text)),
+    "text.names.language.is_foreign": language.is_foreign,
     "text.names.lexicon.is_common_word": inspect.unwrap(lexicon.is_common_word),
     "text.names.lexicon.normalize_word": lexicon.normalize_word,
     "text.names.places.canonical_place": places.canonical_place,
@@ -144,6 +145,7 @@ RULES: dict[str, Rule] = {
     "text.statements.sentence_spans": statements.sentence_spans,
     "text.statements.split_statements": statements.split_statements,
     "text.temporal.annotation.annotate": lambda text: annotation.annotate(text, NOW),
+    "text.temporal.cjk_times.find_cjk_times": lambda text: list(cjk_times.find_cjk_times(text, NOW, ["zh"])),
     "text.temporal.clauses.clause_position": _position,
     "text.temporal.clauses.describes_present": lambda text: clauses.describes_present(text, len(text) // 2),
     "text.temporal.annotation.annotate_likely": lambda text: annotation.annotate_likely(text, NOW),
