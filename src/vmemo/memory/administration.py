@@ -142,7 +142,8 @@ async def reprocess(session: MemorySession, _: ReprocessRequest) -> Retained:
     """Derive everything into a staging bank, and swap it in once no message is pending."""
     await session.store.open()
     context, done = session.context, list[Retained]()
-    engine = f"{context.engine}/{context.settings.style}"
+    parts = (context.engine, context.settings.style, context.llm_extractor.custom.label if context.llm else "")
+    engine = "/".join(filter(None, parts))
     while True:
         try:
             staging = await staging_bank(

@@ -35,12 +35,18 @@ def _decode(value: object) -> object:
         return value
 
 
+def _split_names(value: object) -> object:
+    """Split a list of names, which may contain spaces, that an environment variable holds."""
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Cosine = Annotated[float, Field(ge=-1, le=1)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Languages = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Names = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], BeforeValidator(_split_names)]
 UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
 FromJson = BeforeValidator(_decode)
 

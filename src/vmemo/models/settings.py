@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from vmemo.models.checked import AtLeastOne, Checked, Env, Languages, Positive, UserPath, field_types
+from vmemo.models.checked import AtLeastOne, Checked, Env, Languages, Names, Positive, UserPath, field_types
 from vmemo.models.ids import Channel
 from vmemo.models.setting_groups import (
     FusionSettings,
@@ -86,6 +86,10 @@ class Settings(Checked):
     """Dollars per million input and output tokens, by model, if the provider does not report the cost."""
     style: Annotated[Style, Env("VMEMO_STYLE")] = "narrative"
     """Style of the facts that a language model extracts."""
+    extraction_instructions: Annotated[str, Env("VMEMO_EXTRACTION_INSTRUCTIONS")] = ""
+    """Your rules for the facts that a language model extracts; they are added to the extraction prompt."""
+    categories: Annotated[Names, Env("VMEMO_CATEGORIES")] = ()
+    """Categories to which a language model assigns the facts that it extracts, as tags; separated by commas."""
     extractions_per_bank: AtLeastOne = 10
     """Jobs that run at a time for one bank."""
     extractions_per_process: AtLeastOne = 300

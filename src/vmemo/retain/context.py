@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from vmemo.llm.event_loops import PerEventLoop
 from vmemo.models import BankId
 from vmemo.ports import Context
+from vmemo.retain.custom_extraction import CustomExtraction
 from vmemo.retain.entity_cache import EntityCache
 from vmemo.retain.llm_extraction import LLMExtractor
 
@@ -27,7 +28,8 @@ class RetainContext(Context):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "entity_cache", EntityCache(self.store, self.settings.resolution))
-        object.__setattr__(self, "llm_extractor", LLMExtractor(self.settings.style))
+        custom = CustomExtraction(self.settings.extraction_instructions, self.settings.categories)
+        object.__setattr__(self, "llm_extractor", LLMExtractor(self.settings.style, custom))
 
     def bank_lock(self, bank: BankId) -> asyncio.Lock:
         """Return the bank's lock of the running event loop: concurrent writers would only repeat the same work."""

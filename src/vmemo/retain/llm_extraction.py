@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,7 @@ from vmemo.models.results import Skipped
 from vmemo.ports import LLMRequest
 from vmemo.retain import drafts_from_llm
 from vmemo.retain.agent_users import agent_users
+from vmemo.retain.custom_extraction import CustomExtraction
 from vmemo.retain.extraction_input import ExtractionInput, describe_fact, windows
 from vmemo.retain.llm_schemas import ExtractedFact, Extraction, Prediction, SmallExtraction
 from vmemo.retain.revise import is_rest_of
@@ -50,6 +51,7 @@ class LLMExtractor:
     """Extracts facts in a style; `small` is set once the model has failed with the full schema."""
 
     style: Style = "narrative"
+    custom: CustomExtraction = field(default_factory=CustomExtraction)
     small: bool = False
 
     async def extract(self, source: ExtractionInput, llm: StructuredLLM) -> EpisodeExtraction:
@@ -100,14 +102,14 @@ class LLMExtractor:
             context=source.context(expected),
             lines=source.quoted_lines(),
         )
-        request = replace(request, omit_empty=True)
+        request = replace(self.custom.applied(request), omit_empty=True)
         limited = self.style == "narrative"
         answer = await llm.ask(
             request, Extraction, lambda found: _problems(found, source, limited=limited), lenient=True
         )
         if limited:
             answer = combine_excess(answer, len(source.lines))
-        result = _usable_result(answer, source, n)
+        result = _usable_result(answer, source, n, self.custom)
         _require_usable(result, answer.facts, llm, request)
         at = source.lines[0].message.timestamp
         foreseen = [ExpectedStatement(text=text, at=at) for text in expected]
@@ -118,13 +120,16 @@ class LLMExtractor:
     async def _extract_small(self, source: ExtractionInput, llm: StructuredLLM, n: int) -> EpisodeExtraction:
         """Extract with the smallest schema, for models that fail with the full one."""
         prompt = load_prompt(PROMPTS, "extract_small")
-        request = prompt.request(SmallExtraction, lines=source.quoted_lines())
+        request = self.custom.applied(prompt.request(SmallExtraction, lines=source.quoted_lines()))
         answer = await llm.ask(request, SmallExtraction)
-        facts = [ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines) for fact in answer.facts]
+        facts = [
+            ExtractedFact(what=fact.text, start=fact.date, lines=fact.lines, categories=fact.categories)
+            for fact in answer.facts
+        ]
         unaware, found = replace(source, known=()), Extraction(facts=facts)
         if self.style == "narrative":
             found = combine_excess(found, len(source.lines))
-        result = _usable_result(found, unaware, n)
+        result = _usable_result(found, unaware, n, self.custom)
         _require_usable(result, facts, llm, request)
         return EpisodeExtraction(result=replace(result, engine=_engine_label(llm, prompt)))
 
@@ -187,7 +192,9 @@ def _is_from(messages: Sequence[MessageId], users: set[MessageId], others: set[M
     return not users.isdisjoint(messages) and others.isdisjoint(messages)
 
 
-def _usable_result(answer: Extraction, source: ExtractionInput, window: int) -> ExtractionResult:
+def _usable_result(
+    answer: Extraction, source: ExtractionInput, window: int, custom: CustomExtraction
+) -> ExtractionResult:
     """Return drafts of the usable facts; the others are reported as skipped with the reason."""
     numbered = dict(enumerate(answer.facts, start=1))
     problems = {n: problem for n, fact in numbered.items() if (problem := _problem(n, fact, source)) is not None}
@@ -195,10 +202,13 @@ def _usable_result(answer: Extraction, source: ExtractionInput, window: int) -> 
     usable = _distinct({n: fact for n, fact in numbered.items() if n not in problems})
     key = source.lines[0].message.id
     names = drafts_from_llm.found_names(answer.names)
-    drafts: dict[int, FactDraft] = {
-        n: drafts_from_llm.draft(fact, _source_messages(fact, source), names, source.known, key=f"{key}/{window}.{n}")
-        for n, fact in usable.items()
-    }
+
+    def draft(n: int, fact: ExtractedFact) -> FactDraft:
+        messages = _source_messages(fact, source)
+        found = drafts_from_llm.draft(fact, messages, names, source.known, key=f"{key}/{window}.{n}")
+        return custom.tagged(found, fact.categories)
+
+    drafts: dict[int, FactDraft] = {n: draft(n, fact) for n, fact in usable.items()}
     causes = drafts_from_llm.causes_by_fact(drafts, answer.facts)
     conversation = [*source.before, *(line.message for line in source.lines)]
     users = agent_users(conversation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from vmemo.llm.answer_parsing import AnswerSchema
 from vmemo.models import CauseKind, Verdict
@@ -33,6 +34,8 @@ Fraction = Annotated[float, BeforeValidator(_fraction), Field(ge=0.0, le=1.0)]
 ShortText = Annotated[str, Field(max_length=4000)]
 Rest = Annotated[list[ShortText], BeforeValidator(_as_list)]
 EntityName = Annotated[str, Field(max_length=200)]
+Categories = SkipJsonSchema[Annotated[list[str], BeforeValidator(_as_list)]]
+"""Categories of the caller, which are in the schema of a request only if there are some."""
 
 
 class LineGroup(AnswerSchema):
@@ -87,6 +90,7 @@ class ExtractedFact(AnswerSchema):
     causes: list[CausalRelation] = Field(default_factory=list[CausalRelation])
     lines: list[LineNumber] = Field(description="numbers of the lines that state it")
     supersedes: list[SupersededFact] = Field(default_factory=list[SupersededFact])
+    categories: Categories = Field(default_factory=list[str])
 
 
 class RepeatedFact(AnswerSchema):
@@ -130,6 +134,7 @@ class SmallFact(AnswerSchema):
     text: Annotated[str, Field(min_length=1, max_length=4000)]
     date: str = ""
     lines: list[LineNumber]
+    categories: Categories = Field(default_factory=list[str])
 
 
 class SmallExtraction(AnswerSchema):
