@@ -29,6 +29,7 @@ Interface = Literal["rest", "mcp", "cli", "client"]
 INTERFACES: tuple[Interface, ...] = ("rest", "mcp", "cli", "client")
 BANK = "/v1/banks/{bank}"
 OPERATORS = "maintenance of a bank is up to its operators, not to a model"
+ONE_FACT = "single facts are edited through the other interfaces"
 TUNING = "tunes or debugs a query, which a model should not decide"
 
 
@@ -51,6 +52,10 @@ OFFERS: Mapping[type[Request], Offer] = {
     r.ReflectRequest: Offer(("POST", f"{BANK}/reflect"), "reflect", "reflect", "reflect"),
     r.ForgetRequest: Offer(("POST", f"{BANK}/forget"), "forget", "forget", "forget"),
     r.WhyRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/why"), "why", "why", "why"),
+    r.FactRequest: Offer(("GET", f"{BANK}/facts/{{fact}}"), None, "fact get", "get"),
+    r.FactHistoryRequest: Offer(("GET", f"{BANK}/facts/{{fact}}/history"), None, "fact history", "history"),
+    r.UpdateFactRequest: Offer(("PATCH", f"{BANK}/facts/{{fact}}"), None, "fact update", "update"),
+    r.PinFactRequest: Offer(("PUT", f"{BANK}/facts/{{fact}}/pin"), None, "fact pin", "pin"),
     r.StatusRequest: Offer(("GET", BANK), "status", "inspect", "status"),
     r.BanksRequest: Offer(("GET", "/v1/banks"), "list_banks", "bank list", "banks"),
     r.ProfileRequest: Offer(("GET", f"{BANK}/profile"), "status", "profile", "profile"),
@@ -85,6 +90,10 @@ NOT_OFFERED: Mapping[tuple[Interface, type[Request]], str] = {
     ("mcp", r.JobsRequest): OPERATORS,
     ("mcp", r.MaintainRequest): OPERATORS,
     ("mcp", r.ReprocessRequest): OPERATORS,
+    **{
+        ("mcp", request): ONE_FACT
+        for request in (r.FactRequest, r.FactHistoryRequest, r.UpdateFactRequest, r.PinFactRequest)
+    },
     ("mcp", r.CreateKeyRequest): "a model must not create credentials",
     ("client", r.CreateBankRequest): "open() and every verb create the bank",
     ("client", r.CreateKeyRequest): "keys belong to the server, not to a bank",
@@ -141,13 +150,16 @@ EXCLUDED: Mapping[tuple[Interface, type[Request]], Mapping[str, str]] = {
     ("mcp", r.FactsRequest): {
         "with_embeddings": "a model can't read embeddings",
         "instructions": "browse lists the kind `instructions`",
+        "pinned": ONE_FACT,
     },
     ("cli", r.RetainRequest): {"wait": "a command waits; use `vmemo worker` for queued jobs"},
+    ("cli", r.PinFactRequest): {"pinned": "`vmemo fact unpin` unpins"},
     ("cli", r.ProcessRequest): {"messages": "the command processes and reports all pending messages"},
     ("cli", r.ReflectRequest): {"explain": "`vmemo recall --explain` shows it"},
     ("cli", r.FactsRequest): {
         "with_embeddings": "`vmemo export` writes embeddings",
         "instructions": "`vmemo inspect instructions` lists them",
+        "pinned": "`vmemo inspect pinned` lists them",
     },
 }
 
@@ -159,7 +171,7 @@ def requests() -> Iterator[type[Request]]:
             yield value
 
 
-PARTS = {r.NewMessage, r.MessageDefaults, r.RecallFilters, r.PageRequest}
+PARTS = {r.NewMessage, r.MessageDefaults, r.RecallFilters, r.PageRequest, r.FactText, r.PinState}
 """Models that are parts of others."""
 
 

@@ -177,6 +177,7 @@ def index_row(seq: int, words: Sequence[str], *, expired: int = LATEST) -> Index
         invalid=LATEST,
         recorded=seq,
         expired=expired,
+        expires=LATEST,
         start=seq,
         end=seq + 1,
     )

@@ -180,6 +180,26 @@ export class Vmemo {
     return this.list("GET /v1/banks/{bank}/jobs", {}, options);
   }
 
+  /** Return one fact by its id or short id. */
+  get(fact: string, options: CallOptions = {}): Promise<schema.Fact> {
+    return this.request("GET /v1/banks/{bank}/facts/{fact}", { path: { fact } }, options);
+  }
+
+  /** Write a new version of a fact, and return it; the old one is closed and stays in its history. */
+  update(fact: string, text: string, reason = "", options: CallOptions = {}): Promise<schema.Fact> {
+    return this.request("PATCH /v1/banks/{bank}/facts/{fact}", { path: { fact }, body: { text, reason } }, options);
+  }
+
+  /** Pin a fact, so that maintenance never closes it, or unpin it. */
+  pin(fact: string, pinned = true, options: CallOptions = {}): Promise<schema.Fact> {
+    return this.request("PUT /v1/banks/{bank}/facts/{fact}/pin", { path: { fact }, body: { pinned } }, options);
+  }
+
+  /** Iterate over all versions of a fact, oldest first. */
+  history(fact: string, options: CallOptions = {}) {
+    return this.list("GET /v1/banks/{bank}/facts/{fact}/history", { path: { fact } }, options);
+  }
+
   /** Return the sources of a fact, its history, and the facts that replaced it. */
   why(fact: string, options: CallOptions = {}): Promise<schema.Provenance> {
     return this.request("GET /v1/banks/{bank}/facts/{fact}/why", { path: { fact } }, options);

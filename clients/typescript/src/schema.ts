@@ -225,8 +225,22 @@ export interface Fact {
   engine: string;
   /** a standing instruction of the user to the agent */
   instruction: boolean;
+  /** marked by the user; maintenance never closes it */
+  pinned: boolean;
+  /** the reason given for this version, if it was edited by hand */
+  reason: string;
+  /** the time after which it is not recalled any more */
+  expires_at: string | null;
   /** set only if requested */
   embedding: number[] | null;
+}
+
+/** A fact's new text. */
+export interface FactText {
+  /** The new text. */
+  text: string;
+  /** The reason, which `why` shows. */
+  reason?: string;
 }
 
 /** A forget request that can't delete the whole bank, for callers with write permission. */
@@ -369,10 +383,12 @@ export interface Message {
   tags: string[];
   metadata: Record<string, JsonValue>;
   recorded_at: string;
-  state: "pending" | "grouped" | "derived" | "extracted" | "raw";
+  state: "pending" | "grouped" | "derived" | "extracted" | "raw" | "curated";
   /** identifies a repeated message in its document */
   key: string | null;
   error: string | null;
+  /** the time after which it and its facts are not recalled any more */
+  expires_at: string | null;
 }
 
 /** A message to store. Storing the same line under the same document again has no effect. */
@@ -398,6 +414,12 @@ export interface NewerFact {
   fact: string;
   kind: "replaces" | "outdates";
   probability: number;
+}
+
+/** The new state of a pin. */
+export interface PinState {
+  /** True to pin the fact, False to unpin it. */
+  pinned?: boolean;
 }
 
 /** An error. `type` identifies it, and `retryable` shows if the same request may succeed later. */
@@ -814,9 +836,33 @@ export interface Routes {
     body: ReflectRequest;
     response: Answer;
   };
+  /** Return one fact, given by its id or short id. */
+  "GET /v1/banks/{bank}/facts/{fact}": {
+    query: undefined;
+    body: undefined;
+    response: Fact;
+  };
+  /** Write a new version of a fact; the old one is closed and stays in its history. */
+  "PATCH /v1/banks/{bank}/facts/{fact}": {
+    query: undefined;
+    body: FactText;
+    response: Fact;
+  };
+  /** List all versions of a fact, oldest first. */
+  "GET /v1/banks/{bank}/facts/{fact}/history": {
+    query: undefined;
+    body: undefined;
+    response: Page<Fact>;
+  };
+  /** Pin a fact, or unpin it; maintenance never closes a pinned one. */
+  "PUT /v1/banks/{bank}/facts/{fact}/pin": {
+    query: undefined;
+    body: PinState | null;
+    response: Fact;
+  };
   /** List facts in the order they were stored, closed ones included. */
   "GET /v1/banks/{bank}/facts": {
-    query: { cursor?: string | null; limit?: number; instructions?: boolean; with_embeddings?: boolean };
+    query: { cursor?: string | null; limit?: number; instructions?: boolean; pinned?: boolean; with_embeddings?: boolean };
     body: undefined;
     response: Page<Fact>;
   };

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vmemo.cli import bank, entity, keys
+from vmemo.cli import bank, entity, fact, keys
 from vmemo.cli.command import Command, CommandGroup, command
 from vmemo.cli.context import context
 from vmemo.cli.demo import demo
@@ -54,6 +54,11 @@ _GROUPS = (
         "entity",
         "List, merge and separate entities.",
         (entity.entities, entity.merges, entity.merge, entity.undo),
+    ),
+    CommandGroup(
+        "fact",
+        "Read, edit, pin and delete one fact.",
+        (fact.get, fact.history, fact.update, fact.pin, fact.unpin),
     ),
     CommandGroup(
         "keys", "Create, list and revoke the API keys of a server.", (keys.create, keys.list_keys, keys.revoke)

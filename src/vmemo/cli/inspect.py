@@ -18,8 +18,8 @@ from vmemo.cli.tables import banks_table, entity_table, episode_table, fact_tabl
 from vmemo.cli.target import Target, run
 from vmemo.models import Entity, EntityId, Episode, EpisodeId, Fact, FactId, Message, MessageId
 
-Listed = Literal["facts", "instructions", "episodes", "entities", "messages"]
-What = Literal["status", "banks", "facts", "instructions", "episodes", "entities", "messages"]
+Listed = Literal["facts", "instructions", "pinned", "episodes", "entities", "messages"]
+What = Literal["status", "banks", "facts", "instructions", "pinned", "episodes", "entities", "messages"]
 Page = Sequence[Fact] | Sequence[Episode] | Sequence[Entity] | Sequence[Message]
 
 
@@ -27,6 +27,7 @@ Page = Sequence[Fact] | Sequence[Episode] | Sequence[Entity] | Sequence[Message]
     "vmemo inspect",
     "vmemo inspect facts --limit 50",
     "vmemo inspect instructions   the user's standing instructions",
+    "vmemo inspect pinned         pinned facts",
     "vmemo inspect messages --document chat-2024-05 --json",
     "vmemo inspect facts --after 6d0c1f7e-…   the page after this id",
 )
@@ -51,16 +52,20 @@ def inspect(  # noqa: PLR0913 - each is an option of the command line
         case "banks":
             names = run(target, lambda memory: memory.banks(), requires="database")
             _show(as_json, {"banks": [*names]}, banks_table(names))
-        case "facts" | "instructions" | "episodes" | "entities" | "messages":
+        case "facts" | "instructions" | "pinned" | "episodes" | "entities" | "messages":
             page = run(target, lambda memory: _page(memory, what, limit, after, document), embeds=False)
             _show_page(as_json, what, page, limit)
 
 
 async def _page(memory: Memory, what: Listed, limit: int, after: str | None, document: str | None) -> Page:
     match what:
-        case "facts" | "instructions":
-            listed = what == "instructions"
-            return await memory.facts(after=FactId(after) if after else None, limit=limit, instructions=listed)
+        case "facts" | "instructions" | "pinned":
+            return await memory.facts(
+                after=FactId(after) if after else None,
+                limit=limit,
+                instructions=what == "instructions",
+                pinned=what == "pinned",
+            )
         case "episodes":
             return await memory.episodes(after=EpisodeId(after) if after else None, limit=limit)
         case "entities":

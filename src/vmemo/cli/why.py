@@ -37,6 +37,8 @@ def tree(chain: Provenance) -> Tree:
     """Return the provenance as a tree with the fact at its root."""
     fact = chain.fact
     root = Tree(Text.assemble((one_line(fact.text), "bold"), f"\n{fact.network}, {fact.engine} engine, {fact.id}"))
+    if fact.reason:
+        root.add(Text(f"edited: {one_line(fact.reason)}", style="yellow"))
     for episode in chain.episodes:
         root.add(Text(f"episode of {day(episode.started_at)}: {one_line(episode.title)}", style="cyan"))
     for message in chain.messages:
@@ -49,7 +51,9 @@ def tree(chain: Provenance) -> Tree:
         root.add(Text(step, style="magenta"))
     judged = {found.fact: f", revision model {found.probability:.2f}" for found in chain.newer}
     for newer in chain.superseded_by:
-        root.add(Text(f"replaced by {newer.id}{judged.pop(newer.id, '')}: {one_line(newer.text)}", style="yellow"))
+        reason = f" ({one_line(newer.reason)})" if newer.reason else judged.get(newer.id, "")
+        judged.pop(newer.id, None)
+        root.add(Text(f"replaced by {newer.id}{reason}: {one_line(newer.text)}", style="yellow"))
     for fact, probability in judged.items():
         root.add(Text(f"maybe outdated by {fact}{probability}", style="yellow"))
     return root

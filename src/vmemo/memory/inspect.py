@@ -60,21 +60,24 @@ MAX_AMBIGUOUS = 3
 async def why(session: MemorySession, request: WhyRequest) -> Provenance:
     """Return the provenance of a fact, or of a message that was recalled verbatim."""
     await session.open()
-    found = await _by_any_id(session, request.fact)
+    found = await by_any_id(session, request.fact)
     if isinstance(found, Fact):
         return await provenance(session.bank, found, session.store, session.context.settings.revision_model.suspect)
     fact = Fact.in_own_words(found, session.bank, session.context.counter)
     return Provenance(fact=fact, messages=(found,))
 
 
-async def _by_any_id(session: MemorySession, id: str) -> Fact | Message:
+async def by_any_id(session: MemorySession, id: str) -> Fact | Message:
     """Return the fact or message with an id or short id; raise NotFound, or InvalidInput if several have it."""
     bank, store, short = session.bank, session.store, parse_short_id(id)
     found: list[Fact | Message] = [*await store.facts(bank, FactSelect(ids=[FactId(id)]))]
     found = found or [*await store.messages(bank, MessageSelect(ids=[MessageId(id)]))]
     if not found and short is not None:
         found += await store.facts(bank, FactSelect(short_id=short, limit=MAX_AMBIGUOUS))
-        found += await store.messages(bank, MessageSelect(short_id=short, limit=MAX_AMBIGUOUS))
+        # A message that was pinned or edited by hand is a fact with the same id.
+        known = {each.id for each in found}
+        short_messages = await store.messages(bank, MessageSelect(short_id=short, limit=MAX_AMBIGUOUS))
+        found += [message for message in short_messages if message.id not in known]
     if not found:
         raise NotFound(f"There is no fact or message {id!r} in bank {bank!r}.")
     if len(found) > 1:
@@ -115,7 +118,7 @@ async def trajectory(session: MemorySession, request: TrajectoryRequest) -> list
     """Return the confidence changes of an opinion and of those that it replaced, oldest first."""
     await session.open()
     given = request.opinion
-    opinion = given if parse_short_id(given) is None else (await _by_any_id(session, given)).id
+    opinion = given if parse_short_id(given) is None else (await by_any_id(session, given)).id
     return await _confidence_changes(session.bank, FactId(opinion), session.store)
 
 
@@ -209,6 +212,7 @@ async def facts(session: MemorySession, request: FactsRequest) -> list[Fact]:
     select = FactSelect(
         after=after,
         instructions=request.instructions,
+        pinned=request.pinned,
         limit=request.limit,
         with_embeddings=request.with_embeddings,
     )

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 from vmemo.auth.service import AuthService
 from vmemo.jobs.run_result import RunResult
 from vmemo.jobs.worker import OnDone, OnPoll, OnUnavailable
-from vmemo.memory import administration, context, inspect, recall, reflect, retain
+from vmemo.memory import administration, context, facts, inspect, recall, reflect, retain
 from vmemo.memory.import_from import import_from
 from vmemo.memory.lookup import Lookup
 from vmemo.memory.runtime import MemoryRuntime
@@ -40,6 +40,10 @@ HANDLERS: Mapping[type[Returns[object]], Handler[object]] = {
     r.ForgetRequest: administration.forget,
     r.ForgetContentRequest: administration.forget,
     r.WhyRequest: inspect.why,
+    r.FactRequest: facts.get,
+    r.FactHistoryRequest: facts.history,
+    r.UpdateFactRequest: facts.update,
+    r.PinFactRequest: facts.pin,
     r.StatusRequest: inspect.status,
     r.BanksRequest: inspect.banks,
     r.ProfileRequest: inspect.profile,

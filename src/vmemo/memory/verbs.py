@@ -208,6 +208,33 @@ class Verbs(ABC):
         """Return a fact's episodes, messages, basis, confidence changes and successors."""
         return await self.run(r.WhyRequest.of({"fact": fact}))
 
+    async def get(self, fact: FactId | str) -> Fact:
+        """Return one fact by its id or short id, or a message that was recalled verbatim as a fact."""
+        return await self.run(r.FactRequest.of({"fact": fact}))
+
+    async def history(self, fact: FactId | str) -> list[Fact]:
+        """Return all versions of a fact, oldest first, whether new messages or `update()` made them."""
+        return await self.run(r.FactHistoryRequest.of({"fact": fact}))
+
+    async def update(self, fact: FactId | str, text: str, reason: str | None = None) -> Fact:
+        """Write a new version of a fact, and return it.
+
+        The old version held until now: recall returns it as a former fact only, and `history()` and `why()` show it
+        with the reason. Neither the messages that state it nor `reprocess()` bring its text back.
+        """
+        return await self.run(r.UpdateFactRequest.of({"fact": fact, "text": text, "reason": reason or ""}))
+
+    async def pin(self, fact: FactId | str, pinned: bool = True) -> Fact:
+        """Pin a fact, or unpin it, and return it. Maintenance never closes a pinned fact.
+
+        A fact that replaces a pinned one is pinned too.
+        """
+        return await self.run(r.PinFactRequest.of({"fact": fact, "pinned": pinned}))
+
+    async def unpin(self, fact: FactId | str) -> Fact:
+        """Unpin a fact, and return it."""
+        return await self.pin(fact, pinned=False)
+
     async def status(self) -> Status:
         """Return the bank's counts, its backlog, and the errors that keep messages pending."""
         return await self.run(r.StatusRequest())
@@ -247,14 +274,15 @@ class Verbs(ABC):
         after: FactId | None = None,
         limit: int = 100,
         instructions: bool = False,
+        pinned: bool = False,
         with_embeddings: bool = False,
     ) -> list[Fact]:
         """Return a page of facts, including closed ones, in the order they were stored.
 
-        With `instructions`, only standing instructions of the user; `forget(messages=fact.messages)` deletes one.
+        With `instructions`, only standing instructions of the user; with `pinned`, only pinned facts.
         """
-        values = {"after": after, "limit": limit, "instructions": instructions, "with_embeddings": with_embeddings}
-        return await self.run(r.FactsRequest.of(values))
+        values = {"after": after, "limit": limit, "instructions": instructions, "pinned": pinned}
+        return await self.run(r.FactsRequest.of({**values, "with_embeddings": with_embeddings}))
 
     async def entities(self, *, after: EntityId | None = None, limit: int = 100) -> list[Entity]:
         """Return a page of entities in the order they were first seen."""
@@ -324,6 +352,11 @@ class Verbs(ABC):
     reflect_stream_sync = twin_stream(reflect_stream)
     forget_sync = twin(forget)
     why_sync = twin(why)
+    get_sync = twin(get)
+    history_sync = twin(history)
+    update_sync = twin(update)
+    pin_sync = twin(pin)
+    unpin_sync = twin(unpin)
     status_sync = twin(status)
     banks_sync = twin(banks)
     profile_sync = twin(profile)

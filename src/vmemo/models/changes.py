@@ -248,6 +248,8 @@ class Changes:
     """Those of the `pending` messages that become `extracted` where the others become `derived`: they have no facts."""
     requeued: Sequence[MessageId] = ()
     """Messages to process again: they are pending afterwards, unless they are kept verbatim."""
+    curated: Sequence[MessageId] = ()
+    """Messages that are neither processed again nor searched by their words from now on."""
     failures: Sequence[MessageFailure] = ()
     messages: Sequence[Message] = ()
     """Messages to append; one whose id, or whose key in its document, is stored already is left out."""
@@ -272,6 +274,10 @@ class Changes:
     """Facts that are believed and true again: their ends are removed."""
     rewired: Mapping[FactId, FactId | None] = field(default_factory=dict[FactId, FactId | None])
     """Stored facts that replace another fact than before, or none."""
+    pinned: Mapping[FactId, bool] = field(default_factory=dict[FactId, bool])
+    """Stored facts to pin, or to unpin."""
+    expiries: Mapping[FactId, datetime | None] = field(default_factory=dict[FactId, datetime | None])
+    """The new expiry of stored facts; None for never."""
     confidence: Sequence[ConfidenceChange] = ()
     confidence_history: Sequence[ConfidenceChange] = ()
     """Earlier confidence changes, to be recorded without effect on the opinions; their evidence may be gone."""
@@ -307,6 +313,7 @@ class Changes:
             (
                 self.pending,
                 self.requeued,
+                self.curated,
                 self.episodes,
                 self.entities,
                 self.facts,
@@ -318,6 +325,8 @@ class Changes:
                 self.successors,
                 self.reopened,
                 self.rewired,
+                self.pinned,
+                self.expiries,
                 self.confidence,
                 self.confidence_history,
                 self.deleted,

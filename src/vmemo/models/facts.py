@@ -70,6 +70,9 @@ class Fact(Record):
     metadata: JsonObject = Field(default_factory=dict[str, JsonValue])
     engine: str = "local"
     instruction: bool = Field(default=False, description="a standing instruction of the user to the agent")
+    pinned: bool = Field(default=False, description="marked by the user; maintenance never closes it")
+    reason: str = Field(default="", description="the reason given for this version, if it was edited by hand")
+    expires_at: Instant | None = Field(default=None, description="the time after which it is not recalled any more")
     embedding: tuple[float, ...] | None = Field(default=None, description="set only if requested")
 
     @classmethod

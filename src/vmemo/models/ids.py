@@ -36,9 +36,10 @@ QueryType = Literal[
 QuestionTense = Literal["present", "past", "former"]
 """present; past: an earlier event or state, which may last; former: a state that is over, or how it changed."""
 Budget = Literal["low", "mid", "high"] | int
-MessageState = Literal["pending", "grouped", "derived", "extracted", "raw"]
+MessageState = Literal["pending", "grouped", "derived", "extracted", "raw", "curated"]
 """pending; grouped: pending and placed in an episode; derived: its facts keep its words; extracted: its facts do not;
-raw: stored without facts, for verbatim recall."""
+raw: stored without facts, for verbatim recall; curated: one of its facts was edited or deleted by hand, so that it is
+neither processed again nor recalled by its words."""
 Verdict = Literal["add", "merge", "supersede", "duplicate"]
 Stance = Literal["reinforce", "weaken", "contradict", "neutral"]
 JobKind = Literal["process", "extract", "opinions", "observe", "maintain"]

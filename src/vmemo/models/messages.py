@@ -27,6 +27,9 @@ class Message(Record):
     state: MessageState = "pending"
     key: str | None = Field(default=None, description="identifies a repeated message in its document")
     error: str | None = None
+    expires_at: Instant | None = Field(
+        default=None, description="the time after which it and its facts are not recalled any more"
+    )
 
     @property
     def voice(self) -> str:

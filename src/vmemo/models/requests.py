@@ -308,6 +308,43 @@ class WhyRequest(Request, Returns[Provenance]):
     fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
 
 
+class FactRequest(Request, Returns[Fact]):
+    """Return one fact."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
+
+
+class FactHistoryRequest(Request, Returns[list[Fact]]):
+    """Return all versions of a fact, oldest first."""
+
+    fact: Name = Field(description="The id of any version of the fact.")
+
+
+class FactText(Request):
+    """A fact's new text."""
+
+    text: Content = Field(description="The new text.", examples=["Ana lives in Porto."])
+    reason: Annotated[Text, Field(max_length=1000)] = Field(default="", description="The reason, which `why` shows.")
+
+
+class UpdateFactRequest(FactText, Returns[Fact]):
+    """Write a new version of a fact, and return it; the old one is closed and stays in its history."""
+
+    fact: Name = Field(description="The id of a current fact, or of a message that was recalled verbatim.")
+
+
+class PinState(Request):
+    """The new state of a pin."""
+
+    pinned: Flag = Field(default=True, description="True to pin the fact, False to unpin it.")
+
+
+class PinFactRequest(PinState, Returns[Fact]):
+    """Pin or unpin a fact, and return it; maintenance never closes a pinned one."""
+
+    fact: Name = Field(description="The id of a fact, or of a message that was recalled verbatim.")
+
+
 class StatusRequest(Request, Returns[Status]):
     """Return the bank's counts, backlog and problems."""
 
@@ -337,6 +374,7 @@ class FactsRequest(PageRequest, Returns[list[Fact]]):
     """Return a page of facts, including closed ones, in the order they were stored."""
 
     instructions: Flag = Field(default=False, description="Only standing instructions of the user.")
+    pinned: Flag = Field(default=False, description="Only pinned facts.")
     with_embeddings: Flag = Field(default=False, description="Include the facts' embeddings.")
 
 

@@ -38,7 +38,8 @@ class Scope:
     """The bank and the filters of a search. An empty filter accepts every fact.
 
     Without `at_time` and `known_at` only current facts are found, unless `include_expired` is set. With `former` also
-    facts are found that are not true any more but were at some time of that interval.
+    facts are found that are not true any more but were at some time of that interval. Facts past their expiry are found
+    only with `past_expiry`, which nothing but forgetting needs.
     """
 
     bank: BankId
@@ -52,6 +53,7 @@ class Scope:
     known_at: datetime | None = None
     include_expired: bool = False
     former: Interval | None = None
+    past_expiry: bool = False
 
     def of_instructions(self) -> Scope:
         """Return the scope of standing instructions: who may see them, and when they applied, whatever the topic."""

@@ -29,6 +29,8 @@ class MessageSelect:
     """Only messages earlier than this one in its document, the latest first."""
     short_id: ShortId | None = None
     """Only messages whose ids have this short id."""
+    expiring_until: datetime | None = None
+    """Only messages that expire at this time or earlier, in the order of their expiry."""
     by_time: bool = False
     """Order by the time of the messages."""
     limit: int | None = None
@@ -63,6 +65,8 @@ class FactSelect:
     """Only facts that are believed and true now."""
     instructions: bool = False
     """Only standing instructions of the user."""
+    pinned: bool = False
+    """Only facts that the user pinned."""
     formed: bool = False
     """Only opinions that the bank formed itself, and that no message states."""
     around: datetime | None = None

@@ -148,7 +148,7 @@ class Reads(Protocol):
     ) -> list[RetentionScore]:
         """Return the retention scores of current world and experience facts in the order they were mentioned.
 
-        Facts that a current opinion or observation rests on are left out.
+        Pinned facts, and facts that a current opinion or observation rests on, are left out.
         """
         ...
 

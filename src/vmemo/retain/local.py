@@ -160,7 +160,7 @@ def _draft(message: Message, number: int, annotated: AnnotatedText, entities: tu
         mentioned_at=message.timestamp,
         recorded_at=message.recorded_at,
         messages=(message.id,),
-        occurred=_occurred(annotated.expressions),
+        occurred=first_interval(annotated.expressions),
         entities=entities,
         tags=message.tags,
         metadata=message.metadata,
@@ -173,7 +173,7 @@ def _context(message: Message, before: Message | None) -> str:
     return f"{before.voice}: {before.content[-CONTEXT_CHARACTERS:]}"
 
 
-def _occurred(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | None:
+def first_interval(times: Sequence[TimeExpression]) -> tuple[datetime, datetime] | None:
     """Return the first bounded time in the text."""
     for time in times:
         if time.broad_interval.start is not None and time.broad_interval.end is not None:

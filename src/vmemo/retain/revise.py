@@ -218,6 +218,7 @@ def _reissue(old: Fact, new: Fact, text: str, n: int, done: Revision) -> NewFact
             "access_count": 0,
             "supersedes": old.id,
             "basis": (new.id,),
+            "reason": "",
         }
     )
     done.reworded.add(rest.id)
@@ -287,6 +288,13 @@ def _supersede(new: Fact, replaced: Sequence[tuple[Fact, Judgement]], done: Revi
         else:
             done.successors.setdefault(new.supersedes, old.id)
     return new
+
+
+def replace_by_hand(new: Fact, old: Fact, done: Revision) -> None:
+    """Close a fact that the user replaced: it held until the new one was written."""
+    closing = FactClosure(fact=old.id, invalid_at=new.recorded_at, expired_at=recorded_end(new, old))
+    _close(old, done, closing)
+    done.links.append(Link(source=new.id, target=old.id, kind="replaces", weight=1.0))
 
 
 def _start(fact: Fact) -> datetime:

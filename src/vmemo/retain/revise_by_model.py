@@ -289,6 +289,7 @@ def reissue(bank: BankId, item: Outdated, context: Context) -> Fact:
             "access_count": 0,
             "supersedes": older.id,
             "basis": (newer.id,),
+            "reason": "",
         }
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,7 +37,7 @@ from vmemo.retain.resolve import EntityResolution
 from vmemo.retain.revise import Revision, fact_id
 from vmemo.retain.revise_by_model import revise_by_model, suspected_pairs
 from vmemo.retain.revise_instructions import replaced_instructions
-from vmemo.text.fact_text import embedded_text
+from vmemo.text.fact_text import EDITED_BY_HAND, embedded_text
 
 NEAREST = 10
 """Known facts that are compared with a new one at least."""
@@ -112,7 +112,7 @@ async def plan_writes(
         for fact, encoding in zip(facts, encoded.encodings, strict=True)
     ]
     nearest = await _nearest(bank, new, context)
-    revised = await _revise(bank, new, nearest, encoded.result, context, llm)
+    revised = _keep_pins(await _revise(bank, new, nearest, encoded.result, context, llm))
     changed = [item for item in revised.facts if item.fact.id not in nearest or item.fact.id in revised.reworded]
     links = await _links(bank, revised.facts, {**nearest, **await _nearest(bank, changed, context)}, context)
     causal = causal_links(encoded.result.drafts, [fact.id for fact in facts], revised.duplicate_of)
@@ -129,6 +129,52 @@ async def plan_writes(
         successors=revised.successors,
         merges=encoded.resolution.merges,
     )
+
+
+async def plan_edit(
+    bank: BankId, revision: BankRevision, draft: FactDraft, edit: Callable[[Fact], Fact], context: RetainContext
+) -> Changes:
+    """Return the changes that write one fact by hand, which `edit` completes, in place of the fact that it supersedes.
+
+    Other facts that it makes outdated are closed by the rules and the revision model; no language model is asked.
+    """
+    result = ExtractionResult(drafts=(draft,), engine=EDITED_BY_HAND)
+    encoded = await encode_drafts(bank, revision, result, context)
+    fact, encoding = edit(_facts(bank, encoded, (), context)[0]), encoded.encodings[0]
+    new = [NewFact(fact=fact, embedding=encoding.vector, tokens=encoding.tokens)]
+    replaced = await context.store.facts(bank, FactSelect(ids=[fact.supersedes])) if fact.supersedes else []
+    pairs = await revise.claim_pairs(bank, new, context.store, context.settings.revision)
+    pairs = [pair for pair in pairs if pair.known.id != fact.supersedes]
+    judged = await asyncio.to_thread(revise.verdicts_from_claims, pairs, new, duplicates=False)
+    decided = revise.apply_verdicts(new, judged, pairs)
+    for old in replaced:
+        revise.replace_by_hand(fact, old, decided)
+    revised = _keep_pins(await revise_by_model(bank, decided, context))
+    links = await _links(bank, revised.facts, await _nearest(bank, revised.facts, context), context)
+    return Changes(
+        bank=bank,
+        revision=revision,
+        embedder=context.embedder.name,
+        facts=revised.facts,
+        entities=encoded.resolution.entities,
+        links=[*links, *revised.links],
+        closures=revised.closings,
+        successors=revised.successors,
+        merges=encoded.resolution.merges,
+    )
+
+
+def _keep_pins(done: Revision) -> Revision:
+    """Pin the facts that replace pinned ones."""
+    pinned = {id for id, fact in done.changed.items() if fact.pinned}
+    heirs = {link.source for link in done.links if link.kind == "replaces" and link.target in pinned}
+    facts = [
+        replace(item, fact=item.fact.model_copy(update={"pinned": True}))
+        if item.fact.id in heirs or item.fact.supersedes in pinned
+        else item
+        for item in done.facts
+    ]
+    return replace(done, facts=facts) if pinned else done
 
 
 async def _nearest(bank: BankId, new: Sequence[NewFact], context: RetainContext) -> dict[FactId, Sequence[Scored]]:

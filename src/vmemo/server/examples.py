@@ -29,5 +29,6 @@ REFLECT = _examples(question={"query": "What should we do when Ana visits?", "ma
 FORGET = _examples(document={"document": "chat-2026-11-15"}, entity={"entity": "Ana"})
 PROFILE = _examples(profile={"name": "Mira", "disposition": {"skepticism": 4}, "background": "I teach history."})
 BACKGROUND = _examples(background={"snippet": "You grew up in Colorado."})
+UPDATE_FACT = _examples(correction={"text": "Ana lives in Porto.", "reason": "She moved."})
 MERGE_ENTITIES = _examples(entities={"keep": "Ana Sousa", "absorb": "Ana", "reason": "She said so."})
 CREATE_KEY = _examples(agent={"name": "the support agent", "banks": ["support-*"], "permission": "write"})

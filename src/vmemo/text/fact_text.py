@@ -8,6 +8,8 @@ from vmemo.text.temporal import annotate_likely
 
 OWN_WORDS_ENGINES = ("local", "verbatim")
 """Engines whose facts are the words of a message."""
+EDITED_BY_HAND = "user"
+"""The engine of facts that were written with `update()`."""
 
 
 def embedded_text(text: str, mentioned_at: datetime, engine: str = OWN_WORDS_ENGINES[0]) -> str:

@@ -74,21 +74,28 @@ def line_of(record: RestoreRecord) -> str:
     return _fact_line(record) if isinstance(record, NewFact) else _line(kind_of(record), record)
 
 
+_LATER_FIELDS = ("instruction", "pinned", "reason", "expires_at")
+"""Fields that earlier releases do not know; without a value they are left out, so that those can read the bank."""
+
+
 def _line(kind: str, record: Record, more: Mapping[str, JsonValue] | None = None) -> str:
     values = record.model_dump(mode="json")
+    if isinstance(record, Message):
+        values = _without_unused(values)
     return json.dumps({"record": kind, **(more or {}), **values}, ensure_ascii=False, sort_keys=True)
 
 
 def _fact_line(item: NewFact) -> str:
-    values = item.fact.model_dump(mode="json", exclude={"embedding", "bank"})
-    if not item.fact.instruction:
-        # Earlier releases, which do not know the field, read a bank without instructions.
-        del values["instruction"]
+    values = _without_unused(item.fact.model_dump(mode="json", exclude={"embedding", "bank"}))
     values["embedding"] = _text(item.embedding.astype("<f2"))
     if item.tokens is not None:
         values["token_width"] = item.tokens.shape[1]
         values["token_vectors"] = _text(np.rint(item.tokens * ONE).astype(np.int8))
     return json.dumps({"record": "fact", **values}, ensure_ascii=False, sort_keys=True)
+
+
+def _without_unused(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value or name not in _LATER_FIELDS}
 
 
 def _text(numbers: NDArray[Any]) -> str:

@@ -5,8 +5,10 @@ from vmemo.models.requests import (
     BackgroundRequest,
     ContextRequest,
     CreateKeyRequest,
+    FactText,
     ForgetContentRequest,
     MergeEntitiesRequest,
+    PinState,
     ProcessRequest,
     RecallRequest,
     ReflectRequest,
@@ -16,7 +18,7 @@ from vmemo.models.requests import (
 
 BODIES = (
     *(RetainRequest, ProcessRequest, RecallRequest, RetrieveRequest, ReflectRequest, ForgetContentRequest),
-    *(ContextRequest, Profile, BackgroundRequest, MergeEntitiesRequest, CreateKeyRequest),
+    *(ContextRequest, Profile, BackgroundRequest, MergeEntitiesRequest, FactText, PinState, CreateKeyRequest),
 )
 # The models defer building their validators to keep `import vmemo` fast. FastAPI needs them when a route is defined; if
 # it builds them on first use, pydantic warns of the alias that FastAPI gives to every body.

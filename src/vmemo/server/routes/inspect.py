@@ -28,6 +28,7 @@ from vmemo.server.responses import (
 router = APIRouter(prefix="/v1/banks/{bank}", tags=["inspect"], route_class=ExactRoute)
 EntityFilter = Annotated[Name | None, Query(description="An entity's id or name.")]
 Instructions = Annotated[bool, Query(description="Only standing instructions of the user.")]
+Pinned = Annotated[bool, Query(description="Only pinned facts.")]
 WithEmbeddings = Annotated[bool, Query(description="Include the facts' embeddings.")]
 
 
@@ -37,12 +38,13 @@ async def facts(
     cursor: Cursor = None,
     limit: Limit = 100,
     instructions: Instructions = False,
+    pinned: Pinned = False,
     with_embeddings: WithEmbeddings = False,
 ) -> Response:
     """List facts in the order they were stored, closed ones included."""
-    after = None if cursor is None else FactId(cursor)
+    after, size = None if cursor is None else FactId(cursor), one_more(limit)
     found = await session.memory.facts(
-        after=after, limit=one_more(limit), instructions=instructions, with_embeddings=with_embeddings
+        after=after, limit=size, instructions=instructions, pinned=pinned, with_embeddings=with_embeddings
     )
     return page_up_to(CursorPage[Fact], found, limit, lambda fact: fact.id)
 

@@ -28,6 +28,7 @@ from vmemo.stores.postgres.rows import flat
 from vmemo.stores.postgres.schema import Halfvec, fact_search
 from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import facts
+from vmemo.stores.sql.selects import still_believed
 from vmemo.stores.sqlite.index.vectors import SAMPLE
 
 _s = fact_search.c
@@ -147,7 +148,8 @@ given AS MATERIALIZED (
 _KNOWN = """
 SELECT place, known.id, score, known.tokens, known.current
 FROM near CROSS JOIN LATERAL (
-    SELECT id, tokens, expired_at IS NULL AND (invalid_at IS NULL OR invalid_at > $6) AS current
+    SELECT id, tokens, expired_at IS NULL AND (invalid_at IS NULL OR invalid_at > $6)
+        AND (expires_at IS NULL OR expires_at > $6) AS current
     FROM facts WHERE facts.bank = $1 AND facts.seq = near.seq OFFSET 0
 ) AS known
 ORDER BY place, score DESC, near.seq
@@ -229,10 +231,7 @@ def _among_current(connection: Connection, bank: int, vector: Vector, limit: int
         table=facts,
         bank=bank,
         tokens=facts.c.tokens,
-        conditions=[
-            facts.c.expired_at.is_(None),
-            facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now())),
-        ],
+        conditions=[*still_believed()],
         common=False,
     )
     wanted = RankedQuery(scored=_scored(bank, vector), limit=limit, floor=floor)

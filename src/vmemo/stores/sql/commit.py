@@ -23,6 +23,7 @@ from vmemo.stores.sql import (
 from vmemo.stores.sql.message_rows import BankState
 from vmemo.stores.sql.schema import banks, episodes
 from vmemo.stores.sql.search import SearchIndex
+from vmemo.stores.sql.selects import WORDLESS
 
 
 class BankHeld(Exception):
@@ -75,7 +76,7 @@ def _save_records(connection: Connection, state: BankState, changes: Changes, in
 def _append(connection: Connection, bank: int, new: Sequence[Message], index: SearchIndex) -> None:
     if new:
         stored = message_rows.append(connection, bank, new)
-        index.add_words(connection, bank, [(seq, item.content) for seq, item in stored if item.state != "derived"])
+        index.add_words(connection, bank, [(seq, item.content) for seq, item in stored if item.state not in WORDLESS])
 
 
 def _allowed(connection: Connection, state: BankState, changes: Changes) -> bool:
@@ -122,6 +123,7 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     fact_revisions.succeed(connection, bank, changes.successors, revision)
     fact_revisions.reopen(connection, bank, changes.reopened, revision)
     fact_revisions.rewire(connection, bank, changes.rewired, revision)
+    fact_revisions.mark(connection, bank, changes, revision)
     fact_revisions.move(connection, bank, changes.confidence)
     fact_revisions.record_history(connection, bank, changes.confidence_history)
     if changes.erase:
@@ -132,6 +134,7 @@ def _save_memories(connection: Connection, state: BankState, changes: Changes, i
     if changes.pending and changes.becomes == "derived":
         unrepeated = frozenset(changes.unrepeated)
         index.drop_words(connection, bank, [id for id in changes.pending if id not in unrepeated])
+    deletions.curate(connection, bank, changes.curated, index)
 
 
 def _delete(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:

@@ -17,7 +17,7 @@ from vmemo.stores.sql.conditions import among
 from vmemo.stores.sql.rows import dump, names_of
 from vmemo.stores.sql.schema import facts, jobs, links, mentions, merges, messages, moves, sources
 from vmemo.stores.sql.search import SearchIndex
-from vmemo.stores.sql.selects import UNPROCESSED
+from vmemo.stores.sql.selects import UNPROCESSED, WORDLESS
 
 
 def delete_facts(connection: Connection, bank: int, ids: Sequence[FactId], index: SearchIndex) -> None:
@@ -64,7 +64,18 @@ def requeue(connection: Connection, bank: int, ids: Sequence[MessageId], index: 
     found = messages.c.bank == bank, among(messages.c.id, ids)
     repeated = select(messages.c.seq, messages.c.content).where(*found, messages.c.state == "derived")
     index.add_words(connection, bank, [(seq, content) for seq, content in connection.execute(repeated).all()])
-    connection.execute(update(messages).where(*found, messages.c.state != "raw").values(state="pending"))
+    processed = messages.c.state.not_in(("raw", "curated"))
+    connection.execute(update(messages).where(*found, processed).values(state="pending"))
+
+
+def curate(connection: Connection, bank: int, ids: Sequence[MessageId], index: SearchIndex) -> None:
+    """Let messages be neither processed again nor searched by their words."""
+    if not ids:
+        return
+    found = messages.c.bank == bank, among(messages.c.id, ids)
+    worded = select(messages.c.id).where(*found, messages.c.state.not_in(WORDLESS))
+    index.drop_words(connection, bank, [MessageId(id) for id in connection.execute(worded).scalars()])
+    connection.execute(update(messages).where(*found).values(state="curated", error=None, failed_at=None))
 
 
 def erase_copies(connection: Connection, bank: int, changes: Changes, index: SearchIndex) -> None:

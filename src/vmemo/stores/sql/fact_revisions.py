@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, select,
 
 from vmemo.errors import InvalidInput
 from vmemo.models import ConfidenceChange, FactId
-from vmemo.models.changes import AddedSource, FactClosure
+from vmemo.models.changes import AddedSource, Changes, FactClosure
 from vmemo.stores.sql import conditions
 from vmemo.stores.sql.batch_rows import Seqs, insert_all, number_of, seqs_of
 from vmemo.stores.sql.conditions import among
@@ -96,6 +96,15 @@ def rewire(connection: Connection, bank: int, rewired: Mapping[FactId, FactId | 
     for new, old in rewired.items():
         statement = update(facts).where(facts.c.bank == bank, facts.c.id == new)
         connection.execute(statement.values(supersedes=old, revision=revision))
+
+
+def mark(connection: Connection, bank: int, changes: Changes, revision: int) -> None:
+    """Pin and unpin facts, and set their expiry."""
+    for id, pinned in changes.pinned.items():
+        connection.execute(update(facts).where(facts.c.bank == bank, facts.c.id == id).values(pinned=int(pinned)))
+    for id, time in changes.expiries.items():
+        limited = update(facts).where(facts.c.bank == bank, facts.c.id == id)
+        connection.execute(limited.values(expires_at=micros_or_none(time), revision=revision))
 
 
 def move(connection: Connection, bank: int, new: Sequence[ConfidenceChange]) -> None:

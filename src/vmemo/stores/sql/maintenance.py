@@ -91,7 +91,10 @@ def _by_number(connection: Connection, bank: int, seqs: Iterable[int]) -> dict[i
 
 
 def retention_scores(connection: Connection, bank: int, after: FactId | None, limit: int) -> list[RetentionScore]:
-    """Return the retention scores of current world and experience facts on which no other fact rests."""
+    """Return the retention scores of current world and experience facts on which no other fact rests.
+
+    Pinned facts have none.
+    """
     holder = facts.alias("holder")
     held = (
         select(holder.c.seq)
@@ -111,7 +114,7 @@ def retention_scores(connection: Connection, bank: int, after: FactId | None, li
     statement = (
         select(facts.c.id, facts.c.importance, facts.c.access_count, func.coalesce(last_stated, facts.c.recorded_at))
         .where(*selects.current(bank), facts.c.network.in_(("world", "experience")), ~held)
-        .where(*_mentioned_after(connection, bank, after))
+        .where(facts.c.pinned == 0, *_mentioned_after(connection, bank, after))
         .order_by(facts.c.mentioned_at, facts.c.seq)
         .limit(limit)
     )

@@ -98,6 +98,7 @@ def message_values(bank: int, message: Message) -> Values:
         "error": message.error,
         "attempts": 0 if message.error is None else 1,
         "failed_at": None if message.error is None else micros(message.recorded_at),
+        "expires_at": micros_or_none(message.expires_at),
     }
 
 
@@ -116,6 +117,7 @@ def message_of(row: AnyRow) -> Message:
         state=row.state,
         key=row.key,
         error=row.error,
+        expires_at=None if row.expires_at is None else instant(row.expires_at),
     )
 
 
@@ -214,6 +216,9 @@ def fact_values(bank: int, fact: Fact, revision: int) -> Values:
         "metadata": dump(fact.metadata),
         "engine": fact.engine,
         "instruction": int(fact.instruction),
+        "pinned": int(fact.pinned),
+        "reason": fact.reason,
+        "expires_at": micros_or_none(fact.expires_at),
         "revision": revision,
     }
 
@@ -234,6 +239,7 @@ def fact_of(
     values["tags"] = names_of(row[_TAGS])
     values["metadata"] = _metadata(row[_METADATA])
     values["instruction"] = row[_INSTRUCTION] == 1
+    values["pinned"] = row[_PINNED] == 1
     values["entities"] = tuple(entities)
     values["messages"] = tuple(sources[0])
     values["context_from"] = sources[1][0] if sources[1] else None
@@ -263,7 +269,7 @@ def unpacked_tokens(rows: Iterable[tuple[K, int, bytes]]) -> dict[K, TokenVector
 
 
 _COLUMNS = tuple(column.name for column in facts.columns)
-_TAGS, _METADATA, _INSTRUCTION = map(_COLUMNS.index, ("tags", "metadata", "instruction"))
+_TAGS, _METADATA, _INSTRUCTION, _PINNED = map(_COLUMNS.index, ("tags", "metadata", "instruction", "pinned"))
 _FACT_FIELDS = _COLUMNS[2:-1]
 """All columns but the numbers of fact and bank in front and the revision at the end."""
 _FACT_TIMES = tuple(

@@ -11,11 +11,17 @@ from vmemo.models import Interval, utc_now
 from vmemo.models.search import Scope, TagsMatch
 from vmemo.stores.sql.rows import micros
 from vmemo.stores.sql.schema import MESSAGE, facts, messages, sources
+from vmemo.stores.sql.selects import unexpired
 
 _f = facts.c
 
 
 def visible(scope: Scope) -> ColumnElement[bool]:
+    """Return the condition that a fact was true at one time and believed at another, and has not expired."""
+    return _in_time(scope) if scope.past_expiry else and_(_in_time(scope), unexpired(facts))
+
+
+def _in_time(scope: Scope) -> ColumnElement[bool]:
     """Return the condition that a fact was true at one time and believed at another; now, without times."""
     if scope.at_time is None and scope.known_at is None:
         now = and_(_f.expired_at.is_(None), or_(_f.invalid_at.is_(None), _f.invalid_at > micros(utc_now())))
@@ -69,8 +75,8 @@ def shown_verbatim(bank: int, scope: Scope) -> ColumnElement[bool]:
 
 
 def written_within(scope: Scope) -> list[ColumnElement[bool]]:
-    """Return the conditions for messages within the scope's times."""
-    found: list[ColumnElement[bool]] = []
+    """Return the conditions for messages within the scope's times that have not expired."""
+    found = [unexpired(messages)]
     if scope.occurred is not None and scope.occurred.start is not None:
         found.append(messages.c.timestamp >= micros(scope.occurred.start))
     if scope.occurred is not None and scope.occurred.end is not None:

@@ -46,6 +46,8 @@ from vmemo.text.names.fold import fold_name
 AnySelect = Select[*tuple[Any, ...]]
 UNPROCESSED = ("pending", "grouped")
 """States of messages that wait to be processed."""
+WORDLESS = ("derived", "curated")
+"""States of messages that are not in the word index."""
 
 
 @cache
@@ -80,6 +82,9 @@ def message_statement(bank: int, wanted: MessageSelect) -> AnySelect:
         statement = statement.where(messages.c.state == wanted.state)
     if wanted.short_id is not None:
         statement = statement.where(*_abbreviated(messages, wanted.short_id))
+    if wanted.expiring_until is not None:
+        statement = statement.where(messages.c.expires_at <= micros(wanted.expiring_until))
+        return statement.order_by(messages.c.expires_at, messages.c.seq)
     if wanted.preceding is not None:
         statement = statement.where(*_preceding(bank, wanted.preceding))
         return statement.order_by(messages.c.timestamp.desc(), messages.c.seq.desc())
@@ -106,6 +111,8 @@ def fact_statement(bank: int, wanted: FactSelect) -> AnySelect:
         statement = statement.where(*_abbreviated(facts, wanted.short_id))
     if wanted.instructions:
         statement = statement.where(facts.c.instruction == literal_column("1"))
+    if wanted.pinned:
+        statement = statement.where(facts.c.pinned == literal_column("1"))
     if wanted.formed:
         statement = statement.where(formed(bank))
     if wanted.current:
@@ -151,10 +158,15 @@ def current(bank: int) -> tuple[ColumnElement[bool], ...]:
     return facts.c.bank == bank, *still_believed()
 
 
-def still_believed() -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def still_believed() -> tuple[ColumnElement[bool], ...]:
     """Return the conditions of facts that are believed and true now."""
     still_true = facts.c.invalid_at.is_(None) | (facts.c.invalid_at > micros(utc_now()))
-    return facts.c.expired_at.is_(None), still_true
+    return facts.c.expired_at.is_(None), still_true, unexpired(facts)
+
+
+def unexpired(table: Table) -> ColumnElement[bool]:
+    """Return the condition of facts or messages that have not expired."""
+    return table.c.expires_at.is_(None) | (table.c.expires_at > micros(utc_now()))
 
 
 def formed(bank: int) -> ColumnElement[bool]:

@@ -51,6 +51,7 @@ from vmemo.stores.sql.commit import BankHeld, commit
 from vmemo.stores.sql.database import Database
 from vmemo.stores.sql.message_rows import bank_state
 from vmemo.stores.sql.search import SearchIndex
+from vmemo.stores.sql.selects import WORDLESS
 
 D = TypeVar("D", bound=Database)
 P = ParamSpec("P")
@@ -140,7 +141,7 @@ class SqlStore(Generic[D]):
     def _append(self, connection: Connection, bank: BankId, messages: Sequence[Message]) -> set[MessageId]:
         number = bank_state(connection, bank).seq
         stored = message_rows.append(connection, number, messages)
-        worded = [(seq, message.content) for seq, message in stored if message.state != "derived"]
+        worded = [(seq, message.content) for seq, message in stored if message.state not in WORDLESS]
         self._index.add_words(connection, number, worded)
         if any(message.state == "pending" for _, message in stored):
             queue.enqueue(connection, number, [NewJob(kind="process")])

@@ -37,6 +37,7 @@ from vmemo.stores.sql.rows import dump, packed_tokens, unpacked_tokens
 from vmemo.stores.sql.schema import entities, fact_index, facts, mentions, messages, token_vectors
 from vmemo.stores.sql.scope_conditions import shown_verbatim, tagged, untagged, written_within
 from vmemo.stores.sql.search import Indexed
+from vmemo.stores.sql.selects import WORDLESS
 from vmemo.stores.sqlite.index.bank import EARLIEST, LATEST, NETWORKS, IndexRow
 from vmemo.stores.sqlite.index.postings import encode
 from vmemo.stores.sqlite.raw import fetch
@@ -80,7 +81,7 @@ class SqliteSearchIndex:
         connection.execute(fact_index.delete().where(fact_index.c.seq.in_(own)))
         connection.execute(token_vectors.delete().where(token_vectors.c.fact.in_(own)))
         worded = select(messages.c.seq, messages.c.content).where(
-            messages.c.bank == bank, messages.c.state != "derived"
+            messages.c.bank == bank, messages.c.state.not_in(WORDLESS)
         )
         drop_words(connection, bank, [(seq, content) for seq, content in connection.execute(worded).all()])
 
@@ -139,6 +140,7 @@ def index_rows(connection: Connection, bank: int, revision: int) -> list[IndexRo
             func.coalesce(f.invalid_at, LATEST),
             f.recorded_at,
             func.coalesce(f.expired_at, LATEST),
+            func.coalesce(f.expires_at, LATEST),
             _START,
             func.max(func.coalesce(f.occurred_end, f.mentioned_at + 1), _START + 1),
         )
@@ -284,7 +286,7 @@ def contents(connection: Connection, bank: int, ids: Sequence[MessageId]) -> lis
 def _worded_contents(connection: Connection, seqs: Sequence[int]) -> list[tuple[int, str]]:
     """Return the messages that are in the word index, by row number."""
     statement = select(messages.c.seq, messages.c.content).where(
-        among(messages.c.seq, seqs), messages.c.state != "derived"
+        among(messages.c.seq, seqs), messages.c.state.not_in(WORDLESS)
     )
     return [(seq, content) for seq, content in connection.execute(statement).all()]
 

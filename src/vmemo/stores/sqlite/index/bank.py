@@ -20,7 +20,7 @@ FEW = 512
 """Rows that are scored at least to find a fact's few neighbours."""
 EARLIEST = -(2**63)
 LATEST = 2**63 - 1
-Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "start", "end"]
+Column = Literal["seq", "network", "tokens", "valid", "invalid", "recorded", "expired", "expires", "start", "end"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 
 
@@ -41,6 +41,7 @@ class IndexRow(NamedTuple):
     invalid: int
     recorded: int
     expired: int
+    expires: int
     start: int
     end: int
 
@@ -161,6 +162,8 @@ class BankIndex:
     def allowed(self, scope: Scope, now: int, only: Sequence[int] | None) -> Mask:
         """Return the mask of facts that a scope admits; `only` has the numbers that database filters admit."""
         mask = self._visible(scope, now)
+        if not scope.past_expiry:
+            mask &= self.column("expires") > now
         if scope.networks:
             lets = np.array([network in scope.networks for network in NETWORKS])
             mask &= lets[self.column("network")]
@@ -173,7 +176,7 @@ class BankIndex:
 
     def current(self, now: int) -> Mask:
         """Facts that are believed and true now."""
-        return (self.column("expired") == LATEST) & (self.column("invalid") > now)
+        return (self.column("expired") == LATEST) & (self.column("invalid") > now) & (self.column("expires") > now)
 
     def _visible(self, scope: Scope, now: int) -> Mask:
         invalid, expired = self.column("invalid"), self.column("expired")

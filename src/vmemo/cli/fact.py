@@ -1,0 +1,69 @@
+"""`vmemo fact`: read, edit, pin and delete one fact."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vmemo.cli.command import command
+from vmemo.cli.options import DEFAULT_BANK, DEFAULT_DB, AsJson, BankName, Db
+from vmemo.cli.output import one_line, print_json, stdout
+from vmemo.cli.tables import fact_table
+from vmemo.cli.target import Target, run
+from vmemo.models import Fact
+
+FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id or short id.")]
+
+
+@command("vmemo fact get 0f9a3c52", "vmemo fact get 0f9a3c52 --json", name="fact get")
+def get(fact: FactArgument, db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
+    """Show one fact."""
+    _show(run(Target(db, bank), lambda memory: memory.get(fact)), as_json=as_json)
+
+
+@command("vmemo fact history 0f9a3c52", "vmemo fact history 0f9a3c52 --json", name="fact history")
+def history(fact: FactArgument, db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
+    """Show all versions of a fact, oldest first."""
+    found = run(Target(db, bank), lambda memory: memory.history(fact))
+    if as_json:
+        print_json({"facts": [each.model_dump(mode="json") for each in found]})
+    else:
+        stdout().print(fact_table(found))
+
+
+@command(
+    'vmemo fact update 0f9a3c52 "Ana lives in Porto."',
+    'vmemo fact update 0f9a3c52 "Ana lives in Porto." --reason "She moved." --json',
+    name="fact update",
+)
+def update(
+    fact: FactArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, which `vmemo why` shows.")] = "",
+    db: Db = DEFAULT_DB,
+    bank: BankName = DEFAULT_BANK,
+    as_json: AsJson = False,
+) -> None:
+    """Write a new version of a fact; the old one is closed and stays in its history."""
+    _show(run(Target(db, bank), lambda memory: memory.update(fact, text, reason)), as_json=as_json)
+
+
+@command("vmemo fact pin 0f9a3c52", "vmemo fact pin 0f9a3c52 --json", name="fact pin")
+def pin(fact: FactArgument, db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
+    """Pin a fact, so that maintenance never closes it."""
+    _show(run(Target(db, bank), lambda memory: memory.pin(fact)), as_json=as_json)
+
+
+@command("vmemo fact unpin 0f9a3c52", "vmemo fact unpin 0f9a3c52 --json", name="fact unpin")
+def unpin(fact: FactArgument, db: Db = DEFAULT_DB, bank: BankName = DEFAULT_BANK, as_json: AsJson = False) -> None:
+    """Unpin a fact."""
+    _show(run(Target(db, bank), lambda memory: memory.unpin(fact)), as_json=as_json)
+
+
+def _show(fact: Fact, *, as_json: bool) -> None:
+    if as_json:
+        print_json(fact.model_dump(mode="json"))
+        return
+    marks = ", pinned" if fact.pinned else ""
+    stdout().print(f"{one_line(fact.text)}\n{fact.network}, {fact.engine} engine{marks}, {fact.id}", markup=False)

@@ -1,0 +1,67 @@
+"""The verbs of one fact: get, history, update and pin."""
+
+from __future__ import annotations
+
+from vmemo.lifecycle.edit_facts import FactEditor
+from vmemo.memory.inspect import by_any_id
+from vmemo.memory.session import MemorySession
+from vmemo.models import Fact, FactId
+from vmemo.models.requests import FactHistoryRequest, FactRequest, PinFactRequest, UpdateFactRequest
+from vmemo.models.search import ExpandRequest, RevisionQuery, Scope
+from vmemo.models.select import FactSelect
+
+
+async def get(session: MemorySession, request: FactRequest) -> Fact:
+    """Return a fact, or a message that was recalled verbatim as one."""
+    await session.open()
+    found = await by_any_id(session, request.fact)
+    return found if isinstance(found, Fact) else Fact.in_own_words(found, session.bank, session.context.counter)
+
+
+async def update(session: MemorySession, request: UpdateFactRequest) -> Fact:
+    """Write a new version of a fact."""
+    fact = await _stored_fact(session, request.fact)
+    return await _editor(session).update(fact.id, request.text, request.reason)
+
+
+async def pin(session: MemorySession, request: PinFactRequest) -> Fact:
+    """Pin or unpin a fact."""
+    fact = await _stored_fact(session, request.fact)
+    return await _editor(session).pin(fact.id, pinned=request.pinned)
+
+
+def _editor(session: MemorySession) -> FactEditor:
+    return FactEditor(session.bank, session.context, session.completed)
+
+
+async def _stored_fact(session: MemorySession, id: str) -> Fact:
+    """Return the fact with an id; a message that was recalled verbatim becomes one."""
+    await session.open()
+    found = await by_any_id(session, id)
+    return found if isinstance(found, Fact) else await _editor(session).make_fact(found)
+
+
+async def history(session: MemorySession, request: FactHistoryRequest) -> list[Fact]:
+    """Return all versions of a fact, oldest first."""
+    await session.open()
+    found = await by_any_id(session, request.fact)
+    if not isinstance(found, Fact):
+        return [Fact.in_own_words(found, session.bank, session.context.counter)]
+    versions, edge = {found.id: found}, {found.id}
+    while edge:
+        near = {fact.id: fact for fact in await _neighbours(session, [versions[id] for id in edge])}
+        edge = near.keys() - versions.keys()
+        versions |= near
+    return sorted(versions.values(), key=lambda fact: (fact.recorded_at, fact.mentioned_at))
+
+
+async def _neighbours(session: MemorySession, facts: list[Fact]) -> list[Fact]:
+    """Return the versions directly before and after some facts."""
+    bank, store = session.bank, session.store
+    ids = [fact.id for fact in facts]
+    query = RevisionQuery(scope=Scope(bank=bank, include_expired=True), facts=ids)
+    edges = (await store.expand(ExpandRequest(bank=bank, revisions=query))).revisions
+    near: set[FactId] = {id for edge in edges if edge.kind == "replaces" for id in (edge.older, edge.newer)}
+    near |= {fact.supersedes for fact in facts if fact.supersedes is not None}
+    before = await store.facts(bank, FactSelect(ids=sorted(near)))
+    return [*before, *await store.facts(bank, FactSelect(supersedes=ids))]

@@ -1,0 +1,108 @@
+"""The verbs of one fact: get, update, history and pin."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from builders import NOON, WordEmbedder
+
+from vmemo import Fact, InvalidInput, Memory, Message, NotFound, Settings
+from vmemo.models.settings import MaintenanceSettings
+
+ROME, MILAN, OSLO = "I live in Rome.", "Ana lives in Milan.", "Ana lives in Oslo."
+
+
+def said(content: str, day: int = 0, **fields: object) -> Message:
+    return Message.of({"content": content, "speaker": "Ana", "timestamp": NOON + timedelta(days=day), **fields})
+
+
+def memory_with(*messages: Message, url: str = ":memory:") -> Memory:
+    fading = MaintenanceSettings(fade_below=1.0, half_life=0.0001)
+    memory = Memory(url, embedder=WordEmbedder(), settings=Settings(maintenance=fading))
+    memory.retain_sync([*messages])
+    return memory
+
+
+def fact_of(memory: Memory, text: str) -> Fact:
+    [found] = [fact for fact in memory.facts_sync() if text in fact.text]
+    return found
+
+
+def recalled(memory: Memory, query: str, **options: object) -> dict[str, str]:
+    found = memory.recall_sync(query, **options)  # pyright: ignore[reportArgumentType]
+    return {hit.text: hit.status for hit in found.hits}
+
+
+def test_get_returns_a_fact_by_its_id_or_short_id_and_a_message_in_its_own_words() -> None:
+    with memory_with(said(ROME)) as memory:
+        fact = fact_of(memory, "Rome")
+        assert memory.get_sync(fact.id) == memory.get_sync(fact.short_id) == fact
+        stored = memory.add_messages_sync("The kettle is red.", infer=False).stored[0]
+        assert memory.get_sync(stored).text == "User: The kettle is red."
+        with pytest.raises(NotFound, match="There is no fact or message 'missing' in bank 'default'"):
+            memory.get_sync("missing")
+
+
+def test_an_update_closes_the_old_version_and_recall_returns_the_new_one() -> None:
+    with memory_with(said(ROME, tags=("home",)), said("Tux is my cat.", 1)) as memory:
+        old = fact_of(memory, "Rome")
+        new = memory.update_sync(old.short_id, MILAN, reason="She moved.")
+        assert (new.text, new.supersedes, new.messages, new.tags) == (MILAN, old.id, old.messages, ("home",))
+        assert {mention.name for mention in new.entities} == {"Ana", "Milan"}
+        assert recalled(memory, "Where does Ana live? Rome Milan")[MILAN] == "current"
+        assert not any("Rome" in text for text in recalled(memory, "Where does Ana live? Rome Milan"))
+        assert recalled(memory, "Where does Ana live? Rome", include_expired=True)[f"Ana: {ROME}"] == "former"
+        closed = memory.get_sync(old.id)
+        assert closed.invalid_at == closed.expired_at == new.recorded_at
+        assert [fact.reason for fact in memory.why_sync(old.id).superseded_by] == ["She moved."]
+
+
+def test_every_version_shows_the_whole_history_of_updates_by_hand_and_by_messages() -> None:
+    with memory_with(said(ROME)) as memory:
+        first = fact_of(memory, "Rome")
+        second = memory.update_sync(first.id, "Ana: I live in Milan.")
+        memory.retain_sync(said("I live in Oslo now.", 5000))
+        third = memory.update_sync(fact_of(memory, "Oslo").id, "Ana lives in Bergen.")
+        versions = [first.text, second.text, "Ana: I live in Oslo now.", third.text]
+        for id in (first.id, second.id, third.id):
+            assert [fact.text for fact in memory.history_sync(id)] == versions
+
+
+def test_only_a_current_statement_can_be_updated() -> None:
+    with memory_with(said(ROME)) as memory:
+        old = fact_of(memory, "Rome")
+        new = memory.update_sync(old.id, MILAN)
+        with pytest.raises(InvalidInput, match=f"was replaced by {new.id}"):
+            memory.update_sync(old.id, OSLO)
+        assert memory.update_sync(new.id, MILAN) == new
+        assert len(memory.facts_sync()) == 2
+        memory.add_message_sync("The kettle is red.")
+        [*_, waiting] = memory.messages_sync()
+        with pytest.raises(InvalidInput, match="waits to be processed"):
+            memory.update_sync(waiting.id, OSLO)
+
+
+def test_a_message_that_was_recalled_by_its_words_can_be_updated() -> None:
+    with memory_with(said("Tux is my cat.")) as memory:
+        stored = memory.add_messages_sync("The kettle is red.", infer=False).stored[0]
+        new = memory.update_sync(stored, "The kettle is blue.")
+        assert [fact.id for fact in memory.history_sync(stored)] == [stored, new.id]
+        assert recalled(memory, "kettle red blue") == {new.text: "current"} | {
+            text: "current" for text in recalled(memory, "kettle red blue") if "Tux" in text
+        }
+
+
+def test_a_pinned_fact_never_fades_and_its_successors_are_pinned(tmp_path: Path) -> None:
+    with memory_with(said(ROME), said("Tux is my cat."), url=str(tmp_path / "memory.db")) as memory:
+        pinned = memory.pin_sync(fact_of(memory, "Rome").id)
+        assert [fact.id for fact in memory.facts_sync(pinned=True)] == [pinned.id]
+        assert memory.maintain_sync().pruned == 1
+        assert [fact.text for fact in memory.facts_sync() if fact.expired_at is None] == [pinned.text]
+        new = memory.update_sync(pinned.id, MILAN)
+        assert [fact.id for fact in memory.facts_sync(pinned=True)] == [pinned.id, new.id]
+        assert not memory.unpin_sync(new.id).pinned
+        memory.export_sync(tmp_path / "bank.jsonl")
+        memory.bank("copy").import_bank_sync(tmp_path / "bank.jsonl")
+        assert [fact.id for fact in memory.bank("copy").facts_sync(pinned=True)] == [pinned.id]
